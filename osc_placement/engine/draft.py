@@ -1,0 +1,139 @@
+"""A draft: pending changes over a state, seen as if they were done.
+
+A request works on a draft. If it raises, the draft is dropped and no trace is left; if
+it ends well, ``changes`` goes to the store, and then to the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from osc_placement.engine import record, state
+
+
+class Draft:
+    """Reads see the base state and the changes made here; writes stay here.
+
+    ``now`` (seconds since the epoch) stamps every record that is put.
+    """
+
+    def __init__(self, base: state.State, now: float, first_generation: int = 0) -> None:
+        self.base = base
+        self.now = now
+        self.first_generation = first_generation
+        self._providers: dict[str, record.ProviderRecord | None] = {}
+        self._consumers: dict[str, record.ConsumerRecord | None] = {}
+        self._traits: dict[str, float | None] = {}
+        self._resource_classes: dict[str, float | None] = {}
+
+    def changes(self) -> record.Changes:
+        """All that was put or removed."""
+        return record.Changes(
+            self._providers, self._consumers, self._traits, self._resource_classes
+        )
+
+    # Providers
+
+    def provider(self, uuid: str) -> record.ProviderRecord | None:
+        """The provider, or None."""
+        if uuid in self._providers:
+            return self._providers[uuid]
+        return self.base.providers.get(uuid)
+
+    def provider_named(self, name: str) -> record.ProviderRecord | None:
+        """The provider of that name, or None."""
+        for provider in self._providers.values():
+            if provider is not None and provider.name == name:
+                return provider
+        uuid = self.base.named.get(name)
+        if uuid is None or uuid in self._providers:
+            return None
+        return self.base.providers[uuid]
+
+    def put_provider(self, provider: record.ProviderRecord) -> record.ProviderRecord:
+        """Create or replace a provider; returns it as it is kept, stamped."""
+        stamped = provider.replace(updated_at=self.now)
+        self._providers[provider.uuid] = stamped
+        return stamped
+
+    def bump(self, provider: record.ProviderRecord, **fields: object) -> record.ProviderRecord:
+        """Replace fields of a provider and raise its generation by one."""
+        return self.put_provider(provider.replace(generation=provider.generation + 1, **fields))
+
+    def remove_provider(self, uuid: str) -> None:
+        """Forget a provider."""
+        self._providers[uuid] = None
+
+    def children(self, uuid: str) -> list[record.ProviderRecord]:
+        """The direct children of a provider."""
+        found = [
+            provider
+            for child in self.base.children[uuid]
+            if (provider := self.provider(child)) is not None and provider.parent_uuid == uuid
+        ]
+        known = self.base.children[uuid]
+        found.extend(
+            provider
+            for provider in self._providers.values()
+            if provider is not None and provider.parent_uuid == uuid and provider.uuid not in known
+        )
+        return found
+
+    # Consumers
+
+    def consumer(self, uuid: str) -> record.ConsumerRecord | None:
+        """The consumer, or None."""
+        if uuid in self._consumers:
+            return self._consumers[uuid]
+        return self.base.consumers.get(uuid)
+
+    def put_consumer(self, consumer: record.ConsumerRecord) -> record.ConsumerRecord:
+        """Create or replace a consumer with all its allocations; returns it stamped."""
+        stamped = consumer.replace(updated_at=self.now)
+        self._consumers[consumer.uuid] = stamped
+        return stamped
+
+    def remove_consumer(self, uuid: str) -> None:
+        """Forget a consumer and its allocations."""
+        self._consumers[uuid] = None
+
+    def used(self, provider_uuid: str) -> Mapping[str, int]:
+        """``{resource class: amount}`` allocated from a provider, changes included."""
+        used = dict(self.base.used(provider_uuid))
+        for uuid, consumer in self._consumers.items():
+            old = self.base.consumers.get(uuid)
+            for sign, side in ((-1, old), (1, consumer)):
+                if side is not None:
+                    for resource_class, amount in side.allocations.get(provider_uuid, {}).items():
+                        used[resource_class] = used.get(resource_class, 0) + sign * amount
+        return used
+
+    # Traits and resource classes
+
+    def knows_trait(self, name: str) -> bool:
+        """Whether a trait exists, standard or custom."""
+        if name in self._traits:
+            return self._traits[name] is not None
+        return self.base.knows_trait(name)
+
+    def put_trait(self, name: str) -> None:
+        """Create a custom trait."""
+        self._traits[name] = self.now
+
+    def remove_trait(self, name: str) -> None:
+        """Forget a custom trait."""
+        self._traits[name] = None
+
+    def knows_resource_class(self, name: str) -> bool:
+        """Whether a resource class exists, standard or custom."""
+        if name in self._resource_classes:
+            return self._resource_classes[name] is not None
+        return self.base.knows_resource_class(name)
+
+    def put_resource_class(self, name: str) -> None:
+        """Create a custom resource class."""
+        self._resource_classes[name] = self.now
+
+    def remove_resource_class(self, name: str) -> None:
+        """Forget a custom resource class."""
+        self._resource_classes[name] = None

@@ -1,0 +1,74 @@
+"""The records of the reference server's state, and a set of changes to them.
+
+Records are frozen: a change replaces one whole, so a draft is a few dictionaries and
+nobody can see half of a change.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from osc_placement.model import allocation as allocation_model
+from osc_placement.model import inventory as inventory_model
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderRecord:
+    """All that the state knows of one resource provider but who uses it.
+
+    ``aggregates`` stand in the order in which they were sent; ``updated_at`` is in
+    seconds since the epoch.
+    """
+
+    uuid: str
+    name: str
+    root_uuid: str
+    parent_uuid: str | None = None
+    generation: int = 0
+    inventories: inventory_model.Inventories = dataclasses.field(default_factory=dict)
+    traits: frozenset[str] = frozenset()
+    aggregates: tuple[str, ...] = ()
+    updated_at: float = 0.0
+
+    def replace(self, **fields: Any) -> ProviderRecord:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **fields)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConsumerRecord:
+    """A consumer and its allocations, ``{provider uuid: {resource class: amount}}``.
+
+    ``consumer_type`` is None while none was ever set.
+    """
+
+    uuid: str
+    generation: int
+    project_id: str
+    user_id: str
+    allocations: allocation_model.Allocations
+    consumer_type: str | None = None
+    updated_at: float = 0.0
+
+    def replace(self, **fields: Any) -> ConsumerRecord:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **fields)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Changes:
+    """What a draft would change: new records by key, None for one that goes.
+
+    ``traits`` and ``resource_classes`` are the custom ones, ``{name: updated_at}``;
+    the standard ones are no state.
+    """
+
+    providers: Mapping[str, ProviderRecord | None] = dataclasses.field(default_factory=dict)
+    consumers: Mapping[str, ConsumerRecord | None] = dataclasses.field(default_factory=dict)
+    traits: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+    resource_classes: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.providers or self.consumers or self.traits or self.resource_classes)

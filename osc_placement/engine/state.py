@@ -1,0 +1,157 @@
+"""The state of a Placement: records, and the indexes that make questions about them cheap.
+
+Reads are attribute and index look-ups; the one way to change a state is ``apply`` with
+the changes of a draft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, KeysView, Mapping
+
+from osc_placement.engine import record, standard
+
+_EMPTY: Mapping[str, None] = {}
+_NOTHING: Mapping[str, int] = {}
+
+
+class _Index:
+    """``key -> members`` in the order in which they came."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self) -> None:
+        self._members: dict[str, dict[str, None]] = {}
+
+    def add(self, key: str, member: str) -> None:
+        self._members.setdefault(key, {})[member] = None
+
+    def discard(self, key: str, member: str) -> None:
+        members = self._members.get(key)
+        if members is not None:
+            members.pop(member, None)
+            if not members:
+                del self._members[key]
+
+    def __getitem__(self, key: str) -> KeysView[str]:
+        """The members of a key, as an ordered set; empty for an unknown key."""
+        return self._members.get(key, _EMPTY).keys()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._members
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+
+class State:
+    """All records of a Placement, indexed.
+
+    Dictionaries keep the order of creation. The indexes hold uuids:
+    ``children`` by parent, ``tree`` by root (the root included), ``with_trait``,
+    ``with_aggregate`` and ``with_class`` (has inventory of) give providers;
+    ``consumers_of`` by provider, ``consumers_in`` by project give consumers.
+    """
+
+    def __init__(self) -> None:
+        self.providers: dict[str, record.ProviderRecord] = {}
+        self.consumers: dict[str, record.ConsumerRecord] = {}
+        self.traits: dict[str, float] = {}
+        self.resource_classes: dict[str, float] = {}
+        self.named: dict[str, str] = {}
+        self.children = _Index()
+        self.tree = _Index()
+        self.with_trait = _Index()
+        self.with_aggregate = _Index()
+        self.with_class = _Index()
+        self.consumers_of = _Index()
+        self.consumers_in = _Index()
+        self._used: dict[str, dict[str, int]] = {}
+
+    def used(self, provider_uuid: str) -> Mapping[str, int]:
+        """``{resource class: amount}`` allocated from a provider; zeros may be left out."""
+        return self._used.get(provider_uuid, _NOTHING)
+
+    def knows_trait(self, name: str) -> bool:
+        """Whether a trait exists, standard or custom."""
+        return name in standard.TRAITS or name in self.traits
+
+    def knows_resource_class(self, name: str) -> bool:
+        """Whether a resource class exists, standard or custom."""
+        return name in _STANDARD_CLASSES or name in self.resource_classes
+
+    def apply(self, changes: record.Changes) -> None:
+        """Take over the changes of a draft."""
+        for uuid, consumer in changes.consumers.items():
+            self._replace_consumer(uuid, consumer)
+        # A name may pass from one provider to another in one draft: free all, then take.
+        for uuid in changes.providers:
+            if uuid in self.providers:
+                self._unindex_provider(self.providers[uuid])
+        for uuid, provider in changes.providers.items():
+            if provider is None:
+                self.providers.pop(uuid, None)
+                self._used.pop(uuid, None)
+            else:
+                self.providers[uuid] = provider
+                self._index_provider(provider)
+        _overlay(self.traits, changes.traits)
+        _overlay(self.resource_classes, changes.resource_classes)
+
+    def _index_provider(self, provider: record.ProviderRecord) -> None:
+        uuid = provider.uuid
+        self.named[provider.name] = uuid
+        self.tree.add(provider.root_uuid, uuid)
+        if provider.parent_uuid is not None:
+            self.children.add(provider.parent_uuid, uuid)
+        for trait in provider.traits:
+            self.with_trait.add(trait, uuid)
+        for aggregate in provider.aggregates:
+            self.with_aggregate.add(aggregate, uuid)
+        for resource_class in provider.inventories:
+            self.with_class.add(resource_class, uuid)
+
+    def _unindex_provider(self, provider: record.ProviderRecord) -> None:
+        uuid = provider.uuid
+        del self.named[provider.name]
+        self.tree.discard(provider.root_uuid, uuid)
+        if provider.parent_uuid is not None:
+            self.children.discard(provider.parent_uuid, uuid)
+        for trait in provider.traits:
+            self.with_trait.discard(trait, uuid)
+        for aggregate in provider.aggregates:
+            self.with_aggregate.discard(aggregate, uuid)
+        for resource_class in provider.inventories:
+            self.with_class.discard(resource_class, uuid)
+
+    def _replace_consumer(self, uuid: str, consumer: record.ConsumerRecord | None) -> None:
+        old = self.consumers.get(uuid)
+        if old is not None:
+            self._count(old, -1)
+            self.consumers_in.discard(old.project_id, uuid)
+            for provider_uuid in old.allocations:
+                self.consumers_of.discard(provider_uuid, uuid)
+        if consumer is None:
+            self.consumers.pop(uuid, None)
+            return
+        self.consumers[uuid] = consumer
+        self._count(consumer, 1)
+        self.consumers_in.add(consumer.project_id, uuid)
+        for provider_uuid in consumer.allocations:
+            self.consumers_of.add(provider_uuid, uuid)
+
+    def _count(self, consumer: record.ConsumerRecord, sign: int) -> None:
+        for provider_uuid, resources in consumer.allocations.items():
+            used = self._used.setdefault(provider_uuid, {})
+            for resource_class, amount in resources.items():
+                used[resource_class] = used.get(resource_class, 0) + sign * amount
+
+
+_STANDARD_CLASSES = frozenset(standard.RESOURCE_CLASSES)
+
+
+def _overlay(base: dict[str, float], changes: Mapping[str, float | None]) -> None:
+    for name, updated_at in changes.items():
+        if updated_at is None:
+            base.pop(name, None)
+        else:
+            base[name] = updated_at
