@@ -1,0 +1,1 @@
+"""Pytest fixtures around the embedded server; pytest loads this by entry point."""

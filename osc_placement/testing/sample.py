@@ -1,0 +1,63 @@
+"""The sample clouds that ship: states read from real placement and nova services.
+
+Called by tests, by the demo and by the server's ``--load``; standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+_PLACEMENT = "placement-"
+_NOVA = "nova-"
+
+
+class UnknownSample(LookupError):
+    """There is no sample of that name; the text names those that there are."""
+
+
+def sample_cloud_names() -> list[str]:
+    """The names that ``sample_cloud`` takes, sorted: ``["12-hosts", "200-hosts"]``."""
+    return _names(_PLACEMENT)
+
+
+def sample_cloud(name: str) -> dict[str, Any]:
+    """One cloud's whole placement state, read anew at each call: change it freely.
+
+    Shape: ``{"providers": {uuid: {name, parent, root, generation, inventories,
+    traits, aggregates}}, "consumers": {uuid: {project, user, type, generation,
+    allocations: {provider uuid: {resource class: amount}}}},
+    "custom_resource_classes": [...], "custom_traits": [...]}``, the document that
+    ``osc-placement-server --load`` reads.
+
+    Raises UnknownSample for a name that is not in ``sample_cloud_names()``.
+    """
+    return _read(_PLACEMENT, name)
+
+
+def sample_nova(name: str) -> dict[str, Any]:
+    """What nova and neutron answered about a sample cloud: ``{"GET /path": body}``.
+
+    Only ``12-hosts`` has one. Raises UnknownSample for any other name.
+    """
+    return _read(_NOVA, name)
+
+
+def _names(kind: str) -> list[str]:
+    files = (resources.files(__package__) / "data").iterdir()
+    found = (
+        file.name.removeprefix(kind).removesuffix(".json")
+        for file in files
+        if file.name.startswith(kind)
+    )
+    return sorted(found, key=lambda name: (len(name), name))
+
+
+def _read(kind: str, name: str) -> dict[str, Any]:
+    names = _names(kind)
+    if name not in names:
+        raise UnknownSample(f"no sample cloud {name!r}; there are {', '.join(names)}")
+    text = (resources.files(__package__) / "data" / f"{kind}{name}.json").read_text("utf-8")
+    document: dict[str, Any] = json.loads(text)
+    return document
