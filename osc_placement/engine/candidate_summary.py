@@ -1,0 +1,58 @@
+"""What stands beside the allocation requests: the providers that a client may weigh.
+
+``summary_providers`` says which, ``summarize`` says what is told of each. The server
+formats it; nothing here knows JSON or a microversion.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
+
+from osc_placement.engine import record, state
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderSummary:
+    """One provider as a summary shows it.
+
+    ``resources`` is ``{resource class: (capacity, used)}``, in units of the class;
+    ``provider`` has the traits, and the root and parent uuids.
+    """
+
+    provider: record.ProviderRecord
+    resources: Mapping[str, tuple[int, int]]
+
+
+def summary_providers(
+    base: state.State, named: Iterable[str], whole_trees: bool
+) -> dict[str, None]:
+    """The providers to summarize, as an ordered set of uuids.
+
+    ``named`` are the provider uuids that the allocation requests name; doubles do no
+    harm. ``whole_trees`` (from microversion 1.29) adds every provider of their trees.
+    """
+    if not whole_trees:
+        return dict.fromkeys(named)
+    roots = dict.fromkeys(base.providers[uuid].root_uuid for uuid in named)
+    return {uuid: None for root_uuid in roots for uuid in base.tree[root_uuid]}
+
+
+def summarize(
+    base: state.State, provider_uuid: str, classes: Collection[str] | None = None
+) -> ProviderSummary:
+    """Capacity and usage of one provider.
+
+    ``classes`` are the resource classes asked for, which is all that is told below
+    microversion 1.27; None tells all that the provider has.
+    """
+    provider = base.providers[provider_uuid]
+    used = base.used(provider_uuid)
+    return ProviderSummary(
+        provider,
+        {
+            resource_class: (inventory.capacity, used.get(resource_class, 0))
+            for resource_class, inventory in provider.inventories.items()
+            if classes is None or resource_class in classes
+        },
+    )
