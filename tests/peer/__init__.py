@@ -1,0 +1,1 @@
+"""Servers in processes of their own: the real openstack-placement, and ours beside it."""

@@ -1,0 +1,68 @@
+"""The real openstack-placement in the foreground: ``python -m tests.peer.placement PORT``.
+
+From the environment, as every server that the tests start:
+
+* PLACEMENT_FIXTURE: ``default``, ``legacy-rbac``, ``secure-rbac``, ``open-policy`` or ``cors``;
+* PLACEMENT_STATE_DIR: a folder of its own. A ``placement.sqlite`` that stands there
+  already is used as it is; without one the service makes an empty one.
+
+On 127.0.0.1, one worker with one thread: on SQLite the service answers concurrent writers with 500.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import tempfile
+
+OPEN_POLICY = pathlib.Path(__file__).with_name("open-policy.yaml")
+
+CONFIGURATION = """\
+[DEFAULT]
+default_log_levels = placement=ERROR,oslo=ERROR,sqlalchemy=ERROR,alembic=ERROR
+[api]
+auth_strategy = noauth2
+[placement_database]
+connection = sqlite:///{state}/placement.sqlite
+sync_on_startup = {sync}
+[oslo_policy]
+enforce_scope = True
+enforce_new_defaults = {new_defaults}
+policy_file = {policy}
+"""
+
+CORS = """\
+[cors]
+allowed_origin = http://valid.example.com
+allow_headers = openstack-api-version
+"""
+
+
+def configure(state: pathlib.Path, fixture: str) -> None:
+    """Write ``placement.conf`` for one of the configurations into ``state``."""
+    policy = OPEN_POLICY if fixture == "open-policy" else state / "policy.yaml"
+    (state / "policy.yaml").write_text("{}\n")
+    text = CONFIGURATION.format(
+        state=state,
+        sync=not (state / "placement.sqlite").exists(),
+        new_defaults=fixture == "secure-rbac",
+        policy=policy,
+    )
+    (state / "placement.conf").write_text(text + (CORS if fixture == "cors" else ""))
+
+
+def main() -> None:
+    state = pathlib.Path(os.environ.get("PLACEMENT_STATE_DIR") or tempfile.mkdtemp())
+    configure(state, os.environ.get("PLACEMENT_FIXTURE", "default"))
+    os.environ["OS_PLACEMENT_CONFIG_DIR"] = str(state)
+
+    import waitress
+    from placement import wsgi
+
+    application = wsgi.init_application()
+    waitress.serve(application, host="127.0.0.1", port=int(sys.argv[1]), threads=1)
+
+
+if __name__ == "__main__":
+    main()
