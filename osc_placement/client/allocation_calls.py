@@ -1,0 +1,93 @@
+"""Requests about consumers: allocations, usages, candidates, and the reshaper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from osc_placement.client import answer, caller, query, wire
+from osc_placement.model import allocation, candidate
+
+
+class AllocationCalls(caller.Caller):
+    """Every method sends one request."""
+
+    def show_allocations(self, consumer_uuid: str) -> allocation.Consumer:
+        """GET /allocations/{uuid}; no allocations and no generation when there is no such consumer.
+
+        Owner from 1.12, generation from 1.28, type from 1.38.
+        """
+        reply = self._get("allocations", consumer_uuid)
+        return caller.read(reply, lambda body: wire.read_consumer(consumer_uuid, body))
+
+    def replace_allocations(
+        self,
+        consumer: allocation.Consumer,
+        mappings: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """PUT /allocations/{uuid}: exactly these; none at all removes the consumer (1.28)."""
+        body = wire.consumer_body(consumer, self.microversion, mappings)
+        self._send("PUT", "allocations", consumer.uuid, body=body)
+
+    def write_allocations(self, consumers: Iterable[allocation.Consumer]) -> None:
+        """POST /allocations: many consumers, all or nothing (1.13)."""
+        self.need("allocations of many consumers", "POST /allocations")
+        self._send("POST", "allocations", body=wire.consumers_body(consumers, self.microversion))
+
+    def delete_allocations(self, consumer_uuid: str) -> None:
+        """DELETE /allocations/{uuid}: all of the consumer's, under no generation."""
+        self._send("DELETE", "allocations", consumer_uuid)
+
+    def show_usages(
+        self,
+        project_id: str,
+        user_id: str | None = None,
+        consumer_type: str | None = None,
+    ) -> list[answer.Usage]:
+        """GET /usages of a project (1.9): one entry, or one per consumer type from 1.38.
+
+        ``consumer_type`` (1.38) may also be ``all`` (one entry) or ``unknown``.
+        """
+        self.need("usages by project", "GET /usages")
+        fields = {"project_id": project_id, "user_id": user_id, "consumer_type": consumer_type}
+        if consumer_type is not None:
+            self.need("consumer types", "consumer_type")
+        pairs = [(name, value) for name, value in fields.items() if value is not None]
+        version = self.microversion
+        reply = self._get("usages", pairs=pairs)
+        return caller.read(reply, lambda body: wire.read_usages(body, version))
+
+    def list_allocation_candidates(
+        self, asked: candidate.CandidateQuery | Sequence[tuple[str, str]] | str
+    ) -> answer.Candidates:
+        """GET /allocation_candidates (1.10).
+
+        ``asked`` may be a query string as found in a log, or its parameters as pairs.
+        """
+        pairs = candidate_pairs(asked)
+        for feature, parameter in query.candidate_features(pairs).items():
+            self.need(feature, parameter)
+        return caller.read(self._get("allocation_candidates", pairs=pairs), wire.read_candidates)
+
+    def reshape(
+        self,
+        inventories: Mapping[str, answer.ProviderInventories],
+        consumers: Iterable[allocation.Consumer],
+    ) -> None:
+        """POST /reshaper: inventories and whole allocations in one transaction (1.30).
+
+        ``inventories`` is ``{provider uuid: what it shall have, under its present generation}``.
+        A consumer's allocations are replaced whole.
+        """
+        self.need("reshaper", "POST /reshaper")
+        self._send(
+            "POST", "reshaper", body=wire.reshape_body(inventories, consumers, self.microversion)
+        )
+
+
+def candidate_pairs(
+    asked: candidate.CandidateQuery | Sequence[tuple[str, str]] | str,
+) -> Sequence[tuple[str, str]]:
+    """The query parameters of whichever form a candidates query came in."""
+    if isinstance(asked, candidate.CandidateQuery):
+        return query.candidate_pairs(asked)
+    return query.parse(asked) if isinstance(asked, str) else asked

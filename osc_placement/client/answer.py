@@ -1,0 +1,99 @@
+"""What the API answers beyond the model's words: frozen values, made by ``wire``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from osc_placement.model import allocation, inventory
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderInventories:
+    """All inventories of one provider, with the provider generation they belong to."""
+
+    generation: int
+    inventories: inventory.Inventories
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderAggregates:
+    """The aggregates of one provider; ``generation`` is None below 1.19."""
+
+    generation: int | None
+    aggregates: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderTraits:
+    """The traits of one provider, in the order of the answer."""
+
+    generation: int
+    traits: tuple[str, ...]
+
+
+class Share(NamedTuple):
+    """What one consumer has of one provider; ``consumer_generation`` is None below 1.28."""
+
+    resources: allocation.Resources
+    consumer_generation: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderAllocations:
+    """Everything allocated on one provider: ``{consumer uuid: Share}``."""
+
+    generation: int
+    allocations: Mapping[str, Share]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Usage:
+    """What the consumers of one type use together.
+
+    ``consumer_type`` and ``consumer_count`` are None below 1.38.
+    """
+
+    resources: allocation.Resources
+    consumer_type: str | None = None
+    consumer_count: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AllocationRequest:
+    """One candidate, in the form that an allocation write takes.
+
+    ``mappings`` is ``{suffix: (provider uuid, …)}``, None below 1.34.
+    """
+
+    allocations: allocation.Allocations
+    mappings: Mapping[str, tuple[str, ...]] | None = None
+
+
+class Amount(NamedTuple):
+    """Of one resource class: what there is, and what of it is in use."""
+
+    capacity: int
+    used: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderSummary:
+    """A provider that some candidate uses, or that stands in the tree of one.
+
+    ``traits`` is None below 1.17, ``root_uuid`` and ``parent_uuid`` below 1.29.
+    """
+
+    resources: Mapping[str, Amount]
+    traits: tuple[str, ...] | None = None
+    root_uuid: str | None = None
+    parent_uuid: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidates:
+    """The answer to an allocation candidates query, in the server's order."""
+
+    requests: tuple[AllocationRequest, ...]
+    summaries: Mapping[str, ProviderSummary]

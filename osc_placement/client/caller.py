@@ -1,0 +1,91 @@
+"""What every group of API methods stands on: version, requests, reading of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Self, TypeVar
+
+from osc_placement.client import errors, query, transport
+from osc_placement.microversion import FEATURES, Microversion, negotiate
+
+T = TypeVar("T")
+
+
+class Caller:
+    """A transport and the microversion that requests go out with.
+
+    ``requested`` None means: negotiate at the first use. A version given is strict.
+    """
+
+    def __init__(
+        self,
+        transport: transport.Transport,
+        requested: Microversion | None = None,
+    ) -> None:
+        self.transport = transport
+        self._requested = requested
+
+    @property
+    def pinned(self) -> bool:
+        """Whether somebody asked for this version, rather than that it was negotiated."""
+        return self._requested is not None
+
+    @property
+    def microversion(self) -> Microversion:
+        """The version in use. When negotiated: one GET of the version document, the first time."""
+        if self._requested is not None:
+            return self._requested
+        return self.negotiated
+
+    @property
+    def negotiated(self) -> Microversion:
+        """The highest version that client and server share, whatever is pinned."""
+        try:
+            return negotiate(*self.transport.versions())
+        except ValueError as error:
+            raise errors.PlacementError(f"{self.target}: {error}") from error
+
+    @property
+    def target(self) -> str:
+        """What it talks to, for outcomes: endpoint, with cloud and region where known, or file."""
+        return self.transport.target
+
+    def at(self, version: Microversion) -> Self:
+        """The same transport with another version."""
+        return type(self)(self.transport, version)
+
+    def need(self, feature: str, what: str = "") -> None:
+        """Raise UnsupportedVersion when the version in use lacks ``feature``."""
+        needs, has = FEATURES[feature], self.microversion
+        if has < needs:
+            raise errors.UnsupportedVersion(feature, needs, has, what)
+
+    def close(self) -> None:
+        """Let go of connections and files; a later request opens them again."""
+        self.transport.close()
+
+    def _send(
+        self,
+        method: str,
+        *segments: str,
+        pairs: Iterable[tuple[str, str]] = (),
+        body: Any = None,
+    ) -> transport.Answer:
+        url = "/" + "/".join(query.quote(segment) for segment in segments) + query.encode(pairs)
+        return self.transport.send(method, url, version=self.microversion, body=body)
+
+    def _get(self, *segments: str, pairs: Iterable[tuple[str, str]] = ()) -> transport.Answer:
+        return self._send("GET", *segments, pairs=pairs)
+
+
+def read(answer: transport.Answer, reader: Callable[[Any], T]) -> T:
+    """The value that ``reader`` makes of an answer; UnexpectedAnswer when it cannot."""
+    try:
+        return reader(answer.body)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise errors.UnexpectedAnswer(
+            answer.status,
+            f"{answer.method} {answer.url}: the answer is not what Placement answers",
+            method=answer.method,
+            url=answer.url,
+        ) from error

@@ -1,0 +1,192 @@
+"""Requests about resource providers: themselves, their inventories, aggregates, traits, usages."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+
+from osc_placement.client import answer, caller, query, wire
+from osc_placement.model import inventory, provider
+
+_ROOT = "resource_providers"
+
+
+class Unchanged(enum.Enum):
+    """Stands for a field that is not sent, where None has a meaning of its own."""
+
+    UNCHANGED = enum.auto()
+
+
+UNCHANGED = Unchanged.UNCHANGED
+
+
+class ProviderCalls(caller.Caller):
+    """Every method sends one request, but for ``create_provider`` below 1.20 (two)."""
+
+    def list_providers(
+        self,
+        *,
+        name: str | None = None,
+        uuid: str | None = None,
+        in_tree: str | None = None,
+        resources: Mapping[str, int] | None = None,
+        required: Sequence[str] = (),
+        member_of: Sequence[str] = (),
+    ) -> list[provider.Provider]:
+        """GET /resource_providers: those that meet all that is asked, in the server's order.
+
+        Each item of ``required`` is a trait (1.18), ``!TRAIT`` (1.22) or ``in:A,B`` (1.39); of
+        ``member_of`` an aggregate or ``in:A,B`` (1.3), either with ``!`` before it (1.32),
+        more than one from 1.24.
+        """
+        pairs = [
+            (key, value)
+            for key, value in (("name", name), ("uuid", uuid), ("in_tree", in_tree))
+            if value is not None
+        ]
+        if in_tree is not None:
+            self.need("nested providers", "in_tree")
+        if resources:
+            self.need("provider resources", "resources")
+            pairs.append(("resources", query.resources_value(resources)))
+        pairs += self._trait_pairs(required) + self._aggregate_pairs(member_of)
+        return caller.read(self._get(_ROOT, pairs=pairs), wire.read_providers)
+
+    def _trait_pairs(self, required: Sequence[str]) -> list[tuple[str, str]]:
+        if required:
+            self.need("provider required traits", "required")
+        for feature in query.required_features(required):
+            self.need(feature, "required")
+        return [("required", value) for value in query.required_values(required)]
+
+    def _aggregate_pairs(self, member_of: Sequence[str]) -> list[tuple[str, str]]:
+        if member_of:
+            self.need("provider member_of", "member_of")
+        for feature in query.member_of_features(member_of):
+            self.need(feature, "member_of")
+        return [("member_of", value) for value in member_of]
+
+    def show_provider(self, uuid: str) -> provider.Provider:
+        """GET /resource_providers/{uuid}; ``updated`` is filled in from 1.15."""
+        reply = self._get(_ROOT, uuid)
+        updated = reply.headers.get("last-modified")
+        return caller.read(reply, lambda body: wire.read_provider(body, updated))
+
+    def create_provider(
+        self, name: str, uuid: str | None = None, parent_uuid: str | None = None
+    ) -> provider.Provider:
+        """POST /resource_providers; ``parent_uuid`` from 1.14.
+
+        Below 1.20 the answer is empty and a second request reads what was created.
+        """
+        fields = {"uuid": uuid, "parent_provider_uuid": parent_uuid}
+        if parent_uuid is not None:
+            self.need("nested providers", "parent_provider_uuid")
+        body = wire.provider_body(name, **{k: v for k, v in fields.items() if v is not None})
+        reply = self._send("POST", _ROOT, body=body)
+        if reply.body is not None:
+            return caller.read(reply, wire.read_provider)
+        return self.show_provider(reply.headers.get("location", "").rpartition("/")[2])
+
+    def update_provider(
+        self, uuid: str, name: str, parent_uuid: str | Unchanged | None = UNCHANGED
+    ) -> provider.Provider:
+        """PUT /resource_providers/{uuid}: rename; re-parent; un-parent with a parent of None.
+
+        A parent may be given from 1.14, changed from 1.37. No generation guards
+        this write.
+        """
+        fields: dict[str, str | None] = {}
+        if not isinstance(parent_uuid, Unchanged):
+            self.need("nested providers", "parent_provider_uuid")
+            fields["parent_provider_uuid"] = parent_uuid
+        body = wire.provider_body(name, **fields)
+        return caller.read(self._send("PUT", _ROOT, uuid, body=body), wire.read_provider)
+
+    def delete_provider(self, uuid: str) -> None:
+        """DELETE /resource_providers/{uuid}; Conflict while it has children or allocations."""
+        self._send("DELETE", _ROOT, uuid)
+
+    def list_inventories(self, uuid: str) -> answer.ProviderInventories:
+        """GET /resource_providers/{uuid}/inventories."""
+        return caller.read(self._get(_ROOT, uuid, "inventories"), wire.read_inventories)
+
+    def replace_inventories(
+        self, uuid: str, generation: int, inventories: inventory.Inventories
+    ) -> answer.ProviderInventories:
+        """PUT /resource_providers/{uuid}/inventories: exactly these, under this generation."""
+        body = wire.inventories_body(generation, inventories)
+        reply = self._send("PUT", _ROOT, uuid, "inventories", body=body)
+        return caller.read(reply, wire.read_inventories)
+
+    def delete_inventories(self, uuid: str) -> None:
+        """DELETE /resource_providers/{uuid}/inventories: all of them (1.5), under no generation."""
+        self.need("inventories delete", "DELETE inventories")
+        self._send("DELETE", _ROOT, uuid, "inventories")
+
+    def show_inventory(self, uuid: str, resource_class: str) -> inventory.Inventory:
+        """GET /resource_providers/{uuid}/inventories/{class}."""
+        reply = self._get(_ROOT, uuid, "inventories", resource_class)
+        return caller.read(reply, wire.read_inventory)
+
+    def update_inventory(
+        self, uuid: str, resource_class: str, generation: int, item: inventory.Inventory
+    ) -> inventory.Inventory:
+        """PUT /resource_providers/{uuid}/inventories/{class}, which must be there already."""
+        body = wire.inventory_body(generation, item)
+        reply = self._send("PUT", _ROOT, uuid, "inventories", resource_class, body=body)
+        return caller.read(reply, wire.read_inventory)
+
+    def create_inventory(
+        self, uuid: str, resource_class: str, generation: int, item: inventory.Inventory
+    ) -> inventory.Inventory:
+        """POST /resource_providers/{uuid}/inventories: one class that is not there yet."""
+        body = {**wire.inventory_body(generation, item), "resource_class": resource_class}
+        reply = self._send("POST", _ROOT, uuid, "inventories", body=body)
+        return caller.read(reply, wire.read_inventory)
+
+    def delete_inventory(self, uuid: str, resource_class: str) -> None:
+        """DELETE /resource_providers/{uuid}/inventories/{class}; InventoryInUse while used."""
+        self._send("DELETE", _ROOT, uuid, "inventories", resource_class)
+
+    def list_aggregates(self, uuid: str) -> answer.ProviderAggregates:
+        """GET /resource_providers/{uuid}/aggregates (1.1)."""
+        self.need("provider aggregates", "aggregates")
+        return caller.read(self._get(_ROOT, uuid, "aggregates"), wire.read_aggregates)
+
+    def replace_aggregates(
+        self, uuid: str, generation: int | None, aggregates: Iterable[str]
+    ) -> answer.ProviderAggregates:
+        """PUT /resource_providers/{uuid}/aggregates; the generation counts from 1.19."""
+        self.need("provider aggregates", "aggregates")
+        body = wire.aggregates_body(generation, aggregates, self.microversion)
+        reply = self._send("PUT", _ROOT, uuid, "aggregates", body=body)
+        return caller.read(reply, wire.read_aggregates)
+
+    def list_provider_traits(self, uuid: str) -> answer.ProviderTraits:
+        """GET /resource_providers/{uuid}/traits (1.6)."""
+        self.need("traits", "traits")
+        return caller.read(self._get(_ROOT, uuid, "traits"), wire.read_traits)
+
+    def replace_provider_traits(
+        self, uuid: str, generation: int, traits: Iterable[str]
+    ) -> answer.ProviderTraits:
+        """PUT /resource_providers/{uuid}/traits: exactly these, under this generation (1.6)."""
+        self.need("traits", "traits")
+        body = wire.traits_body(generation, traits)
+        return caller.read(self._send("PUT", _ROOT, uuid, "traits", body=body), wire.read_traits)
+
+    def delete_provider_traits(self, uuid: str) -> None:
+        """DELETE /resource_providers/{uuid}/traits: all of them, under no generation (1.6)."""
+        self.need("traits", "traits")
+        self._send("DELETE", _ROOT, uuid, "traits")
+
+    def list_usages(self, uuid: str) -> dict[str, int]:
+        """GET /resource_providers/{uuid}/usages: ``{resource class: used}``."""
+        reply = self._get(_ROOT, uuid, "usages")
+        return caller.read(reply, lambda body: dict(body["usages"]))
+
+    def list_provider_allocations(self, uuid: str) -> answer.ProviderAllocations:
+        """GET /resource_providers/{uuid}/allocations; it never tells project, user or type."""
+        reply = self._get(_ROOT, uuid, "allocations")
+        return caller.read(reply, wire.read_provider_allocations)

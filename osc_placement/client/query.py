@@ -1,0 +1,168 @@
+"""Query strings: provider listings and allocation candidates, as each microversion takes them."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping
+
+from osc_placement import microversion
+from osc_placement.model import candidate
+
+Pairs = list[tuple[str, str]]
+
+
+def encode(pairs: Iterable[tuple[str, str]]) -> str:
+    """``"?name=value&…"``, empty when there is nothing to ask."""
+    text = urllib.parse.urlencode(list(pairs), quote_via=urllib.parse.quote, safe=":,!")
+    return f"?{text}" if text else ""
+
+
+def quote(segment: str) -> str:
+    """One path segment, with everything quoted that could end it."""
+    return urllib.parse.quote(segment, safe="")
+
+
+def resources_value(resources: Mapping[str, int]) -> str:
+    """``"VCPU:1,MEMORY_MB:512"``."""
+    return ",".join(f"{name}:{amount}" for name, amount in resources.items())
+
+
+def required_values(required: Iterable[str]) -> list[str]:
+    """Values for ``required``: plain and forbidden traits share one, each ``in:`` has its own."""
+    plain = [item for item in required if not item.startswith("in:")]
+    return ([",".join(plain)] if plain else []) + [
+        item for item in required if item.startswith("in:")
+    ]
+
+
+def required_features(required: Iterable[str]) -> Iterator[str]:
+    """The features that these trait expressions need beyond ``required`` itself."""
+    for item in required:
+        if item.startswith("in:"):
+            yield "any traits"
+        elif item.startswith("!"):
+            yield "forbidden traits"
+
+
+def member_of_features(member_of: Iterable[str]) -> Iterator[str]:
+    """The features that these aggregate expressions need beyond ``member_of`` itself."""
+    values = list(member_of)
+    if any(value.startswith("!") for value in values):
+        yield "forbidden aggregates"
+    if len(values) > 1:
+        yield "member_of repeated"
+
+
+def candidate_pairs(query: candidate.CandidateQuery) -> Pairs:
+    """The parameters of GET /allocation_candidates, groups in the order given."""
+    pairs = [pair for group in query.groups for pair in _group_pairs(group)]
+    if query.isolate:
+        pairs.append(("group_policy", "isolate"))
+    elif sum(1 for group in query.groups if group.suffix) > 1:
+        pairs.append(("group_policy", "none"))
+    pairs.extend(("same_subtree", ",".join(sorted(suffixes))) for suffixes in query.same_subtree)
+    root = sorted(query.root_required) + [f"!{trait}" for trait in sorted(query.root_forbidden)]
+    if root:
+        pairs.append(("root_required", ",".join(root)))
+    if query.limit is not None:
+        pairs.append(("limit", str(query.limit)))
+    return pairs
+
+
+def _group_pairs(group: candidate.RequestGroup) -> Pairs:
+    pairs: Pairs = []
+    if group.resources:
+        pairs.append((f"resources{group.suffix}", resources_value(group.resources)))
+    for value in required_values(_trait_expressions(group)):
+        pairs.append((f"required{group.suffix}", value))
+    for value in _aggregate_expressions(group):
+        pairs.append((f"member_of{group.suffix}", value))
+    if group.in_tree:
+        pairs.append((f"in_tree{group.suffix}", group.in_tree))
+    return pairs
+
+
+def _trait_expressions(group: candidate.RequestGroup) -> list[str]:
+    plain = [next(iter(names)) for names in group.required if len(names) == 1]
+    forbidden = [f"!{name}" for name in sorted(group.forbidden)]
+    alternatives = [f"in:{','.join(sorted(names))}" for names in group.required if len(names) != 1]
+    return plain + forbidden + alternatives
+
+
+def _aggregate_expressions(group: candidate.RequestGroup) -> list[str]:
+    wanted = [_any_of(uuids) for uuids in group.member_of]
+    if group.forbidden_aggregates:
+        wanted.append(f"!{_any_of(group.forbidden_aggregates)}")
+    return wanted
+
+
+def _any_of(uuids: Iterable[str]) -> str:
+    names = sorted(uuids)
+    return names[0] if len(names) == 1 else f"in:{','.join(names)}"
+
+
+def candidate_features(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """``{feature: the parameter that needs it}`` of a candidates query.
+
+    What the API itself would refuse (an unknown parameter) is left for it to refuse.
+    """
+    needed = {"allocation candidates": "allocation_candidates"}
+    seen: set[str] = set()
+    for name, value in pairs:
+        for feature in _parameter_features(name, value, again=name in seen):
+            needed.setdefault(feature, name)
+        seen.add(name)
+    return needed
+
+
+_WHOLE = {
+    "limit": "candidate limit",
+    "group_policy": "granular groups",
+    "root_required": "candidate root_required",
+    "same_subtree": "candidate same_subtree",
+}
+_GROUPED = {
+    "resources": None,
+    "required": "candidate required traits",
+    "member_of": "candidate member_of",
+    "in_tree": "candidate in_tree",
+}
+
+
+def _parameter_features(name: str, value: str, *, again: bool) -> Iterator[str]:
+    if name in _WHOLE:
+        yield _WHOLE[name]
+        return
+    kind = next((kind for kind in _GROUPED if name.startswith(kind)), None)
+    if kind is None:
+        return
+    yield from _suffix_features(name.removeprefix(kind))
+    if (feature := _GROUPED[kind]) is not None:
+        yield feature
+    if kind == "required":
+        yield from required_features(value.split(",") if not value.startswith("in:") else [value])
+        if again:
+            yield "any traits"
+    elif kind == "member_of":
+        yield from member_of_features([value, value] if again else [value])
+
+
+def _suffix_features(suffix: str) -> Iterator[str]:
+    if suffix.isdecimal():
+        yield "granular groups"
+    elif suffix:
+        yield "string suffixes"
+
+
+def parse(text: str) -> Pairs:
+    """A query string as found in a log: with or without method, path, ``?`` and quotes."""
+    query = text.strip().strip("\"'").partition("HTTP/")[0].strip()
+    query = query.rpartition("?")[2].rpartition(" ")[2]
+    return urllib.parse.parse_qsl(query, keep_blank_values=True)
+
+
+def version_for(
+    features: Iterable[str], base: microversion.Microversion
+) -> microversion.Microversion:
+    """``base``, or as much more as the features need."""
+    return max([base, *(microversion.FEATURES[feature] for feature in features)])

@@ -1,0 +1,218 @@
+"""Which JSON belongs to which microversion: bodies built and answers read, purely.
+
+Functions ``*_body`` make what is sent, ``read_*`` make values of what came. Reading
+raises LookupError, TypeError or ValueError when the answer has another shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from osc_placement import microversion
+from osc_placement.client import answer
+from osc_placement.model import allocation, inventory, provider
+
+Json = Any
+
+
+def read_provider(body: Json, updated: str | None = None) -> provider.Provider:
+    """One provider; ``updated`` is the last-modified header."""
+    return provider.Provider(
+        uuid=body["uuid"],
+        name=body["name"],
+        generation=body["generation"],
+        root_uuid=body.get("root_provider_uuid"),
+        parent_uuid=body.get("parent_provider_uuid"),
+        updated=updated,
+    )
+
+
+def read_providers(body: Json) -> list[provider.Provider]:
+    """A listing, in the server's order."""
+    return [read_provider(item) for item in body["resource_providers"]]
+
+
+def provider_body(name: str, **fields: str | None) -> dict[str, Json]:
+    """For POST and PUT; only the fields given are sent, a parent of None un-parents."""
+    return {"name": name, **fields}
+
+
+def read_inventories(body: Json) -> answer.ProviderInventories:
+    """``{resource class: Inventory}`` of a provider."""
+    return answer.ProviderInventories(
+        generation=body["resource_provider_generation"],
+        inventories={
+            resource_class: inventory.Inventory.from_dict(fields)
+            for resource_class, fields in body["inventories"].items()
+        },
+    )
+
+
+def read_inventory(body: Json) -> inventory.Inventory:
+    """One class's inventory; its provider generation is read apart."""
+    return inventory.Inventory.from_dict(body)
+
+
+def inventories_body(generation: int, inventories: inventory.Inventories) -> dict[str, Json]:
+    """For PUT of all inventories, and for each provider of a reshape."""
+    return {
+        "resource_provider_generation": generation,
+        "inventories": {name: item.as_dict() for name, item in inventories.items()},
+    }
+
+
+def inventory_body(generation: int, item: inventory.Inventory) -> dict[str, Json]:
+    """For PUT of one class's inventory."""
+    return {"resource_provider_generation": generation, **item.as_dict()}
+
+
+def read_aggregates(body: Json) -> answer.ProviderAggregates:
+    """With a generation from 1.19."""
+    return answer.ProviderAggregates(
+        body.get("resource_provider_generation"), tuple(body["aggregates"])
+    )
+
+
+def aggregates_body(
+    generation: int | None, aggregates: Iterable[str], version: microversion.Microversion
+) -> Json:
+    """A bare list below 1.19, from then on guarded by the provider generation."""
+    if not microversion.supports(version, "aggregate generation"):
+        return list(aggregates)
+    return {"resource_provider_generation": generation, "aggregates": list(aggregates)}
+
+
+def read_traits(body: Json) -> answer.ProviderTraits:
+    """The traits of a provider."""
+    return answer.ProviderTraits(body["resource_provider_generation"], tuple(body["traits"]))
+
+
+def traits_body(generation: int, traits: Iterable[str]) -> dict[str, Json]:
+    """For PUT of a provider's traits."""
+    return {"resource_provider_generation": generation, "traits": list(traits)}
+
+
+def read_provider_allocations(body: Json) -> answer.ProviderAllocations:
+    """``{consumer uuid: Share}`` of a provider."""
+    return answer.ProviderAllocations(
+        generation=body["resource_provider_generation"],
+        allocations={
+            consumer: answer.Share(item["resources"], item.get("consumer_generation"))
+            for consumer, item in body["allocations"].items()
+        },
+    )
+
+
+def read_consumer(uuid: str, body: Json) -> allocation.Consumer:
+    """A consumer of GET /allocations/{uuid}; without allocations it does not exist."""
+    return allocation.Consumer(
+        uuid=uuid,
+        allocations={
+            provider_uuid: dict(item["resources"])
+            for provider_uuid, item in body["allocations"].items()
+        },
+        project_id=body.get("project_id"),
+        user_id=body.get("user_id"),
+        generation=body.get("consumer_generation"),
+        consumer_type=body.get("consumer_type"),
+    )
+
+
+def consumer_body(
+    consumer: allocation.Consumer,
+    version: microversion.Microversion,
+    mappings: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, Json]:
+    """For PUT /allocations/{uuid}, and for each consumer of a POST and of a reshape.
+
+    A list below 1.12, then a mapping; owner from 1.8, consumer generation from 1.28,
+    ``mappings`` from 1.34, consumer type from 1.38.
+    """
+    body: dict[str, Json] = {"allocations": _allocations(consumer.allocations, version)}
+    if microversion.supports(version, "allocation project and user"):
+        body.update(project_id=consumer.project_id, user_id=consumer.user_id)
+    if microversion.supports(version, "consumer generation"):
+        body["consumer_generation"] = consumer.generation
+    if mappings is not None and microversion.supports(version, "candidate mappings"):
+        body["mappings"] = {suffix: list(uuids) for suffix, uuids in mappings.items()}
+    if microversion.supports(version, "consumer types"):
+        body["consumer_type"] = consumer.consumer_type
+    return body
+
+
+def _allocations(allocations: allocation.Allocations, version: microversion.Microversion) -> Json:
+    if microversion.supports(version, "allocation dict form"):
+        return {uuid: {"resources": dict(resources)} for uuid, resources in allocations.items()}
+    return [
+        {"resource_provider": {"uuid": uuid}, "resources": dict(resources)}
+        for uuid, resources in allocations.items()
+    ]
+
+
+def consumers_body(
+    consumers: Iterable[allocation.Consumer], version: microversion.Microversion
+) -> dict[str, Json]:
+    """For POST /allocations (1.13)."""
+    return {consumer.uuid: consumer_body(consumer, version) for consumer in consumers}
+
+
+def reshape_body(
+    inventories: Mapping[str, answer.ProviderInventories],
+    consumers: Iterable[allocation.Consumer],
+    version: microversion.Microversion,
+) -> dict[str, Json]:
+    """For POST /reshaper (1.30)."""
+    return {
+        "inventories": {
+            uuid: inventories_body(item.generation, item.inventories)
+            for uuid, item in inventories.items()
+        },
+        "allocations": consumers_body(consumers, version),
+    }
+
+
+def read_usages(body: Json, version: microversion.Microversion) -> list[answer.Usage]:
+    """Of GET /usages: one entry in all below 1.38, from then on one per consumer type."""
+    if not microversion.supports(version, "consumer types"):
+        return [answer.Usage(body["usages"])]
+    return [_typed_usage(name, counted) for name, counted in body["usages"].items()]
+
+
+def _typed_usage(consumer_type: str, counted: Mapping[str, int]) -> answer.Usage:
+    resources = dict(counted)
+    count = resources.pop("consumer_count")
+    return answer.Usage(resources, consumer_type, count)
+
+
+def read_candidates(body: Json) -> answer.Candidates:
+    """An allocation candidates answer of any microversion."""
+    return answer.Candidates(
+        requests=tuple(_read_request(item) for item in body["allocation_requests"]),
+        summaries={uuid: _read_summary(item) for uuid, item in body["provider_summaries"].items()},
+    )
+
+
+def _read_request(body: Json) -> answer.AllocationRequest:
+    parts = body["allocations"]
+    if isinstance(parts, list):
+        allocations = {part["resource_provider"]["uuid"]: part["resources"] for part in parts}
+    else:
+        allocations = {uuid: part["resources"] for uuid, part in parts.items()}
+    mappings = body.get("mappings")
+    if mappings is not None:
+        mappings = {suffix: tuple(uuids) for suffix, uuids in mappings.items()}
+    return answer.AllocationRequest(allocations, mappings)
+
+
+def _read_summary(body: Json) -> answer.ProviderSummary:
+    traits = body.get("traits")
+    return answer.ProviderSummary(
+        resources={
+            name: answer.Amount(item["capacity"], item["used"])
+            for name, item in body["resources"].items()
+        },
+        traits=None if traits is None else tuple(traits),
+        root_uuid=body.get("root_provider_uuid"),
+        parent_uuid=body.get("parent_provider_uuid"),
+    )
