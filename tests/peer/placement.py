@@ -26,6 +26,7 @@ auth_strategy = noauth2
 [placement_database]
 connection = sqlite:///{state}/placement.sqlite
 sync_on_startup = {sync}
+sqlite_synchronous = False
 [oslo_policy]
 enforce_scope = True
 enforce_new_defaults = {new_defaults}

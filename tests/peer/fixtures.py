@@ -1,0 +1,42 @@
+"""Pytest fixtures ``target`` and ``openstack``; the functional and contract tests import them."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.peer import process, shell
+from tests.peer import target as targets
+
+
+@pytest.fixture(scope="session")
+def real_placement(tmp_path_factory: pytest.TempPathFactory) -> Iterator[targets.RealPlacement]:
+    """openstack-placement, started once per worker."""
+    state = tmp_path_factory.mktemp("placement")
+    with process.running(process.PLACEMENT, state) as url:
+        yield targets.RealPlacement(url, state / "placement.sqlite")
+
+
+@pytest.fixture(params=targets.NAMES)
+def target(request: pytest.FixtureRequest) -> Iterator[targets.Target]:
+    """An empty Placement: embedded in process, on a port, and the real one."""
+    if request.param == "placement":
+        real: targets.RealPlacement = request.getfixturevalue("real_placement")
+        real.reset()
+        yield real
+    else:
+        pytest.skip("no embedded server yet")
+
+
+@pytest.fixture
+def openstack(
+    target: targets.Target, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> shell.OpenStack:
+    """The ``openstack`` command, led to the target; nothing of the user's own is read."""
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    for name in ("OSC_PLACEMENT_DATABASE", "OS_CLOUD", "OS_PLACEMENT_API_VERSION"):
+        monkeypatch.delenv(name, raising=False)
+    return shell.OpenStack(target.options)

@@ -1,0 +1,85 @@
+"""The real ``openstack`` shell, run in this process: a process per command would take an hour."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from unittest import mock
+
+from openstackclient import shell
+
+
+class Outcome(NamedTuple):
+    """What a command left: exit code, stdout, stderr."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class OpenStack:
+    """``openstack`` with the global options of one target.
+
+    The first argument of every method is the command's words in one string; the others
+    go to the command as they are: ``openstack("resource provider show", uuid)``.
+    """
+
+    def __init__(self, options: list[str]) -> None:
+        self._options = options
+
+    def __call__(self, command: str, *arguments: str, version: str | None = None) -> Any:
+        """What a successful command hands back as JSON: rows of a list, or one object."""
+        return json.loads(self.do(command, *arguments, "-f", "json", version=version) or "null")
+
+    def do(self, command: str, *arguments: str, version: str | None = None) -> str:
+        """The stdout of a command that must succeed."""
+        outcome = self.run(command, *arguments, version=version)
+        assert outcome.code == 0, f"openstack {command} {arguments}: {outcome}"
+        return outcome.stdout
+
+    def fails(self, command: str, *arguments: str, version: str | None = None) -> tuple[int, str]:
+        """Exit code and stderr of a command that must not succeed."""
+        outcome = self.run(command, *arguments, version=version)
+        assert outcome.code != 0, f"openstack {command} {arguments} succeeded: {outcome.stdout}"
+        return outcome.code, outcome.stderr
+
+    def run(
+        self, command: str, *arguments: str, version: str | None = None, stdin: str = ""
+    ) -> Outcome:
+        """The outcome of a command, whatever it is."""
+        pinned = [] if version is None else ["--os-placement-api-version", version]
+        return run([*self._options, *pinned, *command.split(), *arguments], stdin)
+
+
+def run(arguments: list[str], stdin: str = "") -> Outcome:
+    """``openstack ARGUMENTS``, with nothing of it left in this process afterwards."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with (
+        contextlib.redirect_stdout(stdout),
+        contextlib.redirect_stderr(stderr),
+        mock.patch.object(sys, "stdin", io.StringIO(stdin)),
+        _logging_as_it_was(),
+        warnings.catch_warnings(),
+    ):
+        try:
+            code = shell.OpenStackShell().run(arguments)
+        except SystemExit as ended:
+            code = ended.code
+    return Outcome(int(code or 0), stdout.getvalue(), stderr.getvalue())
+
+
+@contextlib.contextmanager
+def _logging_as_it_was() -> Iterator[None]:
+    """The shell adds a handler to the root logger each time, and sets levels."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        root.handlers[:], root.level = handlers, level

@@ -1,0 +1,115 @@
+"""The three Placements that functional tests run against, behind one face.
+
+A target is empty when a test gets it, knows how ``openstack`` reaches it, and answers
+raw requests, so that a test can arrange and look without the commands under test.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import pathlib
+import sqlite3
+from typing import Any
+
+import requests
+
+from osc_placement import testing
+from tests.peer import loading
+
+NAMES = ("embedded", "loopback", "placement")
+HEADERS = {"x-auth-token": "admin", "accept": "application/json"}
+
+
+class Target(abc.ABC):
+    """A Placement under test; ``options`` are the global options that lead ``openstack`` to it."""
+
+    name: str
+    options: list[str]
+
+    @abc.abstractmethod
+    def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
+        """One request, as a ``requests.Response``."""
+
+    @abc.abstractmethod
+    def load(self, sample: str) -> None:
+        """Fill it with a sample cloud, generations included: ``load("12-hosts")``."""
+
+    def request(
+        self, method: str, path: str, body: Any = None, version: str = "1.39"
+    ) -> requests.Response:
+        """Send one request as admin and hand back whatever was answered."""
+        headers = {**HEADERS, "openstack-api-version": f"placement {version}"}
+        return self.send(method, path, body, headers)
+
+    def ask(self, method: str, path: str, body: Any = None, version: str = "1.39") -> Any:
+        """The JSON of a request that must succeed, None where there is no body."""
+        answer = self.request(method, path, body, version)
+        assert answer.ok, f"{method} {path} at {version}: {answer.status_code} {answer.text}"
+        return answer.json() if answer.content else None
+
+
+class OverHttp(Target):
+    """A target with a URL."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name = name
+        self.url = url
+        self.options = ["--os-auth-type", "admin_token", "--os-endpoint", url]
+        self.options += ["--os-token", "admin"]
+        self._session = requests.Session()
+        self._session.trust_env = False
+
+    def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
+        return self._session.request(method, self.url + path, json=body, headers=headers)
+
+
+class RealPlacement(OverHttp):
+    """openstack-placement on an SQLite file that is put back between two tests."""
+
+    def __init__(self, url: str, database: pathlib.Path) -> None:
+        super().__init__("placement", url)
+        self._database = database
+        self._saved: dict[str, pathlib.Path] = {}
+        self._save("")
+
+    def reset(self) -> None:
+        """Empty again, in a few milliseconds."""
+        self._restore("")
+
+    def load(self, sample: str) -> None:
+        if sample in self._saved:
+            self._restore(sample)
+            return
+        document = testing.sample_cloud(sample)
+        loading.load(document, self.ask)
+        self._set_generations(document)
+        self._save(sample)
+
+    def _set_generations(self, document: dict[str, Any]) -> None:
+        with contextlib.closing(sqlite3.connect(self._database)) as live, live:
+            for table, entries in (
+                ("resource_providers", document["providers"]),
+                ("consumers", document["consumers"]),
+            ):
+                live.executemany(
+                    f"UPDATE {table} SET generation = ? WHERE uuid = ?",
+                    [(entry["generation"], uuid) for uuid, entry in entries.items()],
+                )
+
+    def _save(self, state: str) -> None:
+        path = self._database.with_name(f"saved-{state or 'empty'}.sqlite")
+        _copy(self._database, path)
+        self._saved[state] = path
+
+    def _restore(self, state: str) -> None:
+        _copy(self._saved[state], self._database)
+
+
+def _copy(source: pathlib.Path, goal: pathlib.Path) -> None:
+    """Through SQLite itself, so that a server which has ``goal`` open sees the new state."""
+    with (
+        contextlib.closing(sqlite3.connect(source)) as read,
+        contextlib.closing(sqlite3.connect(goal)) as written,
+    ):
+        read.backup(written)
