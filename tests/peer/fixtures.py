@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Iterator
 
@@ -37,6 +38,7 @@ def openstack(
     """The ``openstack`` command, led to the target; nothing of the user's own is read."""
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
-    for name in ("OSC_PLACEMENT_DATABASE", "OS_CLOUD", "OS_PLACEMENT_API_VERSION"):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith(("OS_", "OSC_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
     return shell.OpenStack(target.options)

@@ -64,6 +64,7 @@ def run(arguments: list[str], stdin: str = "") -> Outcome:
         contextlib.redirect_stdout(stdout),
         contextlib.redirect_stderr(stderr),
         mock.patch.object(sys, "stdin", io.StringIO(stdin)),
+        mock.patch.object(sys, "argv", ["openstack"]),
         _logging_as_it_was(),
         warnings.catch_warnings(),
     ):
