@@ -26,7 +26,7 @@ LAYERS: dict[str, set[str]] = {
     "engine": {"model"},
     "server": {"engine", "model"},
     "workflows": {"client", "engine", "model"},
-    "v1": {"workflows", "client", "model"},
+    "v1": {"workflows", "client", "model", "plugin"},
     "plugin": {"client", "model"},
     "testing": {"client", "engine", "model", "server", "workflows", "v1", "plugin"},
 }
