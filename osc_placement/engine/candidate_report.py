@@ -1,0 +1,188 @@
+"""Why a provider, or a tree, gives no candidate.
+
+A ``Reporter`` given to the search hears it; ``provider_refusals`` and ``tree_refusals``
+are the same questions asked of one provider or one tree.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from osc_placement.engine import candidate_forest, candidate_plan, candidate_tree, record, state
+from osc_placement.model.candidate import Candidate
+
+
+class Reason(enum.StrEnum):
+    """What a provider or a tree fails at."""
+
+    NO_INVENTORY = "no_inventory"
+    MIN_UNIT = "min_unit"
+    MAX_UNIT = "max_unit"
+    STEP_SIZE = "step_size"
+    CAPACITY = "capacity"
+    REQUIRED = "required"
+    FORBIDDEN = "forbidden"
+    MEMBER_OF = "member_of"
+    FORBIDDEN_AGGREGATE = "forbidden_aggregate"
+    IN_TREE = "in_tree"
+    ROOT_REQUIRED = "root_required"
+    ROOT_FORBIDDEN = "root_forbidden"
+    NO_PROVIDER = "no_provider"
+    TOGETHER_REQUIRED = "together_required"
+    TOGETHER_CAPACITY = "together_capacity"
+    ISOLATE = "isolate"
+    SAME_SUBTREE = "same_subtree"
+    NOT_NESTED = "not_nested"
+    COMBINATION = "combination"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refusal:
+    """One constraint that is not met.
+
+    ``names`` are what it is about: a resource class, the traits or aggregates of which one
+    was wanted or none, the suffixes of groups. ``wanted`` and ``found`` are amounts in units of
+    the class, where the constraint is about amounts.
+    """
+
+    reason: Reason
+    names: tuple[str, ...] = ()
+    wanted: int | None = None
+    found: int | None = None
+
+
+class Reporter(Protocol):
+    """Is told what was dropped, while the search goes on."""
+
+    def provider_dropped(
+        self, suffix: str, resource_class: str | None, uuid: str, refusals: Sequence[Refusal]
+    ) -> None:
+        """A provider cannot serve a group: with every constraint that it fails.
+
+        ``resource_class`` is given for the unsuffixed group, whose classes are served each
+        on its own.
+        """
+
+    def tree_dropped(self, root_uuid: str, refusals: Sequence[Refusal]) -> None:
+        """A tree, with what shares with it, gives no candidate."""
+
+
+def search_reporting(
+    base: state.State, plan: candidate_plan.Plan, reporter: Reporter
+) -> Iterator[Candidate]:
+    """The candidates, and to the reporter all that is none."""
+    forest = candidate_forest.Forest(base, plan)
+    for provider in base.providers.values():
+        for slot in plan.slots:
+            refusals = provider_refusals(base, slot, provider)
+            if refusals:
+                only = None if slot.group.suffix else next(iter(slot.resources), None)
+                reporter.provider_dropped(slot.group.suffix, only, provider.uuid, refusals)
+    for root_uuid in _roots(base):
+        refusals = tree_refusals(forest, root_uuid)
+        if refusals:
+            reporter.tree_dropped(root_uuid, refusals)
+    yield from forest.candidates()
+
+
+def provider_refusals(
+    base: state.State, slot: candidate_plan.Slot, provider: record.ProviderRecord
+) -> list[Refusal]:
+    """Every constraint of a slot that a provider fails; empty when it suits."""
+    group = slot.group
+    found = [
+        refusal
+        for resource_class, amount in slot.resources.items()
+        for refusal in _amount_refusals(base, provider, resource_class, amount)
+    ]
+    for any_of in group.required:
+        if provider.traits.isdisjoint(any_of):
+            found.append(Refusal(Reason.REQUIRED, tuple(sorted(any_of))))
+    if group.forbidden & provider.traits:
+        found.append(Refusal(Reason.FORBIDDEN, tuple(sorted(group.forbidden & provider.traits))))
+    aggregates = group.aggregates_of(base, provider)
+    for any_of in group.member_of:
+        if aggregates.isdisjoint(any_of):
+            found.append(Refusal(Reason.MEMBER_OF, tuple(sorted(any_of))))
+    if group.forbidden_aggregates & aggregates:
+        ruled_out = tuple(sorted(group.forbidden_aggregates & aggregates))
+        found.append(Refusal(Reason.FORBIDDEN_AGGREGATE, ruled_out))
+    if group.root_uuid is not None and provider.root_uuid != group.root_uuid:
+        found.append(Refusal(Reason.IN_TREE, (group.root_uuid,)))
+    if group.hopeless:
+        found.append(Refusal(Reason.NO_PROVIDER, (group.suffix,)))
+    return found
+
+
+def _amount_refusals(
+    base: state.State, provider: record.ProviderRecord, resource_class: str, amount: int
+) -> Iterator[Refusal]:
+    names = (resource_class,)
+    inventory = provider.inventories.get(resource_class)
+    if inventory is None:
+        yield Refusal(Reason.NO_INVENTORY, names, wanted=amount)
+        return
+    if amount < inventory.min_unit:
+        yield Refusal(Reason.MIN_UNIT, names, wanted=amount, found=inventory.min_unit)
+    if amount > inventory.max_unit:
+        yield Refusal(Reason.MAX_UNIT, names, wanted=amount, found=inventory.max_unit)
+    if amount % inventory.step_size:
+        yield Refusal(Reason.STEP_SIZE, names, wanted=amount, found=inventory.step_size)
+    free = inventory.capacity - base.used(provider.uuid).get(resource_class, 0)
+    if amount > free:
+        yield Refusal(Reason.CAPACITY, names, wanted=amount, found=max(free, 0))
+
+
+def tree_refusals(forest: candidate_forest.Forest, root_uuid: str) -> list[Refusal]:
+    """Why a tree gives no candidate; empty when it gives one.
+
+    What its root fails at, else the groups that nobody in reach can serve, else each
+    constraint between groups without which there were a candidate.
+    """
+    plan = forest.plan
+    root = forest.base.providers[root_uuid]
+    found = [Refusal(Reason.ROOT_REQUIRED, (t,)) for t in sorted(plan.root_required - root.traits)]
+    found += [
+        Refusal(Reason.ROOT_FORBIDDEN, (t,)) for t in sorted(plan.root_forbidden & root.traits)
+    ]
+    options = forest.options(forest.base.tree[root_uuid], forest.reaching(root_uuid))
+    found += [
+        Refusal(Reason.NO_PROVIDER, (slot.group.suffix, *slot.resources))
+        for slot, suiting in options.items()
+        if not suiting
+    ]
+    if found or _gives_any(forest, root_uuid):
+        return found
+    return [
+        Refusal(reason)
+        for reason, relaxed in _relaxed(plan)
+        if _gives_any(candidate_forest.Forest(forest.base, relaxed), root_uuid)
+    ] or [Refusal(Reason.COMBINATION)]
+
+
+def _gives_any(forest: candidate_forest.Forest, root_uuid: str) -> bool:
+    try:
+        return next(forest.candidates_in(root_uuid), None) is not None
+    except candidate_tree.SearchTooLong:
+        return False
+
+
+def _relaxed(plan: candidate_plan.Plan) -> Iterator[tuple[Reason, candidate_plan.Plan]]:
+    """The plan without one of the constraints that it has between its groups."""
+    if plan.isolate:
+        yield Reason.ISOLATE, dataclasses.replace(plan, isolate=False)
+    if plan.subtrees:
+        yield Reason.SAME_SUBTREE, dataclasses.replace(plan, subtrees=())
+    if not plan.nested:
+        yield Reason.NOT_NESTED, dataclasses.replace(plan, nested=True)
+    if plan.repeated:
+        yield Reason.TOGETHER_CAPACITY, dataclasses.replace(plan, repeated=frozenset())
+    if any(group.together for group in plan.groups):
+        yield Reason.TOGETHER_REQUIRED, plan.without_together()
+
+
+def _roots(base: state.State) -> Iterator[str]:
+    return (uuid for uuid, provider in base.providers.items() if provider.root_uuid == uuid)

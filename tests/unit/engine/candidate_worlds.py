@@ -1,0 +1,249 @@
+"""Small random clouds and queries about them, crowded enough that rules meet.
+
+Everything is drawn from a ``random.Random``: one of a seed, or one that hypothesis steers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import urllib.parse
+import uuid
+
+from osc_placement import microversion
+from osc_placement.engine import record, standard, state
+from osc_placement.model import candidate, inventory
+
+CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_X")
+TRAITS = ("CUSTOM_T1", "CUSTOM_T2", "CUSTOM_T3", "HW_NUMA_ROOT")
+AGGREGATES = tuple(str(uuid.UUID(int=0xA0 + n, version=4)) for n in range(3))
+
+
+def draw_state(draw: random.Random) -> state.State:
+    """A few trees, some of them sharing, some of their room taken."""
+    providers: dict[str, record.ProviderRecord] = {}
+    for number in range(draw.randint(1, 4)):
+        sharing = number > 0 and draw.random() < 0.4
+        _add_tree(draw, providers, number, sharing)
+    base = state.State()
+    base.apply(
+        record.Changes(
+            providers,
+            traits={name: 0.0 for name in TRAITS if name.startswith("CUSTOM_")},
+            resource_classes={name: 0.0 for name in CLASSES if name.startswith("CUSTOM_")},
+        )
+    )
+    base.apply(record.Changes(consumers=_draw_consumers(draw, base)))
+    return base
+
+
+def _uuid(draw: random.Random) -> str:
+    return str(uuid.UUID(int=draw.getrandbits(128), version=4))
+
+
+def _add_tree(
+    draw: random.Random, providers: dict[str, record.ProviderRecord], number: int, sharing: bool
+) -> None:
+    root = _draw_provider(draw, f"p{number}", None, sharing)
+    tree = [root]
+    if not sharing or draw.random() < 0.1:
+        for child in range(draw.choice((0, 0, 1, 2, 3, 4))):
+            parent = draw.choice(tree)
+            tree.append(_draw_provider(draw, f"{parent.name}.{child}", parent, False))
+    providers.update((provider.uuid, provider) for provider in tree)
+
+
+def _draw_provider(
+    draw: random.Random, name: str, parent: record.ProviderRecord | None, sharing: bool
+) -> record.ProviderRecord:
+    own = _uuid(draw)
+    traits = [trait for trait in TRAITS if draw.random() < 0.25]
+    classes = [name for name in CLASSES if draw.random() < (0.35 if sharing else 0.5)]
+    return record.ProviderRecord(
+        own,
+        name,
+        root_uuid=parent.root_uuid if parent else own,
+        parent_uuid=parent.uuid if parent else None,
+        inventories={name: _draw_inventory(draw) for name in classes},
+        traits=frozenset([*traits, standard.SHARING_TRAIT] if sharing else traits),
+        aggregates=tuple(name for name in AGGREGATES if draw.random() < (0.5 if sharing else 0.25)),
+    )
+
+
+def _draw_inventory(draw: random.Random) -> inventory.Inventory:
+    total = draw.choice((2, 4, 4, 8, 8, 16))
+    return inventory.Inventory(
+        total,
+        reserved=draw.choice((0, 0, 0, 0, 1, total)),
+        min_unit=draw.choice((1, 1, 1, 1, 2)),
+        max_unit=draw.choice((total, total, 2, 3, 1000)),
+        step_size=draw.choice((1, 1, 1, 1, 2)),
+        allocation_ratio=draw.choice((1.0, 1.0, 1.5, 0.5, 4.0)),
+    )
+
+
+def _draw_consumers(
+    draw: random.Random, base: state.State
+) -> dict[str, record.ConsumerRecord | None]:
+    consumers: dict[str, record.ConsumerRecord | None] = {}
+    for provider in base.providers.values():
+        amounts = {
+            name: amount
+            for name, held in provider.inventories.items()
+            if draw.random() < 0.25
+            and held.suits_units(amount := draw.randint(1, 4))
+            and held.has_room(0, amount)
+        }
+        if amounts:
+            own = _uuid(draw)
+            consumers[own] = record.ConsumerRecord(own, 1, "p", "u", {provider.uuid: amounts})
+    return consumers
+
+
+def draw_version(draw: random.Random) -> microversion.Microversion:
+    """A version that has candidates; the latest ones are drawn more often."""
+    return microversion.Microversion(1, draw.choice((*range(10, 40), *range(25, 40), 39, 39, 39)))
+
+
+def draw_query(
+    draw: random.Random, base: state.State, version: microversion.Microversion
+) -> candidate.CandidateQuery:
+    """A query that ``version`` can ask, about what ``base`` has."""
+    return _Query(draw, base, version).draw_whole()
+
+
+@dataclasses.dataclass
+class _Query:
+    draw: random.Random
+    base: state.State
+    version: microversion.Microversion
+
+    def knows(self, feature: str) -> bool:
+        return microversion.supports(self.version, feature)
+
+    def draw_whole(self) -> candidate.CandidateQuery:
+        draw = self.draw
+        suffixes = self._draw_suffixes()
+        groups = [self._draw_group(suffix) for suffix in suffixes]
+        same_subtree: tuple[frozenset[str], ...] = ()
+        named = [suffix for suffix in suffixes if suffix]
+        if self.knows("candidate same_subtree") and named and draw.random() < 0.4:
+            if len(named) < 4 and draw.random() < 0.4:
+                extra = self._draw_group("_NONE", resources=False)
+                groups.append(extra)
+                named.append("_NONE")
+            same_subtree = tuple(
+                frozenset({*draw.sample(named, draw.randint(1, len(named))), named[-1]})
+                for _ in range(draw.choice((1, 1, 2)))
+            )
+        required, forbidden = frozenset[str](), frozenset[str]()
+        if self.knows("candidate root_required") and draw.random() < 0.2:
+            chosen = frozenset({draw.choice(TRAITS)})
+            required, forbidden = (
+                (chosen, forbidden) if draw.random() < 0.5 else (forbidden, chosen)
+            )
+        return candidate.CandidateQuery(
+            tuple(groups),
+            isolate=len(named) > 1 and draw.random() < 0.5,
+            same_subtree=same_subtree,
+            root_required=required,
+            root_forbidden=forbidden,
+            nested=self.knows("nested candidates"),
+        )
+
+    def _draw_suffixes(self) -> list[str]:
+        if not self.knows("granular groups"):
+            return [""]
+        names = ["_A", "_B", "_C"] if self.knows("string suffixes") else ["1", "2", "3"]
+        return self.draw.choice(
+            ([""], ["", names[0]], names[:1], names[:2], ["", *names[:2]], names)
+        )
+
+    def _draw_group(self, suffix: str, resources: bool = True) -> candidate.RequestGroup:
+        draw = self.draw
+        classes = draw.sample(CLASSES, draw.choice((1, 1, 2, 3) if not suffix else (1, 1, 1, 2)))
+        required = self._draw_required()
+        if not resources and draw.random() < 0.7:
+            required = (frozenset({draw.choice(TRAITS)}),)
+        group = candidate.RequestGroup(
+            suffix,
+            {name: draw.choice((1, 1, 1, 2, 2, 3, 4)) for name in classes} if resources else {},
+            required=required,
+            forbidden=self._draw_forbidden(required),
+            member_of=self._draw_member_of(),
+            forbidden_aggregates=(
+                frozenset(draw.sample(AGGREGATES, draw.randint(1, 2)))
+                if self.knows("forbidden aggregates") and draw.random() < 0.15
+                else frozenset()
+            ),
+            in_tree=(
+                draw.choice(list(self.base.providers))
+                if self.knows("candidate in_tree") and draw.random() < 0.12
+                else None
+            ),
+        )
+        if not _group_items(group):
+            return dataclasses.replace(group, required=(frozenset({draw.choice(TRAITS)}),))
+        return group
+
+    def _draw_forbidden(self, required: tuple[frozenset[str], ...]) -> frozenset[str]:
+        wanted = frozenset[str]().union(*required)
+        free = [name for name in (*TRAITS, standard.SHARING_TRAIT) if name not in wanted]
+        if not free or not self.knows("forbidden traits") or self.draw.random() < 0.85:
+            return frozenset()
+        return frozenset({self.draw.choice(free)})
+
+    def _draw_required(self) -> tuple[frozenset[str], ...]:
+        draw = self.draw
+        if not self.knows("candidate required traits") or draw.random() < 0.7:
+            return ()
+        if self.knows("any traits") and draw.random() < 0.5:
+            return tuple(
+                frozenset(draw.sample(TRAITS, draw.randint(1, 3)))
+                for _ in range(draw.randint(1, 2))
+            )
+        return tuple(frozenset({name}) for name in draw.sample(TRAITS, draw.choice((1, 1, 2))))
+
+    def _draw_member_of(self) -> tuple[frozenset[str], ...]:
+        draw = self.draw
+        if not self.knows("candidate member_of") or draw.random() < 0.8:
+            return ()
+        count = draw.randint(1, 2) if self.knows("member_of repeated") else 1
+        return tuple(frozenset(draw.sample(AGGREGATES, draw.randint(1, 2))) for _ in range(count))
+
+
+def query_string(query: candidate.CandidateQuery) -> str:
+    """The query as the API takes it."""
+    items: list[tuple[str, str]] = []
+    for group in query.groups:
+        items += _group_items(group)
+    if any(group.suffix for group in query.groups):
+        items.append(("group_policy", "isolate" if query.isolate else "none"))
+    items += [("same_subtree", ",".join(sorted(names))) for names in query.same_subtree]
+    root = sorted(query.root_required) + sorted("!" + name for name in query.root_forbidden)
+    if root:
+        items.append(("root_required", ",".join(root)))
+    if query.limit is not None:
+        items.append(("limit", str(query.limit)))
+    return urllib.parse.urlencode(items)
+
+
+def _group_items(group: candidate.RequestGroup) -> list[tuple[str, str]]:
+    items: list[tuple[str, str]] = []
+    if group.resources:
+        items.append(("resources", ",".join(f"{k}:{v}" for k, v in group.resources.items())))
+    plain = [name for any_of in group.required if len(any_of) == 1 for name in any_of]
+    plain += ["!" + name for name in sorted(group.forbidden)]
+    if plain:
+        items.append(("required", ",".join(plain)))
+    items += [
+        ("required", "in:" + ",".join(sorted(any_of)))
+        for any_of in group.required
+        if len(any_of) > 1
+    ]
+    items += [("member_of", "in:" + ",".join(sorted(any_of))) for any_of in group.member_of]
+    if group.forbidden_aggregates:
+        items.append(("member_of", "!in:" + ",".join(sorted(group.forbidden_aggregates))))
+    if group.in_tree:
+        items.append(("in_tree", group.in_tree))
+    return [(key + group.suffix, value) for key, value in items]
