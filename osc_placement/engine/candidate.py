@@ -41,16 +41,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from osc_placement.engine import candidate_forest, candidate_plan, candidate_report, state
+from osc_placement.engine import (
+    candidate_forest,
+    candidate_plan,
+    candidate_report,
+    candidate_tree,
+    state,
+)
 from osc_placement.model.candidate import Candidate, CandidateQuery
 
-
-class TooManyCandidates(Exception):  # noqa: N818 - it says what there is
-    """The answer has more candidates than the caller is ready to take."""
-
-    def __init__(self, max_candidates: int) -> None:
-        super().__init__(f"more than {max_candidates} allocation candidates")
-        self.max_candidates = max_candidates
+TooManyCandidates = candidate_tree.TooManyCandidates
+SearchTooLong = candidate_tree.SearchTooLong
 
 
 def search(
@@ -64,8 +65,8 @@ def search(
     The values inside a candidate may be shared with other candidates: read only. The
     state must not change while the search goes on. A query that asks for no resources
     has no candidates. Raises TooManyCandidates after
-    ``max_candidates`` were handed out and there is one more, and
-    candidate_tree.SearchTooLong where groups hinder each other beyond reason.
+    ``max_candidates`` were handed out and there is one more, and SearchTooLong, which is
+    one of that kind, where groups hinder each other beyond reason.
     With a ``reporter`` every provider and every tree is looked at.
     """
     plan = candidate_plan.prepare(base, query)
@@ -76,7 +77,7 @@ def search(
     limit = query.limit
     for count, each in enumerate(found):
         if max_candidates is not None and count >= max_candidates:
-            raise TooManyCandidates(max_candidates)
+            raise TooManyCandidates(max_candidates=max_candidates)
         yield each
         # Not to look for one more than was asked for: it may be far.
         if limit is not None and count + 1 >= limit:

@@ -6,7 +6,7 @@ aggregate, a tree), through the indexes of the state, one at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, KeysView, Sequence
+from collections.abc import Iterable, Iterator
 
 from osc_placement.engine import candidate_plan, candidate_tree, record, standard, state
 from osc_placement.model.candidate import Candidate
@@ -20,6 +20,7 @@ class Forest:
     def __init__(self, base: state.State, plan: candidate_plan.Plan) -> None:
         self.base = base
         self.plan = plan
+        self.effort = candidate_tree.Effort()
         self.sharing = base.with_trait[standard.SHARING_TRAIT]
         self._suiting: dict[str, list[candidate_plan.Slot]] = {}
         self._sharing_in: dict[str, list[str]] = {}
@@ -60,7 +61,8 @@ class Forest:
                 if key in seen:
                     return iter(())
                 seen.add(key)
-        return candidate_tree.Walk(self.base, self.plan, root_uuid, options).candidates()
+        walk = candidate_tree.Walk(self.base, self.plan, root_uuid, options, self.effort)
+        return walk.candidates()
 
     def options(self, tree: Iterable[str], sharing: Iterable[str] = ()) -> Options:
         """``{slot: providers that suit it}`` among those of a tree and those that share."""
@@ -94,7 +96,7 @@ class Forest:
             return None
         inventories = provider.inventories
         used = base.used(provider.uuid)
-        for resource_class, total in plan.totals.items():
+        for resource_class, (total, amounts) in plan.demands.items():
             inventory = inventories.get(resource_class)
             if (
                 inventory is None
@@ -102,9 +104,7 @@ class Forest:
                 or used.get(resource_class, 0) + total > inventory.capacity
             ):
                 return None
-        for slot in plan.slots:
-            for resource_class, amount in slot.resources.items():
-                inventory = inventories[resource_class]
+            for amount in amounts:
                 if amount < inventory.min_unit or amount % inventory.step_size:
                     return None
         for group in plan.groups:
@@ -175,16 +175,15 @@ class Forest:
         base = self.base
         if not self.plan.totals:
             return
-        terms: list[Sequence[KeysView[str]]] = []
-        for resource_class in self.plan.totals:
-            terms.append([base.with_class[resource_class]])
+        asked: list[tuple[state.Index, Iterable[str]]] = [
+            (base.with_class, (resource_class,)) for resource_class in self.plan.totals
+        ]
         for group in self.plan.groups:
             if group.root_uuid is not None:
-                terms.append([base.tree[group.root_uuid]])
-            for any_of in (*group.required, *group.together):
-                terms.append([base.with_trait[trait] for trait in sorted(any_of)])
-            for any_of in group.member_of:
-                terms.append([base.with_aggregate[aggregate] for aggregate in sorted(any_of)])
+                asked.append((base.tree, (group.root_uuid,)))
+            asked += [(base.with_trait, any_of) for any_of in (*group.required, *group.together)]
+            asked += [(base.with_aggregate, any_of) for any_of in group.member_of]
+        terms = [[index[key] for key in sorted(any_of)] for index, any_of in asked]
         rarest = min(terms, key=lambda term: sum(len(members) for members in term))
         for members in rarest:
             yield from members

@@ -80,8 +80,9 @@ class Plan:
     """A query in the search's own terms.
 
     ``slots`` have those of suffixed groups first. ``subtrees`` are sets of suffixes.
-    ``totals`` is what one provider gives that fills every slot; ``repeated`` are the
-    classes that more than one slot asks for.
+    ``demands`` is ``{resource class: (total, the amount of each slot)}``; ``totals`` is
+    what one provider gives that fills every slot; ``repeated`` are the classes that more than
+    one slot asks for.
     """
 
     groups: tuple[Group, ...]
@@ -91,6 +92,7 @@ class Plan:
     nested: bool
     root_required: frozenset[str]
     root_forbidden: frozenset[str]
+    demands: Mapping[str, tuple[int, tuple[int, ...]]]
     totals: Mapping[str, int]
     repeated: frozenset[str]
 
@@ -121,13 +123,10 @@ def prepare(base: state.State, query: candidate.CandidateQuery) -> Plan:
         for asked in sorted(query.groups, key=lambda asked: not asked.suffix)
         for resources in _parts(asked)
     ]
-    totals: dict[str, int] = {}
-    repeated = set()
+    amounts: dict[str, list[int]] = {}
     for slot in slots:
         for resource_class, amount in slot.resources.items():
-            if resource_class in totals:
-                repeated.add(resource_class)
-            totals[resource_class] = totals.get(resource_class, 0) + amount
+            amounts.setdefault(resource_class, []).append(amount)
     return Plan(
         groups=tuple(groups.values()),
         slots=tuple(slots),
@@ -136,8 +135,9 @@ def prepare(base: state.State, query: candidate.CandidateQuery) -> Plan:
         nested=query.nested,
         root_required=query.root_required,
         root_forbidden=query.root_forbidden,
-        totals=totals,
-        repeated=frozenset(repeated),
+        demands={name: (sum(each), tuple(each)) for name, each in amounts.items()},
+        totals={name: sum(each) for name, each in amounts.items()},
+        repeated=frozenset(name for name, each in amounts.items() if len(each) > 1),
     )
 
 

@@ -98,15 +98,19 @@ def provider_refusals(
         for resource_class, amount in slot.resources.items()
         for refusal in _amount_refusals(base, provider, resource_class, amount)
     ]
-    for any_of in group.required:
-        if provider.traits.isdisjoint(any_of):
-            found.append(Refusal(Reason.REQUIRED, tuple(sorted(any_of))))
+    found += [
+        Refusal(Reason.REQUIRED, tuple(sorted(any_of)))
+        for any_of in group.required
+        if provider.traits.isdisjoint(any_of)
+    ]
     if group.forbidden & provider.traits:
         found.append(Refusal(Reason.FORBIDDEN, tuple(sorted(group.forbidden & provider.traits))))
     aggregates = group.aggregates_of(base, provider)
-    for any_of in group.member_of:
-        if aggregates.isdisjoint(any_of):
-            found.append(Refusal(Reason.MEMBER_OF, tuple(sorted(any_of))))
+    found += [
+        Refusal(Reason.MEMBER_OF, tuple(sorted(any_of)))
+        for any_of in group.member_of
+        if aggregates.isdisjoint(any_of)
+    ]
     if group.forbidden_aggregates & aggregates:
         ruled_out = tuple(sorted(group.forbidden_aggregates & aggregates))
         found.append(Refusal(Reason.FORBIDDEN_AGGREGATE, ruled_out))

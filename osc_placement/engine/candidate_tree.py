@@ -9,21 +9,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from osc_placement.engine import candidate_plan, record, state
+from osc_placement.engine import candidate_plan, errors, record, state
 from osc_placement.model import allocation
 from osc_placement.model.candidate import Candidate
 
 #: Steps without a candidate after which it is worth to look ahead before each step.
 PATIENCE = 50
-#: Steps without a candidate after which a tree is given up.
+#: Steps with looking ahead, and still in vain, after which a search is given up.
 MAX_VAIN_STEPS = 100_000
 
 _Options = Sequence[record.ProviderRecord]
+_Path = tuple[record.ProviderRecord, ...]
 _Mappings = dict[str, tuple[str, ...]]
 
 
-class SearchTooLong(Exception):  # noqa: N818 - it says what happened
+class TooManyCandidates(errors.EngineError):
+    """The answer has more candidates than the caller is ready to take."""
+
+    text = "There are more than {max_candidates} allocation candidates. Give a limit."
+
+
+class SearchTooLong(TooManyCandidates):
     """The groups of a query hinder each other so much that the search was given up."""
+
+    text = "No further allocation candidate was found in {steps} steps. Ask for less at once."
+
+
+class Effort:
+    """What one search may still spend, over all trees, on steps that are in vain."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def take_step(self) -> None:
+        """Count one step; raises SearchTooLong for the last."""
+        self.steps += 1
+        if self.steps > MAX_VAIN_STEPS:
+            raise SearchTooLong(steps=MAX_VAIN_STEPS)
 
 
 class Walk:
@@ -35,6 +57,7 @@ class Walk:
         plan: candidate_plan.Plan,
         root_uuid: str,
         options: Mapping[candidate_plan.Slot, _Options],
+        effort: Effort,
     ) -> None:
         self.base = base
         self.plan = plan
@@ -43,7 +66,9 @@ class Walk:
         # scarcest, so that what cannot be shows soon.
         self.slots = sorted(options, key=lambda slot: (not slot.group.suffix, len(options[slot])))
         self.options = [options[slot] for slot in self.slots]
-        self.vain = 0
+        self.effort = effort
+        self._vain = 0
+        self._is_over = False
         self._lineages: dict[str, frozenset[str]] = {}
         self._places = {slot.group.suffix: place for place, slot in enumerate(self.slots)}
 
@@ -53,7 +78,7 @@ class Walk:
 
     def _fill(
         self,
-        path: tuple[record.ProviderRecord, ...],
+        path: _Path,
         allocations: dict[str, allocation.Resources],
         mappings: _Mappings,
     ) -> Iterator[Candidate]:
@@ -63,8 +88,8 @@ class Walk:
         isolated = self.plan.isolate and bool(suffix)
         checked = self._checks(slot)
         last = depth + 1 == len(self.slots)
-        self._take_step()
-        if self.vain > PATIENCE and not self._is_hopeful(path, allocations):
+        self._vain += 1
+        if self._vain > PATIENCE and self._is_in_vain(path, allocations):
             return
         for provider in self.options[depth]:
             if isolated and provider in path:
@@ -81,15 +106,10 @@ class Walk:
             now_mapped = {**mappings, suffix: mapped if uuid in mapped else (*mapped, uuid)}
             now_allocated = {**allocations, uuid: amounts} if amounts else allocations
             if last:
-                self.vain = 0
+                self._vain = 0
                 yield Candidate(self.root_uuid, now_allocated, now_mapped)
             else:
                 yield from self._fill((*path, provider), now_allocated, now_mapped)
-
-    def _take_step(self) -> None:
-        self.vain += 1
-        if self.vain > MAX_VAIN_STEPS:
-            raise SearchTooLong(f"no candidate after {MAX_VAIN_STEPS} steps")
 
     def _has_room(self, provider: record.ProviderRecord, amounts: allocation.Resources) -> bool:
         """Whether several slots may take ``amounts`` in all from one provider."""
@@ -116,7 +136,7 @@ class Walk:
         self,
         slot: candidate_plan.Slot,
         provider: record.ProviderRecord,
-        path: tuple[record.ProviderRecord, ...],
+        path: _Path,
     ) -> bool:
         if not self.plan.nested:
             for other in path:
@@ -130,9 +150,7 @@ class Walk:
                 return False
         return True
 
-    def _traits_possible(
-        self, group: candidate_plan.Group, path: tuple[record.ProviderRecord, ...]
-    ) -> bool:
+    def _traits_possible(self, group: candidate_plan.Group, path: _Path) -> bool:
         """Whether what the group requires in sum is there, or can still come."""
         chosen = [p for p, slot in zip(path, self.slots, strict=False) if slot.group is group]
         to_come = [p for options in self.options[len(path) :] for p in options]
@@ -143,9 +161,7 @@ class Walk:
                 return False
         return True
 
-    def _subtree_possible(
-        self, suffixes: frozenset[str], path: tuple[record.ProviderRecord, ...]
-    ) -> bool:
+    def _subtree_possible(self, suffixes: frozenset[str], path: _Path) -> bool:
         """Whether one provider of these groups is, or can still be, above all of them."""
         places = [self._places[suffix] for suffix in suffixes]
         chosen = [path[place].uuid for place in places if place < len(path)]
@@ -170,9 +186,17 @@ class Walk:
 
     # Looking ahead, when steps were in vain
 
+    def _is_in_vain(self, path: _Path, allocations: Mapping[str, allocation.Resources]) -> bool:
+        if self._vain == PATIENCE + 1:
+            self._is_over = not self._is_hopeful((), {})
+        if self._is_over:
+            return True
+        self.effort.take_step()
+        return not self._is_hopeful(path, allocations)
+
     def _is_hopeful(
         self,
-        path: tuple[record.ProviderRecord, ...],
+        path: _Path,
         allocations: Mapping[str, allocation.Resources],
     ) -> bool:
         """Whether the slots left can be filled, seen by isolation and by each class alone."""

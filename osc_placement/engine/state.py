@@ -14,7 +14,7 @@ _EMPTY: Mapping[str, None] = {}
 _NOTHING: Mapping[str, int] = {}
 
 
-class _Index:
+class Index:
     """``key -> members`` in the order in which they came."""
 
     __slots__ = ("_members",)
@@ -58,13 +58,13 @@ class State:
         self.traits: dict[str, float] = {}
         self.resource_classes: dict[str, float] = {}
         self.named: dict[str, str] = {}
-        self.children = _Index()
-        self.tree = _Index()
-        self.with_trait = _Index()
-        self.with_aggregate = _Index()
-        self.with_class = _Index()
-        self.consumers_of = _Index()
-        self.consumers_in = _Index()
+        self.children = Index()
+        self.tree = Index()
+        self.with_trait = Index()
+        self.with_aggregate = Index()
+        self.with_class = Index()
+        self.consumers_of = Index()
+        self.consumers_in = Index()
         self._used: dict[str, dict[str, int]] = {}
 
     def used(self, provider_uuid: str) -> Mapping[str, int]:
