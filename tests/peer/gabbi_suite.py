@@ -1,12 +1,18 @@
-"""Gabbi's HTTP client and result, as a black-box judge of a foreign server needs them."""
+"""Runs one gabbi file against a server that only has a URL."""
 
 from __future__ import annotations
 
+import functools
 import http.client
+import os
+import pathlib
+import types
 import unittest
+from typing import Any
+from unittest import mock
 
 import httpx
-from gabbi import httpclient
+from gabbi import handlers, httpclient, suitemaker, utils
 
 TIMEOUT = 20
 
@@ -58,8 +64,9 @@ class Client(httpclient.Http):
 class Result(unittest.TestResult):
     """Counts what passed, and keeps one line per failure: test name, what was wanted and came."""
 
-    def __init__(self) -> None:
+    def __init__(self, total: int) -> None:
         super().__init__()
+        self.total = total
         self.passed = 0
         self.faults: list[str] = []
 
@@ -79,6 +86,43 @@ class Result(unittest.TestResult):
         self.faults.append(f"{_name(test)}: {err[1] or repr(err[1])}")
 
     addError = addFailure  # noqa: N815
+
+
+@functools.cache
+def client() -> Client:
+    """The one client of this process: making one takes longer than a request."""
+    return Client()
+
+
+def read(path: pathlib.Path) -> dict[str, Any]:
+    """The content of a gabbi file."""
+    return utils.load_yaml(yaml_file=str(path))
+
+
+def run(
+    path: pathlib.Path, data: dict[str, Any], url: str, fixtures: types.ModuleType | None = None
+) -> Result:
+    """Run the file's tests in their order; os.environ is afterwards as it was."""
+    host, _, port = url.removeprefix("http://").rpartition(":")
+    suite = suitemaker.test_suite_from_dict(
+        unittest.TestLoader(),
+        path.stem,
+        data,
+        str(path.parent),
+        host,
+        int(port),
+        fixtures,
+        None,
+        handlers=[handler() for handler in handlers.RESPONSE_HANDLERS],
+        test_loader_name="gabbi",
+    )
+    result = Result(suite.countTestCases())
+    with (
+        mock.patch.dict(os.environ),
+        mock.patch.object(suitemaker.httpclient, "get_http", return_value=client()),
+    ):
+        suite.run(result)
+    return result
 
 
 def _name(test: unittest.TestCase) -> str:

@@ -1,0 +1,7 @@
+"""The HTTP contract, on the embedded server and on openstack-placement alike."""
+
+from __future__ import annotations
+
+from tests.peer.fixtures import real_placement, target
+
+__all__ = ["real_placement", "target"]
