@@ -25,6 +25,7 @@ class Draft:
         self._consumers: dict[str, record.ConsumerRecord | None] = {}
         self._traits: dict[str, float | None] = {}
         self._resource_classes: dict[str, float | None] = {}
+        self._used: dict[str, dict[str, int]] = {}
 
     def changes(self) -> record.Changes:
         """All that was put or removed."""
@@ -90,23 +91,31 @@ class Draft:
     def put_consumer(self, consumer: record.ConsumerRecord) -> record.ConsumerRecord:
         """Create or replace a consumer with all its allocations; returns it stamped."""
         stamped = consumer.replace(updated_at=self.now)
+        self._count(consumer.uuid, stamped)
         self._consumers[consumer.uuid] = stamped
         return stamped
 
     def remove_consumer(self, uuid: str) -> None:
         """Forget a consumer and its allocations."""
+        self._count(uuid, None)
         self._consumers[uuid] = None
 
     def used(self, provider_uuid: str) -> Mapping[str, int]:
         """``{resource class: amount}`` allocated from a provider, changes included."""
-        used = dict(self.base.used(provider_uuid))
-        for uuid, consumer in self._consumers.items():
-            old = self.base.consumers.get(uuid)
-            for sign, side in ((-1, old), (1, consumer)):
-                if side is not None:
-                    for resource_class, amount in side.allocations.get(provider_uuid, {}).items():
-                        used[resource_class] = used.get(resource_class, 0) + sign * amount
-        return used
+        if provider_uuid in self._used:
+            return self._used[provider_uuid]
+        return self.base.used(provider_uuid)
+
+    def _count(self, uuid: str, after: record.ConsumerRecord | None) -> None:
+        for sign, consumer in ((-1, self.consumer(uuid)), (1, after)):
+            if consumer is None:
+                continue
+            for provider_uuid, resources in consumer.allocations.items():
+                if provider_uuid not in self._used:
+                    self._used[provider_uuid] = dict(self.base.used(provider_uuid))
+                used = self._used[provider_uuid]
+                for resource_class, amount in resources.items():
+                    used[resource_class] = used.get(resource_class, 0) + sign * amount
 
     # Traits and resource classes
 

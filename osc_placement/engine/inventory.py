@@ -1,0 +1,112 @@
+"""Rules for the inventories of a provider."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from osc_placement.engine import draft as drafts
+from osc_placement.engine import errors, record, state
+from osc_placement.engine import provider as providers
+from osc_placement.model import inventory as model
+
+
+def replace_all(
+    draft: drafts.Draft,
+    uuid: str,
+    generation: int,
+    inventories: model.Inventories,
+    may_reserve_all: bool = True,
+) -> record.ProviderRecord:
+    """Set the inventories of a provider whole.
+
+    ``may_reserve_all`` False is the rule below 1.26: reserved must be less than total.
+    """
+    provider = providers.require(draft, uuid)
+    providers.check_generation(provider, generation)
+    check_classes(draft, inventories)
+    for name, inventory in inventories.items():
+        check(uuid, name, inventory, may_reserve_all)
+    return assign(draft, provider, inventories)
+
+
+def assign(
+    draft: drafts.Draft, provider: record.ProviderRecord, inventories: model.Inventories
+) -> record.ProviderRecord:
+    """Give a provider these inventories and no others; what is in use must stay."""
+    _refuse_in_use(draft, provider, [n for n in provider.inventories if n not in inventories])
+    return draft.bump(provider, inventories=dict(inventories))
+
+
+def add(
+    draft: drafts.Draft,
+    uuid: str,
+    name: str,
+    inventory: model.Inventory,
+    may_reserve_all: bool = True,
+) -> record.ProviderRecord:
+    """Add inventory of a class that the provider does not have yet."""
+    provider = providers.require(draft, uuid)
+    check_classes(draft, (name,))
+    check(uuid, name, inventory, may_reserve_all)
+    if name in provider.inventories:
+        raise errors.InventoryExists(uuid=uuid, name=name)
+    return draft.bump(provider, inventories={**provider.inventories, name: inventory})
+
+
+def replace_one(
+    draft: drafts.Draft,
+    uuid: str,
+    name: str,
+    generation: int,
+    inventory: model.Inventory,
+    may_reserve_all: bool = True,
+) -> record.ProviderRecord:
+    """Set the inventory of one class that the provider has."""
+    provider = providers.require(draft, uuid)
+    providers.check_generation(provider, generation)
+    check_classes(draft, (name,))
+    check(uuid, name, inventory, may_reserve_all)
+    if name not in provider.inventories:
+        raise errors.InventoryNotFound(name=name)
+    return draft.bump(provider, inventories={**provider.inventories, name: inventory})
+
+
+def delete_one(draft: drafts.Draft, uuid: str, name: str) -> None:
+    """Remove the inventory of one class."""
+    provider = providers.require(draft, uuid)
+    check_classes(draft, (name,))
+    if name not in provider.inventories:
+        raise errors.InventoryNotFoundForDelete(name=name)
+    rest = {other: kept for other, kept in provider.inventories.items() if other != name}
+    assign(draft, provider, rest)
+
+
+def delete_all(draft: drafts.Draft, uuid: str) -> None:
+    """Remove all inventories of a provider."""
+    assign(draft, providers.require(draft, uuid), {})
+
+
+def check_classes(where: drafts.Draft | state.State, names: Iterable[str]) -> None:
+    """Raises ResourceClassNotFound for the first name that is no resource class."""
+    for name in names:
+        if not where.knows_resource_class(name):
+            raise errors.ResourceClassNotFound(name=name)
+
+
+def check(uuid: str, name: str, inventory: model.Inventory, may_reserve_all: bool = True) -> None:
+    """Raises InventoryInvalid where nothing could ever be allocated from the inventory.
+
+    A ratio that is not finite is refused too: no capacity can be told from it.
+    """
+    if not math.isfinite(inventory.allocation_ratio) or inventory.capacity < 0:
+        raise errors.InventoryInvalid(uuid=uuid, name=name, bound="total")
+    if inventory.capacity == 0 and not may_reserve_all:
+        raise errors.InventoryInvalid(uuid=uuid, name=name, bound="or equal to total")
+
+
+def _refuse_in_use(draft: drafts.Draft, provider: record.ProviderRecord, names: list[str]) -> None:
+    used = draft.used(provider.uuid)
+    in_use = [name for name in names if used.get(name)]
+    if in_use:
+        raise errors.InventoryInUse(uuid=provider.uuid, names=", ".join(in_use))

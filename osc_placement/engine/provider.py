@@ -1,0 +1,124 @@
+"""Rules for resource providers: create, rename, move in a tree, delete."""
+
+from __future__ import annotations
+
+import enum
+
+from osc_placement.engine import draft as drafts
+from osc_placement.engine import errors, record
+
+
+class Unchanged(enum.Enum):
+    """Marks a parent that the request does not mention."""
+
+    TOKEN = 0
+
+
+UNCHANGED = Unchanged.TOKEN
+
+
+def require(draft: drafts.Draft, uuid: str) -> record.ProviderRecord:
+    """The provider; raises ProviderNotFound."""
+    provider = draft.provider(uuid)
+    if provider is None:
+        raise errors.ProviderNotFound(uuid=uuid)
+    return provider
+
+
+def check_generation(provider: record.ProviderRecord, generation: int) -> None:
+    """Raises GenerationConflict unless the provider is as the caller saw it."""
+    if provider.generation != generation:
+        raise errors.GenerationConflict()
+
+
+def create(
+    draft: drafts.Draft, uuid: str, name: str, parent_uuid: str | None = None
+) -> record.ProviderRecord:
+    """A new provider, a root unless it has a parent."""
+    if not name:
+        raise errors.NameMissing()
+    root_uuid = uuid
+    if parent_uuid is not None:
+        if parent_uuid == uuid:
+            raise errors.ParentIsSelf()
+        root_uuid = _parent(draft, parent_uuid).root_uuid
+    if draft.provider(uuid) is not None:
+        raise errors.DuplicateProvider(what="uuid", value=uuid)
+    if draft.provider_named(name) is not None:
+        raise errors.DuplicateProvider(what="name", value=name)
+    return draft.put_provider(
+        record.ProviderRecord(
+            uuid=uuid,
+            name=name,
+            root_uuid=root_uuid,
+            parent_uuid=parent_uuid,
+            generation=draft.first_generation,
+        )
+    )
+
+
+def update(
+    draft: drafts.Draft,
+    uuid: str,
+    name: str,
+    parent_uuid: str | Unchanged | None = UNCHANGED,
+    may_move: bool = True,
+) -> record.ProviderRecord:
+    """Rename a provider and, where a parent is given, move it with all below it.
+
+    ``may_move`` False is the rule below 1.37: a parent can be set once.
+    """
+    provider = require(draft, uuid)
+    if parent_uuid is not UNCHANGED and parent_uuid != provider.parent_uuid:
+        provider = _move(draft, provider, parent_uuid, may_move)
+    namesake = draft.provider_named(name)
+    if namesake is not None and namesake.uuid != uuid:
+        raise errors.ProviderNameTaken(name=name)
+    return draft.put_provider(provider.replace(name=name))
+
+
+def delete(draft: drafts.Draft, uuid: str) -> None:
+    """Remove a provider that has neither children nor allocations."""
+    require(draft, uuid)
+    if draft.children(uuid):
+        raise errors.ProviderIsParent(uuid=uuid)
+    if any(draft.used(uuid).values()):
+        raise errors.ProviderInUse(uuid=uuid)
+    draft.remove_provider(uuid)
+
+
+def _parent(draft: drafts.Draft, uuid: str) -> record.ProviderRecord:
+    parent = draft.provider(uuid)
+    if parent is None:
+        raise errors.ParentNotFound()
+    return parent
+
+
+def _move(
+    draft: drafts.Draft,
+    provider: record.ProviderRecord,
+    parent_uuid: str | None,
+    may_move: bool,
+) -> record.ProviderRecord:
+    root_uuid = provider.uuid
+    below = _subtree(draft, provider)
+    if parent_uuid is None:
+        if not may_move:
+            raise errors.UnparentingForbidden()
+    else:
+        root_uuid = _parent(draft, parent_uuid).root_uuid
+        if provider.parent_uuid is not None and not may_move:
+            raise errors.ReparentingForbidden()
+        if any(parent_uuid == member.uuid for member in below):
+            raise errors.TreeLoop()
+    for member in below:
+        draft.put_provider(member.replace(root_uuid=root_uuid))
+    return draft.put_provider(provider.replace(root_uuid=root_uuid, parent_uuid=parent_uuid))
+
+
+def _subtree(draft: drafts.Draft, provider: record.ProviderRecord) -> list[record.ProviderRecord]:
+    """The provider and all its descendants."""
+    members = [provider]
+    for member in members:
+        members.extend(draft.children(member.uuid))
+    return members

@@ -1,0 +1,38 @@
+"""The reshaper: inventories of several providers and allocations, in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from osc_placement.engine import allocation, errors
+from osc_placement.engine import draft as drafts
+from osc_placement.engine import inventory as inventories
+from osc_placement.engine import provider as providers
+from osc_placement.model import inventory as model
+
+
+def reshape(
+    draft: drafts.Draft,
+    wanted: Mapping[str, tuple[int, model.Inventories]],
+    claims: Sequence[allocation.Claim],
+) -> None:
+    """Set inventories, ``{provider uuid: (generation, inventories)}``, and move allocations.
+
+    As the API does it: old and new inventories together first (generation + 1), then the
+    allocations (+ 1 where they stand), then the new inventories alone (+ 1).
+    """
+    for uuid, (generation, target) in wanted.items():
+        provider = providers.require(draft, uuid)
+        if provider.generation != generation:
+            raise errors.ReshapeGenerationConflict(
+                uuid=uuid, actual=provider.generation, given=generation
+            )
+        inventories.check_classes(draft, target)
+        for name, inventory in target.items():
+            inventories.check(uuid, name, inventory)
+    for uuid, (_, target) in wanted.items():
+        provider = providers.require(draft, uuid)
+        inventories.assign(draft, provider, {**provider.inventories, **target})
+    allocation.write(draft, claims)
+    for uuid, (_, target) in wanted.items():
+        inventories.assign(draft, providers.require(draft, uuid), target)

@@ -1,0 +1,71 @@
+"""Rules for resource classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from osc_placement.engine import draft as drafts
+from osc_placement.engine import errors, standard
+
+_Value = TypeVar("_Value")
+
+
+def create(draft: drafts.Draft, name: str) -> None:
+    """Make a custom resource class; raises ResourceClassExists."""
+    if draft.knows_resource_class(name):
+        raise errors.ResourceClassExists(name=name)
+    draft.put_resource_class(name)
+
+
+def ensure(draft: drafts.Draft, name: str) -> bool:
+    """Make a custom resource class unless it is there; False if it was."""
+    if draft.knows_resource_class(name):
+        return False
+    draft.put_resource_class(name)
+    return True
+
+
+def rename(draft: drafts.Draft, old: str, new: str) -> None:
+    """Give a custom class another name, wherever it stands (below 1.7 only).
+
+    Cost: one pass over the providers that have the class, and over their consumers.
+    """
+    _require(draft, old)
+    if old in standard.RESOURCE_CLASSES:
+        raise errors.ResourceClassStandard(verb="update", name=old)
+    if old == new:
+        return
+    if draft.knows_resource_class(new):
+        raise errors.ResourceClassExists(name=new)
+    draft.remove_resource_class(old)
+    draft.put_resource_class(new)
+    for uuid in draft.base.with_class[old]:
+        provider = draft.base.providers[uuid]
+        draft.put_provider(provider.replace(inventories=_renamed(provider.inventories, old, new)))
+    for uuid, consumer in draft.base.consumers.items():
+        if any(old in resources for resources in consumer.allocations.values()):
+            allocations = {
+                provider_uuid: _renamed(resources, old, new)
+                for provider_uuid, resources in consumer.allocations.items()
+            }
+            draft.put_consumer(draft.base.consumers[uuid].replace(allocations=allocations))
+
+
+def delete(draft: drafts.Draft, name: str) -> None:
+    """Remove a custom class that no provider has inventory of."""
+    _require(draft, name)
+    if name in standard.RESOURCE_CLASSES:
+        raise errors.ResourceClassStandard(verb="delete", name=name)
+    if name in draft.base.with_class:
+        raise errors.ResourceClassInUse(name=name)
+    draft.remove_resource_class(name)
+
+
+def _require(draft: drafts.Draft, name: str) -> None:
+    if not draft.knows_resource_class(name):
+        raise errors.ResourceClassNotFound(name=name)
+
+
+def _renamed(values: Mapping[str, _Value], old: str, new: str) -> dict[str, _Value]:
+    return {new if name == old else name: value for name, value in values.items()}

@@ -1,0 +1,63 @@
+"""Rules for traits, and for the traits of a provider."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from osc_placement.engine import draft as drafts
+from osc_placement.engine import errors, record, standard, state
+from osc_placement.engine import provider as providers
+from osc_placement.model import name as names
+
+
+def create(draft: drafts.Draft, name: str) -> bool:
+    """Make a custom trait; False if it was there."""
+    if not names.is_custom(name):
+        raise errors.TraitInvalid()
+    if draft.knows_trait(name):
+        return False
+    draft.put_trait(name)
+    return True
+
+
+def delete(draft: drafts.Draft, name: str) -> None:
+    """Remove a custom trait that stands on no provider."""
+    if not draft.knows_trait(name):
+        raise errors.TraitNotFound(names=name)
+    if name in standard.TRAITS:
+        raise errors.TraitStandard(name=name)
+    if name in draft.base.with_trait:
+        raise errors.TraitInUse(name=name)
+    draft.remove_trait(name)
+
+
+def replace_all(
+    draft: drafts.Draft, uuid: str, traits: Collection[str], generation: int
+) -> record.ProviderRecord:
+    """Set the traits of a provider; the same traits again change nothing."""
+    provider = providers.require(draft, uuid)
+    providers.check_generation(provider, generation)
+    unknown = [name for name in dict.fromkeys(traits) if not draft.knows_trait(name)]
+    if unknown:
+        raise errors.ProviderTraitUnknown(names=", ".join(unknown))
+    return _assign(draft, provider, frozenset(traits))
+
+
+def clear(draft: drafts.Draft, uuid: str) -> None:
+    """Take all traits from a provider, whatever its generation."""
+    _assign(draft, providers.require(draft, uuid), frozenset())
+
+
+def check_exist(base: state.State, traits: Iterable[str]) -> None:
+    """Raises TraitNotFound for the first that does not exist."""
+    for name in traits:
+        if not base.knows_trait(name):
+            raise errors.TraitNotFound(names=name)
+
+
+def _assign(
+    draft: drafts.Draft, provider: record.ProviderRecord, traits: frozenset[str]
+) -> record.ProviderRecord:
+    if traits == provider.traits:
+        return provider
+    return draft.bump(provider, traits=traits)

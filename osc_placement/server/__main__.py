@@ -1,0 +1,8 @@
+"""``python -m osc_placement.server``"""
+
+import sys
+
+from osc_placement.server import run
+
+if __name__ == "__main__":
+    sys.exit(run.main())

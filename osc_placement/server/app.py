@@ -1,0 +1,235 @@
+"""The WSGI application: from the environ to a handler, and from a fault to an answer.
+
+Order of the checks, which clients can observe: token, microversion, path, method, size
+and media types, policy, and only then what the handler reads.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import microversion_parse
+import webob
+from webob import exc
+
+from osc_placement import microversion
+from osc_placement.engine import record
+from osc_placement.server import auth, call, cors, faults, policy, routes
+from osc_placement.server.store import document, memory, repository, sqlite
+from osc_placement.server.store import errors as store_errors
+
+LOG = logging.getLogger(__name__)
+
+SERVICE_TYPE = "placement"
+_VERSIONS = [f"1.{minor}" for minor in range(microversion.MAXIMUM.minor + 1)]
+_JSON_TYPES = ("*/*", "application/json")
+
+Authenticate = Callable[[Mapping[str, Any]], auth.Identity | None]
+
+
+class App:
+    """The Placement API over a repository."""
+
+    def __init__(
+        self,
+        state: repository.Repository,
+        authenticate: Authenticate = auth.noauth2,
+        enforcer: policy.Enforcer | None = None,
+        cors_allowed_origins: Sequence[str] = (),
+    ) -> None:
+        self.repository = state
+        self._authenticate = authenticate
+        self._enforcer = enforcer or policy.Defaults()
+        self._wsgi: Callable[[dict[str, Any], Any], Iterable[bytes]] = self._handle
+        if cors_allowed_origins:
+            self._wsgi = cors.wrap(self._handle, cors_allowed_origins)
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        return self._wsgi(environ, start_response)
+
+    def _handle(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        request = webob.Request(environ)
+        return self.respond(request)(environ, start_response)  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.repository.close()
+
+    def export(self) -> dict[str, Any]:
+        """The whole state as a document that ``load`` takes."""
+        with self.repository.read() as state:
+            return document.dump_document(state)
+
+    def respond(self, request: webob.Request) -> webob.Response:
+        """The answer to one request, whatever happens."""
+        environ = request.environ
+        request_id = f"req-{uuid.uuid4()}"
+        identity = self._authenticate(environ)
+        if identity is None and environ.get("PATH_INFO") not in ("/", ""):
+            return _finish(_unauthorized(request), request_id, None)
+        version = None
+        try:
+            version = _version(environ)
+            response = self._answer(request, version, identity)
+        except Exception as error:  # noqa: BLE001 - one request must not end the server
+            fault = _fault(error, request_id)
+            response = faults.response(fault, environ, request_id, version)
+        return _finish(response, request_id, version)
+
+    def _answer(
+        self,
+        request: webob.Request,
+        version: microversion.Microversion,
+        identity: auth.Identity | None,
+    ) -> webob.Response:
+        route, params = _route(request)
+        _check_request(request, route, version)
+        handled = call.Call(
+            request=request,
+            version=version,
+            identity=identity or auth.Identity(None, None),
+            repository=self.repository,
+            enforcer=self._enforcer,
+            params=params,
+            rule=route.rule,
+        )
+        if route.rule and not route.asks_policy:
+            handled.authorize()
+        try:
+            return route.handler(handled)
+        except faults.KNOWN as error:
+            facts = {**params, **handled.facts}
+            raise faults.from_engine(error, route.operation, facts) from error
+
+
+def create_app(
+    database: str | None = None,
+    *,
+    authenticate: Authenticate = auth.noauth2,
+    policy_file: str | None = None,
+    legacy_rbac: bool = False,
+    first_generation: int = 0,
+    cors_allowed_origins: Sequence[str] = (),
+    load: Any = None,
+) -> App:
+    """A Placement on the SQLite file ``database``, or in memory where none is named.
+
+    ``load`` is a state document (see ``store.document``) for a Placement that is still
+    empty. Roles default to secure RBAC, as Placement's do; ``legacy_rbac`` lets admin do
+    all. Providers and consumers begin at ``first_generation``. Browsers may ask from
+    ``cors_allowed_origins``.
+
+    Raises a StoreError for a database or document that cannot be used.
+    """
+    changes = document.load_document(load) if load is not None else record.Changes()
+    enforcer: policy.Enforcer
+    if policy_file is None:
+        enforcer = policy.Defaults(legacy_rbac)
+    else:
+        enforcer = policy.FromFile(policy_file, legacy_rbac)
+    store = memory.MemoryStore() if database is None else sqlite.SqliteStore(database)
+    try:
+        state = repository.Repository(store, first_generation)
+        if changes:
+            state.load(changes)
+    except BaseException:
+        store.close()
+        raise
+    return App(state, authenticate, enforcer, cors_allowed_origins)
+
+
+def _fault(error: Exception, request_id: str) -> faults.HttpFault:
+    if isinstance(error, faults.HttpFault):
+        return error
+    if isinstance(error, store_errors.StoreError):
+        LOG.error("%s: %s", request_id, error)
+        return faults.StorageUnavailable(str(error))
+    LOG.error("%s: unexpected failure", request_id, exc_info=error)
+    return faults.InternalError("The server failed unexpectedly; its log has more.")
+
+
+def _version(environ: Mapping[str, Any]) -> microversion.Microversion:
+    return _parse_version(environ.get("HTTP_OPENSTACK_API_VERSION"))
+
+
+@functools.lru_cache(maxsize=256)
+def _parse_version(header: str | None) -> microversion.Microversion:
+    headers = {} if header is None else {"openstack-api-version": header}
+    try:
+        found = microversion_parse.extract_version(headers, SERVICE_TYPE, _VERSIONS)
+    except ValueError as error:
+        raise faults.VersionNotAcceptable(f"Invalid microversion: {error}") from error
+    except TypeError as error:
+        raise faults.BadRequest(f"Invalid microversion: {error}") from error
+    return microversion.Microversion(found.major, found.minor)
+
+
+def _route(request: webob.Request) -> tuple[routes.Route, Mapping[str, str]]:
+    try:
+        path = request.path_info or "/"
+    except UnicodeDecodeError as error:
+        raise faults.BadRequest("The path is not UTF-8.") from error
+    found = routes.match(path)
+    if found is None:
+        raise faults.NotFound()
+    methods, params = found
+    if request.method not in methods:
+        raise faults.MethodNotAllowed(methods)
+    return methods[request.method], params
+
+
+def _check_request(
+    request: webob.Request, route: routes.Route, version: microversion.Microversion
+) -> None:
+    """Everything about a request that can be refused without reading it."""
+    length = _content_length(request)
+    if length and not request.environ.get("CONTENT_TYPE"):
+        raise faults.BadRequest("content-type header required when content-length > 0")
+    if route.media_type_first:
+        _check_media_type(request)
+    if version.minor < route.since:
+        if route.hidden_as_method:
+            raise faults.MethodNotAllowed()
+        raise faults.NotFound()
+    if version.minor < route.body_below:
+        _check_media_type(request)
+    accept = request.headers.get("accept")
+    if accept is not None and not request.accept.acceptable_offers(["application/json"]):
+        raise faults.NotAcceptable("Only application/json is provided")
+
+
+def _content_length(request: webob.Request) -> int:
+    text = request.environ.get("CONTENT_LENGTH") or "0"
+    try:
+        return int(text)
+    except ValueError as error:
+        raise faults.BadRequest("content-length header must be an integer") from error
+
+
+def _check_media_type(request: webob.Request) -> None:
+    media_type = request.content_type or None
+    if media_type != call.JSON:
+        raise faults.UnsupportedMediaType(
+            f"The media type {media_type} is not supported, use {call.JSON}"
+        )
+
+
+def _unauthorized(request: webob.Request) -> webob.Response:
+    if request.environ.get("HTTP_ACCEPT", "*/*") == "*/*":
+        request = webob.Request({**request.environ, "HTTP_ACCEPT": call.JSON})
+    return request.get_response(exc.HTTPUnauthorized())
+
+
+def _finish(
+    response: webob.Response, request_id: str, version: microversion.Microversion | None
+) -> webob.Response:
+    """The headers that stand on every answer."""
+    response.headers["x-openstack-request-id"] = request_id
+    if version is not None:
+        response.headers["openstack-api-version"] = f"{SERVICE_TYPE} {version}"
+        response.headers["vary"] = "openstack-api-version"
+    return response

@@ -1,0 +1,71 @@
+"""Who asks: the identity that a request carries."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+SYSTEM_SCOPE = "HTTP_OPENSTACK_SYSTEM_SCOPE"
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity:
+    """Credentials as policy rules see them; ``system_scope`` is ``all`` or None."""
+
+    user_id: str | None
+    project_id: str | None
+    roles: tuple[str, ...] = ()
+    system_scope: str | None = None
+
+    def credentials(self) -> dict[str, Any]:
+        """The form that oslo.policy takes."""
+        return {
+            "user_id": self.user_id,
+            "project_id": self.project_id,
+            "roles": list(self.roles),
+            "system_scope": self.system_scope,
+        }
+
+
+def noauth2(environ: Mapping[str, Any]) -> Identity | None:
+    """The identity of auth strategy noauth2: a token says ``USER[:PROJECT]``.
+
+    The user ``admin`` has the role admin; headers can name other roles and another
+    project. None where there is no token.
+    """
+    token = environ.get("HTTP_X_AUTH_TOKEN")
+    if not token:
+        return None
+    user_id, _, project_id = token.partition(":")
+    roles = _names(environ.get("HTTP_X_ROLES"))
+    if not roles and user_id == "admin":
+        roles = ("admin",)
+    system_scope = environ.get(SYSTEM_SCOPE) or None
+    if system_scope:
+        project_id = ""
+    return Identity(
+        user_id=user_id,
+        project_id=environ.get("HTTP_X_PROJECT_ID") or project_id or user_id,
+        roles=roles,
+        system_scope=system_scope,
+    )
+
+
+def keystone(environ: Mapping[str, Any]) -> Identity | None:
+    """The identity that keystonemiddleware has confirmed; None where it has not."""
+    if environ.get("HTTP_X_IDENTITY_STATUS", "Confirmed") != "Confirmed":
+        return None
+    user_id = environ.get("HTTP_X_USER_ID")
+    if not user_id:
+        return None
+    return Identity(
+        user_id=user_id,
+        project_id=environ.get("HTTP_X_PROJECT_ID"),
+        roles=_names(environ.get("HTTP_X_ROLES")),
+        system_scope=environ.get(SYSTEM_SCOPE) or None,
+    )
+
+
+def _names(header: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (header or "").split(",") if name.strip())

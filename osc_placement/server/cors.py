@@ -1,0 +1,22 @@
+"""Cross-origin requests, by oslo.middleware (loaded only where an origin is allowed)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
+
+
+def wrap(app: Wsgi, allowed_origins: Sequence[str]) -> Wsgi:
+    """The application, with answers to browsers from the allowed origins."""
+    from oslo_middleware import cors
+
+    wrapped: Wsgi = cors.CORS(
+        app,
+        {
+            "allowed_origin": list(allowed_origins),
+            "allow_headers": ["openstack-api-version"],
+        },
+    )
+    return wrapped

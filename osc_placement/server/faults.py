@@ -1,0 +1,301 @@
+"""From what went wrong to an HTTP error: the one table, and the one body shape.
+
+Handlers raise the engine's errors, or the ones below for what only HTTP knows; nobody
+else makes an error response. ``{"errors": [{status, title, detail, request_id, code}]}``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import webob
+from webob import exc
+
+from osc_placement import microversion
+from osc_placement.engine import candidate, candidate_tree, errors
+
+UNDEFINED = "placement.undefined_code"
+CONCURRENT_UPDATE = "placement.concurrent_update"
+INVENTORY_INUSE = "placement.inventory.inuse"
+DUPLICATE_NAME = "placement.duplicate_name"
+PROVIDER_INUSE = "placement.resource_provider.inuse"
+PROVIDER_NOT_FOUND = "placement.resource_provider.not_found"
+CANNOT_DELETE_PARENT = "placement.resource_provider.cannot_delete_parent"
+QUERY_BAD_VALUE = "placement.query.bad_value"
+QUERY_DUPLICATE_KEY = "placement.query.duplicate_key"
+QUERY_MISSING_VALUE = "placement.query.missing_value"
+
+
+class HttpFault(Exception):
+    """What only HTTP knows to be wrong; the class says the status."""
+
+    status = 500
+
+    def __init__(self, detail: str = "", code: str = UNDEFINED) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.code = code
+
+
+class BadRequest(HttpFault):
+    """A request that cannot be understood."""
+
+    status = 400
+
+
+class Forbidden(HttpFault):
+    """A request that the policy refuses."""
+
+    status = 403
+
+
+class NotFound(HttpFault):
+    """No such path, at this microversion."""
+
+    status = 404
+
+
+class MethodNotAllowed(HttpFault):
+    """A path without this method; ``allowed`` are the ones it has."""
+
+    status = 405
+
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
+        super().__init__("The method specified is not allowed for this resource.")
+        self.allowed = ", ".join(allowed)
+
+
+class NotAcceptable(HttpFault):
+    """A client that does not take JSON."""
+
+    status = 406
+
+
+class VersionNotAcceptable(HttpFault):
+    """A microversion that the server does not speak; the answer says which it does."""
+
+    status = 406
+
+
+class StorageUnavailable(HttpFault):
+    """A change that could not be stored, and so was not made."""
+
+    status = 503
+
+
+class InternalError(HttpFault):
+    """A fault of the server's own."""
+
+    status = 500
+
+
+class TooLarge(HttpFault):
+    """A body or query beyond what the server is ready to read."""
+
+    status = 413
+
+
+class UnsupportedMediaType(HttpFault):
+    """A body that is not declared as JSON."""
+
+    status = 415
+
+
+class Answer(NamedTuple):
+    """How an error is answered; ``detail`` is a format string over the error's facts,
+    the parts of the path, and ``error``, the error's own text."""
+
+    status: int
+    code: str = UNDEFINED
+    detail: str = "{error}"
+
+
+#: By error class; where one means different things to different calls, by
+#: (operation of the route, error class).
+TABLE: dict[type[Exception] | tuple[str, type[Exception]], Answer] = {
+    errors.ProviderNotFound: Answer(404),
+    errors.DuplicateProvider: Answer(409, DUPLICATE_NAME),
+    errors.ProviderNameTaken: Answer(409, DUPLICATE_NAME),
+    errors.ProviderInUse: Answer(409, PROVIDER_INUSE),
+    errors.ProviderIsParent: Answer(409, CANNOT_DELETE_PARENT),
+    errors.GenerationConflict: Answer(409, CONCURRENT_UPDATE),
+    errors.ReshapeGenerationConflict: Answer(409, CONCURRENT_UPDATE),
+    errors.ConsumerGenerationConflict: Answer(409, CONCURRENT_UPDATE),
+    errors.ResourceClassNotFound: Answer(404),
+    errors.ResourceClassExists: Answer(409),
+    errors.ResourceClassStandard: Answer(400),
+    errors.ResourceClassInUse: Answer(409, detail="Error in delete resource class: {error}"),
+    errors.TraitNotFound: Answer(404),
+    errors.ProviderTraitUnknown: Answer(400),
+    errors.TraitInvalid: Answer(400),
+    errors.TraitStandard: Answer(400),
+    errors.TraitInUse: Answer(409),
+    errors.InventoryInUse: Answer(409, INVENTORY_INUSE),
+    errors.AllocationRefused: Answer(409, detail="Unable to allocate inventory: {error}"),
+    errors.AllocationProviderNotFound: Answer(400),
+    errors.AllocationsNotFound: Answer(404),
+    candidate.TooManyCandidates: Answer(400, detail="{error}: ask with a limit"),
+    candidate_tree.SearchTooLong: Answer(400, detail="{error}: ask with a limit"),
+    ("resource_providers:create", errors.ProviderInvalid): Answer(
+        400, detail='Unable to create resource provider "{name}", {uuid}: {error}'
+    ),
+    ("resource_providers:update", errors.ProviderInvalid): Answer(
+        400, detail="Unable to save resource provider {uuid}: {error}"
+    ),
+    ("resource_providers:delete", errors.ProviderNotFound): Answer(
+        404, detail="{error} for delete"
+    ),
+    ("resource_providers:inventories:list", errors.ProviderNotFound): Answer(
+        404, detail="{error} : {error}"
+    ),
+    ("resource_providers:inventories:show", errors.ProviderNotFound): Answer(
+        404, detail="{error} : {error}"
+    ),
+    ("resource_providers:inventories:show", errors.InventoryNotFound): Answer(
+        404, detail="No inventory of class {name} for {uuid}"
+    ),
+    ("resource_providers:inventories:create", errors.ResourceClassNotFound): Answer(
+        400, detail="Unable to create inventory for resource provider {uuid}: {error}"
+    ),
+    ("resource_providers:inventories:create", errors.InventoryInvalid): Answer(
+        400, detail="Unable to create inventory for resource provider {uuid}: {error}"
+    ),
+    ("resource_providers:inventories:create", errors.InventoryExists): Answer(
+        409, CONCURRENT_UPDATE, "Update conflict: {error}"
+    ),
+    ("resource_providers:inventories:update", errors.InventoryInvalid): Answer(
+        400, detail="Unable to update inventory for resource provider {uuid}: {error}"
+    ),
+    ("resource_providers:inventories:update", errors.InventoryNotFound): Answer(
+        400,
+        detail="No inventory record with resource class for resource provider {uuid}: {error}",
+    ),
+    ("resource_providers:inventories:replace", errors.InventoryInvalid): Answer(
+        400, detail="Unable to update inventory for resource provider {uuid}: {error}"
+    ),
+    ("resource_providers:inventories:replace", errors.ResourceClassNotFound): Answer(
+        400, detail="Unknown resource class in inventory for resource provider {uuid}: {error}"
+    ),
+    ("resource_providers:inventories:replace", errors.InventoryInUse): Answer(
+        409, INVENTORY_INUSE, "update conflict: {error}"
+    ),
+    ("resource_providers:inventories:delete", errors.InventoryNotFound): Answer(
+        404, detail="{error}: {error}"
+    ),
+    ("resource_providers:inventories:delete", errors.ResourceClassNotFound): Answer(
+        404, detail="No inventory of class {name} found for delete: {error}"
+    ),
+    ("resource_providers:inventories:delete", errors.InventoryInUse): Answer(
+        409, CONCURRENT_UPDATE, "Unable to delete inventory of class {resource_class}: {error}"
+    ),
+    ("resource_providers:aggregates:update", errors.GenerationConflict): Answer(
+        409,
+        CONCURRENT_UPDATE,
+        "Resource provider's generation already changed."
+        " Please update the generation and try again.",
+    ),
+    ("resource_providers:traits:update", errors.GenerationConflict): Answer(
+        409,
+        CONCURRENT_UPDATE,
+        "Resource provider's generation already changed."
+        " Please update the generation and try again.",
+    ),
+    ("resource_providers:traits:list", errors.ProviderNotFound): Answer(
+        404, detail="{error}: {error}"
+    ),
+    ("resource_providers:usages", errors.ProviderNotFound): Answer(404, detail="{error}: {error}"),
+    ("resource_providers:allocations:list", errors.ProviderNotFound): Answer(
+        404, detail="Resource provider '{uuid}' not found: {error}"
+    ),
+    ("resource_classes:create", errors.ResourceClassExists): Answer(
+        409, detail="Conflicting resource class already exists: {name}"
+    ),
+    ("resource_classes:delete", errors.ResourceClassStandard): Answer(
+        400, detail="Error in delete resource class: {error}."
+    ),
+    ("allocations:update", errors.ResourceClassNotFound): Answer(
+        400, detail="Unable to allocate inventory for consumer {consumer_uuid}: {error}"
+    ),
+    ("allocations:manage", errors.ResourceClassNotFound): Answer(
+        400, detail="Unable to allocate inventory {error}"
+    ),
+    ("reshaper:reshape", errors.ProviderNotFound): Answer(
+        400, PROVIDER_NOT_FOUND, "Resource provider {uuid} in inventories not found: {error}"
+    ),
+    ("reshaper:reshape", errors.ResourceClassNotFound): Answer(
+        400, detail="malformed reshaper data: {error}"
+    ),
+    ("reshaper:reshape", errors.InventoryInUse): Answer(
+        409, INVENTORY_INUSE, "update conflict: {error}"
+    ),
+    ("reshaper:reshape", errors.InventoryInvalid): Answer(
+        400, detail="malformed reshaper data: {error}"
+    ),
+    ("resource_providers:list", errors.ResourceClassNotFound): Answer(
+        400, detail="Invalid resource class in resources parameter: {error}"
+    ),
+    ("resource_providers:list", errors.TraitNotFound): Answer(
+        400, detail='Invalid trait(s) in "required" parameter: {error}'
+    ),
+    ("allocation_candidates:list", errors.ResourceClassNotFound): Answer(
+        400, detail="Invalid resource class in resources parameter: {error}"
+    ),
+    ("allocation_candidates:list", errors.TraitNotFound): Answer(400),
+}
+
+
+#: What the engine raises on purpose.
+KNOWN = (errors.EngineError, candidate.TooManyCandidates, candidate_tree.SearchTooLong)
+
+
+def from_engine(error: Exception, operation: str, params: Mapping[str, str]) -> HttpFault:
+    """The fault that an engine error is to a call of this operation."""
+    found = _look_up(type(error), operation)
+    facts = {**params, **getattr(error, "facts", {})}
+    fault = HttpFault(found.detail.format(error=error, **facts), found.code)
+    fault.status = found.status
+    return fault
+
+
+def _look_up(error_class: type[Exception], operation: str) -> Answer:
+    for base in error_class.__mro__:
+        if (operation, base) in TABLE:
+            return TABLE[operation, base]
+        if base in TABLE:
+            return TABLE[base]
+    raise LookupError(f"no answer for {error_class.__name__}")
+
+
+def response(
+    fault: HttpFault,
+    environ: dict[str, Any],
+    request_id: str,
+    version: microversion.Microversion | None,
+) -> webob.Response:
+    """The answer to a fault, in the form that the client's accept header asks for.
+
+    The error code stands in it from 1.23 on.
+    """
+
+    def as_json(body: str, status: str, title: str, **_: Any) -> dict[str, Any]:
+        entry: dict[str, Any] = {
+            "status": int(status.split()[0]),
+            "title": title,
+            "detail": exc.strip_tags(body),
+            "request_id": request_id,
+        }
+        if version is not None and version.minor >= 23:
+            entry["code"] = fault.code
+        if isinstance(fault, VersionNotAcceptable):
+            entry["max_version"] = str(microversion.MAXIMUM)
+            entry["min_version"] = str(microversion.MINIMUM)
+        return {"errors": [entry]}
+
+    error = exc.status_map[fault.status](fault.detail, json_formatter=as_json)
+    if environ.get("HTTP_ACCEPT", "*/*") == "*/*":
+        environ = {**environ, "HTTP_ACCEPT": "application/json"}
+    answer = webob.Request(environ).get_response(error)
+    if isinstance(fault, MethodNotAllowed):
+        answer.headers["allow"] = fault.allowed
+    return answer

@@ -1,0 +1,127 @@
+"""Resource providers."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import webob
+
+from osc_placement import microversion
+from osc_placement.engine import errors, listing, record, state, trait
+from osc_placement.engine import inventory as inventories
+from osc_placement.engine import provider as rules
+from osc_placement.model import candidate
+from osc_placement.model import name as names
+from osc_placement.server import call as calls
+from osc_placement.server import query
+from osc_placement.server.schemas import provider as schemas
+from osc_placement.server.schemas import validation
+
+#: ``(first microversion, link)``, in the order in which they are listed.
+_LINKS = (
+    (0, "inventories"),
+    (0, "usages"),
+    (1, "aggregates"),
+    (6, "traits"),
+    (11, "allocations"),
+)
+
+
+def view(call: calls.Call, provider: record.ProviderRecord) -> dict[str, Any]:
+    """A provider as the call's microversion shows it."""
+    path = f"/resource_providers/{provider.uuid}"
+    links = [{"rel": "self", "href": path}]
+    links += [
+        {"rel": rel, "href": f"{path}/{rel}"} for since, rel in _LINKS if call.at_least(since)
+    ]
+    shown: dict[str, Any] = {
+        "uuid": provider.uuid,
+        "name": provider.name,
+        "generation": provider.generation,
+        "links": links,
+    }
+    if microversion.supports(call.version, "nested providers"):
+        shown["parent_provider_uuid"] = provider.parent_uuid
+        shown["root_provider_uuid"] = provider.root_uuid
+    return shown
+
+
+def require(base: state.State, uuid: str) -> record.ProviderRecord:
+    """The provider that the path names; raises ProviderNotFound."""
+    provider = base.providers.get(uuid)
+    if provider is None:
+        raise errors.ProviderNotFound(uuid=uuid)
+    return provider
+
+
+def list_all(call: calls.Call) -> webob.Response:
+    """GET /resource_providers"""
+    given = call.checked_query(validation.at(schemas.QUERY, call.version.minor))
+    traits = given.getall("required")
+    if not microversion.supports(call.version, "any traits"):
+        traits = traits[-1:]
+    required, forbidden = query.parse_traits(traits, call.version)
+    member_of, not_member_of = query.parse_member_of(given.getall("member_of"), call.version)
+    wanted = candidate.RequestGroup(
+        resources=query.parse_resources(given["resources"]) if "resources" in given else {},
+        required=required,
+        forbidden=forbidden,
+        member_of=member_of,
+        forbidden_aggregates=not_member_of,
+        in_tree=given.get("in_tree"),
+    )
+    with call.repository.read() as base:
+        trait.check_exist(base, (name for names in required for name in sorted(names)))
+        trait.check_exist(base, sorted(forbidden))
+        inventories.check_classes(base, wanted.resources)
+        found = listing.matching(base, wanted, given.get("name"), given.get("uuid"))
+    shown = {"resource_providers": [view(call, provider) for provider in found]}
+    return calls.answer(call, shown, updated=_dates(found))
+
+
+def _dates(found: list[record.ProviderRecord]) -> list[float] | None:
+    return [provider.updated_at for provider in found] or None
+
+
+def create(call: calls.Call) -> webob.Response:
+    """POST /resource_providers"""
+    body = call.body(validation.at(schemas.CREATE, call.version.minor))
+    new_uuid = names.canonical_uuid(body["uuid"]) if "uuid" in body else str(uuid.uuid4())
+    with call.repository.write() as draft:
+        call.facts = {"uuid": new_uuid, "name": body["name"]}
+        provider = rules.create(draft, new_uuid, body["name"], body.get("parent_provider_uuid"))
+    path = f"/resource_providers/{provider.uuid}"
+    if not microversion.supports(call.version, "provider create body"):
+        return calls.empty(call, 201, path)
+    response = calls.answer(call, view(call, provider), updated=[provider.updated_at])
+    response.location = call.url(path)
+    return response
+
+
+def show(call: calls.Call) -> webob.Response:
+    """GET /resource_providers/{uuid}"""
+    with call.repository.read() as base:
+        provider = require(base, call.params["uuid"])
+    return calls.answer(call, view(call, provider), updated=[provider.updated_at])
+
+
+def update(call: calls.Call) -> webob.Response:
+    """PUT /resource_providers/{uuid}"""
+    body = call.body(validation.at(schemas.UPDATE, call.version.minor))
+    with call.repository.write() as draft:
+        provider = rules.update(
+            draft,
+            call.params["uuid"],
+            body["name"],
+            body.get("parent_provider_uuid", rules.UNCHANGED),
+            may_move=microversion.supports(call.version, "re-parenting"),
+        )
+    return calls.answer(call, view(call, provider), updated=[provider.updated_at])
+
+
+def delete(call: calls.Call) -> webob.Response:
+    """DELETE /resource_providers/{uuid}"""
+    with call.repository.write() as draft:
+        rules.delete(draft, call.params["uuid"])
+    return calls.empty(call)

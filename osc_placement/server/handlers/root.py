@@ -1,0 +1,20 @@
+"""The version document."""
+
+from __future__ import annotations
+
+import webob
+
+from osc_placement import microversion
+from osc_placement.server import call as calls
+
+
+def show(call: calls.Call) -> webob.Response:
+    """Which microversions there are; asked without a token."""
+    version = {
+        "id": "v1.0",
+        "max_version": str(microversion.MAXIMUM),
+        "min_version": str(microversion.MINIMUM),
+        "status": "CURRENT",
+        "links": [{"rel": "self", "href": ""}],
+    }
+    return calls.answer(call, {"versions": [version]})

@@ -1,0 +1,314 @@
+"""Reading query strings into the model's request groups.
+
+The error texts are interface; each names the value as it came.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from osc_placement import microversion
+from osc_placement.model import candidate
+from osc_placement.model import name as names
+from osc_placement.server import faults
+
+_INVALID = "Invalid query string parameters: "
+_PLAIN_FORM = "HW_CPU_X86_VMX,CUSTOM_MAGIC"
+_FORBIDDEN_FORM = "HW_CPU_X86_VMX,!CUSTOM_MAGIC"
+_ANY_FORM = "in:HW_CPU_X86_VMX,CUSTOM_MAGIC"
+_GROUP_KEY = re.compile(r"(resources|required|member_of|in_tree)(.*)", re.DOTALL)
+
+
+def parse_resources(text: str) -> dict[str, int]:
+    """``VCPU:2,MEMORY_MB:1024`` as ``{class: amount}``; of a repeated class the last counts."""
+    resources: dict[str, int] = {}
+    if not text.strip():
+        raise _bad_resources("empty string")
+    for part in text.split(","):
+        name, colon, amount = part.partition(":")
+        if not colon or ":" in amount:
+            raise _bad_resources(text)
+        resources[name] = _amount(name, amount)
+    return resources
+
+
+def _bad_resources(got: str) -> faults.BadRequest:
+    return faults.BadRequest(
+        "Badly formed resources parameter. Expected resources query string parameter in form:"
+        f" ?resources=VCPU:2,MEMORY_MB:1024. Got: {got}."
+    )
+
+
+def _amount(name: str, text: str) -> int:
+    try:
+        amount = int(text)
+    except ValueError as error:
+        raise faults.BadRequest(
+            f"Requested resource {name} expected positive integer amount. Got: {text}."
+        ) from error
+    if amount < 1:
+        raise faults.BadRequest(f"Requested resource {name} requires amount >= 1. Got: {amount}.")
+    return amount
+
+
+def parse_traits(
+    values: Iterable[str], version: microversion.Microversion, may_be_any: bool = True
+) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
+    """``(required, forbidden)`` of ``required`` values: required as sets of alternatives."""
+    required: list[frozenset[str]] = []
+    forbidden: set[str] = set()
+    any_traits = may_be_any and microversion.supports(version, "any traits")
+    for value in values:
+        if value.startswith("in:"):
+            required.append(_alternatives(value, any_traits))
+            continue
+        for trait in _trait_list(value, microversion.supports(version, "forbidden traits")):
+            if trait.startswith("!"):
+                forbidden.add(trait[1:])
+            else:
+                required.append(frozenset({trait}))
+    return tuple(dict.fromkeys(required)), frozenset(forbidden)
+
+
+def _alternatives(value: str, supported: bool) -> frozenset[str]:
+    if not supported:
+        raise faults.BadRequest(
+            f"{_INVALID}The format '{_ANY_FORM}' only supported since microversion 1.39."
+            f" Got: {value}"
+        )
+    traits = value.removeprefix("in:").split(",")
+    if not all(traits):
+        raise _empty_trait(_ANY_FORM, value)
+    if any(trait.startswith("!") for trait in traits):
+        raise faults.BadRequest(
+            f"{_INVALID}The format '{_ANY_FORM}' does not support forbidden traits. Got: {value}"
+        )
+    return frozenset(traits)
+
+
+def _trait_list(value: str, may_forbid: bool) -> list[str]:
+    form = _FORBIDDEN_FORM if may_forbid else _PLAIN_FORM
+    traits = value.split(",")
+    if not all(trait.strip() and trait != "!" for trait in traits):
+        raise _empty_trait(form, value)
+    if not may_forbid and any(trait.startswith("!") for trait in traits):
+        raise faults.BadRequest(
+            f"{_INVALID}Expected 'required' parameter value of the form: {form}. Got: {value}"
+        )
+    return traits
+
+
+def _empty_trait(form: str, value: str) -> faults.BadRequest:
+    return faults.BadRequest(
+        f"{_INVALID}Expected 'required' parameter value of the form: {form}."
+        f" Got an empty trait in: {value}"
+    )
+
+
+def parse_member_of(
+    values: Sequence[str], version: microversion.Microversion
+) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
+    """``(member_of, forbidden)`` of ``member_of`` values: member_of as sets of alternatives."""
+    if len(values) > 1 and not microversion.supports(version, "member_of repeated"):
+        raise faults.BadRequest("Multiple member_of parameters are not supported")
+    may_forbid = microversion.supports(version, "forbidden aggregates")
+    member_of: list[frozenset[str]] = []
+    forbidden: set[str] = set()
+    for value in values:
+        if value.startswith("!"):
+            if not may_forbid:
+                raise faults.BadRequest(
+                    "Forbidden member_of parameters are not supported in the specified microversion"
+                )
+            forbidden |= _aggregates(value, value[1:])
+        else:
+            member_of.append(_aggregates(value, value))
+    return tuple(member_of), frozenset(forbidden)
+
+
+def _aggregates(whole: str, value: str) -> frozenset[str]:
+    aggregates = value.removeprefix("in:").split(",")
+    if len(aggregates) > 1 and not value.startswith("in:"):
+        raise faults.BadRequest(
+            "Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword"
+            f" using the valid microversion. Got: {whole}"
+        )
+    for aggregate in aggregates:
+        if not names.is_uuid(aggregate):
+            raise faults.BadRequest(
+                f"{_INVALID}Expected 'member_of' parameter to contain valid UUID(s)."
+                f" Got: {aggregate}"
+            )
+    return frozenset(aggregates)
+
+
+def parse_in_tree(value: str) -> str:
+    """The uuid of any provider of a tree."""
+    if not names.is_uuid(value):
+        raise faults.BadRequest(
+            f"{_INVALID}Expected 'in_tree' parameter to be a format of uuid. Got: {value}"
+        )
+    return value
+
+
+def parse_candidates(
+    pairs: Sequence[tuple[str, str]], version: microversion.Microversion
+) -> candidate.CandidateQuery:
+    """A whole allocation candidates query from the pairs of its query string."""
+    values: dict[str, list[str]] = {}
+    for key, value in pairs:
+        values.setdefault(key, []).append(value)
+    groups = _groups(values, version)
+    subtrees = _subtrees(values, groups)
+    _check_groups(groups, subtrees, version)
+    required, forbidden = _root_traits(values, version)
+    policy = values.get("group_policy", [None])[-1]
+    if policy is None and sum(1 for suffix in groups if suffix) > 1:
+        raise faults.BadRequest(
+            'The "group_policy" parameter is required when specifying more than one'
+            ' "resources{N}" parameter.'
+        )
+    limit = values.get("limit", [None])[-1]
+    return candidate.CandidateQuery(
+        groups=tuple(groups.values()),
+        isolate=policy == "isolate",
+        same_subtree=subtrees,
+        root_required=required,
+        root_forbidden=forbidden,
+        limit=int(limit) if limit else None,
+        nested=microversion.supports(version, "nested candidates"),
+    )
+
+
+def _groups(
+    values: dict[str, list[str]], version: microversion.Microversion
+) -> dict[str, candidate.RequestGroup]:
+    """``{suffix: group}``, in the order in which the suffixes stand in the query."""
+    keys: dict[str, dict[str, list[str]]] = {}
+    for key, found in values.items():
+        match = _GROUP_KEY.fullmatch(key)
+        if match:
+            keys.setdefault(match[2], {})[match[1]] = found
+    any_traits = microversion.supports(version, "any traits")
+    groups = {}
+    for suffix, parts in keys.items():
+        resources = parse_resources(parts["resources"][-1]) if "resources" in parts else {}
+        traits = parts.get("required", [])
+        required, forbidden = parse_traits(traits if any_traits else traits[-1:], version)
+        member_of, not_member_of = parse_member_of(parts.get("member_of", []), version)
+        in_tree = parse_in_tree(parts["in_tree"][-1]) if "in_tree" in parts else None
+        groups[suffix] = candidate.RequestGroup(
+            suffix, resources, required, forbidden, member_of, not_member_of, in_tree
+        )
+    return groups
+
+
+def _check_groups(
+    groups: dict[str, candidate.RequestGroup],
+    subtrees: tuple[frozenset[str], ...],
+    version: microversion.Microversion,
+) -> None:
+    """Raises for groups without resources where there may be none, and contradictions."""
+    bare = [suffix for suffix, group in groups.items() if not group.resources]
+    if microversion.supports(version, "candidate same_subtree"):
+        _check_resourceless(groups, bare, subtrees)
+    elif len(bare) == len(groups):
+        raise faults.BadRequest(
+            "At least one request group (`resources` or `resources{$S}`) is required."
+        )
+    else:
+        _check_orphans([groups[suffix] for suffix in bare])
+    conflicts = {
+        f"required{group.suffix}": sorted(
+            trait
+            for trait in group.forbidden
+            if any(trait in alternatives for alternatives in group.required)
+        )
+        for group in groups.values()
+    }
+    if any(conflicts.values()):
+        found = ", ".join(
+            f"{key}: ({', '.join(traits)})" for key, traits in sorted(conflicts.items()) if traits
+        )
+        raise faults.BadRequest(
+            f"Conflicting required and forbidden traits found in the following traits keys: {found}"
+        )
+
+
+def _check_resourceless(
+    groups: dict[str, candidate.RequestGroup],
+    bare: list[str],
+    subtrees: tuple[frozenset[str], ...],
+) -> None:
+    if len(bare) == len(groups):
+        raise faults.BadRequest(
+            "There must be at least one resources or resources[$S] parameter.",
+            faults.QUERY_MISSING_VALUE,
+        )
+    bound = frozenset().union(*subtrees)
+    loose = sorted(suffix for suffix in bare if suffix not in bound)
+    if loose:
+        raise faults.BadRequest(
+            "Resourceless suffixed group request should be specified in `same_subtree` query"
+            f" param: bad group(s) - {loose}.",
+            faults.QUERY_BAD_VALUE,
+        )
+
+
+def _check_orphans(bare: list[candidate.RequestGroup]) -> None:
+    """Raises for what is asked of groups that ask for no resources."""
+    asked: dict[tuple[str, str], list[candidate.RequestGroup]] = {
+        ("traits", "required"): [g for g in bare if g.required or g.forbidden],
+        ("member_of", "member_of"): [g for g in bare if g.member_of or g.forbidden_aggregates],
+        ("in_tree", "in_tree"): [g for g in bare if g.in_tree],
+    }
+    for (word, key), found in asked.items():
+        orphans = sorted(f"{key}{group.suffix}" for group in found)
+        if orphans:
+            raise faults.BadRequest(
+                f"All {word} parameters must be associated with resources. Found the following"
+                f" orphaned {word} keys: {', '.join(orphans)}"
+            )
+
+
+def _subtrees(
+    values: dict[str, list[str]], groups: dict[str, candidate.RequestGroup]
+) -> tuple[frozenset[str], ...]:
+    found = []
+    for value in values.get("same_subtree", []):
+        suffixes = frozenset(value.split(","))
+        if "" in suffixes:
+            raise faults.BadRequest(
+                "Empty string (unsuffixed group) can not be specified in `same_subtree`",
+                faults.QUERY_BAD_VALUE,
+            )
+        unknown = sorted(suffixes - groups.keys())
+        if unknown:
+            raise faults.BadRequest(
+                f"Real suffixes should be specified in `same_subtree`: {unknown} not found in"
+                f" {sorted(groups)}.",
+                faults.QUERY_BAD_VALUE,
+            )
+        found.append(suffixes)
+    return tuple(found)
+
+
+def _root_traits(
+    values: dict[str, list[str]], version: microversion.Microversion
+) -> tuple[frozenset[str], frozenset[str]]:
+    given = values.get("root_required", [])
+    if len(given) > 1:
+        raise faults.BadRequest(
+            "Query parameter 'root_required' may be specified only once.",
+            faults.QUERY_DUPLICATE_KEY,
+        )
+    alternatives, forbidden = parse_traits(given, version, may_be_any=False)
+    required = frozenset().union(*alternatives)
+    both = sorted(required & forbidden)
+    if both:
+        raise faults.BadRequest(
+            f"Conflicting required and forbidden traits found in root_required: {', '.join(both)}",
+            faults.QUERY_BAD_VALUE,
+        )
+    return required, forbidden

@@ -1,0 +1,174 @@
+"""The route table: every path, its methods, and what each needs.
+
+``allow`` of a 405 is derived from it, in the order in which the methods stand here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import webob
+
+from osc_placement.server import call, policy
+from osc_placement.server.handlers import (
+    aggregate,
+    allocation,
+    candidate,
+    inventory,
+    provider,
+    resource_class,
+    root,
+    trait,
+    usage,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path.
+
+    ``operation`` names it in the table of faults and, unless ``rule`` says otherwise, in
+    the policy. ``since`` is the first microversion 1.x that has it, ``reads_body`` the
+    microversions 1.x below which it takes a JSON body (None: it never does).
+    """
+
+    operation: str
+    handler: Callable[[call.Call], webob.Response]
+    since: int = 0
+    body_below: int = 0
+    rule_name: str = ""
+    #: Answers 405 rather than 404 at a microversion that lacks it.
+    hidden_as_method: bool = False
+    #: Policy is asked by the handler, which knows the target.
+    asks_policy: bool = False
+    #: The media type is looked at before the microversion.
+    media_type_first: bool = False
+
+    @property
+    def rule(self) -> str:
+        """The policy rule; empty for what needs none."""
+        name = self.rule_name or self.operation
+        return policy.PREFIX + name if name else ""
+
+
+_ALWAYS = 1000
+
+_PROVIDER = "/resource_providers/{uuid}"
+
+ROUTES: dict[str, dict[str, Route]] = {
+    "/": {"GET": Route("", root.show)},
+    "/resource_providers": {
+        "GET": Route("resource_providers:list", provider.list_all),
+        "POST": Route("resource_providers:create", provider.create, body_below=_ALWAYS),
+    },
+    _PROVIDER: {
+        "GET": Route("resource_providers:show", provider.show),
+        "DELETE": Route("resource_providers:delete", provider.delete),
+        "PUT": Route("resource_providers:update", provider.update, body_below=_ALWAYS),
+    },
+    f"{_PROVIDER}/inventories": {
+        "GET": Route("resource_providers:inventories:list", inventory.list_all),
+        "POST": Route(
+            "resource_providers:inventories:create", inventory.create, body_below=_ALWAYS
+        ),
+        "PUT": Route(
+            "resource_providers:inventories:replace",
+            inventory.replace_all,
+            body_below=_ALWAYS,
+            rule_name="resource_providers:inventories:update",
+        ),
+        "DELETE": Route(
+            "resource_providers:inventories:delete_all",
+            inventory.delete_all,
+            since=5,
+            rule_name="resource_providers:inventories:delete",
+            hidden_as_method=True,
+        ),
+    },
+    f"{_PROVIDER}/inventories/{{resource_class}}": {
+        "GET": Route("resource_providers:inventories:show", inventory.show),
+        "PUT": Route(
+            "resource_providers:inventories:update", inventory.replace_one, body_below=_ALWAYS
+        ),
+        "DELETE": Route("resource_providers:inventories:delete", inventory.delete_one),
+    },
+    f"{_PROVIDER}/usages": {"GET": Route("resource_providers:usages", usage.of_provider)},
+    f"{_PROVIDER}/aggregates": {
+        "GET": Route("resource_providers:aggregates:list", aggregate.list_all, since=1),
+        "PUT": Route(
+            "resource_providers:aggregates:update",
+            aggregate.replace_all,
+            since=1,
+            body_below=_ALWAYS,
+            media_type_first=True,
+        ),
+    },
+    f"{_PROVIDER}/traits": {
+        "GET": Route("resource_providers:traits:list", trait.list_of_provider, since=6),
+        "PUT": Route(
+            "resource_providers:traits:update",
+            trait.replace_of_provider,
+            since=6,
+            body_below=_ALWAYS,
+        ),
+        "DELETE": Route("resource_providers:traits:delete", trait.clear_of_provider, since=6),
+    },
+    f"{_PROVIDER}/allocations": {
+        "GET": Route("resource_providers:allocations:list", allocation.of_provider)
+    },
+    "/traits": {"GET": Route("traits:list", trait.list_all, since=6)},
+    "/traits/{name}": {
+        "GET": Route("traits:show", trait.show, since=6),
+        "PUT": Route("traits:update", trait.put, since=6),
+        "DELETE": Route("traits:delete", trait.delete, since=6),
+    },
+    "/resource_classes": {
+        "GET": Route("resource_classes:list", resource_class.list_all, since=2),
+        "POST": Route(
+            "resource_classes:create", resource_class.create, since=2, body_below=_ALWAYS
+        ),
+    },
+    "/resource_classes/{name}": {
+        "GET": Route("resource_classes:show", resource_class.show, since=2),
+        "PUT": Route("resource_classes:update", resource_class.put, since=2, body_below=7),
+        "DELETE": Route("resource_classes:delete", resource_class.delete, since=2),
+    },
+    "/usages": {"GET": Route("usages", usage.of_project, since=9, asks_policy=True)},
+    "/allocations": {
+        "POST": Route("allocations:manage", allocation.write_many, since=13, body_below=_ALWAYS)
+    },
+    "/allocations/{consumer_uuid}": {
+        "GET": Route("allocations:list", allocation.show),
+        "PUT": Route("allocations:update", allocation.write_one, body_below=_ALWAYS),
+        "DELETE": Route("allocations:delete", allocation.delete),
+    },
+    "/reshaper": {
+        "POST": Route("reshaper:reshape", allocation.reshape_all, since=30, body_below=_ALWAYS)
+    },
+    "/allocation_candidates": {
+        "GET": Route("allocation_candidates:list", candidate.list_all, since=10)
+    },
+}
+
+_BY_LENGTH: dict[int, list[tuple[tuple[str, ...], dict[str, Route]]]] = {}
+for _path, _methods in ROUTES.items():
+    _segments = tuple(_path[1:].split("/"))
+    _BY_LENGTH.setdefault(len(_segments), []).append((_segments, _methods))
+
+
+def match(path: str) -> tuple[dict[str, Route], Mapping[str, str]] | None:
+    """The methods of a path and its variable parts; None for a path that there is not."""
+    found = tuple(path[1:].split("/"))
+    for segments, methods in _BY_LENGTH.get(len(found), ()):
+        params = {}
+        for wanted, given in zip(segments, found, strict=True):
+            if wanted.startswith("{"):
+                if not given:
+                    break
+                params[wanted[1:-1]] = given
+            elif wanted != given:
+                break
+        else:
+            return methods, params
+    return None

@@ -1,0 +1,140 @@
+"""The command ``osc-placement-server``: options, and the start of a service."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from osc_placement.server import app, serve
+from osc_placement.server.store import errors
+
+DESCRIPTION = "A reference server of the OpenStack Placement API, for tests, rehearsal and labs."
+EPILOG = (
+    "The state is in memory unless --database names a file. Prints its URL when it is ready,"
+    " and ends on SIGTERM or SIGINT after the answers in flight."
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser("osc-placement-server", description=DESCRIPTION, epilog=EPILOG)
+    made.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    made.add_argument(
+        "--port", type=_port, default=8778, help="port to listen on, 0 for any (%(default)s)"
+    )
+    made.add_argument("--database", metavar="FILE", help="SQLite file to keep the state in")
+    made.add_argument(
+        "--load",
+        metavar="FILE",
+        help="JSON document of a whole state to begin with, for a database that is new",
+    )
+    made.add_argument("--policy-file", metavar="FILE", help="oslo.policy file")
+    roles = made.add_mutually_exclusive_group()
+    roles.add_argument(
+        "--secure-rbac",
+        action="store_true",
+        help="admin and service may do all, but only service may reshape (default)",
+    )
+    roles.add_argument("--legacy-rbac", action="store_true", help="admin may reshape too")
+    made.add_argument(
+        "--first-generation",
+        type=_natural,
+        default=0,
+        metavar="N",
+        help="generation that providers and consumers begin at (%(default)s)",
+    )
+    made.add_argument(
+        "--cors-allowed-origin",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="origin that browsers may ask from; repeatable",
+    )
+    made.add_argument(
+        "--allow-remote-noauth",
+        action="store_true",
+        help="listen beyond loopback although anybody is trusted",
+    )
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until a signal; 0, or 1 with the reason on stderr."""
+    options = parser().parse_args(arguments)
+    try:
+        _check_address(options.host, options.allow_remote_noauth)
+        placement = app.create_app(
+            options.database,
+            policy_file=options.policy_file,
+            legacy_rbac=options.legacy_rbac,
+            first_generation=options.first_generation,
+            cors_allowed_origins=options.cors_allowed_origin,
+            load=_document(options.load),
+        )
+    except (errors.StoreError, serve.CannotServe) as error:
+        return _fail(error)
+    try:
+        server = serve.Server(placement, options.host, options.port)
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        server.run_until_signal()
+    except serve.CannotServe as error:
+        return _fail(error)
+    finally:
+        placement.close()
+    return 0
+
+
+def _fail(error: Exception) -> int:
+    sys.stderr.write(f"osc-placement-server: {error}\n")
+    return 1
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to 65535 are")
+    return port
+
+
+def _natural(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is less than 0")
+    return number
+
+
+def _check_address(host: str, allowed: bool) -> None:
+    """Without authentication the service is for this machine alone."""
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = host == "localhost"
+    if loopback:
+        return
+    if not allowed:
+        raise serve.CannotServe(
+            f"{host} is not a loopback address, and with noauth2 anybody who reaches it may"
+            " do everything: add --allow-remote-noauth if that is wanted"
+        )
+    sys.stderr.write(f"warning: anybody who reaches {host} may do everything here\n")
+
+
+def _document(path: str | None) -> Any:
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8") as source:
+            return json.load(source)
+    except OSError as error:
+        raise serve.CannotServe(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise serve.CannotServe(f"{path} is no JSON document: {error}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,7 @@
+"""The list of traits."""
+
+from __future__ import annotations
+
+from osc_placement.server.schemas import field, validation
+
+QUERY = validation.Schema(field.closed({"name": field.STRING, "associated": field.STRING}))

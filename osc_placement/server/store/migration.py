@@ -1,0 +1,69 @@
+"""The schema of the SQLite file, as named steps; a file of any earlier version is opened.
+
+Each step runs in one transaction with the record of itself.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+
+class Migration(NamedTuple):
+    """One step: a name that never changes, and its statements."""
+
+    name: str
+    statements: tuple[str, ...]
+
+
+MIGRATIONS = (
+    Migration(
+        "2026-11 first schema",
+        (
+            "CREATE TABLE provider ("
+            " uuid TEXT PRIMARY KEY, name TEXT NOT NULL, generation INTEGER NOT NULL,"
+            " root_uuid TEXT NOT NULL, parent_uuid TEXT, inventories TEXT NOT NULL,"
+            " traits TEXT NOT NULL, aggregates TEXT NOT NULL, updated_at REAL NOT NULL)",
+            "CREATE TABLE consumer ("
+            " uuid TEXT PRIMARY KEY, generation INTEGER NOT NULL, project_id TEXT NOT NULL,"
+            " user_id TEXT NOT NULL, consumer_type TEXT, allocations TEXT NOT NULL,"
+            " updated_at REAL NOT NULL)",
+            "CREATE TABLE trait (name TEXT PRIMARY KEY, updated_at REAL NOT NULL)",
+            "CREATE TABLE resource_class (name TEXT PRIMARY KEY, updated_at REAL NOT NULL)",
+        ),
+    ),
+)
+
+_LEDGER = "CREATE TABLE migration (name TEXT PRIMARY KEY)"
+
+
+def applied(connection: sqlite3.Connection) -> list[str] | None:
+    """The names of the steps done in this file; None for a file that is not ours."""
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    if not tables:
+        return []
+    if "migration" not in tables:
+        return None
+    return [row[0] for row in connection.execute("SELECT name FROM migration ORDER BY rowid")]
+
+
+def pending(done: list[str]) -> list[Migration]:
+    """The steps that are left to do, in order."""
+    return [migration for migration in MIGRATIONS if migration.name not in done]
+
+
+def unknown(done: list[str]) -> list[str]:
+    """The steps done in a file that this program does not know: it is older."""
+    known = {migration.name for migration in MIGRATIONS}
+    return [name for name in done if name not in known]
+
+
+def apply(connection: sqlite3.Connection, migration: Migration, first: bool) -> None:
+    """Do one step, whole or not at all."""
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        if first:
+            connection.execute(_LEDGER)
+        for statement in migration.statements:
+            connection.execute(statement)
+        connection.execute("INSERT INTO migration (name) VALUES (?)", (migration.name,))

@@ -1,0 +1,234 @@
+"""A store in an SQLite file: what was acknowledged is on disk.
+
+One row a record, with lists and mappings as JSON, so that a request is a few upserts in
+one transaction; the order of rows is the order of creation. One process at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from osc_placement.engine import record
+from osc_placement.model import inventory
+from osc_placement.server.store import errors, migration
+
+BUSY_SECONDS = 5.0
+
+_PROVIDER = (
+    "uuid",
+    "name",
+    "generation",
+    "root_uuid",
+    "parent_uuid",
+    "inventories",
+    "traits",
+    "aggregates",
+    "updated_at",
+)
+_CONSUMER = (
+    "uuid",
+    "generation",
+    "project_id",
+    "user_id",
+    "consumer_type",
+    "allocations",
+    "updated_at",
+)
+_NAMED = ("name", "updated_at")
+
+
+class SqliteStore:
+    """The records in the file ``path``, which is made if it is not there.
+
+    Raises a StoreError that names the file when it cannot be used.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._connection = _open(path)
+        try:
+            _migrate(self._connection, path)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def load(self) -> record.Changes:
+        """All records of the file."""
+        read = self._connection.execute
+        try:
+            return record.Changes(
+                providers={
+                    row[0]: _to_provider(row) for row in read(_select("provider", _PROVIDER))
+                },
+                consumers={
+                    row[0]: _to_consumer(row) for row in read(_select("consumer", _CONSUMER))
+                },
+                traits=dict(read(_select("trait", _NAMED)).fetchall()),
+                resource_classes=dict(read(_select("resource_class", _NAMED)).fetchall()),
+            )
+        except (sqlite3.DatabaseError, ValueError, TypeError) as error:
+            raise errors.NotADatabase(
+                f"the database {self.path} is damaged ({error}): restore it from a copy"
+            ) from error
+
+    def commit(self, changes: record.Changes) -> None:
+        """Write the changes in one transaction; on return they are on disk."""
+        try:
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._write("provider", _PROVIDER, changes.providers, _from_provider)
+                self._write("consumer", _CONSUMER, changes.consumers, _from_consumer)
+                self._write("trait", _NAMED, changes.traits, None)
+                self._write("resource_class", _NAMED, changes.resource_classes, None)
+        except sqlite3.Error as error:
+            raise errors.NotWritable(
+                f"the database {self.path} could not be written ({error}); nothing was changed"
+            ) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def _write(
+        self, table: str, columns: tuple[str, ...], changes: Mapping[str, Any], to_row: Any
+    ) -> None:
+        gone = [(key,) for key, value in changes.items() if value is None]
+        if gone:
+            self._connection.executemany(f"DELETE FROM {table} WHERE {columns[0]} = ?", gone)  # noqa: S608
+        rows = [
+            to_row(value) if to_row else (key, value)
+            for key, value in changes.items()
+            if value is not None
+        ]
+        if rows:
+            self._connection.executemany(_upsert(table, columns), rows)
+
+
+def _open(path: str) -> sqlite3.Connection:
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise errors.NotWritable(f"the database {path} cannot be made: there is no folder {folder}")
+    if os.path.isdir(path):
+        raise errors.NotADatabase(f"{path} is a folder, no database")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise errors.NotWritable(
+            f"the database {path} is not writable: change its permissions, or work on a copy"
+        )
+    try:
+        connection = sqlite3.connect(
+            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+    except sqlite3.Error as error:
+        raise errors.NotWritable(f"the database {path} cannot be opened: {error}") from error
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: str) -> None:
+    try:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        done = migration.applied(connection)
+        if done is None:
+            raise errors.NotADatabase(
+                f"{path} is an SQLite file of some other program: name another file"
+            )
+        newer = migration.unknown(done)
+        if newer:
+            raise errors.NewerVersion(
+                f"the database {path} is of a newer version of osc-placement"
+                f" (it has {newer[0]!r}): update osc-placement, or name another file"
+            )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        for step in migration.pending(done):
+            migration.apply(connection, step, first=not done)
+            done.append(step.name)
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise errors.InUse(
+                f"the database {path} is in use by another process: end that one, or work on a copy"
+            ) from error
+        raise errors.NotWritable(f"the database {path} cannot be used: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise errors.NotADatabase(
+            f"{path} is no placement database ({error}): name another file"
+        ) from error
+
+
+def _select(table: str, columns: tuple[str, ...]) -> str:
+    return f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid"  # noqa: S608
+
+
+def _upsert(table: str, columns: tuple[str, ...]) -> str:
+    marks = ", ".join("?" * len(columns))
+    updates = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608
+        f" ON CONFLICT ({columns[0]}) DO UPDATE SET {updates}"
+    )
+
+
+def _from_provider(provider: record.ProviderRecord) -> tuple[Any, ...]:
+    inventories = {name: item.as_dict() for name, item in provider.inventories.items()}
+    return (
+        provider.uuid,
+        provider.name,
+        provider.generation,
+        provider.root_uuid,
+        provider.parent_uuid,
+        _json(inventories),
+        _json(sorted(provider.traits)),
+        _json(provider.aggregates),
+        provider.updated_at,
+    )
+
+
+def _to_provider(row: tuple[Any, ...]) -> record.ProviderRecord:
+    uuid, name, generation, root_uuid, parent_uuid, inventories, traits, aggregates, at = row
+    return record.ProviderRecord(
+        uuid=uuid,
+        name=name,
+        generation=generation,
+        root_uuid=root_uuid,
+        parent_uuid=parent_uuid,
+        inventories={
+            resource_class: inventory.Inventory(**fields)
+            for resource_class, fields in orjson.loads(inventories).items()
+        },
+        traits=frozenset(orjson.loads(traits)),
+        aggregates=tuple(orjson.loads(aggregates)),
+        updated_at=at,
+    )
+
+
+def _from_consumer(consumer: record.ConsumerRecord) -> tuple[Any, ...]:
+    return (
+        consumer.uuid,
+        consumer.generation,
+        consumer.project_id,
+        consumer.user_id,
+        consumer.consumer_type,
+        _json(consumer.allocations),
+        consumer.updated_at,
+    )
+
+
+def _to_consumer(row: tuple[Any, ...]) -> record.ConsumerRecord:
+    uuid, generation, project_id, user_id, consumer_type, allocations, at = row
+    return record.ConsumerRecord(
+        uuid=uuid,
+        generation=generation,
+        project_id=project_id,
+        user_id=user_id,
+        consumer_type=consumer_type,
+        allocations=orjson.loads(allocations),
+        updated_at=at,
+    )
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()
