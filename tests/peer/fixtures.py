@@ -28,7 +28,19 @@ def target(request: pytest.FixtureRequest) -> Iterator[targets.Target]:
         real.reset()
         yield real
     else:
-        pytest.skip("no embedded server yet")
+        yield from embedded(request.param, request.getfixturevalue("tmp_path"))
+
+
+def embedded(name: str, folder: pathlib.Path) -> Iterator[targets.Target]:
+    """The embedded server: on a file, or on a port."""
+    if name == "embedded":
+        yield targets.OnFile(folder / "placement.sqlite")
+        return
+    loopback = targets.Loopback()
+    try:
+        yield loopback
+    finally:
+        loopback.stop()
 
 
 @pytest.fixture

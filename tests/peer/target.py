@@ -15,6 +15,7 @@ from typing import Any
 import requests
 
 from osc_placement import testing
+from osc_placement.testing import service
 from tests.peer import loading
 
 NAMES = ("embedded", "loopback", "placement")
@@ -62,6 +63,41 @@ class OverHttp(Target):
 
     def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
         return self._session.request(method, self.url + path, json=body, headers=headers)
+
+
+class OnFile(Target):
+    """The embedded server in process, on an SQLite file, opened anew for each command."""
+
+    def __init__(self, database: pathlib.Path) -> None:
+        self.name = "embedded"
+        self.options = ["--os-placement-database", str(database)]
+        self._database = database
+
+    def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
+        with service.InProcessPlacement(database=str(self._database)) as placement:
+            return placement.session().request(
+                method, placement.url + path, json=body, headers=headers
+            )
+
+    def load(self, sample: str) -> None:
+        with service.InProcessPlacement(database=str(self._database), load=sample):
+            pass
+
+
+class Loopback(OverHttp):
+    """The embedded server in memory, on a port of its own."""
+
+    def __init__(self) -> None:
+        self._placement = service.LoopbackPlacement(legacy_rbac=True).start()
+        super().__init__("loopback", self._placement.url)
+
+    def load(self, sample: str) -> None:
+        self.stop()
+        self._placement = service.LoopbackPlacement(load=sample, legacy_rbac=True).start()
+        super().__init__("loopback", self._placement.url)
+
+    def stop(self) -> None:
+        self._placement.stop()
 
 
 class RealPlacement(OverHttp):
