@@ -19,6 +19,11 @@ class AllocationCalls(caller.Caller):
         reply = self._get("allocations", consumer_uuid)
         return caller.read(reply, lambda body: wire.read_consumer(consumer_uuid, body))
 
+    def show_consumer_allocations(self, consumer_uuid: str) -> answer.ConsumerAllocations:
+        """The same request, with the generations of the providers."""
+        reply = self._get("allocations", consumer_uuid)
+        return caller.read(reply, lambda body: wire.read_consumer_allocations(consumer_uuid, body))
+
     def replace_allocations(
         self,
         consumer: allocation.Consumer,

@@ -49,6 +49,14 @@ class ProviderAllocations:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ConsumerAllocations:
+    """A consumer, with ``{provider uuid: generation}`` of the providers that it uses."""
+
+    consumer: allocation.Consumer
+    provider_generations: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Usage:
     """What the consumers of one type use together.
 

@@ -14,21 +14,25 @@ T = TypeVar("T")
 class Caller:
     """A transport and the microversion that requests go out with.
 
-    ``requested`` None means: negotiate at the first use. A version given is strict.
+    ``requested`` None means: negotiate at the first use. A version given is strict, and so
+    is the highest that both sides share when ``latest`` asks for it.
     """
 
     def __init__(
         self,
         transport: transport.Transport,
         requested: Microversion | None = None,
+        *,
+        latest: bool = False,
     ) -> None:
         self.transport = transport
         self._requested = requested
+        self._latest = latest
 
     @property
     def pinned(self) -> bool:
         """Whether somebody asked for this version, rather than that it was negotiated."""
-        return self._requested is not None
+        return self._latest or self._requested is not None
 
     @property
     def microversion(self) -> Microversion:

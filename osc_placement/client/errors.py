@@ -75,10 +75,10 @@ class ApiError(PlacementError):
         super().__init__(detail)
 
     def __str__(self) -> str:
-        known = [f"HTTP {self.status}"] if self.status else []
-        if self.request_id:
-            known.append(f"Request-ID: {self.request_id}")
-        return f"{self.detail} ({') ('.join(known)})" if known else self.detail
+        known = f" (HTTP {self.status})" if self.status else ""
+        if self.request_id and self.status >= 500:
+            known += f" (Request-ID: {self.request_id})"
+        return f"{_essence(self.detail)}{known}"
 
 
 class NotFound(ApiError):
@@ -110,6 +110,11 @@ class AnswerLost(ApiError):
 
 class UnexpectedAnswer(ApiError):
     """An answer that is not Placement's JSON: a proxy's HTML page, an empty body."""
+
+
+def _essence(detail: str) -> str:
+    """The server's text on one line, without the sentence on the status before it."""
+    return " ".join((detail.partition("\n\n")[2] or detail).split())
 
 
 def from_status(

@@ -25,6 +25,8 @@ import urllib3.exceptions
 from osc_placement import microversion
 from osc_placement.client import errors
 
+Response = requests.Response
+
 SERVICE_TYPE = "placement"
 
 #: Where the embedded server stands; no name is ever looked up for it.
@@ -94,8 +96,7 @@ class Transport:
     ) -> Answer:
         """Send one request. Errors: ConnectionFailed, AnswerLost, ApiError and below."""
         response = self.request(method, url, version=version, body=body)
-        if response.status_code >= 400:
-            raise _refusal(response, method, url)
+        check(response, method, url)
         return Answer(
             response.status_code, response.headers, _json_of(response, method, url), method, url
         )
@@ -294,6 +295,12 @@ def _json_of(response: requests.Response, method: str, url: str) -> Any:
             method=method,
             url=url,
         ) from error
+
+
+def check(response: requests.Response, method: str, url: str) -> None:
+    """Raise the ApiError that an answer of 400 or more stands for."""
+    if response.status_code >= 400:
+        raise _refusal(response, method, url)
 
 
 def _refusal(response: requests.Response, method: str, url: str) -> errors.ApiError:

@@ -119,6 +119,12 @@ def read_consumer(uuid: str, body: Json) -> allocation.Consumer:
     )
 
 
+def read_consumer_allocations(uuid: str, body: Json) -> answer.ConsumerAllocations:
+    """The same answer, with the generations of its providers."""
+    generations = {key: item["generation"] for key, item in body["allocations"].items()}
+    return answer.ConsumerAllocations(read_consumer(uuid, body), generations)
+
+
 def consumer_body(
     consumer: allocation.Consumer,
     version: microversion.Microversion,

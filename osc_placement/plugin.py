@@ -1,0 +1,153 @@
+"""What OpenStackClient loads: the API's name, its global options and its client.
+
+Nothing else of this package knows the client manager's insides. Imported by every
+``openstack`` command, so it imports nothing heavy before a client is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import microversion
+
+if TYPE_CHECKING:
+    from osc_placement.client import api, transport
+
+API_NAME = "placement"
+DEFAULT_API_VERSION = "1"
+
+#: OpenStackClient makes the command group ``openstack.placement.v<major>`` of this setting's
+#: value. Ours is never set, so that the group is always v1: with the real setting, ``latest``
+#: would be looked for in a group "vlatest".
+API_VERSION_OPTION = "os_placement_command_group"
+API_VERSIONS = ("1",)
+
+NEGOTIATE = "1"
+LATEST = "latest"
+
+_VERSION_SETTING = "placement_api_version"
+_DATABASE_SETTING = "placement_database"
+
+
+def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add the global options. No default hides what clouds.yaml says."""
+    parser.add_argument(
+        "--os-placement-api-version",
+        metavar="<placement-api-version>",
+        type=_version_text,
+        default=os.environ.get("OS_PLACEMENT_API_VERSION") or None,
+        help=(
+            f"Placement API version: {microversion.MINIMUM} to {microversion.MAXIMUM},"
+            " 'latest', or 1 to negotiate (default: 1; Env: OS_PLACEMENT_API_VERSION;"
+            " clouds.yaml: placement_api_version)"
+        ),
+    )
+    parser.add_argument(
+        "--os-placement-database",
+        metavar="<file>",
+        default=os.environ.get("OSC_PLACEMENT_DATABASE") or None,
+        help=(
+            "Run on this database file with the embedded Placement server in process: no"
+            " cloud, no endpoint, no authentication (Env: OSC_PLACEMENT_DATABASE)"
+        ),
+    )
+    return parser
+
+
+def make_client(instance: Any) -> api.Client:
+    """The client for what the command line, the environment and clouds.yaml say."""
+    from osc_placement.client import api
+
+    settings = instance._cli_options.config
+    requested, latest = requested_version(settings)
+    database = embedded_database(settings)
+    opened = _embedded(database) if database else _over_session(instance, settings)
+    return api.Client(opened, requested, latest=latest)
+
+
+def embedded_database(settings: Mapping[str, Any]) -> str | None:
+    """The file that commands run on in process, None when they talk to a service."""
+    return settings.get(_DATABASE_SETTING) or None
+
+
+def requested_version(
+    settings: Mapping[str, Any],
+) -> tuple[microversion.Microversion | None, bool]:
+    """``(version, latest)``: the version pinned, if any, and whether the highest was asked for.
+
+    Raises ValueError for what is no version, or for a clouds.yaml number that may have
+    been another one.
+    """
+    given = settings.get(_VERSION_SETTING)
+    if given is None:
+        return None, False
+    if isinstance(given, float) and _lost_a_zero(given):
+        raise ValueError(
+            f"{_VERSION_SETTING} is the number {given}, which may have been written {given}0:"
+            f' put it in quotes, as in {_VERSION_SETTING}: "{given}"'
+        )
+    text = _version_text(str(given))
+    if text in {NEGOTIATE, LATEST}:
+        return None, text == LATEST
+    return microversion.Microversion.parse(text), False
+
+
+def _lost_a_zero(number: float) -> bool:
+    """Whether YAML may have dropped a zero: 1.1, 1.2 and 1.3 could be 1.10, 1.20 and 1.30."""
+    return number in {1.1, 1.2, 1.3}
+
+
+def _version_text(text: str) -> str:
+    """Check the form of a version setting; argparse shows the text of the ValueError's kin."""
+    if text in {NEGOTIATE, LATEST}:
+        return text
+    try:
+        version = microversion.Microversion.parse(text)
+    except ValueError as error:
+        raise _refused(text) from error
+    if not microversion.MINIMUM <= version <= microversion.MAXIMUM:
+        raise _refused(text)
+    return text
+
+
+class _Refused(argparse.ArgumentTypeError, ValueError):
+    """A version that this client does not speak, told in full."""
+
+
+def _refused(text: str) -> _Refused:
+    return _Refused(
+        f"Placement API version {text!r} is not one of {microversion.MINIMUM} to"
+        f" {microversion.MAXIMUM}, 'latest', or 1 to negotiate"
+    )
+
+
+def _over_session(instance: Any, settings: Mapping[str, Any]) -> transport.Transport:
+    from osc_placement.client import transport
+
+    return transport.over_session(
+        instance.session,
+        region=instance.region_name,
+        interface=instance.interface,
+        endpoint=settings.get("placement_endpoint_override"),
+        place=_place(instance),
+    )
+
+
+def _place(instance: Any) -> str | None:
+    named = {"cloud": instance._cli_options.name, "region": instance.region_name}
+    return ", ".join(f"{what} {name}" for what, name in named.items() if name) or None
+
+
+def _embedded(database: str) -> transport.Transport:
+    from osc_placement.client import transport
+
+    def open_server() -> transport.WsgiApp:
+        from osc_placement import server
+
+        app: transport.WsgiApp = server.create_app(database)
+        return app
+
+    return transport.in_process(open_server, place=database)

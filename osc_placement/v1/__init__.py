@@ -1,0 +1,5 @@
+"""The commands of ``openstack``: one module per noun.
+
+The only place with argparse and cliff. Commands parse, call the client or one workflow,
+and hand back columns and rows; they never print.
+"""

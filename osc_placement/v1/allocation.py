@@ -1,0 +1,302 @@
+"""``resource provider allocation show | set | unset | amend | delete``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from osc_placement import microversion
+from osc_placement.client import api, errors, lookup
+from osc_placement.model import allocation
+from osc_placement.v1 import allocation_argument, arguments, base, rows
+
+#: Above this a write must name a type, which consumers of nova's have none of; a write at
+#: it keeps whatever type is stored.
+_LAST_WITHOUT_TYPE = microversion.Microversion(1, 37)
+
+_OWNER_IGNORED = (
+    "--project-id and --user-id options do not affect allocation for"
+    " --os-placement-api-version less than 1.8"
+)
+_TYPE_IGNORED = (
+    "--consumer-type option does not affect allocation for"
+    " --os-placement-api-version less than 1.38"
+)
+
+
+class ShowAllocation(base.Lister):
+    """Show the allocations of a consumer, one row per resource provider
+
+    --long adds the generation of the consumer (1.28) and its type (1.38).
+    """
+
+    example = "openstack resource provider allocation show <consumer_uuid>"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_consumer(parser)
+        parser.add_argument("--long", action="store_true", help="Show type and generation")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        wishes = ["consumer generation", "consumer types"] if parsed_args.long else []
+        client = self.connect(wishes=wishes)
+        columns, data = _shown(client, [parsed_args.uuid])
+        if not parsed_args.long:
+            return columns, data
+        if not microversion.supports(client.microversion, "consumer generation"):
+            return columns, data
+        generation = client.show_allocations(parsed_args.uuid).generation
+        return (*columns, "consumer_generation"), [(*row, generation) for row in data]
+
+
+class SetAllocation(base.Lister):
+    """Replace all allocations of a consumer, or of many at once
+
+    This is a full replacement: what is not named is given back. To change a part and
+    leave the rest, use "resource provider allocation amend". The owner is required from
+    Placement API 1.8, the type of the consumer from 1.38. From 1.28 a consumer generation
+    guards the write. Many consumers are written in one request, all or none (1.13).
+    """
+
+    example = """\
+openstack resource provider allocation set <consumer_uuid> \\
+    --allocation rp=rack1-node7,VCPU=2,MEMORY_MB=2048 \\
+    --project-id <project> --user-id <user>"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "uuid", metavar="<uuid>", nargs="+", help="UUID of the consumer; many may be given"
+        )
+        allocation_argument.add(
+            parser,
+            "What the consumer shall have of a provider (name or UUID). May be repeated. With"
+            " many consumers, one that begins with consumer=<uuid>, is for that one alone.",
+        )
+        parser.add_argument(
+            "--project-id",
+            metavar="project_id",
+            help="ID of the consuming project. Required from Placement API 1.8.",
+        )
+        parser.add_argument(
+            "--user-id",
+            metavar="user_id",
+            help="ID of the consuming user. Required from Placement API 1.8.",
+        )
+        parser.add_argument(
+            "--consumer-type",
+            metavar="consumer_type",
+            help="Type of the consumer, as INSTANCE or MIGRATION. Required from Placement API"
+            " 1.38; before it is ignored.",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        many = len(parsed_args.uuid) > 1
+        asked = [("allocations of many consumers", "many consumers")] if many else []
+        client = self.connect(asked)
+        self._check_owner(parsed_args, client.microversion)
+        faults = arguments.Faults()
+        parts = allocation_argument.parse(parsed_args.allocation, parsed_args.uuid, faults)
+        faults.check()
+        wanted = allocation_argument.resolve(client, parts)
+        base.retrying(lambda: _replace(client, parsed_args, wanted))
+        return _shown(client, parsed_args.uuid)
+
+    def _check_owner(
+        self, parsed_args: argparse.Namespace, version: microversion.Microversion
+    ) -> None:
+        """What some versions require, others ignore with a warning."""
+        owner = ["--project-id", "--user-id"]
+        if microversion.supports(version, "consumer types"):
+            self.require(parsed_args, [*owner, "--consumer-type"])
+        elif microversion.supports(version, "allocation project and user"):
+            self.require(parsed_args, owner)
+        elif parsed_args.project_id or parsed_args.user_id:
+            self.log.warning(_OWNER_IGNORED)
+        if parsed_args.consumer_type and not microversion.supports(version, "consumer types"):
+            self.log.warning(_TYPE_IGNORED)
+
+
+class UnsetAllocation(base.Lister):
+    """Take allocations from a consumer, or from many at once, and leave the rest
+
+    With neither --provider nor --resource-class all of them are taken away. Many consumers
+    are written in one request, all or none.
+    """
+
+    needs = "allocation dict form"
+    example = """\
+openstack resource provider allocation unset <consumer_uuid> --provider rack1-node7
+openstack resource provider allocation unset <consumer_uuid> --resource-class VGPU"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "uuid",
+            metavar="<consumer_uuid>",
+            nargs="+",
+            help="UUID of the consumer; many may be given. From Placement API 1.28 its"
+            " generation guards the write.",
+        )
+        parser.add_argument(
+            "--provider",
+            metavar="provider_uuid",
+            action="append",
+            default=[],
+            help="Name or UUID of a provider on which the consumer shall have nothing any"
+            " more, for example the one that a server was evacuated from. May be repeated.",
+        )
+        parser.add_argument(
+            "--resource-class",
+            metavar="resource_class",
+            help="Take only this resource class, on all providers or on those that --provider"
+            " names",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        many = len(parsed_args.uuid) > 1
+        asked = [("allocations of many consumers", "many consumers")] if many else []
+        client = self.connect(asked)
+        uuids = set(lookup.provider_uuids(client, parsed_args.provider).values())
+
+        def attempt() -> None:
+            found = [_existing(client, uuid) for uuid in parsed_args.uuid]
+            left = [_without(item, uuids, parsed_args.resource_class) for item in found]
+            _write(client, [new for old, new in zip(found, left, strict=True) if old != new])
+
+        base.retrying(attempt)
+        return _shown(client, parsed_args.uuid)
+
+
+class AmendAllocation(base.Lister):
+    """Change a part of a consumer's allocations and leave the rest
+
+    An amount of 0 takes the class away. The consumer must have allocations already; its
+    generation guards the write.
+    """
+
+    needs = "consumer generation"
+    example = """\
+openstack resource provider allocation amend <consumer_uuid> \\
+    --allocation rp=rack1-node7,VCPU=4 --allocation rp=rack1-node7,VGPU=0"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_consumer(parser)
+        allocation_argument.add(
+            parser,
+            "What the consumer shall have of these classes on a provider (name or UUID). May be"
+            " repeated.",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        client = self.connect()
+        faults = arguments.Faults()
+        parts = allocation_argument.parse(
+            parsed_args.allocation, [parsed_args.uuid], faults, least=0
+        )
+        faults.check()
+        changes = allocation_argument.resolve(client, parts)[parsed_args.uuid]
+
+        def attempt() -> None:
+            found = _existing(client, parsed_args.uuid)
+            amended = _amended(found, changes)
+            _write(client, [amended] if amended != found else [])
+
+        base.retrying(attempt)
+        return _shown(client, [parsed_args.uuid])
+
+
+class DeleteAllocation(base.Command):
+    """Delete all allocations of a consumer"""
+
+    example = "openstack resource provider allocation delete <consumer_uuid>"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_consumer(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.connect().delete_allocations(parsed_args.uuid)
+
+
+def _replace(
+    client: api.Client,
+    parsed_args: argparse.Namespace,
+    parts: Mapping[str, allocation.Allocations],
+) -> None:
+    """Write what the consumers shall have, under the generations that they have now."""
+    known = microversion.supports(client.microversion, "consumer generation")
+    consumers = [
+        allocation.Consumer(
+            uuid=uuid,
+            allocations=allocations,
+            project_id=parsed_args.project_id,
+            user_id=parsed_args.user_id,
+            generation=client.show_allocations(uuid).generation if known else None,
+            consumer_type=parsed_args.consumer_type,
+        )
+        for uuid, allocations in parts.items()
+    ]
+    if len(consumers) == 1:
+        client.replace_allocations(consumers[0])
+    else:
+        client.write_allocations(consumers)
+
+
+def _existing(client: api.Client, uuid: str) -> allocation.Consumer:
+    found = client.show_allocations(uuid)
+    if not found.allocations:
+        raise errors.PlacementError(f"No allocations for consumer '{uuid}'")
+    return found
+
+
+def _write(client: api.Client, consumers: Sequence[allocation.Consumer]) -> None:
+    """Write existing consumers without touching their types.
+
+    Below 1.28 nothing can be written to a consumer that is left with nothing, so it is
+    deleted instead.
+    """
+    version = min(client.microversion, _LAST_WITHOUT_TYPE)
+    writer = client.at(version)
+    if len(consumers) > 1:
+        writer.write_allocations(consumers)
+        return
+    for consumer in consumers:
+        if consumer.allocations or microversion.supports(version, "consumer generation"):
+            writer.replace_allocations(consumer)
+        else:
+            writer.delete_allocations(consumer.uuid)
+
+
+def _without(
+    consumer: allocation.Consumer, providers: set[str], resource_class: str | None
+) -> allocation.Consumer:
+    left = {}
+    for uuid, resources in consumer.allocations.items():
+        kept = dict(resources)
+        if not providers or uuid in providers:
+            kept = {n: a for n, a in kept.items() if resource_class and n != resource_class}
+        if kept:
+            left[uuid] = kept
+    return consumer.replace(allocations=left)
+
+
+def _amended(consumer: allocation.Consumer, changes: allocation.Allocations) -> allocation.Consumer:
+    amended = {uuid: dict(resources) for uuid, resources in consumer.allocations.items()}
+    for uuid, resources in changes.items():
+        amended[uuid] = {**amended.get(uuid, {}), **resources}
+    kept = {uuid: {n: a for n, a in res.items() if a} for uuid, res in amended.items()}
+    return consumer.replace(allocations={uuid: res for uuid, res in kept.items() if res})
+
+
+def _shown(client: api.Client, uuids: Iterable[str]) -> tuple[tuple[str, ...], list[Any]]:
+    """The rows of all these consumers; with many, the consumer's UUID stands last."""
+    version = client.microversion
+    wanted = list(dict.fromkeys(uuids))
+    columns = rows.allocation_columns(version)
+    data: list[rows.Row] = []
+    for uuid in wanted:
+        found = client.show_consumer_allocations(uuid)
+        mark = (uuid,) if len(wanted) > 1 else ()
+        data.extend(
+            (*row, *mark)
+            for row in rows.allocation_rows(found.consumer, found.provider_generations, version)
+        )
+    return (*columns, "consumer") if len(wanted) > 1 else columns, data

@@ -1,0 +1,76 @@
+"""The ``--allocation rp=PROVIDER,CLASS=AMOUNT,…`` argument: declared, read, names resolved."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+
+from osc_placement.client import api, lookup
+from osc_placement.model import allocation
+from osc_placement.v1 import arguments
+
+#: ``{consumer: {provider, by name or UUID: {resource class: amount}}}``
+Parts = dict[str, dict[str, dict[str, int]]]
+
+
+def add(parser: argparse.ArgumentParser, text: str) -> None:
+    """Declare it; ``text`` is its help."""
+    parser.add_argument(
+        "--allocation",
+        metavar="<rp=resource-provider-id,resource-class-name=amount-of-resource-used>",
+        action="append",
+        default=[],
+        help=text,
+    )
+
+
+def parse(
+    texts: Iterable[str],
+    consumers: Sequence[str],
+    faults: arguments.Faults,
+    least: int = 1,
+) -> Parts:
+    """What each of ``consumers`` is given."""
+    parts: Parts = {uuid: {} for uuid in consumers}
+    for text in texts:
+        pairs = [item.partition("=")[::2] for item in text.split(",")]
+        fields = dict(pairs)
+        provider, consumer = fields.pop("rp", ""), fields.pop("consumer", None)
+        if not provider or not fields or not all(name and amount for name, amount in pairs):
+            faults.add(f"Incorrect allocation string format: {text!r}")
+        elif len(dict(pairs)) < len(pairs):
+            faults.add(f"A name is given twice in {text!r}")
+        elif consumer is not None and consumer not in parts:
+            faults.add(f"{consumer} in {text!r} is not one of the consumers given")
+        else:
+            amounts = {n: arguments.whole(a, text, faults, least) for n, a in fields.items()}
+            for uuid in consumers if consumer is None else [consumer]:
+                _add(parts[uuid], provider, amounts, faults)
+    if not all(parts.values()) and not faults.reasons:
+        faults.add("At least one resource allocation must be specified")
+    return parts
+
+
+def _add(
+    parts: dict[str, dict[str, int]],
+    provider: str,
+    amounts: Mapping[str, int],
+    faults: arguments.Faults,
+) -> None:
+    known = parts.setdefault(provider, {})
+    for name in amounts.keys() & known.keys():
+        faults.add(f"Conflict detected for resource provider {provider} resource class {name}")
+    known.update(amounts)
+
+
+def resolve(client: api.Client, parts: Parts) -> dict[str, allocation.Allocations]:
+    """The same with every provider's UUID. Errors: UnknownProvider; InvalidInput on a clash."""
+    texts = [provider for given in parts.values() for provider in given]
+    uuids = lookup.provider_uuids(client, texts)
+    faults = arguments.Faults()
+    found: Parts = {consumer: {} for consumer in parts}
+    for consumer, given in parts.items():
+        for provider, amounts in given.items():
+            _add(found[consumer], uuids[provider], amounts, faults)
+    faults.check()
+    return dict(found)

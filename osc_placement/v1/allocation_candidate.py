@@ -1,0 +1,229 @@
+"""``allocation candidate list``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from osc_placement import microversion
+from osc_placement.client import answer, api, errors, lookup, query
+from osc_placement.model import candidate
+from osc_placement.v1 import arguments, base, request_group, rows
+
+COLUMNS = ("#", "allocation", "resource provider", "inventory used/capacity")
+
+
+class ListAllocationCandidate(base.Lister):
+    """List allocation candidates: where a request for resources could be placed
+
+    Rows with the same number are one candidate together: claim it with "resource provider
+    allocation set". Options after --group belong to that group, which one provider alone
+    must satisfy; those before it may be spread over a tree. --query sends a query string
+    as nova or a log has it. From Placement API 1.34, or with --long, a column tells which
+    providers satisfy which group.
+    """
+
+    needs = "allocation candidates"
+    example = """\
+openstack allocation candidate list --resource VCPU=1 --resource MEMORY_MB=512
+openstack allocation candidate list --resource VCPU=1 \\
+    --group _NET --resource SRIOV_NET_VF=1 --required CUSTOM_PHYSNET1
+openstack allocation candidate list \\
+    --query 'resources=VCPU:1&root_required=!COMPUTE_STATUS_DISABLED&limit=10'"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_grouped(parser)
+        parser.add_argument(
+            "--group",
+            metavar="<group>",
+            action=request_group.Group,
+            default=argparse.SUPPRESS,
+            help="Begin a group: the options after it are for one provider alone. A number from"
+            " Placement API 1.25, any of letters, digits, '-' and '_' from 1.33. From 1.36 a"
+            " group may do without resources.",
+        )
+        parser.add_argument(
+            "--group-policy",
+            metavar="<group_policy>",
+            choices=["none", "isolate"],
+            default=None,
+            help="Whether groups may share a provider (none, the default) or must each have"
+            " another one (isolate)." + arguments.since("granular groups"),
+        )
+        parser.add_argument(
+            "--limit",
+            metavar="<limit>",
+            type=arguments.positive,
+            help="The most candidates to show." + arguments.since("candidate limit"),
+        )
+        parser.add_argument(
+            "--root-required",
+            metavar="<trait>",
+            action="append",
+            default=[],
+            help="A trait that the root of the tree must have; with '!' before it, must not."
+            " May be repeated." + arguments.since("candidate root_required"),
+        )
+        parser.add_argument(
+            "--same-subtree",
+            metavar="<group>,<group>",
+            action="append",
+            default=[],
+            help="Groups whose providers must stand under one of them. May be repeated."
+            + arguments.since("candidate same_subtree"),
+        )
+        parser.add_argument(
+            "--query",
+            metavar="<query>",
+            help="A whole query string, instead of the options above",
+        )
+        parser.add_argument(
+            "--long", action="store_true", help="Show root, parent and mappings of the groups"
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        wishes = ["candidate mappings"] if parsed_args.long else []
+        if parsed_args.query is not None:
+            pairs = self._whole_query(parsed_args)
+            needed = query.candidate_features(pairs)
+            client = self.connect(needed.items(), wishes)
+            found = client.list_allocation_candidates(pairs)
+        else:
+            client = self.connect(_features(parsed_args), wishes)
+            self._warn(parsed_args)
+            found = client.list_allocation_candidates(_query(client, parsed_args))
+        return _answer(found, client.microversion, long=parsed_args.long)
+
+    def _whole_query(self, parsed_args: argparse.Namespace) -> query.Pairs:
+        alone = argparse.Namespace(**{**vars(parsed_args), "query": None, "long": False})
+        if list(_features(alone)) or any(
+            group.resource for group in request_group.groups(parsed_args)
+        ):
+            self.usage_error("argument --query: not allowed with the options that make a query")
+        pairs = query.parse(parsed_args.query)
+        if not pairs:
+            raise errors.PlacementError(f"--query {parsed_args.query!r} holds no name=value")
+        return pairs
+
+    def _warn(self, parsed_args: argparse.Namespace) -> None:
+        if any(group.aggregate_uuid for group in request_group.groups(parsed_args)):
+            self.deprecated_option_warning("--aggregate-uuid", "--member-of")
+
+
+def _add_grouped(parser: argparse.ArgumentParser) -> None:
+    """The options that may be given anew for every group."""
+    texts = {
+        "--resource": "An amount of a resource class that a candidate must give, as in VCPU=4."
+        " May be repeated, once per class.",
+        "--required": "A trait that a candidate must have. May be repeated. Several separated"
+        " by commas: at least one of them, from Placement API 1.39."
+        + arguments.since("candidate required traits"),
+        "--forbidden": "A trait that a candidate must not have. May be repeated."
+        + arguments.since("forbidden traits"),
+        "--in-tree": "Only the provider tree that this provider (name or UUID) stands in."
+        + arguments.since("candidate in_tree"),
+        "--not-member-of": "UUID of an aggregate that a candidate must not be in; several"
+        " separated by commas: in none of them. May be repeated."
+        + arguments.since("forbidden aggregates"),
+    }
+    for option, text in texts.items():
+        metavar = option.removeprefix("--").replace("-", "_")
+        shape = "<resource_class>=<value>" if option == "--resource" else f"<{metavar}>"
+        _add(parser, option, shape, text)
+    group = parser.add_mutually_exclusive_group()
+    _add(
+        group,
+        "--member-of",
+        "<member_of>",
+        "UUID of an aggregate that a candidate must be in; several separated by commas: at"
+        " least one of them. May be repeated from Placement API 1.24, and then all must hold."
+        + arguments.since("candidate member_of"),
+    )
+    _add(group, "--aggregate-uuid", "<uuid>", argparse.SUPPRESS)
+
+
+def _add(container: argparse._ActionsContainer, option: str, metavar: str, text: str) -> None:
+    container.add_argument(
+        option,
+        metavar=metavar,
+        action=request_group.InGroup,
+        default=argparse.SUPPRESS,
+        help=text,
+    )
+
+
+def _features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    for group in request_group.groups(parsed_args):
+        yield from request_group.features(group)
+    options = {
+        "--limit": (parsed_args.limit, "candidate limit"),
+        "--group-policy": (parsed_args.group_policy, "granular groups"),
+        "--root-required": (parsed_args.root_required, "candidate root_required"),
+        "--same-subtree": (parsed_args.same_subtree, "candidate same_subtree"),
+    }
+    for option, (value, feature) in options.items():
+        if value:
+            yield feature, option
+    if any(not group.resource for group in request_group.groups(parsed_args)[1:]):
+        yield "candidate same_subtree", "--group without --resource"
+
+
+def _query(client: api.Client, parsed_args: argparse.Namespace) -> candidate.CandidateQuery:
+    asked = request_group.groups(parsed_args)
+    if not any(group.resource for group in asked):
+        raise errors.PlacementError("At least one --resource must be specified.")
+    faults = arguments.Faults()
+    uuids = lookup.provider_uuids(client, request_group.provider_texts(asked))
+    read = [request_group.read(group, uuids.__getitem__, faults) for group in asked]
+    faults.check()
+    root = parsed_args.root_required
+    return candidate.CandidateQuery(
+        groups=tuple(read),
+        isolate=parsed_args.group_policy == "isolate",
+        same_subtree=tuple(frozenset(value.split(",")) for value in parsed_args.same_subtree),
+        root_required=frozenset(trait for trait in root if not trait.startswith("!")),
+        root_forbidden=frozenset(trait[1:] for trait in root if trait.startswith("!")),
+        limit=parsed_args.limit,
+    )
+
+
+def _answer(
+    found: answer.Candidates, version: microversion.Microversion, *, long: bool
+) -> tuple[tuple[str, ...], list[Any]]:
+    columns = COLUMNS
+    extra: list[str] = []
+    if microversion.supports(version, "candidate required traits"):
+        extra.append("traits")
+    if long and microversion.supports(version, "nested candidates"):
+        extra += ["root_provider_uuid", "parent_provider_uuid"]
+    if microversion.supports(version, "candidate mappings"):
+        extra.append("mappings")
+    data = [
+        (number, *_row(uuid, resources, found.summaries, request.mappings, extra))
+        for number, request in enumerate(found.requests, start=1)
+        for uuid, resources in request.allocations.items()
+    ]
+    return (*columns, *extra), data
+
+
+def _row(
+    uuid: str,
+    resources: Mapping[str, int],
+    summaries: Mapping[str, answer.ProviderSummary],
+    mappings: Mapping[str, Iterable[str]] | None,
+    extra: Iterable[str],
+) -> rows.Row:
+    summary = summaries[uuid]
+    values = {
+        "traits": ",".join(summary.traits or ()),
+        "root_provider_uuid": summary.root_uuid,
+        "parent_provider_uuid": summary.parent_uuid,
+        "mappings": rows.Mappings({k: list(v) for k, v in (mappings or {}).items()}),
+    }
+    used = {name: f"{amount.used}/{amount.capacity}" for name, amount in summary.resources.items()}
+    return (_pairs(resources), uuid, _pairs(used), *(values[name] for name in extra))
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ",".join(f"{name}={value}" for name, value in values.items())

@@ -1,0 +1,223 @@
+"""``resource provider inventory set``: all inventories of one provider, or of an aggregate's."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from osc_placement import microversion
+from osc_placement.client import answer, api, errors, lookup
+from osc_placement.model import inventory
+from osc_placement.v1 import arguments, base, rows
+from osc_placement.v1 import inventory as inventory_commands
+
+#: ``{resource class: {field: value}}``, as far as the command line gives them.
+Given = Mapping[str, Mapping[str, float]]
+
+
+class SetInventory(base.Lister):
+    """Replace the inventories of a resource provider
+
+    This is a full replacement: a class that is not named is deleted, a field that is not
+    named gets the default of the API. With --amend everything not named stays. A resource
+    without a field is the total: VCPU=16 is VCPU:total=16.
+    """
+
+    example = """\
+openstack resource provider inventory set rack1-node7 \\
+    --resource VCPU=16 --resource MEMORY_MB=2048 --resource MEMORY_MB:step_size=128
+openstack resource provider inventory set <aggregate> --aggregate --amend \\
+    --resource VCPU:allocation_ratio=4.0 --dry-run"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "uuid",
+            metavar="<provider>",
+            help="Name or UUID of the resource provider; with --aggregate, UUID of an aggregate",
+        )
+        fields = "; ".join(
+            f"{field} - {text}" for field, text in inventory_commands.FIELD_HELP.items()
+        )
+        parser.add_argument(
+            "--resource",
+            metavar="<resource_class>:<inventory_field>=<value>",
+            action="append",
+            default=[],
+            help=f"{inventory_commands.RESOURCE_CLASS_HELP}; with a field and its value. May be"
+            f" repeated. Fields: {fields}.",
+        )
+        parser.add_argument(
+            "--aggregate",
+            action="store_true",
+            help="Set the inventories of every provider that is a member of the aggregate."
+            + arguments.since("provider member_of"),
+        )
+        parser.add_argument(
+            "--amend", action="store_true", help="Leave everything that is not named as it is"
+        )
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="Show what would be set, or why it would be refused, and set nothing",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        asked = [("provider member_of", "--aggregate")] if parsed_args.aggregate else []
+        client = self.connect(asked)
+        faults = arguments.Faults()
+        given = parse(parsed_args.resource, faults)
+        faults.check()
+        uuids = self._providers(client, parsed_args)
+        work = _dry_run if parsed_args.dry_run else _set
+        columns: tuple[str, ...] = ("resource_class", *rows.INVENTORY)
+        if not parsed_args.aggregate:
+            return columns, work(client, uuids[0], given, parsed_args.amend)
+        data = each_provider(
+            uuids, "set inventory", lambda uuid: work(client, uuid, given, parsed_args.amend)
+        )
+        return ("resource_provider", *columns), data
+
+    def _providers(self, client: api.Client, parsed_args: argparse.Namespace) -> list[str]:
+        if not parsed_args.aggregate:
+            return [lookup.provider_uuid(client, parsed_args.uuid)]
+        members = client.list_providers(member_of=[parsed_args.uuid])
+        if not members:
+            raise errors.PlacementError(
+                f"No resource providers found in aggregate with uuid {parsed_args.uuid}."
+            )
+        return [item.uuid for item in members]
+
+
+def each_provider(
+    uuids: Sequence[str], what: str, work: Callable[[str], list[rows.Row]]
+) -> list[rows.Row]:
+    """The rows of every provider, its UUID first; a refusal does not keep the others back.
+
+    Raises InvalidInput with one line per provider that failed, and how many did.
+    """
+    data: list[rows.Row] = []
+    failed: list[str] = []
+    for uuid in uuids:
+        try:
+            data.extend((uuid, *row) for row in work(uuid))
+        except errors.PlacementError as error:
+            failed.append(f"Failed to {what} for resource provider {uuid}: {error}.")
+    if failed:
+        summary = f"Failed to {what} for {len(failed)} of {len(uuids)} resource providers."
+        raise errors.InvalidInput([*failed, summary])
+    return data
+
+
+def parse(texts: Iterable[str], faults: arguments.Faults) -> dict[str, dict[str, float]]:
+    """Read ``CLASS=TOTAL`` and ``CLASS:FIELD=VALUE`` arguments."""
+    given: dict[str, dict[str, float]] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        name, colon, field = key.partition(":")
+        field = field if colon else "total"
+        if not equals:
+            faults.add(f'Resource argument must have "name=value" format: {text!r}')
+        elif not (name and field and value):
+            faults.add(f"Name, field and value must be not empty: {text!r}")
+        elif field not in inventory.FIELDS:
+            faults.add(f"Unknown inventory field {field} in {text!r}")
+        elif field in given.get(name, {}):
+            faults.add(f"{name}:{field} is given twice")
+        else:
+            given.setdefault(name, {})[field] = _number(field, value, text, faults)
+    return given
+
+
+def _number(field: str, value: str, text: str, faults: arguments.Faults) -> float:
+    kind = int if field in inventory.INTEGER_FIELDS else float
+    try:
+        return kind(value)
+    except ValueError:
+        faults.add(f"invalid {kind.__name__} value: {value!r} in {text!r}")
+        return 0
+
+
+def wanted(
+    existing: inventory.Inventories, given: Given, *, amend: bool
+) -> dict[str, inventory.Inventory]:
+    """What a provider shall have. Raises InvalidInput for a new class without a total."""
+    faults = arguments.Faults()
+    target = dict(existing) if amend else {}
+    for name, fields in given.items():
+        if name in target:
+            target[name] = target[name].replace(**fields)
+        elif "total" in fields:
+            target[name] = inventory.Inventory.from_dict(fields)
+        else:
+            faults.add(f"'total' is a required property of the inventory of {name}")
+    faults.check()
+    return target
+
+
+def _set(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.Row]:
+    def attempt() -> answer.ProviderInventories:
+        found = client.list_inventories(uuid)
+        target = wanted(found.inventories, given, amend=amend)
+        return client.replace_inventories(uuid, found.generation, target)
+
+    return rows.inventory_rows(base.retrying(attempt).inventories)
+
+
+def _dry_run(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.Row]:
+    """What would be set; a field that nobody gives shows as ''.
+
+    Raises InvalidInput with everything that the server would refuse.
+    """
+    found = client.list_inventories(uuid)
+    target = wanted(found.inventories, given, amend=amend)
+    faults = arguments.Faults()
+    for reason in _refusals(client, uuid, found.inventories, target):
+        faults.add(reason)
+    faults.check()
+    kept = found.inventories if amend else {}
+    return [(name, *_planned(name, item, given, kept)) for name, item in target.items()]
+
+
+def _planned(
+    name: str, item: inventory.Inventory, given: Given, kept: inventory.Inventories
+) -> rows.Row:
+    fields = item.as_dict()
+    known = fields if name in kept else given[name]
+    return tuple(fields[field] if field in known else "" for field in rows.INVENTORY)
+
+
+def _refusals(
+    client: api.Client,
+    uuid: str,
+    existing: inventory.Inventories,
+    target: inventory.Inventories,
+) -> Iterator[str]:
+    for name, item in target.items():
+        yield from _out_of_range(name, item, client.microversion)
+    yield from _unknown_classes(client, [name for name in target if name not in existing])
+    usages = client.list_usages(uuid)
+    for name in existing:
+        if name not in target and usages.get(name):
+            yield f"Inventory for '{name}' on resource provider '{uuid}' in use."
+
+
+def _unknown_classes(client: api.Client, names: list[str]) -> Iterator[str]:
+    """Below 1.2 nobody can be asked."""
+    if names and microversion.supports(client.microversion, "resource classes"):
+        known = set(client.list_resource_classes())
+        yield from (f"No such resource class {name}." for name in names if name not in known)
+
+
+def _out_of_range(
+    name: str, item: inventory.Inventory, version: microversion.Microversion
+) -> Iterator[str]:
+    for field, value in item.as_dict().items():
+        least = 0 if field in {"reserved", "allocation_ratio"} else 1
+        if value < least:
+            yield f"{name}:{field}: {value} is less than the minimum of {least}"
+        if field in inventory.INTEGER_FIELDS and value > inventory.MAX_AMOUNT:
+            yield f"{name}:{field}: {value} is greater than the maximum of {inventory.MAX_AMOUNT}"
+    fully = microversion.supports(version, "fully reserved inventory")
+    if item.reserved > item.total or (item.reserved == item.total and not fully):
+        yield f"{name}: reserved {item.reserved} leaves nothing of the total {item.total}"

@@ -1,0 +1,98 @@
+"""``resource provider trait list | set | delete``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from osc_placement.client import answer, api, errors, lookup
+from osc_placement.v1 import arguments, base, inventory_set, rows
+
+
+class ListResourceProviderTrait(base.Lister):
+    """List the traits of a resource provider"""
+
+    needs = "traits"
+    example = "openstack resource provider trait list rack1-node7"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_provider(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        client = self.connect()
+        found = client.list_provider_traits(lookup.provider_uuid(client, parsed_args.uuid))
+        return ("name",), rows.names(found.traits)
+
+
+class SetResourceProviderTrait(base.Lister):
+    """Give a resource provider exactly these traits
+
+    Every trait that is not named is taken away. To change one trait and leave the others,
+    use "resource provider trait add" and "remove".
+    """
+
+    needs = "traits"
+    example = """\
+openstack resource provider trait set rack1-node7 \\
+    --trait HW_CPU_X86_AVX2 --trait CUSTOM_GOLD"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "uuid",
+            metavar="<provider>",
+            help="Name or UUID of the resource provider; with --aggregate, UUID of an aggregate",
+        )
+        parser.add_argument(
+            "--trait",
+            metavar="<trait>",
+            action="append",
+            default=[],
+            help="Name of the trait. May be repeated.",
+        )
+        parser.add_argument(
+            "--aggregate",
+            action="store_true",
+            help="Give these traits to every provider that is a member of the aggregate.",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        client = self.connect()
+        traits = list(dict.fromkeys(parsed_args.trait))
+        if not parsed_args.aggregate:
+            uuid = lookup.provider_uuid(client, parsed_args.uuid)
+            return ("name",), _set(client, uuid, traits)
+        members = client.list_providers(member_of=[parsed_args.uuid])
+        if not members:
+            raise errors.PlacementError(
+                f"No resource providers found in aggregate with uuid {parsed_args.uuid}."
+            )
+        data = inventory_set.each_provider(
+            [item.uuid for item in members], "set traits", lambda uuid: _set(client, uuid, traits)
+        )
+        return ("resource_provider", "name"), data
+
+
+class DeleteResourceProviderTrait(base.Command):
+    """Take all traits from a resource provider
+
+    Nothing guards this against others who change traits of the same provider.
+    """
+
+    needs = "traits"
+    example = "openstack resource provider trait delete rack1-node7"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_provider(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        client = self.connect()
+        client.delete_provider_traits(lookup.provider_uuid(client, parsed_args.uuid))
+
+
+def _set(client: api.Client, uuid: str, traits: Sequence[str]) -> list[rows.Row]:
+    def attempt() -> answer.ProviderTraits:
+        generation = client.list_provider_traits(uuid).generation
+        return client.replace_provider_traits(uuid, generation, traits)
+
+    return rows.names(base.retrying(attempt).traits)

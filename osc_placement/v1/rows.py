@@ -1,0 +1,124 @@
+"""Columns and rows that several commands answer with.
+
+A column keeps upstream's name and JSON type; what is structured and new is a
+FormattableColumn, with one face for people and one for programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cliff import columns
+
+from osc_placement import microversion
+from osc_placement.model import allocation, inventory, provider
+
+Row = tuple[Any, ...]
+
+PROVIDER = ("uuid", "name", "generation")
+TREE = ("root_provider_uuid", "parent_provider_uuid")
+
+
+class Words(columns.FormattableColumn[Any]):
+    """A list; people see it with commas."""
+
+    def human_readable(self) -> str:
+        return ", ".join(str(item) for item in self._value)
+
+
+class Lines(columns.FormattableColumn[Any]):
+    """A list of many items; people see one to a line."""
+
+    def human_readable(self) -> str:
+        return "\n".join(str(item) for item in self._value)
+
+
+class Amounts(columns.FormattableColumn[Any]):
+    """``{name: value}``; people see ``NAME=VALUE``, one to a line."""
+
+    def human_readable(self) -> str:
+        return "\n".join(f"{name}={value}" for name, value in self._value.items())
+
+
+class InventoryTotals(columns.FormattableColumn[Any]):
+    """``{resource class: inventory}``; people see the totals."""
+
+    def human_readable(self) -> str:
+        return "\n".join(f"{name}={fields['total']}" for name, fields in self._value.items())
+
+
+class Mappings(columns.FormattableColumn[Any]):
+    """``{suffix: [provider uuid]}``; people see ``suffix=uuid``, the unsuffixed group as '-'."""
+
+    def human_readable(self) -> str:
+        return "\n".join(
+            f"{suffix or '-'}={','.join(uuids)}" for suffix, uuids in self._value.items()
+        )
+
+
+def provider_columns(version: microversion.Microversion) -> tuple[str, ...]:
+    """The columns of a provider: where it stands in its tree from 1.14."""
+    nested = microversion.supports(version, "nested providers")
+    return PROVIDER + TREE if nested else PROVIDER
+
+
+def provider_row(item: provider.Provider, version: microversion.Microversion) -> Row:
+    """The values of ``provider_columns``."""
+    row = (item.uuid, item.name, item.generation)
+    if microversion.supports(version, "nested providers"):
+        return (*row, item.root_uuid, item.parent_uuid)
+    return row
+
+
+INVENTORY = inventory.FIELDS
+
+
+def inventory_rows(inventories: inventory.Inventories) -> list[Row]:
+    """``(resource class, …)`` with the fields of INVENTORY."""
+    return [(name, *inventory_row(item)) for name, item in inventories.items()]
+
+
+def inventory_row(item: inventory.Inventory) -> Row:
+    """The values of INVENTORY."""
+    return tuple(item.as_dict()[field] for field in INVENTORY)
+
+
+def usage_rows(usages: Mapping[str, int]) -> list[Row]:
+    """``(resource class, amount)``."""
+    return list(usages.items())
+
+
+ALLOCATION = ("resource_provider", "generation", "resources")
+
+
+def allocation_columns(version: microversion.Microversion) -> tuple[str, ...]:
+    """The columns of a consumer's allocations: owner from 1.12, type from 1.38."""
+    names: tuple[str, ...] = ALLOCATION
+    if microversion.supports(version, "allocation dict form"):
+        names += ("project_id", "user_id")
+    if microversion.supports(version, "consumer types"):
+        names += ("consumer_type",)
+    return names
+
+
+def allocation_rows(
+    consumer: allocation.Consumer,
+    generations: Mapping[str, int],
+    version: microversion.Microversion,
+) -> list[Row]:
+    """One row per provider; ``generations`` is ``{provider uuid: generation}``."""
+    owner: Row = ()
+    if microversion.supports(version, "allocation dict form"):
+        owner += (consumer.project_id, consumer.user_id)
+    if microversion.supports(version, "consumer types"):
+        owner += (consumer.consumer_type,)
+    return [
+        (uuid, generations.get(uuid), dict(resources), *owner)
+        for uuid, resources in consumer.allocations.items()
+    ]
+
+
+def names(items: Iterable[str]) -> list[Row]:
+    """One column."""
+    return [(item,) for item in items]

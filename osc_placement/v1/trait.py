@@ -1,0 +1,85 @@
+"""``trait create | delete | list | show``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from osc_placement.v1 import base, rows
+
+
+def _add_name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="<name>", help="Name of the trait")
+
+
+class CreateTrait(base.Command):
+    """Create a new custom trait
+
+    Its name begins with CUSTOM_ and goes on with the letters A to Z, the digits and
+    underscores. A trait that exists already stays as it is.
+    """
+
+    needs = "traits"
+    example = "openstack trait create CUSTOM_GOLD"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_name(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.connect().create_trait(parsed_args.name)
+
+
+class DeleteTrait(base.Command):
+    """Delete a custom trait that no resource provider has"""
+
+    needs = "traits"
+    example = "openstack trait delete CUSTOM_GOLD"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_name(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.connect().delete_trait(parsed_args.name)
+
+
+class ListTrait(base.Lister):
+    """List the traits that there are"""
+
+    needs = "traits"
+    example = """\
+openstack trait list --name startswith:CUSTOM_
+openstack trait list --associated"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--name",
+            metavar="<name>",
+            help="Only traits whose name begins so, as in startswith:CUSTOM_, or is one of a"
+            " list, as in in:HW_CPU_X86_AVX,HW_CPU_X86_SSE",
+        )
+        parser.add_argument(
+            "--associated",
+            action="store_true",
+            help="Only traits that at least one resource provider has",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        client = self.connect()
+        found = client.list_traits(parsed_args.name, True if parsed_args.associated else None)
+        return ("name",), rows.names(found)
+
+
+class ShowTrait(base.ShowOne):
+    """Show whether there is a trait of this name"""
+
+    needs = "traits"
+    example = "openstack trait show HW_CPU_X86_AVX2"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_name(parser)
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        self.connect().show_trait(parsed_args.name)
+        return ("name",), (parsed_args.name,)
