@@ -9,6 +9,8 @@ import os
 import pathlib
 import sys
 
+from osc_placement.server import run
+
 OPTIONS: dict[str, list[str]] = {
     "default": ["--legacy-rbac"],
     "legacy-rbac": ["--legacy-rbac"],
@@ -24,8 +26,7 @@ OPTIONS: dict[str, list[str]] = {
 
 def main() -> None:
     options = OPTIONS[os.environ.get("PLACEMENT_FIXTURE", "default")]
-    server = [sys.executable, "-m", "osc_placement.server", "--port", sys.argv[1], *options]
-    os.execv(sys.executable, server)
+    sys.exit(run.main(["--port", sys.argv[1], *options]))
 
 
 if __name__ == "__main__":
