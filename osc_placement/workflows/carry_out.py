@@ -1,0 +1,229 @@
+"""From a plan to its outcome, with everything that must be on disk on the way.
+
+Order: the plan file (where there is one), the file that takes it back, the journal, and
+only then the first write. Called by the commands that change something.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import pathlib
+import threading
+from collections.abc import Iterator, Mapping
+
+from osc_placement.client import api
+from osc_placement.workflows import (
+    batch,
+    change,
+    execute,
+    journal,
+    kind,
+    observe,
+    outcome,
+    plan,
+    plan_file,
+    settle,
+    undo,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+    """What every changing command takes; ``allow`` adds to the guards that the plan overrides."""
+
+    dry_run: bool = False
+    allow: tuple[str, ...] = ()
+    plan_out: pathlib.Path | None = None
+    undo_out: pathlib.Path | None = None
+    limits: execute.Limits = dataclasses.field(default_factory=execute.Limits)
+    watch: observe.Watch = dataclasses.field(default_factory=observe.Unwatched)
+
+
+def carry_out(
+    client: api.Client, planned: batch.Planned, command: str, options: Options
+) -> outcome.Report:
+    """Apply a plan that was made just now, or only tell of it.
+
+    A plan of relative values is always kept in a file: running the command again would
+    change them twice, applying the file goes on.
+    Cost: one write per change; one read more where planning has not read it.
+    """
+    made = planned.plan.replace(
+        command=command,
+        target=client.target,
+        microversion=str(client.microversion),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
+    )
+    plan_path = options.plan_out
+    if plan_path is None and made.relative and made.changes and not options.dry_run:
+        plan_path = plan_file.default_path(made, "plan")
+    if plan_path is not None:
+        plan_file.write(plan_path, made)
+    if options.dry_run or not made.changes:
+        return _only_told(made, options, plan_path)
+    undo_path = options.undo_out or plan_file.default_path(made, "undo")
+    plan_file.write(undo_path, undo.inverse(made))
+    with _journal(made, client.target, anew=True) as entries:
+        around = _circumstances(client, made, entries, options, strict=made.relative)
+        run = _run(made, around, options, planned.known)
+    report = _report(made, run, client.target, plan_path)
+    return _with_undo(report, made, undo_path)
+
+
+def apply(
+    client: api.Client,
+    made: plan.Plan,
+    path: pathlib.Path,
+    options: Options,
+    *,
+    restart: bool = False,
+) -> outcome.Report:
+    """Apply a plan file, or go on with it where an earlier run stopped.
+
+    ``restart`` forgets what earlier runs have done. A plan that undoes another is taken as
+    what it is. Cost: one read and one write per change that is left.
+    Errors: PlanRefused, before any request, for a plan of another cloud.
+    """
+    plan.check_target(made, client.target)
+    if made.undoes:
+        entries = journal.peek(journal.path_of(made, client.target))
+        return _take_back(client, undo.restricted(made, entries), path, options)
+    if options.dry_run:
+        entries = journal.peek(journal.path_of(made, client.target))
+        return _foretold(made, entries, settle.Direction.APPLY, options, path)
+    undo_path = options.undo_out or plan_file.default_path(made, "undo")
+    plan_file.write(undo_path, undo.inverse(made))
+    with _journal(made, client.target, anew=restart) as opened:
+        around = _circumstances(client, made, opened, options, strict=True)
+        run = _run(made, around, options, {})
+    return _with_undo(_report(made, run, client.target, path), made, undo_path)
+
+
+def take_back(
+    client: api.Client, made: plan.Plan, path: pathlib.Path, options: Options
+) -> outcome.Report:
+    """Undo exactly what was applied of a plan file, or apply a file made by --undo-out.
+
+    What somebody else has changed since is stale and left alone.
+    Cost: one read and one write per change that was applied.
+    Errors: PlanRefused, before any request, for a plan of another cloud.
+    """
+    plan.check_target(made, client.target)
+    entries = journal.peek(journal.path_of(made, client.target))
+    inverse = undo.restricted(made, entries) if made.undoes else undo.inverse(made, entries)
+    return _take_back(client, inverse, path, options)
+
+
+def _take_back(
+    client: api.Client, inverse: plan.Plan, path: pathlib.Path, options: Options
+) -> outcome.Report:
+    if options.plan_out is not None:
+        plan_file.write(options.plan_out, inverse)
+    if options.dry_run or not inverse.changes:
+        entries = journal.peek(journal.path_of(inverse, client.target))
+        return _foretold(inverse, entries, settle.Direction.UNDO, options, path)
+    with _journal(inverse, client.target) as opened:
+        around = _circumstances(client, inverse, opened, options, strict=True)
+        around = dataclasses.replace(around, direction=settle.Direction.UNDO)
+        run = _run(inverse, around, options, {})
+    return _report(inverse, run, client.target, path)
+
+
+@contextlib.contextmanager
+def _journal(made: plan.Plan, target: str, *, anew: bool = False) -> Iterator[journal.Journal]:
+    opened = journal.Journal(journal.path_of(made, target), anew=anew)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def _circumstances(
+    client: api.Client,
+    made: plan.Plan,
+    opened: journal.Journal,
+    options: Options,
+    *,
+    strict: bool,
+) -> settle.Circumstances:
+    allow = frozenset({*made.allow, *options.allow})
+    return settle.Circumstances(client, opened, threading.Event(), strict=strict, allow=allow)
+
+
+def _run(
+    made: plan.Plan,
+    around: settle.Circumstances,
+    options: Options,
+    known: Mapping[str, kind.Observed],
+) -> execute.Run:
+    options.watch.expect("applying", len(made.changes))
+    return execute.execute(
+        made.changes, around, options.limits, known, lambda _: options.watch.advance()
+    )
+
+
+def _report(
+    made: plan.Plan, run: execute.Run, target: str, path: pathlib.Path | None
+) -> outcome.Report:
+    remarks = [outcome.of_remark(item) for item in made.remarks]
+    return outcome.Report(
+        outcome.ordered([*run.outcomes, *remarks]),
+        target,
+        limited=run.limited,
+        interrupted=run.interrupted,
+        halted=run.halted,
+        notes=made.notes,
+        plan_path=path,
+    )
+
+
+def _with_undo(report: outcome.Report, made: plan.Plan, path: pathlib.Path) -> outcome.Report:
+    """Narrow the undo file to what was really changed; nothing changed needs no file.
+
+    After an interruption, or with a change whose outcome is unknown, it stays whole: the
+    journal knows what of it was applied.
+    """
+    taken = undo.of_outcomes(made, report.outcomes)
+    if report.interrupted or report.count(outcome.Status.FAILED):
+        return dataclasses.replace(report, undo_path=path)
+    if not taken.changes:
+        path.unlink(missing_ok=True)
+        return report
+    plan_file.write(path, taken)
+    return dataclasses.replace(report, undo_path=path)
+
+
+def _only_told(made: plan.Plan, options: Options, path: pathlib.Path | None) -> outcome.Report:
+    return outcome.Report(
+        outcome.of_plan(made),
+        made.target,
+        dry_run=options.dry_run,
+        notes=made.notes,
+        plan_path=path,
+    )
+
+
+def _foretold(
+    made: plan.Plan,
+    entries: Mapping[str, journal.Entry],
+    direction: settle.Direction,
+    options: Options,
+    path: pathlib.Path,
+) -> outcome.Report:
+    """What applying a plan file would do, from its journal alone. No request."""
+
+    def status(item: change.Change) -> outcome.Outcome:
+        entry = entries.get(item.key)
+        if entry is not None and entry.state is direction.done:
+            return outcome.of_change(item, outcome.Status.APPLIED, "in an earlier run")
+        return outcome.of_change(item, outcome.Status.PLANNED)
+
+    return outcome.Report(
+        outcome.ordered([*map(status, made.changes), *map(outcome.of_remark, made.remarks)]),
+        made.target,
+        dry_run=options.dry_run,
+        notes=made.notes,
+        plan_path=path,
+    )

@@ -1,0 +1,169 @@
+"""A change as a value: facts about one thing, as they are and as they shall be.
+
+A *fact* is a key and a JSON scalar. Which facts there are depends on the kind of change:
+
+=================  =====================  ==========================================
+kind               key                    value; what it is when there is no such fact
+=================  =====================  ==========================================
+inventories        ``VCPU:total``         a number; None
+traits             ``CUSTOM_GOLD``        True; False
+aggregates         the aggregate's UUID   True; False
+trait              the trait's name       True; False (whether it exists at all)
+=================  =====================  ==========================================
+
+A change knows nothing of HTTP: ``kind`` maps it to requests. Made by the ``plan_*``
+functions, carried by ``plan``, applied by ``execute``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+Value = bool | int | float | None
+Facts = Mapping[str, Value]
+
+INVENTORIES = "inventories"
+TRAITS = "traits"
+AGGREGATES = "aggregates"
+TRAIT = "trait"
+
+#: What a fact is when nothing is known of its key.
+ABSENT: Mapping[str, Value] = {INVENTORIES: None, TRAITS: False, AGGREGATES: False, TRAIT: False}
+
+#: MySQL keeps an allocation ratio as a single-precision float and tells six digits of it.
+_RATIO_TOLERANCE = 5e-6
+
+
+class Subject(NamedTuple):
+    """What a change is about; sorts by name, as operators look for it."""
+
+    name: str
+    uuid: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """One thing to do: ``before`` and ``after`` have the same keys and differ in some.
+
+    ``generation`` is the provider generation it was decided on, None where there is none.
+    ``stage`` orders: all changes of a stage are settled before the next one begins.
+    ``irreversible`` says why undo cannot take it back; empty when it can.
+    """
+
+    kind: str
+    subject: Subject
+    before: Facts
+    after: Facts
+    generation: int | None = None
+    reason: str = ""
+    stage: int = 0
+    irreversible: str = ""
+
+    @property
+    def key(self) -> str:
+        """Identifies the change within its plan."""
+        return f"{self.kind} {self.subject.uuid}"
+
+    def sort_key(self) -> tuple[int, Subject, str]:
+        """The one order in which changes are listed and begun."""
+        return (self.stage, self.subject, self.kind)
+
+    def replace(self, **fields: Any) -> Change:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **fields)
+
+    def inverse(self) -> Change:
+        """The change that takes this one back; it was decided on no known generation."""
+        return self.replace(
+            before=self.after, after=self.before, generation=None, reason="", stage=-self.stage
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form of a plan file."""
+        document = dataclasses.asdict(self)
+        document.update(
+            subject=self.subject._asdict(), before=dict(self.before), after=dict(self.after)
+        )
+        return document
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Change:
+        """Read ``to_dict``'s form; LookupError, TypeError or ValueError for anything else."""
+        change = cls(**{**document, "subject": Subject(**document["subject"])})
+        if change.kind not in ABSENT:
+            raise ValueError(f"unknown kind of change {change.kind!r}")
+        if change.before.keys() != change.after.keys():
+            raise ValueError(f"{change.key}: before and after speak of different things")
+        return change
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing that a plan does not touch, and why.
+
+    ``unchanged``: it is as wanted already (``before`` and ``after`` are the same).
+    Otherwise it is left alone for ``reason``; ``refused`` tells that this is a guard's
+    or a limit's doing, so that the operator's wish stays open.
+    """
+
+    kind: str
+    subject: Subject
+    before: Facts
+    after: Facts
+    reason: str = ""
+    unchanged: bool = False
+    refused: bool = False
+
+    def sort_key(self) -> tuple[int, Subject, str]:
+        """As a change's, in the same list."""
+        return (0, self.subject, self.kind)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form of a plan file."""
+        document = dataclasses.asdict(self)
+        document.update(
+            subject=self.subject._asdict(), before=dict(self.before), after=dict(self.after)
+        )
+        return document
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Remark:
+        """Read ``to_dict``'s form; LookupError or TypeError for anything else."""
+        return cls(**{**document, "subject": Subject(**document["subject"])})
+
+
+def same(one: Value, other: Value) -> bool:
+    """Whether two values of a fact are the same, as far as a database can tell floats."""
+    if isinstance(one, float) or isinstance(other, float):
+        numbers = isinstance(one, int | float) and isinstance(other, int | float)
+        return numbers and math.isclose(one or 0, other or 0, rel_tol=_RATIO_TOLERANCE)
+    return one == other
+
+
+def agree(one: Facts, other: Facts) -> bool:
+    """Whether two sets of facts with the same keys say the same."""
+    return all(same(value, other[key]) for key, value in one.items())
+
+
+def current(kind: str, keys: Iterable[str], observed: Facts) -> dict[str, Value]:
+    """What ``observed`` says of each of ``keys``."""
+    return {key: observed.get(key, ABSENT[kind]) for key in keys}
+
+
+def describe(facts: Facts) -> str:
+    """Facts as an operator reads them: ``VCPU:total=4``, ``CUSTOM_A``, ``no CUSTOM_A``.
+
+    A resource class of which every fact is None reads ``no VCPU``.
+    """
+    return ", ".join(dict.fromkeys(_describe(key, value) for key, value in facts.items()))
+
+
+def _describe(key: str, value: Value) -> str:
+    if value is True:
+        return key
+    if value is False or value is None:
+        return f"no {key.partition(':')[0]}"
+    return f"{key}={value}"

@@ -1,0 +1,162 @@
+"""Applying a plan: bounded workers, a limit, a stop, and one outcome per item.
+
+The threads live here; what happens to one change is ``settle``'s. Called by ``batch``.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from osc_placement.workflows import change, kind, outcome, settle, worker
+
+#: How many changes are under way at once when nobody says how many.
+WORKERS = 8
+
+Told = Callable[[outcome.Outcome], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a run may go: at most ``max_count`` changes are applied, exactly so many if
+    there are; ``stop_on_error`` begins nothing more after a change that was not applied.
+    """
+
+    workers: int = WORKERS
+    max_count: int | None = None
+    stop_on_error: bool = False
+
+
+@dataclasses.dataclass(slots=True)
+class Run:
+    """What came of the changes, in the order in which they ended."""
+
+    outcomes: list[outcome.Outcome] = dataclasses.field(default_factory=list)
+    limited: bool = False
+    interrupted: bool = False
+    halted: str = ""
+
+
+def execute(
+    changes: Sequence[change.Change],
+    around: settle.Circumstances,
+    limits: Limits,
+    known: Mapping[str, kind.Observed] | None = None,
+    told: Told = lambda _: None,
+) -> Run:
+    """Apply ``changes`` stage by stage; every one of them has an outcome in the Run.
+
+    ``known`` is ``{change key: what planning read}``. ``told`` hears each outcome, in the
+    calling thread. Ctrl-C begins nothing more: what is in flight is finished and the rest
+    is reported as planned; a second one raises KeyboardInterrupt.
+    Cost: what ``settle`` costs, per change that the journal does not know as done.
+    """
+    run = _Run(around, limits, known or {}, told)
+    pending = [item for item in changes if not run.is_done_already(item)]
+    with worker.interruptible(run.interrupted, around.stop):
+        for stage in _stages(pending):
+            run.stage(stage)
+    return run.result
+
+
+def _stages(changes: Sequence[change.Change]) -> list[list[change.Change]]:
+    ordered = sorted(changes, key=change.Change.sort_key)
+    return [list(stage) for _, stage in itertools.groupby(ordered, lambda item: item.stage)]
+
+
+class _Run:
+    """One run's counters; all of it is touched by the calling thread only."""
+
+    def __init__(
+        self,
+        around: settle.Circumstances,
+        limits: Limits,
+        known: Mapping[str, kind.Observed],
+        told: Told,
+    ) -> None:
+        self.result = Run()
+        self.interrupted = threading.Event()
+        self._around, self._limits, self._known, self._told = around, limits, known, told
+        self._applied = 0
+
+    def is_done_already(self, item: change.Change) -> bool:
+        """Whether an earlier run did it; if so it has its outcome now."""
+        entry = self._around.journal.entries.get(item.key)
+        done = entry is not None and entry.state is self._around.direction.done
+        if done:
+            self._end(outcome.of_change(item, outcome.Status.APPLIED, "in an earlier run"))
+        return done
+
+    def stage(self, items: Sequence[change.Change]) -> None:
+        """Settle the changes of one stage, or say why they were not begun."""
+        waiting = iter(items)
+        if self._may_begin():
+            with worker.pool(self._limits.workers) as pool:
+                self._feed(pool, waiting)
+        self.result.interrupted = self.interrupted.is_set()
+        for item in waiting:
+            self._end(outcome.of_change(item, outcome.Status.PLANNED, self._why_not()))
+
+    def _may_begin(self) -> bool:
+        """False once the run was stopped, or something failed that later stages build on."""
+        made = [item for item in self.result.outcomes if item.kind == change.TRAIT]
+        if any(item.status not in _GOOD for item in made) and not self.result.halted:
+            self.result.halted = "a trait that the rest needs could not be made"
+        return not self.result.halted and not self.interrupted.is_set()
+
+    def _feed(
+        self, pool: concurrent.futures.ThreadPoolExecutor, waiting: Iterator[change.Change]
+    ) -> None:
+        """Keep every worker busy until nothing is left or nothing more may begin."""
+        flying: set[concurrent.futures.Future[outcome.Outcome]] = set()
+        while True:
+            for item in itertools.islice(waiting, self._room(len(flying))):
+                known = self._known.get(item.key)
+                flying.add(pool.submit(settle.settle, item, self._around, known))
+            if not flying:
+                return
+            ended, flying = concurrent.futures.wait(
+                flying, return_when=concurrent.futures.FIRST_COMPLETED
+            )
+            for future in ended:
+                self._collect(future)
+
+    def _room(self, flying: int) -> int:
+        """How many more changes may begin now."""
+        if self.result.halted or self.interrupted.is_set():
+            return 0
+        room = self._limits.workers - flying
+        if self._limits.max_count is not None:
+            room = min(room, self._limits.max_count - self._applied - flying)
+        return max(room, 0)
+
+    def _collect(self, future: concurrent.futures.Future[outcome.Outcome]) -> None:
+        try:
+            ended = future.result()
+        except settle.Halted as halted:
+            ended = halted.outcome
+            self.result.halted = self.result.halted or str(halted)
+            self._around.stop.set()
+        if ended.status is outcome.Status.APPLIED and ended.kind != change.TRAIT:
+            self._applied += 1
+        if ended.status not in _GOOD and self._limits.stop_on_error and not self.result.halted:
+            self.result.halted = f"{ended.subject.name}: {ended.reason}"
+        self._end(ended)
+
+    def _end(self, ended: outcome.Outcome) -> None:
+        self.result.outcomes.append(ended)
+        self._told(ended)
+
+    def _why_not(self) -> str:
+        if self.interrupted.is_set():
+            return "not begun: the run was interrupted"
+        if self.result.halted:
+            return f"not begun: the run stopped at an error ({self.result.halted})"
+        self.result.limited = True
+        return "not begun: --max-count was reached"
+
+
+_GOOD = frozenset({outcome.Status.APPLIED, outcome.Status.UNCHANGED})

@@ -1,0 +1,143 @@
+"""The journal of one plan on one target: what was begun and what came of it, on disk.
+
+One JSON line per event, flushed to disk before the request goes out and after the answer
+came, so that a kill at any moment leaves at most some changes *in doubt*. Applying a plan
+and taking it back write the same journal. Kept under the state directory, named after
+the plan's digest and the target.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import threading
+from collections.abc import Mapping
+from typing import IO, Any
+
+from osc_placement.workflows import change, plan, plan_file
+
+
+class State(enum.StrEnum):
+    """How far a change has come; APPLYING and UNDOING are in doubt when nobody is at work."""
+
+    PENDING = "pending"
+    APPLYING = "applying"
+    APPLIED = "applied"
+    UNDOING = "undoing"
+    UNDONE = "undone"
+
+
+IN_DOUBT = frozenset({State.APPLYING, State.UNDOING})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """The last word on one change; ``before`` is what the change really replaced."""
+
+    state: State
+    before: change.Facts | None = None
+
+
+class Journal:
+    """An open journal, locked against other processes; usable from many threads."""
+
+    def __init__(self, path: pathlib.Path, *, anew: bool = False) -> None:
+        """Open or make it; ``anew`` forgets what stands in it.
+
+        Errors: PlanRefused when another process has it open, PlacementError when it
+        cannot be written.
+        """
+        self.path = path
+        self._file = _open_locked(path)
+        if anew:
+            self._file.truncate(0)
+        self.entries = _load(self._file)
+        self._writing = threading.Lock()
+        self._syncing = threading.Lock()
+        self._written = self._synced = 0
+
+    def note(self, key: str, state: State, before: change.Facts | None = None) -> None:
+        """Record what became of a change; on disk when this returns."""
+        line: dict[str, Any] = {"key": key, "state": state}
+        if before is not None:
+            line["before"] = dict(before)
+        with self._writing:
+            self._file.write(json.dumps(line).encode() + b"\n")
+            self._file.flush()
+            self._written += 1
+            mine = self._written
+            self.entries[key] = _merge(self.entries.get(key), line)
+        self._sync(mine)
+
+    def close(self) -> None:
+        """Let go of the file and its lock."""
+        self._file.close()
+
+    def _sync(self, mine: int) -> None:
+        """Wait until line number ``mine`` is on disk; one flush serves all who wait for it."""
+        with self._syncing:
+            if self._synced >= mine:
+                return
+            reached = self._written
+            os.fdatasync(self._file.fileno())
+            self._synced = reached
+
+
+def path_of(made: plan.Plan, target: str) -> pathlib.Path:
+    """Where the journal of a plan on a target stands; a plan that undoes shares the original's."""
+    identity = f"{made.undoes or made.digest} {target}"
+    name = hashlib.sha256(identity.encode()).hexdigest()[:32]
+    return plan_file.state_directory() / "journal" / f"{name}.jsonl"
+
+
+def peek(path: pathlib.Path) -> dict[str, Entry]:
+    """What a journal says, without opening it for writing; empty when there is none."""
+    try:
+        with path.open("rb") as file:
+            return _load(file)
+    except FileNotFoundError:
+        return {}
+
+
+def _open_locked(path: pathlib.Path) -> IO[bytes]:
+    with plan_file.explained(path):
+        plan_file.make_directory(path.parent)
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+b")
+        plan_file.sync_directory(path.parent)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise plan.PlanRefused(
+            f"another process is at work on this plan (it holds {path}): wait for it"
+        ) from error
+    return file
+
+
+def _load(file: IO[bytes]) -> dict[str, Entry]:
+    """Every whole line; what a kill left of a last one is cut off where the file is writable."""
+    file.seek(0)
+    content = file.read()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content) and file.writable():
+        file.truncate(whole)
+    entries: dict[str, Entry] = {}
+    for number, text in enumerate(content[:whole].splitlines(), 1):
+        try:
+            line = json.loads(text)
+            entries[line["key"]] = _merge(entries.get(line["key"]), line)
+        except (ValueError, LookupError, TypeError) as error:
+            raise plan.PlanRefused(
+                f"the journal {file.name} is damaged in line {number}"
+            ) from error
+    return entries
+
+
+def _merge(known: Entry | None, line: Mapping[str, Any]) -> Entry:
+    before = line.get("before", known.before if known else None)
+    return Entry(State(line["state"]), before)

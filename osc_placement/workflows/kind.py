@@ -1,0 +1,112 @@
+"""The one table from kinds of change to requests: how each is read and written.
+
+Called by ``settle``. A new kind of change is a new row here and new keys in ``change``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from osc_placement.client import api
+from osc_placement.workflows import change, inventory
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Observed:
+    """What one read told: every fact, and in ``whole`` what a write must repeat."""
+
+    generation: int | None
+    facts: change.Facts
+    whole: Any = None
+
+
+Reader = Callable[[api.Client, str], Observed]
+Writer = Callable[[api.Client, change.Change, Observed], None]
+Guard = Callable[[api.Client, change.Change, Observed, Collection[str]], list[str]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """``read`` and ``write`` send one request each; ``refusals`` at most one.
+
+    ``refusals`` are asked when the thing is no longer at the generation it was planned on.
+    """
+
+    read: Reader
+    write: Writer
+    refusals: Guard | None = None
+
+
+def seen_inventories(observed: inventory.Observed) -> Observed:
+    """What planning has read already, in the form in which a write needs it."""
+    facts = inventory.observed_facts(observed.inventories)
+    return Observed(observed.generation, facts, observed.inventories)
+
+
+def _read_inventories(client: api.Client, uuid: str) -> Observed:
+    answer = client.list_inventories(uuid)
+    facts = inventory.observed_facts(answer.inventories)
+    return Observed(answer.generation, facts, answer.inventories)
+
+
+def _write_inventories(client: api.Client, item: change.Change, observed: Observed) -> None:
+    renewed = inventory.amended(observed.whole, item.after)
+    client.replace_inventories(item.subject.uuid, observed.generation or 0, renewed)
+
+
+def _refuse_inventories(
+    client: api.Client, item: change.Change, observed: Observed, allow: Collection[str]
+) -> list[str]:
+    renewed = inventory.amended(observed.whole, item.after)
+    usages = {}
+    if inventory.loses_capacity(observed.whole, renewed):
+        usages = client.list_usages(item.subject.uuid)
+    return inventory.refusals(observed.whole, renewed, usages, allow)
+
+
+def _read_traits(client: api.Client, uuid: str) -> Observed:
+    answer = client.list_provider_traits(uuid)
+    return Observed(answer.generation, dict.fromkeys(answer.traits, True), answer.traits)
+
+
+def _write_traits(client: api.Client, item: change.Change, observed: Observed) -> None:
+    names = _merged(observed.whole, item.after)
+    client.replace_provider_traits(item.subject.uuid, observed.generation or 0, names)
+
+
+def _read_aggregates(client: api.Client, uuid: str) -> Observed:
+    client.need("aggregate generation", "changing aggregates safely")
+    answer = client.list_aggregates(uuid)
+    return Observed(answer.generation, dict.fromkeys(answer.aggregates, True), answer.aggregates)
+
+
+def _write_aggregates(client: api.Client, item: change.Change, observed: Observed) -> None:
+    uuids = _merged(observed.whole, item.after)
+    client.replace_aggregates(item.subject.uuid, observed.generation, uuids)
+
+
+def _read_trait(client: api.Client, name: str) -> Observed:
+    return Observed(None, {name: client.trait_exists(name)})
+
+
+def _write_trait(client: api.Client, item: change.Change, _: Observed) -> None:
+    if item.after[item.subject.uuid]:
+        client.create_trait(item.subject.uuid)
+    else:
+        client.delete_trait(item.subject.uuid)
+
+
+def _merged(present: Collection[str], after: change.Facts) -> list[str]:
+    """What is there, in its order, less what goes, and then what comes."""
+    kept = [name for name in present if after.get(name, True)]
+    return kept + [name for name, wanted in after.items() if wanted and name not in present]
+
+
+KINDS: Mapping[str, Kind] = {
+    change.INVENTORIES: Kind(_read_inventories, _write_inventories, _refuse_inventories),
+    change.TRAITS: Kind(_read_traits, _write_traits),
+    change.AGGREGATES: Kind(_read_aggregates, _write_aggregates),
+    change.TRAIT: Kind(_read_trait, _write_trait),
+}

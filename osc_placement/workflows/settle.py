@@ -1,0 +1,211 @@
+"""One change, from the first look to its end: write, look again, decide again.
+
+A stale body is never sent again under a new generation: after a conflict or a lost
+answer the thing is read anew and judged. Called by ``execute``, in its threads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import threading
+from collections.abc import Collection
+
+from osc_placement.client import api, errors
+from osc_placement.workflows import change, journal, kind, outcome, patience
+
+
+class Halted(errors.PlacementError):
+    """Trying further items is pointless: nobody answers, or nobody lets us in.
+
+    ``outcome`` is what became of the item at hand.
+    """
+
+    def __init__(self, cause: errors.PlacementError, ended: outcome.Outcome) -> None:
+        self.outcome = ended
+        super().__init__(str(cause))
+
+
+class Direction(enum.Enum):
+    """Whether a plan is applied or taken back: what its journal is told."""
+
+    APPLY = (journal.State.PENDING, journal.State.APPLYING, journal.State.APPLIED)
+    UNDO = (journal.State.APPLIED, journal.State.UNDOING, journal.State.UNDONE)
+
+    @property
+    def untouched(self) -> journal.State:
+        """Before anything was sent, or when it was refused."""
+        return self.value[0]
+
+    @property
+    def begun(self) -> journal.State:
+        """A request may be under way."""
+        return self.value[1]
+
+    @property
+    def done(self) -> journal.State:
+        """It was carried out."""
+        return self.value[2]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What all changes of a run have in common.
+
+    ``strict``: what somebody else has changed since the plan is left alone. ``allow``: the
+    guards that are overridden.
+    """
+
+    client: api.Client
+    journal: journal.Journal
+    stop: threading.Event
+    direction: Direction = Direction.APPLY
+    strict: bool = True
+    allow: Collection[str] = ()
+
+
+def settle(
+    wanted: change.Change, around: Circumstances, known: kind.Observed | None = None
+) -> outcome.Outcome:
+    """Bring one change to its end; ``known`` is what planning has read already.
+
+    Cost: one read (none with ``known``) and one write; after each conflict or lost answer
+    one of each more, and a read of usages where capacity shrinks.
+    Errors: Halted, when no other change would fare better.
+    """
+    return _Settling(wanted, around, known).run()
+
+
+class _Settling:
+    def __init__(
+        self, wanted: change.Change, around: Circumstances, known: kind.Observed | None
+    ) -> None:
+        self._change = wanted
+        self._planned_on = wanted.generation
+        self._around = around
+        self._kind = kind.KINDS[wanted.kind]
+        self._known = known
+        entry = around.journal.entries.get(wanted.key)
+        self._in_doubt = entry is not None and entry.state in journal.IN_DOUBT
+        self._last: errors.PlacementError | None = None
+
+    def run(self) -> outcome.Outcome:
+        for pause in patience.pauses(patience.WRITES):
+            ended = self._attempt()
+            if ended is not None:
+                return ended
+            if self._around.stop.wait(pause):
+                break
+        return self._give_up()
+
+    def _attempt(self) -> outcome.Outcome | None:
+        """Look and, if it is right, write; None when it must be tried again."""
+        try:
+            observed = self._look()
+            return self._judge(observed) or self._write(observed)
+        except errors.NotFound as error:
+            return self._ended(outcome.Status.FAILED, f"it is gone: {error}")
+        except errors.ConnectionFailed as error:
+            raise Halted(error, self._ended(outcome.Status.FAILED, str(error))) from error
+        except errors.ApiError as error:
+            ended = self._ended(outcome.Status.FAILED, str(error))
+            if error.status in (401, 403):
+                raise Halted(error, ended) from error
+            return ended
+
+    def _look(self) -> kind.Observed:
+        if self._known is not None:
+            known, self._known = self._known, None
+            return known
+        uuid = self._change.subject.uuid
+        return patience.read(lambda: self._kind.read(self._around.client, uuid))
+
+    def _judge(self, observed: kind.Observed) -> outcome.Outcome | None:
+        """The end of the matter when nothing is to be written; None when it is."""
+        wanted = self._change
+        now = change.current(wanted.kind, wanted.after, observed.facts)
+        if change.agree(now, wanted.after):
+            return self._as_wanted()
+        if self._is_stale(now):
+            return self._ended(
+                outcome.Status.STALE, f"somebody else made it {change.describe(now)}"
+            )
+        self._change = wanted.replace(before=now, generation=observed.generation)
+        refused = self._refusals(observed)
+        if not refused:
+            return None
+        ended = self._ended(outcome.Status.LEFT_ALONE, "; ".join(refused))
+        return dataclasses.replace(ended, open=True)
+
+    def _is_stale(self, now: change.Facts) -> bool:
+        """Whether what was to be changed is no longer what it was.
+
+        Outside a reviewed plan that stops us only if it went altogether.
+        """
+        before = self._change.before
+        if self._around.strict:
+            return not change.agree(now, before)
+        return any(now[key] is None and value is not None for key, value in before.items())
+
+    def _refusals(self, observed: kind.Observed) -> list[str]:
+        """What the guards say of a thing that changed since they were last asked."""
+        guard = self._kind.refusals
+        if guard is None or observed.generation == self._planned_on:
+            return []
+        around, item = self._around, self._change
+        refused = patience.read(lambda: guard(around.client, item, observed, around.allow))
+        self._planned_on = observed.generation
+        return refused
+
+    def _write(self, observed: kind.Observed) -> outcome.Outcome | None:
+        around = self._around
+        around.journal.note(self._change.key, around.direction.begun, self._change.before)
+        try:
+            self._kind.write(around.client, self._change, observed)
+        except (errors.GenerationConflict, errors.ConnectionFailed) as error:
+            self._last = error
+            return None
+        except (errors.AnswerLost, errors.UnexpectedAnswer) as error:
+            self._last = error
+            self._in_doubt = True
+            return None
+        return self._carried_out()
+
+    def _carried_out(self) -> outcome.Outcome:
+        self._around.journal.note(self._change.key, self._around.direction.done)
+        return outcome.of_change(self._change, outcome.Status.APPLIED)
+
+    def _as_wanted(self) -> outcome.Outcome:
+        if self._in_doubt:
+            return self._carried_out()
+        if self._around.direction is Direction.UNDO:
+            self._around.journal.note(self._change.key, journal.State.UNDONE)
+        return self._ended(outcome.Status.UNCHANGED, "it is so already")
+
+    def _ended(self, status: outcome.Status, reason: str) -> outcome.Outcome:
+        """An end without having changed anything; in the journal, doubt stays doubt."""
+        around, key = self._around, self._change.key
+        entry = around.journal.entries.get(key)
+        if entry is not None and entry.state is around.direction.begun and not self._in_doubt:
+            around.journal.note(key, around.direction.untouched)
+        if self._in_doubt and status is outcome.Status.FAILED:
+            reason = f"whether it was carried out is unknown: {reason}"
+        return outcome.of_change(self._change, status, reason)
+
+    def _give_up(self) -> outcome.Outcome:
+        if self._in_doubt:
+            ended = self._last_look()
+            if ended is not None:
+                return ended
+        if self._around.stop.is_set():
+            return self._ended(outcome.Status.PLANNED, "not done: the run was stopped")
+        return self._ended(outcome.Status.FAILED, f"given up: {self._last}")
+
+    def _last_look(self) -> outcome.Outcome | None:
+        """What a lost answer came to, without trying again."""
+        try:
+            facts = self._look().facts
+        except errors.PlacementError as error:
+            return self._ended(outcome.Status.FAILED, str(error))
+        now = change.current(self._change.kind, self._change.after, facts)
+        return self._carried_out() if change.agree(now, self._change.after) else None

@@ -1,0 +1,73 @@
+"""Planning which traits providers have: pure. Called by ``batch``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from osc_placement.engine import standard
+from osc_placement.workflows import change, membership, plan
+
+#: The name of ``--allow`` that lets a standard trait be removed.
+STANDARD_TRAITS = "standard-traits"
+
+_OWNED = f"compute drivers and nova own standard traits (--allow {STANDARD_TRAITS} to do it anyway)"
+_WRITTEN_BACK = (
+    "nova-compute writes the driver's own traits back at its next periodic run,"
+    " whatever is set here"
+)
+
+
+def plan_traits(
+    observed: Iterable[membership.Observed],
+    request: membership.Request,
+    create: Iterable[str] = (),
+) -> plan.Plan:
+    """Traits added to and removed from each provider.
+
+    ``create`` are custom traits that the cloud does not have yet: they come first. A
+    standard trait is not removed unless ``request.allow`` says so.
+    """
+    kept = () if STANDARD_TRAITS in request.allow else standard.TRAITS
+    items = [membership.decide(change.TRAITS, item, request, kept, _OWNED) for item in observed]
+    made = [
+        change.Change(
+            change.TRAIT,
+            change.Subject(name, name),
+            {name: False},
+            {name: True},
+            reason="the cloud does not have it yet",
+            stage=-1,
+        )
+        for name in create
+    ]
+    changed = {name for item in items if isinstance(item, change.Change) for name in item.after}
+    notes = (_WRITTEN_BACK,) if changed & standard.TRAITS else ()
+    return plan.make([*made, *items], allow=tuple(sorted(request.allow)), notes=notes)
+
+
+def plan_replacement(
+    observed: Iterable[membership.Observed],
+    traits: Iterable[str],
+    allow: frozenset[str] = frozenset(),
+) -> plan.Plan:
+    """Exactly ``traits`` on each provider: all others go, as with ``trait set``.
+
+    ``has`` of each item tells of every trait that the provider has.
+    """
+    wanted = tuple(dict.fromkeys(traits))
+    plans = [
+        plan_traits(
+            [item],
+            membership.Request(
+                add=wanted,
+                remove=tuple(
+                    sorted(name for name, there in item.has.items() if there and name not in wanted)
+                ),
+                allow=allow,
+            ),
+        )
+        for item in observed
+    ]
+    items = [item for part in plans for item in part.items()]
+    notes = tuple(dict.fromkeys(note for part in plans for note in part.notes))
+    return plan.make(items, allow=tuple(sorted(allow)), notes=notes)

@@ -1,0 +1,53 @@
+"""Threads: a bounded pool, and a Ctrl-C that lets them finish what they have in hand."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import signal
+import threading
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@contextlib.contextmanager
+def pool(workers: int) -> Iterator[concurrent.futures.ThreadPoolExecutor]:
+    """A pool that, on the way out of an error, neither waits nor begins anything more."""
+    executor = concurrent.futures.ThreadPoolExecutor(workers)
+    try:
+        yield executor
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def each(call: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
+    """``call`` of every item, ``workers`` at a time; the results in the items' order."""
+    with pool(workers) as executor:
+        yield from executor.map(call, items)
+
+
+@contextlib.contextmanager
+def interruptible(*events: threading.Event) -> Iterator[None]:
+    """Ctrl-C sets ``events``; a second one raises KeyboardInterrupt.
+
+    Without effect outside the main thread, where signals cannot be taken.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def heard(_: int, __: types.FrameType | None) -> None:
+        if all(event.is_set() for event in events):
+            raise KeyboardInterrupt
+        for event in events:
+            event.set()
+
+    before = signal.signal(signal.SIGINT, heard)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
