@@ -11,6 +11,7 @@ from typing import Any
 
 from osc_placement.server import app, serve
 from osc_placement.server.store import errors
+from osc_placement.testing import sample
 
 DESCRIPTION = "A reference server of the OpenStack Placement API, for tests, rehearsal and labs."
 EPILOG = (
@@ -30,7 +31,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--load",
         metavar="FILE",
-        help="JSON document of a whole state to begin with, for a database that is new",
+        help=(
+            "JSON document of a whole state to begin with, for a database that is new; or the"
+            f" name of a sample cloud: {', '.join(sample.sample_cloud_names())}"
+        ),
     )
     made.add_argument("--policy-file", metavar="FILE", help="oslo.policy file")
     roles = made.add_mutually_exclusive_group()
@@ -127,6 +131,8 @@ def _check_address(host: str, allowed: bool) -> None:
 def _document(path: str | None) -> Any:
     if path is None:
         return None
+    if path in sample.sample_cloud_names():
+        return sample.sample_cloud(path)
     try:
         with open(path, encoding="utf-8") as source:
             return json.load(source)
