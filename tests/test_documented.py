@@ -10,6 +10,7 @@ import pathlib
 import pkgutil
 import re
 import shlex
+import types
 from collections.abc import Iterator
 
 import pytest
@@ -33,6 +34,9 @@ def entry_points(group: str) -> dict[str, str]:
 
 COMMANDS = entry_points(GROUP)
 
+#: As much of a shell as it takes to make a parser: help needs no cloud.
+APP = types.SimpleNamespace(command_manager=types.SimpleNamespace(namespace="openstack.cli"))
+
 
 def load(path: str) -> object:
     module, _, name = path.partition(":")
@@ -40,7 +44,7 @@ def load(path: str) -> object:
 
 
 def parser_of(entry: str) -> argparse.ArgumentParser:
-    command = load(COMMANDS[entry])(None, None, words(entry))
+    command = load(COMMANDS[entry])(APP, None, words(entry))
     return command.get_parser(f"openstack {words(entry)}")
 
 

@@ -15,7 +15,7 @@ def _add_name(parser: argparse.ArgumentParser) -> None:
 class CreateResourceClass(base.Command):
     """Create a new custom resource class
 
-    Its name begins with CUSTOM_ and goes on with the letters A to Z, the digits and
+    Its name begins with ``CUSTOM_`` and goes on with the letters A to Z, the digits and
     underscores. When it exists already that is an error.
     """
 

@@ -15,7 +15,7 @@ def _add_name(parser: argparse.ArgumentParser) -> None:
 class CreateTrait(base.Command):
     """Create a new custom trait
 
-    Its name begins with CUSTOM_ and goes on with the letters A to Z, the digits and
+    Its name begins with ``CUSTOM_`` and goes on with the letters A to Z, the digits and
     underscores. A trait that exists already stays as it is.
     """
 
@@ -54,7 +54,7 @@ openstack trait list --associated"""
         parser.add_argument(
             "--name",
             metavar="<name>",
-            help="Only traits whose name begins so, as in startswith:CUSTOM_, or is one of a"
+            help="Only traits whose name begins so, as in ``startswith:CUSTOM_``, or is one of a"
             " list, as in in:HW_CPU_X86_AVX,HW_CPU_X86_SSE",
         )
         parser.add_argument(
