@@ -207,15 +207,27 @@ def _observed_traits(
     names: Sequence[str],
     reading: Reading,
 ) -> list[membership.Observed | change.Remark]:
-    """As ``observe_traits``; the server's refusal of an unknown trait becomes a fault."""
+    """As ``observe_traits``; a trait that the cloud does not have is a fault.
+
+    A listing is refused by the server for it; where providers are read one by one, a
+    trait that none of them has costs one request more.
+    """
     try:
-        return observe.observe_traits(client, chosen, names, reading.workers, reading.watch)
+        seen = observe.observe_traits(client, chosen, names, reading.workers, reading.watch)
     except errors.ApiError as error:
         if error.status != 400:
             raise
-        unknown = selection.unknown_traits(client, names)
-        fault.Faults(map(selection.unknown_trait_fault, unknown)).check()
+        _check_traits(client, names)
         raise
+    if chosen.filters is None:
+        had = {name for item in _sorted_out(seen)[0] for name in item.has}
+        _check_traits(client, [item for item in names if item not in had])
+    return seen
+
+
+def _check_traits(client: api.Client, names: Iterable[str]) -> None:
+    unknown = selection.unknown_traits(client, names)
+    fault.Faults(map(selection.unknown_trait_fault, unknown)).check()
 
 
 def _unknown_classes(client: api.Client, classes: Iterable[str]) -> list[str]:

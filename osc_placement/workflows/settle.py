@@ -159,7 +159,9 @@ class _Settling:
 
     def _write(self, observed: kind.Observed) -> outcome.Outcome | None:
         around = self._around
-        around.journal.note(self._change.key, around.direction.begun, self._change.before)
+        # What undo gives back is what applying replaced: undoing does not change that.
+        replaced = self._change.before if around.direction is Direction.APPLY else None
+        around.journal.note(self._change.key, around.direction.begun, replaced)
         try:
             self._kind.write(around.client, self._change, observed)
         except (errors.GenerationConflict, errors.ConnectionFailed) as error:

@@ -16,12 +16,15 @@ R = TypeVar("R")
 
 @contextlib.contextmanager
 def pool(workers: int) -> Iterator[concurrent.futures.ThreadPoolExecutor]:
-    """A pool that, on the way out of an error, neither waits nor begins anything more."""
+    """A pool that, on the way out of an error, begins nothing more.
+
+    What is in hand is finished first, so that nobody writes after the block's end.
+    """
     executor = concurrent.futures.ThreadPoolExecutor(workers)
     try:
         yield executor
     finally:
-        executor.shutdown(wait=False, cancel_futures=True)
+        executor.shutdown(cancel_futures=True)
 
 
 def each(call: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:

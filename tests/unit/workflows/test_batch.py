@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from osc_placement.client import compute, errors
+from osc_placement.workflows import batch, carry_out, outcome, selection
+from tests.unit.workflows import fake
+
+IN_AGGREGATE = selection.Selector(member_of=(fake.AGGREGATE,))
+EVERYTHING = selection.Selector(everything=True)
+
+
+def applied(client: Any, planned: batch.Planned) -> outcome.Report:
+    return carry_out.carry_out(client, planned, "a test", carry_out.Options())
+
+
+def names(client: fake.FakeClient, **fields: Any) -> list[str]:
+    chosen = selection.select(client, selection.Selector(**fields))  # type: ignore[arg-type]
+    return [item.name for item in chosen.providers]
+
+
+def cloud() -> fake.FakeClient:
+    return fake.FakeClient(
+        [
+            fake.host("cmp-1", traits=("CUSTOM_A",)),
+            fake.host("cmp-2", traits=("CUSTOM_A", "CUSTOM_B")),
+            fake.host("cmp-3", aggregates=()),
+            fake.host("net-1", aggregates=(), traits=("CUSTOM_B",)),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"providers": ("cmp-2", fake.uuid_of("net-1"))}, ["cmp-2", "net-1"]),
+        ({"providers": (fake.uuid_of("cmp-1").upper().replace("-", ""),)}, ["cmp-1"]),
+        ({"member_of": (fake.AGGREGATE,)}, ["cmp-1", "cmp-2"]),
+        ({"member_of": (f"!{fake.AGGREGATE}",)}, ["cmp-3", "net-1"]),
+        ({"required": ("CUSTOM_B",)}, ["cmp-2", "net-1"]),
+        ({"forbidden": ("CUSTOM_B",)}, ["cmp-1", "cmp-3"]),
+        ({"name_globs": ("cmp-*",), "forbidden": ("CUSTOM_A",)}, ["cmp-3"]),
+        ({"name_globs": ("*-1", "*-3")}, ["cmp-1", "cmp-3", "net-1"]),
+        ({"in_tree": "cmp-3"}, ["cmp-3"]),
+        ({"everything": True}, ["cmp-1", "cmp-2", "cmp-3", "net-1"]),
+        ({"everything": True, "required": ("CUSTOM_A",)}, ["cmp-1", "cmp-2"]),
+        ({"providers": ("cmp-1", "cmp-3"), "required": ("CUSTOM_A",)}, ["cmp-1"]),
+    ],
+)
+def test_selectors_narrow_each_other(fields: dict[str, Any], found: list[str]) -> None:
+    assert names(cloud(), **fields) == found
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"member_of": (fake.AGGREGATE,)},
+        {"required": ("CUSTOM_A",), "name_globs": ("cmp*",)},
+        {"everything": True},
+        {"member_of": (fake.AGGREGATE,), "required": ("CUSTOM_A",)},
+    ],
+)
+def test_selecting_by_aggregate_trait_or_all_is_one_request(fields: dict[str, Any]) -> None:
+    client = cloud()
+    names(client, **fields)
+    assert len(client.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "nothing is selected"),
+        ({"providers": ("nobody",)}, "'nobody'"),
+        ({"providers": (fake.uuid_of("nobody"),)}, fake.uuid_of("nobody")),
+        ({"providers": ("a", "b", "c", "d", "e", "f")}, "'f'"),
+        ({"member_of": (fake.uuid_of("nothing"),)}, "the selection is empty"),
+        ({"name_globs": ("x*",)}, "--name-glob x"),
+        ({"required": ("CUSTOM_NEW",)}, "openstack trait create CUSTOM_NEW"),
+        ({"forbidden": ("NONSENSE",)}, "unknown trait NONSENSE"),
+        ({"in_tree": "nobody"}, "nobody"),
+        ({"member_of": ("racks",)}, "no compute service"),
+    ],
+)
+def test_a_selection_that_makes_no_sense_is_named(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(errors.PlacementError, match=said):
+        names(cloud(), **fields)
+
+
+def test_a_host_aggregate_is_found_by_name_or_id() -> None:
+    def known() -> list[compute.HostAggregate]:
+        return [
+            compute.HostAggregate("7", "racks", fake.AGGREGATE),
+            compute.HostAggregate("8", "twice", fake.AGGREGATE),
+            compute.HostAggregate("9", "twice", fake.AGGREGATE),
+        ]
+
+    for text in ("racks", "7", f"in:racks,{fake.AGGREGATE}"):
+        chosen = selection.select(cloud(), selection.Selector(member_of=(text,)), known)  # type: ignore[arg-type]
+        assert [item.name for item in chosen.providers] == ["cmp-1", "cmp-2"]
+    with pytest.raises(errors.InvalidInput) as caught:
+        selection.aggregate_uuids(["twice", "none"], known)
+    assert len(caught.value.reasons) == 2
+
+
+def test_every_fault_of_one_command_line_is_told_at_once() -> None:
+    with pytest.raises(errors.InvalidInput) as caught:
+        batch.plan_amend(
+            cloud(),  # type: ignore[arg-type]
+            selection.Selector(providers=("nobody",), in_tree="nowhere"),
+            ["VCPU:bogus=1", "CUSTOM_NONE:total=1", "NONSENSE:total=x"],
+        )
+    text = "\n".join(caught.value.reasons)
+    for said in ("'bogus'", "create CUSTOM_NONE", "class NONSENSE", "'x'", "nobody", "nowhere"):
+        assert said in text
+
+
+def test_adding_a_trait_that_all_have_is_two_listings_and_no_write() -> None:
+    client = cloud()
+    report = applied(client, batch.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_A"]))  # type: ignore[arg-type]
+    assert [call[0] for call in client.calls] == ["list_providers", "list_providers"]
+    assert report.count(outcome.Status.UNCHANGED) == 2
+
+
+def test_adding_a_trait_is_one_read_and_one_write_per_provider_that_lacks_it() -> None:
+    client = cloud()
+    report = applied(client, batch.plan_traits(client, EVERYTHING, add=["CUSTOM_B"]))  # type: ignore[arg-type]
+    assert [call[0] for call in client.calls].count("list_providers") == 2
+    assert client.counted("list_provider_traits") == client.counted("replace") == 2
+    assert all("CUSTOM_B" in item.traits for item in client.stored.values())
+    assert client.stored[fake.uuid_of("cmp-1")].traits == ("CUSTOM_A", "CUSTOM_B")
+    assert [str(item.status) for item in report.outcomes] == [
+        "applied",
+        "unchanged",
+        "applied",
+        "unchanged",
+    ]
+
+
+def test_a_named_provider_is_read_and_not_the_whole_cloud() -> None:
+    client = cloud()
+    selector = selection.Selector(providers=("cmp-1",))
+    applied(client, batch.plan_traits(client, selector, add=["CUSTOM_A"]))  # type: ignore[arg-type]
+    assert [call[0] for call in client.calls] == ["list_providers", "list_provider_traits"]
+
+
+def test_an_unknown_trait_is_an_error_that_names_what_makes_it() -> None:
+    client = cloud()
+    with pytest.raises(errors.InvalidInput, match="openstack trait create CUSTOM_NEW"):
+        batch.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"])  # type: ignore[arg-type]
+    with pytest.raises(errors.InvalidInput, match="openstack trait create CUSTOM_NEW"):
+        batch.plan_traits(
+            client,  # type: ignore[arg-type]
+            selection.Selector(providers=("cmp-1",)),
+            add=["CUSTOM_NEW"],
+        )
+    assert client.writes == 0
+
+
+def test_create_makes_an_unknown_custom_trait_first_and_undo_takes_it_away_last() -> None:
+    client = cloud()
+    planned = batch.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"], create=True)  # type: ignore[arg-type]
+    report = applied(client, planned)
+    writes = [call for call in client.calls if call[0].startswith(("create", "replace"))]
+    assert writes[0] == ("create_trait", "CUSTOM_NEW")
+    assert report.count(outcome.Status.APPLIED) == 3
+    assert report.undo_path is not None
+    made = carry_out.plan_file.read(report.undo_path)
+    back = carry_out.apply(client, made, report.undo_path, carry_out.Options())  # type: ignore[arg-type]
+    assert back.count(outcome.Status.APPLIED) == 3
+    assert "CUSTOM_NEW" not in client.known_traits
+    assert client.stored[fake.uuid_of("cmp-1")].traits == ("CUSTOM_A",)
+
+
+def test_a_trait_that_cannot_be_made_stops_the_rest() -> None:
+    client = cloud()
+
+    def refuse(name: str) -> None:
+        raise errors.ApiError(400, "no such name")
+
+    client.create_trait = refuse  # type: ignore[method-assign]
+    planned = batch.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"], create=True)  # type: ignore[arg-type]
+    report = applied(client, planned)
+    assert report.count(outcome.Status.FAILED) == 1
+    assert report.count(outcome.Status.PLANNED) == 2
+    assert client.writes == 0
+
+
+def test_a_standard_trait_is_not_removed_unless_it_is_allowed() -> None:
+    client = fake.FakeClient([fake.host("cmp-1", traits=("HW_CPU_X86_AVX2", "CUSTOM_A"))])
+    removal = {"remove": ["HW_CPU_X86_AVX2", "CUSTOM_A"]}
+    report = applied(client, batch.plan_traits(client, IN_AGGREGATE, **removal))  # type: ignore[arg-type]
+    assert report.count(outcome.Status.LEFT_ALONE) == 1
+    assert report.exit_code() == 6
+    assert "--allow standard-traits" in report.outcomes[0].reason
+    allowed = batch.plan_traits(client, IN_AGGREGATE, **removal, allow=["standard-traits"])  # type: ignore[arg-type]
+    assert any("nova-compute" in note for note in allowed.plan.notes)
+    applied(client, allowed)
+    assert client.stored[fake.uuid_of("cmp-1")].traits == ()
+
+
+def test_setting_the_traits_of_an_aggregate_replaces_all_but_standard_ones() -> None:
+    client = cloud()
+    client.stored[fake.uuid_of("cmp-1")].traits = ("HW_CPU_X86_AVX2",)
+    report = applied(client, batch.plan_set_traits(client, fake.AGGREGATE, ["CUSTOM_B"]))  # type: ignore[arg-type]
+    assert client.stored[fake.uuid_of("cmp-2")].traits == ("CUSTOM_B",)
+    assert client.stored[fake.uuid_of("cmp-1")].traits == ("HW_CPU_X86_AVX2",)
+    assert report.count(outcome.Status.LEFT_ALONE) == 1
+
+
+def test_aggregates_are_added_and_removed_and_the_others_stay() -> None:
+    client = cloud()
+    other = fake.uuid_of("another aggregate")
+    planned = batch.plan_aggregates(client, EVERYTHING, add=[other], remove=[fake.AGGREGATE])  # type: ignore[arg-type]
+    applied(client, planned)
+    assert {item.aggregates for item in client.stored.values()} == {(other,)}
+    assert client.counted("list_aggregates") == client.counted("replace") == 4
+    client.calls.clear()
+    report = applied(client, batch.plan_aggregates(client, EVERYTHING, add=[other]))  # type: ignore[arg-type]
+    assert report.count(outcome.Status.UNCHANGED) == 4
+    assert len(client.calls) == 2
+
+
+def test_adding_and_removing_the_same_thing_is_a_fault() -> None:
+    with pytest.raises(errors.InvalidInput, match="at once"):
+        batch.plan_traits(cloud(), EVERYTHING, add=["CUSTOM_A"], remove=["CUSTOM_A"])  # type: ignore[arg-type]
+
+
+def test_a_provider_that_cannot_be_read_is_left_alone_and_the_others_are_done() -> None:
+    client = cloud()
+
+    def trouble(method: str, about: str) -> None:
+        if about == fake.uuid_of("cmp-1") and method == "list_inventories":
+            raise errors.NotFound(404, "gone")
+
+    client.before_read = trouble
+    report = applied(client, batch.plan_amend(client, IN_AGGREGATE, ["VCPU:total=64"]))  # type: ignore[arg-type]
+    assert [str(item.status) for item in report.outcomes] == ["left alone", "applied"]
+    assert report.exit_code() == 6
+
+
+def test_a_providers_file_has_one_to_a_line_and_comments() -> None:
+    text = ["cmp-1\n", "\n", "  # no more\n", " name with blanks \n"]
+    assert selection.provider_lines(text) == ("cmp-1", "name with blanks")
