@@ -16,8 +16,9 @@ What a candidate is, exactly:
 * Each amount keeps to min_unit, max_unit and step_size on its own. What several groups
   take from one provider must, in sum, keep to max_unit and fit into the capacity.
 * group_policy=isolate keeps all suffixed groups apart, those without resources too.
-* A group without resources is placed by the traits and aggregates that it requires. One
-  that only rules out, or only names a tree, is served by nobody.
+* A group without resources is placed by the traits and aggregates that it requires; its
+  in_tree is not looked at (as OpenStack Placement does not), unless it names an unknown
+  provider. One that only rules out, or only names a tree, is served by nobody.
 * Below microversion 1.29 a candidate has at most one provider of each tree.
 
 Where OpenStack Placement (16.0.0) answers otherwise, and is wrong:

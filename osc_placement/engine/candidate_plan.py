@@ -169,7 +169,7 @@ def _group(base: state.State, asked: candidate.RequestGroup) -> Group:
         member_of=asked.member_of,
         forbidden_aggregates=asked.forbidden_aggregates,
         spans=not asked.suffix,
-        root_uuid=None if tree is None else tree.root_uuid,
+        root_uuid=tree.root_uuid if tree is not None and asked.resources else None,
         hopeless=(asked.in_tree is not None and tree is None)
         or not (asked.resources or asked.required or asked.member_of),
     )

@@ -6,6 +6,7 @@ own. Nothing is shared with the search but the records and the query.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -62,11 +63,7 @@ def _choices(
     slots: dict[tuple[str, str], list[record.ProviderRecord]] = {}
     for group in query.groups:
         if not group.resources:
-            # Only what a group asks for places it; what it rules out does not.
-            placed = group.required or group.member_of
-            slots[group.suffix, ""] = [
-                p for p in tree + sharing if placed and _suits(base, group, p, {})
-            ]
+            slots[group.suffix, ""] = _bare_choices(base, group, tree + sharing)
         elif group.suffix:
             slots[group.suffix, ""] = [
                 p for p in tree + sharing if _suits(base, group, p, group.resources)
@@ -78,6 +75,18 @@ def _choices(
                 ]
     for chosen in itertools.product(*slots.values()):
         yield dict(zip(slots, chosen, strict=True))
+
+
+def _bare_choices(
+    base: state.State, group: candidate.RequestGroup, providers: list[record.ProviderRecord]
+) -> list[record.ProviderRecord]:
+    """Who serves a group without resources: what it requires decides, a tree does not."""
+    if not (group.required or group.member_of):
+        return []
+    if group.in_tree is not None and group.in_tree not in base.providers:
+        return []
+    anywhere = dataclasses.replace(group, in_tree=None)
+    return [p for p in providers if _suits(base, anywhere, p, {})]
 
 
 def _suits(
@@ -95,8 +104,12 @@ def _suits(
         and (not group.suffix or all(provider.traits & any_of for any_of in group.required))
         and all(aggregates & any_of for any_of in group.member_of)
         and not (aggregates & group.forbidden_aggregates)
-        and (group.in_tree is None or provider.root_uuid == base.providers[group.in_tree].root_uuid)
+        and (group.in_tree is None or provider.root_uuid == _root_of(base, group.in_tree))
     )
+
+
+def _root_of(base: state.State, uuid: str) -> str | None:
+    return base.providers[uuid].root_uuid if uuid in base.providers else None
 
 
 def _gives(

@@ -16,6 +16,7 @@ from osc_placement.model import candidate, inventory
 
 CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_X")
 TRAITS = ("CUSTOM_T1", "CUSTOM_T2", "CUSTOM_T3", "HW_NUMA_ROOT")
+UNKNOWN = "00000000-0000-4000-8000-0000000000ff"
 AGGREGATES = tuple(str(uuid.UUID(int=0xA0 + n, version=4)) for n in range(3))
 
 
@@ -49,7 +50,8 @@ def _add_tree(
     if not sharing or draw.random() < 0.1:
         for child in range(draw.choice((0, 0, 1, 2, 3, 4))):
             parent = draw.choice(tree)
-            tree.append(_draw_provider(draw, f"{parent.name}.{child}", parent, False))
+            shares = draw.random() < 0.04
+            tree.append(_draw_provider(draw, f"{parent.name}.{child}", parent, shares))
     providers.update((provider.uuid, provider) for provider in tree)
 
 
@@ -177,7 +179,7 @@ class _Query:
                 else frozenset()
             ),
             in_tree=(
-                draw.choice(list(self.base.providers))
+                draw.choice([*self.base.providers, UNKNOWN])
                 if self.knows("candidate in_tree") and draw.random() < 0.12
                 else None
             ),

@@ -1,0 +1,1 @@
+"""Allocation candidates judged from outside: random clouds, an oracle, and the real service."""
