@@ -93,24 +93,28 @@ openstack resource provider allocation set <consumer_uuid> \\
         many = len(parsed_args.uuid) > 1
         asked = [("allocations of many consumers", "many consumers")] if many else []
         client = self.connect(asked)
-        self._check_owner(parsed_args, client.microversion)
+        self._require_owner(parsed_args, client.microversion)
         faults = arguments.Faults()
         parts = allocation_argument.parse(parsed_args.allocation, parsed_args.uuid, faults)
         faults.check()
         wanted = allocation_argument.resolve(client, parts)
+        self._warn(parsed_args, client.microversion)
         base.retrying(lambda: _replace(client, parsed_args, wanted))
         return _shown(client, parsed_args.uuid)
 
-    def _check_owner(
+    def _require_owner(
         self, parsed_args: argparse.Namespace, version: microversion.Microversion
     ) -> None:
-        """What some versions require, others ignore with a warning."""
         owner = ["--project-id", "--user-id"]
         if microversion.supports(version, "consumer types"):
             self.require(parsed_args, [*owner, "--consumer-type"])
         elif microversion.supports(version, "allocation project and user"):
             self.require(parsed_args, owner)
-        elif parsed_args.project_id or parsed_args.user_id:
+
+    def _warn(self, parsed_args: argparse.Namespace, version: microversion.Microversion) -> None:
+        """Of what was given and is ignored."""
+        owned = microversion.supports(version, "allocation project and user")
+        if not owned and (parsed_args.project_id or parsed_args.user_id):
             self.log.warning(_OWNER_IGNORED)
         if parsed_args.consumer_type and not microversion.supports(version, "consumer types"):
             self.log.warning(_TYPE_IGNORED)

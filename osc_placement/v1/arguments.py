@@ -8,8 +8,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 
-from osc_lib.command import command
-
 from osc_placement import microversion
 from osc_placement.client import errors
 
@@ -115,12 +113,9 @@ def add_aggregates(parser: argparse.ArgumentParser, what: str, feature: str) -> 
     )
 
 
-def deprecated_aggregates(command_: command.Command, parsed_args: argparse.Namespace) -> list[str]:
-    """The values of ``--aggregate-uuid``, with upstream's warning: any one of them will do."""
-    if not parsed_args.aggregate_uuid:
-        return []
-    command_.deprecated_option_warning("--aggregate-uuid", "--member-of")
-    return [",".join(parsed_args.aggregate_uuid)]
+def old_aggregates(values: Sequence[str]) -> list[str]:
+    """The values of ``--aggregate-uuid`` as one of ``--member-of``: any of them will do."""
+    return [",".join(values)] if values else []
 
 
 def member_of(values: Iterable[str], forbidden: Iterable[str] = ()) -> list[str]:

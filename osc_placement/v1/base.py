@@ -33,10 +33,14 @@ EXIT_CODES: Mapping[int, str] = {
 
 
 class HelpFormatter(_argparse.SmartHelpFormatter):
-    """Wraps options as cliff does, and leaves the lines of description and epilog alone."""
+    """Wraps options as cliff does, and paragraph by paragraph; indented lines stay as they are."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "".join(indent + line for line in text.splitlines(keepends=True))
+        parts = text.split("\n\n")
+        return "\n\n".join(
+            part if part[:1] == " " else super(HelpFormatter, self)._fill_text(part, width, indent)
+            for part in parts
+        )
 
 
 class Placement(command.Command):
@@ -156,10 +160,15 @@ class Placement(command.Command):
 
 
 def _check(version: microversion.Microversion, wanted: Iterable[tuple[str, str]]) -> None:
+    """Raise for what the version lacks: per option the feature that needs most."""
+    lacking: dict[str, str] = {}
+    for feature, what in wanted:
+        needs = microversion.FEATURES[feature]
+        if needs > version and needs >= microversion.FEATURES[lacking.get(what, feature)]:
+            lacking[what] = feature
     missing = [
         errors.UnsupportedVersion(feature, microversion.FEATURES[feature], version, what)
-        for feature, what in wanted
-        if not microversion.supports(version, feature)
+        for what, feature in lacking.items()
     ]
     if len(missing) == 1:
         raise missing[0]

@@ -80,8 +80,7 @@ def features(asked: Asked) -> Iterator[tuple[str, str]]:
 
 def aggregates(asked: Asked) -> list[str]:
     """The values of ``--member-of``; many of the old ``--aggregate-uuid`` are alternatives."""
-    old = [",".join(asked.aggregate_uuid)] if asked.aggregate_uuid else []
-    return asked.member_of + old
+    return asked.member_of + arguments.old_aggregates(asked.aggregate_uuid)
 
 
 def read(

@@ -77,8 +77,10 @@ openstack resource provider list --resource VCPU=8 --not-member-of <aggregate> -
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        aggregates = parsed_args.member_of + arguments.deprecated_aggregates(self, parsed_args)
+        aggregates = parsed_args.member_of + arguments.old_aggregates(parsed_args.aggregate_uuid)
         client = self.connect(_list_features(parsed_args, aggregates))
+        if parsed_args.aggregate_uuid:
+            self.deprecated_option_warning("--aggregate-uuid", "--member-of")
         faults = arguments.Faults()
         resources = arguments.resources(parsed_args.resource, faults)
         faults.check()
