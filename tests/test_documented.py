@@ -6,6 +6,7 @@ import argparse
 import configparser
 import fnmatch
 import importlib
+import importlib.metadata
 import pathlib
 import pkgutil
 import re
@@ -131,6 +132,11 @@ def test_every_exit_code_that_a_command_tells_is_explained() -> None:
     page = (DOCS / "user" / "exit-codes.rst").read_text()
     codes = {code for path in COMMANDS.values() for code in load(path).exit_codes}
     assert [code for code in sorted(codes) if not re.search(rf"^{code} +\S", page, re.M)] == []
+
+
+def test_the_installed_package_has_these_commands() -> None:
+    installed = {point.name: point.value for point in importlib.metadata.entry_points(group=GROUP)}
+    assert installed == COMMANDS, "setup.cfg has changed: install the project again"
 
 
 def test_the_programs_of_the_package_exist() -> None:

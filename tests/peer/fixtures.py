@@ -53,4 +53,4 @@ def openstack(
     for name in [name for name in os.environ if name.startswith(("OS_", "OSC_"))]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-    return shell.OpenStack(target.options)
+    return shell.OpenStack(target)

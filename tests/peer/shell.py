@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from openstackclient import shell
+from osc_lib import clientmanager
+
+from tests.peer import target as targets
 
 
 class Outcome(NamedTuple):
@@ -30,8 +33,8 @@ class OpenStack:
     go to the command as they are: ``openstack("resource provider show", uuid)``.
     """
 
-    def __init__(self, options: list[str]) -> None:
-        self._options = options
+    def __init__(self, target: targets.Target) -> None:
+        self._target = target
 
     def __call__(self, command: str, *arguments: str, version: str | None = None) -> Any:
         """What a successful command hands back as JSON: rows of a list, or one object."""
@@ -54,7 +57,7 @@ class OpenStack:
     ) -> Outcome:
         """The outcome of a command, whatever it is."""
         pinned = [] if version is None else ["--os-placement-api-version", version]
-        return run([*self._options, *pinned, *command.split(), *arguments], stdin)
+        return run([*self._target.options, *pinned, *command.split(), *arguments], stdin)
 
 
 def run(arguments: list[str], stdin: str = "") -> Outcome:
@@ -65,7 +68,9 @@ def run(arguments: list[str], stdin: str = "") -> Outcome:
         contextlib.redirect_stderr(stderr),
         mock.patch.object(sys, "stdin", io.StringIO(stdin)),
         mock.patch.object(sys, "argv", ["openstack"]),
+        mock.patch.object(shell.OpenStackShell, "NAME", "openstack"),
         _logging_as_it_was(),
+        _no_client_kept(),
         warnings.catch_warnings(),
     ):
         try:
@@ -84,3 +89,12 @@ def _logging_as_it_was() -> Iterator[None]:
         yield
     finally:
         root.handlers[:], root.level = handlers, level
+
+
+@contextlib.contextmanager
+def _no_client_kept() -> Iterator[None]:
+    """The shell keeps the clients that it made on a class: the next shell would get them."""
+    yield
+    for attribute in vars(clientmanager.ClientManager).values():
+        if hasattr(attribute, "_handle"):
+            attribute._handle = None
