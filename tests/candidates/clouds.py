@@ -1,0 +1,88 @@
+"""Clouds written down by hand: providers whose uuid is their name, and queries about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from osc_placement.engine import candidate as candidate_search
+from osc_placement.engine import record, standard, state
+from osc_placement.model import candidate, inventory
+
+SHARES = standard.SHARING_TRAIT
+
+
+def provider(
+    name: str,
+    parent: str = "",
+    *,
+    traits: str = "",
+    aggregates: str = "",
+    **offers: int | inventory.Inventory,
+) -> tuple[str, str, frozenset[str], tuple[str, ...], Mapping[str, inventory.Inventory]]:
+    """``provider("numa0", "host", traits="T1 T2", aggregates="A B", VCPU=4)``."""
+    inventories = {
+        name: inventory.Inventory(offer) if isinstance(offer, int) else offer
+        for name, offer in offers.items()
+    }
+    return name, parent, frozenset(traits.split()), tuple(aggregates.split()), inventories
+
+
+def cloud(*providers: Any, used: Mapping[str, Mapping[str, int]] | None = None) -> state.State:
+    """A state of these providers, parents first; ``used`` is ``{provider: {class: amount}}``."""
+    records: dict[str, record.ProviderRecord] = {}
+    for name, parent, traits, aggregates, inventories in providers:
+        records[name] = record.ProviderRecord(
+            uuid=name,
+            name=name,
+            root_uuid=records[parent].root_uuid if parent else name,
+            parent_uuid=parent or None,
+            inventories=inventories,
+            traits=traits,
+            aggregates=aggregates,
+        )
+    base = state.State()
+    consumers = {"consumer": record.ConsumerRecord("consumer", 1, "p", "u", used or {})}
+    base.apply(record.Changes(records, consumers if used else {}))
+    return base
+
+
+def group(suffix: str = "", /, **asked: Any) -> candidate.RequestGroup:
+    """``group("_A", VCPU=1, required="T1 T2|T3", forbidden="T4", member_of="A|B")``."""
+    words = {key: asked.pop(key, "").split() for key in ("required", "member_of")}
+    alternatives = {
+        key: tuple(frozenset(word.split("|")) for word in found) for key, found in words.items()
+    }
+    return candidate.RequestGroup(
+        suffix,
+        forbidden=frozenset(asked.pop("forbidden", "").split()),
+        forbidden_aggregates=frozenset(asked.pop("not_member_of", "").split()),
+        in_tree=asked.pop("in_tree", None),
+        resources=asked,
+        **alternatives,
+    )
+
+
+def query(*groups: candidate.RequestGroup, **binding: Any) -> candidate.CandidateQuery:
+    """The groups, and the other fields of a query."""
+    return candidate.CandidateQuery(groups, **binding)
+
+
+def found(
+    base: state.State, *groups: candidate.RequestGroup, **binding: Any
+) -> list[dict[str, dict[str, int]]]:
+    """The allocations of every candidate, in the search's order."""
+    return [
+        {uuid: dict(amounts) for uuid, amounts in each.allocations.items()}
+        for each in candidate_search.search(base, query(*groups, **binding))
+    ]
+
+
+def serving(
+    base: state.State, *groups: candidate.RequestGroup, **binding: Any
+) -> set[tuple[str, ...]]:
+    """Who serves the groups in each candidate: the groups' providers in the groups' order."""
+    return {
+        tuple("+".join(sorted(each.mappings[asked.suffix])) for asked in groups)
+        for each in candidate_search.search(base, query(*groups, **binding))
+    }
