@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from osc_placement.engine import draft as drafts
-from osc_placement.engine import errors, record, state
+from osc_placement.engine import errors, record, standard, state
 from osc_placement.engine import provider as providers
 from osc_placement.model import inventory as model
 
@@ -99,14 +99,14 @@ def check(uuid: str, name: str, inventory: model.Inventory, may_reserve_all: boo
 
     A ratio that is not finite is refused too: no capacity can be told from it.
     """
-    if not math.isfinite(inventory.allocation_ratio) or inventory.capacity < 0:
-        raise errors.InventoryInvalid(uuid=uuid, name=name, bound="total")
-    if inventory.capacity == 0 and not may_reserve_all:
-        raise errors.InventoryInvalid(uuid=uuid, name=name, bound="or equal to total")
+    ratio = inventory.allocation_ratio
+    if not math.isfinite(ratio) or inventory.capacity < (0 if may_reserve_all else 1):
+        bound = "total" if may_reserve_all else "or equal to total"
+        raise errors.InventoryInvalid(uuid=uuid, name=name, bound=bound)
 
 
 def _refuse_in_use(draft: drafts.Draft, provider: record.ProviderRecord, names: list[str]) -> None:
     used = draft.used(provider.uuid)
-    in_use = [name for name in names if used.get(name)]
+    in_use = standard.classes_in_order(name for name in names if used.get(name))
     if in_use:
         raise errors.InventoryInUse(uuid=provider.uuid, names=", ".join(in_use))

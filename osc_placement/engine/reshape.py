@@ -18,8 +18,9 @@ def reshape(
 ) -> None:
     """Set inventories, ``{provider uuid: (generation, inventories)}``, and move allocations.
 
-    As the API does it: old and new inventories together first (generation + 1), then the
-    allocations (+ 1 where they stand), then the new inventories alone (+ 1).
+    As the API does it: old and new inventories together first (generation + 1, unless
+    none are wanted), then the allocations (+ 1 where they stand), then the new
+    inventories alone (+ 1).
     """
     for uuid, (generation, target) in wanted.items():
         provider = providers.require(draft, uuid)
@@ -31,8 +32,9 @@ def reshape(
         for name, inventory in target.items():
             inventories.check(uuid, name, inventory)
     for uuid, (_, target) in wanted.items():
-        provider = providers.require(draft, uuid)
-        inventories.assign(draft, provider, {**provider.inventories, **target})
+        if target:
+            provider = providers.require(draft, uuid)
+            inventories.assign(draft, provider, {**provider.inventories, **target})
     allocation.write(draft, claims)
     for uuid, (_, target) in wanted.items():
         inventories.assign(draft, providers.require(draft, uuid), target)

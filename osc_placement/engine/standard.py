@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import os_resource_classes
 import os_traits
 
@@ -10,4 +12,16 @@ TRAITS: frozenset[str] = frozenset(os_traits.get_traits())
 #: In the order of their numeric ids, which is the order in which Placement lists them.
 RESOURCE_CLASSES: tuple[str, ...] = tuple(os_resource_classes.STANDARDS)
 
+_CLASS_IDS = {name: number for number, name in enumerate(RESOURCE_CLASSES)}
+
 SHARING_TRAIT: str = os_traits.MISC_SHARES_VIA_AGGREGATE
+
+
+def classes_in_order(names: Iterable[str]) -> list[str]:
+    """Resource classes as Placement names them: the standard ones by their ids, first."""
+    return sorted(names, key=lambda name: (_CLASS_IDS.get(name, len(_CLASS_IDS)), name))
+
+
+def in_order(traits: Iterable[str]) -> list[str]:
+    """Traits as Placement lists them: the standard ones before the operators' own."""
+    return sorted(traits, key=lambda name: (name not in TRAITS, name))

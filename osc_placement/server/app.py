@@ -26,7 +26,6 @@ LOG = logging.getLogger(__name__)
 
 SERVICE_TYPE = "placement"
 _VERSIONS = [f"1.{minor}" for minor in range(microversion.MAXIMUM.minor + 1)]
-_JSON_TYPES = ("*/*", "application/json")
 
 Authenticate = Callable[[Mapping[str, Any]], auth.Identity | None]
 
@@ -178,7 +177,9 @@ def _route(request: webob.Request) -> tuple[routes.Route, Mapping[str, str]]:
         raise faults.NotFound()
     methods, params = found
     if request.method not in methods:
-        raise faults.MethodNotAllowed(methods)
+        raise faults.MethodNotAllowed(
+            "The method specified is not allowed for this resource.", methods
+        )
     return methods[request.method], params
 
 
@@ -189,17 +190,13 @@ def _check_request(
     length = _content_length(request)
     if length and not request.environ.get("CONTENT_TYPE"):
         raise faults.BadRequest("content-type header required when content-length > 0")
-    if route.media_type_first:
-        _check_media_type(request)
+    if route.media_types_first:
+        _check_media_types(request, route, version)
     if version.minor < route.since:
         if route.hidden_as_method:
             raise faults.MethodNotAllowed()
         raise faults.NotFound()
-    if version.minor < route.body_below:
-        _check_media_type(request)
-    accept = request.headers.get("accept")
-    if accept is not None and not request.accept.acceptable_offers(["application/json"]):
-        raise faults.NotAcceptable("Only application/json is provided")
+    _check_media_types(request, route, version)
 
 
 def _content_length(request: webob.Request) -> int:
@@ -210,12 +207,19 @@ def _content_length(request: webob.Request) -> int:
         raise faults.BadRequest("content-length header must be an integer") from error
 
 
-def _check_media_type(request: webob.Request) -> None:
+def _check_media_types(
+    request: webob.Request, route: routes.Route, version: microversion.Microversion
+) -> None:
+    """Raises for a body that is not declared as JSON, and for a client that takes none."""
     media_type = request.content_type or None
-    if media_type != call.JSON:
+    if version.minor < route.body_below and media_type != call.JSON:
         raise faults.UnsupportedMediaType(
             f"The media type {media_type} is not supported, use {call.JSON}"
         )
+    if request.method != "GET" or route.any_accept:
+        return
+    if not request.accept.acceptable_offers([call.JSON]):
+        raise faults.NotAcceptable("Only application/json is provided")
 
 
 def _unauthorized(request: webob.Request) -> webob.Response:

@@ -61,8 +61,8 @@ class MethodNotAllowed(HttpFault):
 
     status = 405
 
-    def __init__(self, allowed: Iterable[str] = ()) -> None:
-        super().__init__("The method specified is not allowed for this resource.")
+    def __init__(self, detail: str = "", allowed: Iterable[str] = ()) -> None:
+        super().__init__(detail)
         self.allowed = ", ".join(allowed)
 
 
@@ -283,10 +283,10 @@ def response(
             "status": int(status.split()[0]),
             "title": title,
             "detail": exc.strip_tags(body),
-            "request_id": request_id,
         }
         if version is not None and version.minor >= 23:
             entry["code"] = fault.code
+        entry["request_id"] = request_id
         if isinstance(fault, VersionNotAcceptable):
             entry["max_version"] = str(microversion.MAXIMUM)
             entry["min_version"] = str(microversion.MINIMUM)
@@ -296,6 +296,6 @@ def response(
     if environ.get("HTTP_ACCEPT", "*/*") == "*/*":
         environ = {**environ, "HTTP_ACCEPT": "application/json"}
     answer = webob.Request(environ).get_response(error)
-    if isinstance(fault, MethodNotAllowed):
+    if isinstance(fault, MethodNotAllowed) and fault.allowed:
         answer.headers["allow"] = fault.allowed
     return answer

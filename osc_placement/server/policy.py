@@ -110,7 +110,6 @@ class FromFile:
         config([])
         opts.set_defaults(config, policy_file=path)
         config.set_override("enforce_new_defaults", not legacy, group="oslo_policy")
-        config.set_override("enforce_scope", True, group="oslo_policy")
         self._refused = (
             oslo_policy.PolicyNotAuthorized,
             oslo_policy.InvalidScope,

@@ -28,7 +28,7 @@ def parse_resources(text: str) -> dict[str, int]:
     for part in text.split(","):
         name, colon, amount = part.partition(":")
         if not colon or ":" in amount:
-            raise _bad_resources(text)
+            raise _bad_resources(part)
         resources[name] = _amount(name, amount)
     return resources
 
@@ -77,7 +77,7 @@ def _alternatives(value: str, supported: bool) -> frozenset[str]:
             f"{_INVALID}The format '{_ANY_FORM}' only supported since microversion 1.39."
             f" Got: {value}"
         )
-    traits = value.removeprefix("in:").split(",")
+    traits = _stripped(value.removeprefix("in:"))
     if not all(traits):
         raise _empty_trait(_ANY_FORM, value)
     if any(trait.startswith("!") for trait in traits):
@@ -89,14 +89,18 @@ def _alternatives(value: str, supported: bool) -> frozenset[str]:
 
 def _trait_list(value: str, may_forbid: bool) -> list[str]:
     form = _FORBIDDEN_FORM if may_forbid else _PLAIN_FORM
-    traits = value.split(",")
-    if not all(trait.strip() and trait != "!" for trait in traits):
+    traits = _stripped(value)
+    if not all(trait not in ("", "!") for trait in traits):
         raise _empty_trait(form, value)
     if not may_forbid and any(trait.startswith("!") for trait in traits):
         raise faults.BadRequest(
             f"{_INVALID}Expected 'required' parameter value of the form: {form}. Got: {value}"
         )
     return traits
+
+
+def _stripped(value: str) -> list[str]:
+    return [part.strip() for part in value.split(",")]
 
 
 def _empty_trait(form: str, value: str) -> faults.BadRequest:
@@ -145,6 +149,7 @@ def _aggregates(whole: str, value: str) -> frozenset[str]:
 
 def parse_in_tree(value: str) -> str:
     """The uuid of any provider of a tree."""
+    value = value.strip()
     if not names.is_uuid(value):
         raise faults.BadRequest(
             f"{_INVALID}Expected 'in_tree' parameter to be a format of uuid. Got: {value}"
@@ -163,13 +168,13 @@ def parse_candidates(
     subtrees = _subtrees(values, groups)
     _check_groups(groups, subtrees, version)
     required, forbidden = _root_traits(values, version)
-    policy = values.get("group_policy", [None])[-1]
+    policy = values.get("group_policy", [None])[0]
     if policy is None and sum(1 for suffix in groups if suffix) > 1:
         raise faults.BadRequest(
             'The "group_policy" parameter is required when specifying more than one'
             ' "resources{N}" parameter.'
         )
-    limit = values.get("limit", [None])[-1]
+    limit = values.get("limit", [None])[0]
     return candidate.CandidateQuery(
         groups=tuple(groups.values()),
         isolate=policy == "isolate",
@@ -213,26 +218,22 @@ def _check_groups(
     bare = [suffix for suffix, group in groups.items() if not group.resources]
     if microversion.supports(version, "candidate same_subtree"):
         _check_resourceless(groups, bare, subtrees)
-    elif len(bare) == len(groups):
-        raise faults.BadRequest(
-            "At least one request group (`resources` or `resources{$S}`) is required."
-        )
     else:
         _check_orphans([groups[suffix] for suffix in bare])
-    conflicts = {
-        f"required{group.suffix}": sorted(
-            trait
-            for trait in group.forbidden
-            if any(trait in alternatives for alternatives in group.required)
-        )
+        if len(bare) == len(groups):
+            raise faults.BadRequest(
+                "At least one request group (`resources` or `resources{$S}`) is required."
+            )
+    conflicts = [
+        f"required{group.suffix}: ({trait})"
         for group in groups.values()
-    }
-    if any(conflicts.values()):
-        found = ", ".join(
-            f"{key}: ({', '.join(traits)})" for key, traits in sorted(conflicts.items()) if traits
-        )
+        for trait in sorted(group.forbidden)
+        if any(trait in alternatives for alternatives in group.required)
+    ]
+    if conflicts:
         raise faults.BadRequest(
-            f"Conflicting required and forbidden traits found in the following traits keys: {found}"
+            "Conflicting required and forbidden traits found in the following traits keys:"
+            f" {', '.join(conflicts)}"
         )
 
 
@@ -261,7 +262,6 @@ def _check_orphans(bare: list[candidate.RequestGroup]) -> None:
     asked: dict[tuple[str, str], list[candidate.RequestGroup]] = {
         ("traits", "required"): [g for g in bare if g.required or g.forbidden],
         ("member_of", "member_of"): [g for g in bare if g.member_of or g.forbidden_aggregates],
-        ("in_tree", "in_tree"): [g for g in bare if g.in_tree],
     }
     for (word, key), found in asked.items():
         orphans = sorted(f"{key}{group.suffix}" for group in found)
@@ -270,6 +270,8 @@ def _check_orphans(bare: list[candidate.RequestGroup]) -> None:
                 f"All {word} parameters must be associated with resources. Found the following"
                 f" orphaned {word} keys: {', '.join(orphans)}"
             )
+    if any(group.in_tree for group in bare):
+        raise faults.BadRequest("All request groups must specify resources.")
 
 
 def _subtrees(
@@ -277,7 +279,7 @@ def _subtrees(
 ) -> tuple[frozenset[str], ...]:
     found = []
     for value in values.get("same_subtree", []):
-        suffixes = frozenset(value.split(","))
+        suffixes = frozenset(_stripped(value))
         if "" in suffixes:
             raise faults.BadRequest(
                 "Empty string (unsuffixed group) can not be specified in `same_subtree`",

@@ -42,8 +42,10 @@ class Route:
     hidden_as_method: bool = False
     #: Policy is asked by the handler, which knows the target.
     asks_policy: bool = False
-    #: The media type is looked at before the microversion.
-    media_type_first: bool = False
+    #: What the client sends and takes is looked at before the microversion.
+    media_types_first: bool = False
+    #: A GET that answers whoever takes no JSON, too.
+    any_accept: bool = False
 
     @property
     def rule(self) -> str:
@@ -57,7 +59,7 @@ _ALWAYS = 1000
 _PROVIDER = "/resource_providers/{uuid}"
 
 ROUTES: dict[str, dict[str, Route]] = {
-    "/": {"GET": Route("", root.show)},
+    "/": {"GET": Route("", root.show, any_accept=True)},
     "/resource_providers": {
         "GET": Route("resource_providers:list", provider.list_all),
         "POST": Route("resource_providers:create", provider.create, body_below=_ALWAYS),
@@ -95,13 +97,18 @@ ROUTES: dict[str, dict[str, Route]] = {
     },
     f"{_PROVIDER}/usages": {"GET": Route("resource_providers:usages", usage.of_provider)},
     f"{_PROVIDER}/aggregates": {
-        "GET": Route("resource_providers:aggregates:list", aggregate.list_all, since=1),
+        "GET": Route(
+            "resource_providers:aggregates:list",
+            aggregate.list_all,
+            since=1,
+            media_types_first=True,
+        ),
         "PUT": Route(
             "resource_providers:aggregates:update",
             aggregate.replace_all,
             since=1,
             body_below=_ALWAYS,
-            media_type_first=True,
+            media_types_first=True,
         ),
     },
     f"{_PROVIDER}/traits": {
@@ -119,7 +126,7 @@ ROUTES: dict[str, dict[str, Route]] = {
     },
     "/traits": {"GET": Route("traits:list", trait.list_all, since=6)},
     "/traits/{name}": {
-        "GET": Route("traits:show", trait.show, since=6),
+        "GET": Route("traits:show", trait.show, since=6, any_accept=True),
         "PUT": Route("traits:update", trait.put, since=6),
         "DELETE": Route("traits:delete", trait.delete, since=6),
     },

@@ -5,6 +5,7 @@ One worker thread is enough: the state is behind one lock.
 
 from __future__ import annotations
 
+import logging
 import re
 import signal
 import time
@@ -55,6 +56,8 @@ class Server:
     """A listening service; ``url`` is where. Raises CannotServe when it cannot listen."""
 
     def __init__(self, app: Any, host: str, port: int) -> None:
+        # With one worker a queue is the normal thing.
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._sockets: dict[int, Any] = {}
         try:
             self._server = waitress.server.create_server(

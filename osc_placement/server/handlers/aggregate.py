@@ -30,7 +30,7 @@ def list_all(call: calls.Call) -> webob.Response:
 
 def replace_all(call: calls.Call) -> webob.Response:
     """PUT /resource_providers/{uuid}/aggregates"""
-    body = call.body(validation.at(schemas.AGGREGATES, call.version.minor))
+    body = providers.provider_body(call, validation.at(schemas.AGGREGATES, call.version.minor))
     generation = None
     if microversion.supports(call.version, "aggregate generation"):
         generation, body = body["resource_provider_generation"], body["aggregates"]

@@ -10,7 +10,7 @@ import webob
 from osc_placement import microversion
 from osc_placement.engine import candidate as engine
 from osc_placement.engine import candidate_summary as summary
-from osc_placement.engine import inventory, state, trait
+from osc_placement.engine import inventory, standard, state, trait
 from osc_placement.model import candidate as model
 from osc_placement.server import call as calls
 from osc_placement.server import query
@@ -46,14 +46,13 @@ def list_all(call: calls.Call) -> webob.Response:
 
 def _check_known(base: state.State, wanted: model.CandidateQuery) -> None:
     """Raises where the query names a class or a trait that does not exist."""
+    trait.check_exist(base, sorted(wanted.root_required))
+    trait.check_exist(base, sorted(wanted.root_forbidden))
     for group in wanted.groups:
         inventory.check_classes(base, group.resources)
-    for group in wanted.groups:
         for alternatives in group.required:
             trait.check_exist(base, sorted(alternatives))
         trait.check_exist(base, sorted(group.forbidden))
-    trait.check_exist(base, sorted(wanted.root_required))
-    trait.check_exist(base, sorted(wanted.root_forbidden))
 
 
 def _request_view(call: calls.Call, found: model.Candidate) -> dict[str, Any]:
@@ -94,7 +93,7 @@ def _summary_view(call: calls.Call, summarized: summary.ProviderSummary) -> dict
         }
     }
     if microversion.supports(call.version, "candidate required traits"):
-        shown["traits"] = sorted(provider.traits)
+        shown["traits"] = standard.in_order(provider.traits)
     if microversion.supports(call.version, "nested candidates"):
         shown["parent_provider_uuid"] = provider.parent_uuid
         shown["root_provider_uuid"] = provider.root_uuid

@@ -62,7 +62,7 @@ def show(call: calls.Call) -> webob.Response:
 
 def create(call: calls.Call) -> webob.Response:
     """POST /resource_providers/{uuid}/inventories"""
-    body = call.body(schemas.ADD)
+    body = providers.provider_body(call, schemas.ADD)
     uuid, name = call.params["uuid"], body["resource_class"]
     with call.repository.write() as draft:
         provider = rules.add(
@@ -75,7 +75,7 @@ def create(call: calls.Call) -> webob.Response:
 
 def replace_all(call: calls.Call) -> webob.Response:
     """PUT /resource_providers/{uuid}/inventories"""
-    body = call.body(schemas.REPLACE_ALL)
+    body = providers.provider_body(call, schemas.REPLACE_ALL)
     wanted = {
         name: model.Inventory.from_dict(fields) for name, fields in body["inventories"].items()
     }
@@ -92,7 +92,7 @@ def replace_all(call: calls.Call) -> webob.Response:
 
 def replace_one(call: calls.Call) -> webob.Response:
     """PUT /resource_providers/{uuid}/inventories/{resource_class}"""
-    body = call.body(schemas.REPLACE_ONE)
+    body = providers.provider_body(call, schemas.REPLACE_ONE)
     name = call.params["resource_class"]
     with call.repository.write() as draft:
         provider = rules.replace_one(

@@ -55,6 +55,13 @@ def require(base: state.State, uuid: str) -> record.ProviderRecord:
     return provider
 
 
+def provider_body(call: calls.Call, schema: validation.Schema) -> Any:
+    """The body of a call on a provider; that the provider is missing comes first."""
+    with call.repository.read() as base:
+        require(base, call.params["uuid"])
+    return call.body(schema)
+
+
 def list_all(call: calls.Call) -> webob.Response:
     """GET /resource_providers"""
     given = call.checked_query(validation.at(schemas.QUERY, call.version.minor))
@@ -72,7 +79,7 @@ def list_all(call: calls.Call) -> webob.Response:
         in_tree=given.get("in_tree"),
     )
     with call.repository.read() as base:
-        trait.check_exist(base, (name for names in required for name in sorted(names)))
+        trait.check_exist(base, (name for any_of in required for name in sorted(any_of)))
         trait.check_exist(base, sorted(forbidden))
         inventories.check_classes(base, wanted.resources)
         found = listing.matching(base, wanted, given.get("name"), given.get("uuid"))
@@ -108,7 +115,7 @@ def show(call: calls.Call) -> webob.Response:
 
 def update(call: calls.Call) -> webob.Response:
     """PUT /resource_providers/{uuid}"""
-    body = call.body(validation.at(schemas.UPDATE, call.version.minor))
+    body = provider_body(call, validation.at(schemas.UPDATE, call.version.minor))
     with call.repository.write() as draft:
         provider = rules.update(
             draft,

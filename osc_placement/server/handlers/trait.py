@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import webob
 
@@ -88,14 +88,10 @@ def _stamped(
 
 def _answer(call: calls.Call, provider: record.ProviderRecord) -> webob.Response:
     shown = {
-        "traits": _ordered(provider.traits),
+        "traits": standard.in_order(provider.traits),
         "resource_provider_generation": provider.generation,
     }
     return calls.answer(call, shown)
-
-
-def _ordered(traits: Iterable[str]) -> list[str]:
-    return sorted(traits)
 
 
 def list_of_provider(call: calls.Call) -> webob.Response:
