@@ -11,8 +11,9 @@ What a candidate is, exactly:
 * A suffixed group is served by one provider, which is all that the group asks for. Of
   the unsuffixed group each class comes from one provider; each of these must respect its
   forbidden traits, aggregates and tree; the required traits need only be there in sum.
-* For the unsuffixed group the aggregates of a root count for its whole tree; for a
-  suffixed group only a provider's own do.
+* For the unsuffixed group the aggregates of a root count for its whole tree: a provider
+  or its root must be in one aggregate of every member_of, and neither in a forbidden one.
+  For a suffixed group only a provider's own aggregates count.
 * Each amount keeps to min_unit, max_unit and step_size on its own. What several groups
   take from one provider must, in sum, keep to max_unit and fit into the capacity.
 * group_policy=isolate keeps all suffixed groups apart, those without resources too.

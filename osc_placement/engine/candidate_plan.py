@@ -45,8 +45,22 @@ class Group:
             return False
         if self.hopeless:
             return False
-        if self.member_of or self.forbidden_aggregates:
-            return self._admits_aggregates(self.aggregates_of(base, provider))
+        if self.member_of and not self.admits_member(base, provider):
+            return False
+        return not self.forbidden_aggregates or self.forbidden_aggregates.isdisjoint(
+            self.aggregates_of(base, provider)
+        )
+
+    def admits_member(self, base: state.State, provider: record.ProviderRecord) -> bool:
+        """Whether a provider, or the root that counts for it, meets all of member_of."""
+        if self._meets_member_of(provider.aggregates):
+            return True
+        return self.spans and self._meets_member_of(base.providers[provider.root_uuid].aggregates)
+
+    def _meets_member_of(self, aggregates: tuple[str, ...]) -> bool:
+        for any_of in self.member_of:
+            if any_of.isdisjoint(aggregates):
+                return False
         return True
 
     def aggregates_of(self, base: state.State, provider: record.ProviderRecord) -> frozenset[str]:
@@ -55,12 +69,6 @@ class Group:
         if self.spans and provider.root_uuid != provider.uuid:
             return own.union(base.providers[provider.root_uuid].aggregates)
         return own
-
-    def _admits_aggregates(self, aggregates: frozenset[str]) -> bool:
-        for any_of in self.member_of:
-            if aggregates.isdisjoint(any_of):
-                return False
-        return aggregates.isdisjoint(self.forbidden_aggregates)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

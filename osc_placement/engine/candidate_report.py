@@ -105,15 +105,15 @@ def provider_refusals(
     ]
     if group.forbidden & provider.traits:
         found.append(Refusal(Reason.FORBIDDEN, tuple(sorted(group.forbidden & provider.traits))))
-    aggregates = group.aggregates_of(base, provider)
-    found += [
-        Refusal(Reason.MEMBER_OF, tuple(sorted(any_of)))
-        for any_of in group.member_of
-        if aggregates.isdisjoint(any_of)
-    ]
-    if group.forbidden_aggregates & aggregates:
-        ruled_out = tuple(sorted(group.forbidden_aggregates & aggregates))
-        found.append(Refusal(Reason.FORBIDDEN_AGGREGATE, ruled_out))
+    if not group.admits_member(base, provider):
+        found += [
+            Refusal(Reason.MEMBER_OF, tuple(sorted(any_of)))
+            for any_of in group.member_of
+            if any_of.isdisjoint(provider.aggregates)
+        ]
+    ruled_out = group.forbidden_aggregates & group.aggregates_of(base, provider)
+    if ruled_out:
+        found.append(Refusal(Reason.FORBIDDEN_AGGREGATE, tuple(sorted(ruled_out))))
     if group.root_uuid is not None and provider.root_uuid != group.root_uuid:
         found.append(Refusal(Reason.IN_TREE, (group.root_uuid,)))
     if group.hopeless:

@@ -95,15 +95,15 @@ def _suits(
     provider: record.ProviderRecord,
     resources: Mapping[str, int],
 ) -> bool:
-    aggregates = set(provider.aggregates)
+    memberships = [set(provider.aggregates)]
     if not group.suffix:
-        aggregates |= set(base.providers[provider.root_uuid].aggregates)
+        memberships.append(set(base.providers[provider.root_uuid].aggregates))
     return (
         all(_gives(base, provider, *item) for item in resources.items())
         and not (provider.traits & group.forbidden)
         and (not group.suffix or all(provider.traits & any_of for any_of in group.required))
-        and all(aggregates & any_of for any_of in group.member_of)
-        and not (aggregates & group.forbidden_aggregates)
+        and any(all(own & any_of for any_of in group.member_of) for own in memberships)
+        and not any(own & group.forbidden_aggregates for own in memberships)
         and (group.in_tree is None or provider.root_uuid == _root_of(base, group.in_tree))
     )
 

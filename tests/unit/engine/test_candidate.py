@@ -89,9 +89,15 @@ def test_a_forbidden_trait_is_on_none_of_the_providers():
 def test_aggregates_of_the_root_count_for_the_whole_tree_in_the_unsuffixed_group():
     base = cloud(*NUMA)
     assert serving(base, group(VCPU=1, member_of="A")) == {("numa0",), ("numa1",)}
-    assert serving(base, group(VCPU=1, member_of="A B")) == {("numa0",)}
+    assert serving(base, group(VCPU=1, member_of="B")) == {("numa0",)}
     assert serving(base, group(VCPU=1, not_member_of="A")) == set()
     assert serving(base, group(VCPU=1, not_member_of="B")) == {("numa1",)}
+
+
+def test_a_provider_or_its_root_must_be_in_all_that_is_asked_not_half_each():
+    base = cloud(*NUMA, provider("numa2", "host", VCPU=4, aggregates="A B"))
+    assert serving(base, group(VCPU=1, member_of="A B")) == {("numa2",)}
+    assert len(serving(base, group(VCPU=1, member_of="A A|B"))) == 3
 
 
 def test_in_a_suffixed_group_only_own_aggregates_count():
