@@ -28,6 +28,9 @@ API_VERSIONS = ("1",)
 NEGOTIATE = "1"
 LATEST = "latest"
 
+#: To YAML the numbers 1.10, 1.20 and 1.30 are these.
+_MAY_HAVE_LOST_A_ZERO = frozenset({"1.1", "1.2", "1.3"})
+
 _VERSION_SETTING = "placement_api_version"
 _DATABASE_SETTING = "placement_database"
 
@@ -62,7 +65,7 @@ def make_client(instance: Any) -> api.Client:
     from osc_placement.client import api
 
     settings = instance._cli_options.config
-    requested, latest = requested_version(settings)
+    requested, latest = requested_version(settings, _written(instance._cli_options))
     database = embedded_database(settings)
     opened = _embedded(database) if database else _over_session(instance, settings)
     return api.Client(opened, requested, latest=latest)
@@ -74,30 +77,32 @@ def embedded_database(settings: Mapping[str, Any]) -> str | None:
 
 
 def requested_version(
-    settings: Mapping[str, Any],
+    settings: Mapping[str, Any], written: object = None
 ) -> tuple[microversion.Microversion | None, bool]:
     """``(version, latest)``: the version pinned, if any, and whether the highest was asked for.
 
-    Raises ValueError for what is no version, or for a clouds.yaml number that may have
-    been another one.
+    ``written`` is what clouds.yaml holds, as YAML reads it. Raises ValueError for what is
+    no version, and for a number of clouds.yaml that may have been written otherwise.
     """
     given = settings.get(_VERSION_SETTING)
     if given is None:
         return None, False
-    if isinstance(given, float) and _lost_a_zero(given):
-        raise ValueError(
-            f"{_VERSION_SETTING} is the number {given}, which may have been written {given}0:"
-            f' put it in quotes, as in {_VERSION_SETTING}: "{given}"'
-        )
     text = _version_text(str(given))
     if text in {NEGOTIATE, LATEST}:
         return None, text == LATEST
+    if isinstance(written, float) and str(written) == text and text in _MAY_HAVE_LOST_A_ZERO:
+        raise ValueError(
+            f"{_VERSION_SETTING} is the number {text} in clouds.yaml, which may have been written"
+            f' {text}0: put it in quotes, as in {_VERSION_SETTING}: "{text}0"'
+        )
     return microversion.Microversion.parse(text), False
 
 
-def _lost_a_zero(number: float) -> bool:
-    """Whether YAML may have dropped a zero: 1.1, 1.2 and 1.3 could be 1.10, 1.20 and 1.30."""
-    return number in {1.1, 1.2, 1.3}
+def _written(options: Any) -> object:
+    """The version setting in clouds.yaml itself; the SDK makes text of it."""
+    config = getattr(options, "_openstack_config", None)
+    clouds = (getattr(config, "cloud_config", None) or {}).get("clouds") or {}
+    return (clouds.get(options.name) or {}).get(_VERSION_SETTING)
 
 
 def _version_text(text: str) -> str:

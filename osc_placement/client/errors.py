@@ -107,6 +107,9 @@ class AnswerLost(ApiError):
     The connection was cut after sending (``status`` is 0), or 500, 502, 503 or 504 came back.
     """
 
+    def __str__(self) -> str:
+        return f"{super().__str__()}: it may have been carried out all the same, so look first"
+
 
 class UnexpectedAnswer(ApiError):
     """An answer that is not Placement's JSON: a proxy's HTML page, an empty body."""

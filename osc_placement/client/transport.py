@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import re
 import sys
 import threading
 import urllib.parse
@@ -35,6 +36,8 @@ EMBEDDED_URL = "http://placement.embedded"
 #: The embedded server's identity: whoever may open the file may do everything.
 _EMBEDDED_TOKEN = "admin"  # noqa: S105
 _EMBEDDED_HEADERS = {"x-roles": "admin,service"}
+
+_TAG = re.compile(r"<[^>]*>")
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -326,7 +329,9 @@ def _fault_of(response: requests.Response) -> dict[str, Any] | None:
 
 
 def _first_line(response: requests.Response) -> str:
-    return next((line.strip() for line in response.text.splitlines() if line.strip()), "")[:200]
+    """The first line that says anything outside of a page's tags."""
+    lines = (_TAG.sub(" ", line).strip() for line in response.text.splitlines())
+    return next((line for line in lines if line), "")[:200]
 
 
 def _failure(
