@@ -57,7 +57,7 @@ def add_consumer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("uuid", metavar="<uuid>", help="UUID of the consumer")
 
 
-def add_traits(parser: argparse.ArgumentParser, what: str, feature: str) -> None:
+def add_traits(parser: argparse._ActionsContainer, what: str, feature: str) -> None:
     """``--required`` and ``--forbidden``, repeatable."""
     parser.add_argument(
         "--required",

@@ -175,6 +175,7 @@ def _report(
         interrupted=run.interrupted,
         halted=run.halted,
         notes=made.notes,
+        effects=made.effects(),
         plan_path=path,
     )
 
@@ -201,6 +202,7 @@ def _only_told(made: plan.Plan, options: Options, path: pathlib.Path | None) -> 
         made.target,
         dry_run=options.dry_run,
         notes=made.notes,
+        effects=made.effects(),
         plan_path=path,
     )
 
@@ -225,5 +227,6 @@ def _foretold(
         made.target,
         dry_run=options.dry_run,
         notes=made.notes,
+        effects=made.effects(),
         plan_path=path,
     )

@@ -58,7 +58,8 @@ class Report:
     """The outcome of a command: one entry per item, and how the whole ended.
 
     ``target`` is the cloud or file that it happened on. ``limited``: --max-count was
-    reached with changes left. ``halted`` says why later items were not begun.
+    reached with changes left. ``halted`` says why later items were not begun. ``effects``
+    tell what becomes of capacity when all of the plan is done.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -68,6 +69,7 @@ class Report:
     interrupted: bool = False
     halted: str = ""
     notes: tuple[str, ...] = ()
+    effects: tuple[str, ...] = ()
     plan_path: pathlib.Path | None = None
     undo_path: pathlib.Path | None = None
 

@@ -75,12 +75,15 @@ class Plan:
             f"{len(self.remarks) - alone} unchanged",
             f"{alone} left alone",
         ]
-        parts += [
+        return "; ".join([*parts, *self.effects()])
+
+    def effects(self) -> tuple[str, ...]:
+        """What becomes of capacity, class by class, over everything that the plan is about."""
+        return tuple(
             f"{resource_class} capacity {capacity.before} -> {capacity.after}"
             for resource_class, capacity in self.capacities.items()
             if capacity.before != capacity.after
-        ]
-        return "; ".join(parts)
+        )
 
     def to_json(self) -> str:
         """The text of a plan file: readable, with its digest at the end."""

@@ -32,8 +32,9 @@ _NOTHING = (
 class Selector:
     """What was asked for; each part that is given narrows the others.
 
-    ``providers`` are names or UUIDs. ``member_of`` items are aggregates, ``in:A,B``, either
-    with ``!`` before it. Of ``name_globs`` one must fit.
+    ``providers`` are names or UUIDs. ``member_of`` items are aggregates or ``in:A,B``, either
+    with ``!`` before it; ``required`` items traits or ``in:A,B``. Of ``name_globs`` one
+    must fit.
     """
 
     providers: tuple[str, ...] = ()
@@ -218,7 +219,7 @@ def _listed(
     try:
         return client.list_providers(**filters)
     except errors.ApiError as error:
-        traits = [item.removeprefix("!") for item in filters.get("required", ())]
+        traits = _trait_names(filters.get("required", ()))
         if error.status != 400:
             raise
         unknown = unknown_traits(client, traits)
@@ -227,6 +228,12 @@ def _listed(
         for trait in unknown:
             faults.add(unknown_trait_fault(trait))
         return []
+
+
+def _trait_names(required: Iterable[str]) -> list[str]:
+    """The traits in ``T``, ``!T`` and ``in:A,B``."""
+    bare = (item.removeprefix("!").removeprefix("in:") for item in required)
+    return [trait for item in bare for trait in item.split(",")]
 
 
 def _narrowed(

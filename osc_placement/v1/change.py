@@ -1,0 +1,214 @@
+"""What every changing command of the toolkit shares: its options, its rows, its exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+from cliff import columns
+
+from osc_placement import microversion
+from osc_placement.client import api, compute
+from osc_placement.v1 import arguments, base, progress, rows, selector
+from osc_placement.workflows import (
+    batch,
+    carry_out,
+    change,
+    execute,
+    observe,
+    outcome,
+    selection,
+)
+
+COLUMNS = ("name", "uuid", "before", "after", "status", "reason")
+
+EXIT_CODES: Mapping[int, str] = {
+    **base.EXIT_CODES,
+    0: "done, or nothing to do",
+    3: "a dry run with --detailed-exitcode found changes to make",
+    5: "the limit of --max-count is reached and changes are left",
+    6: "some items failed or were refused",
+    7: "some items are stale: somebody else changed them since the plan was made",
+    130: "interrupted; what was in flight was finished",
+}
+
+
+class Facts(columns.FormattableColumn[Any]):
+    """``{key: value}``; people see ``VCPU:total=4``, ``CUSTOM_A`` or ``no CUSTOM_A``."""
+
+    def human_readable(self) -> str:
+        return change.describe(self._value)
+
+
+class Changing(base.Lister):
+    """A command that plans changes and applies them."""
+
+    unpinned: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    exit_codes = EXIT_CODES
+
+    #: The guards that ``--allow`` can override.
+    guards: ClassVar[Collection[str]] = ()
+
+    def add_change_options(self, parser: argparse.ArgumentParser) -> None:
+        """The options of every changing command."""
+        group = parser.add_argument_group("how to change")
+        group.add_argument(
+            "--dry-run", action="store_true", help="Show what would be done, and do nothing"
+        )
+        group.add_argument(
+            "--detailed-exitcode",
+            action="store_true",
+            help="With --dry-run: exit with 3 when there is something to do",
+        )
+        group.add_argument(
+            "--plan-out",
+            metavar="<file>",
+            type=pathlib.Path,
+            help='Write the plan to this file, for "placement plan show", "apply" and "undo"',
+        )
+        group.add_argument(
+            "--undo-out",
+            metavar="<file>",
+            type=pathlib.Path,
+            help="Write what takes the change back to this file (by default to one in"
+            " $XDG_STATE_HOME/osc-placement)",
+        )
+        group.add_argument(
+            "--max-count",
+            metavar="<count>",
+            type=arguments.positive,
+            help="Change exactly so many, if there are so many",
+        )
+        group.add_argument(
+            "--workers",
+            metavar="<count>",
+            type=arguments.positive,
+            default=execute.WORKERS,
+            help=f"How many requests are under way at once (default: {execute.WORKERS})",
+        )
+        group.add_argument(
+            "--on-error",
+            choices=("continue", "stop"),
+            default="continue",
+            help="Whether to begin anything more after an item that failed (default: continue)",
+        )
+        if self.guards:
+            group.add_argument(
+                "--allow",
+                action="append",
+                default=[],
+                choices=sorted(self.guards),
+                help="Do what is otherwise left alone for this reason. May be repeated.",
+            )
+
+    def finish(
+        self, report: outcome.Report, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[Any]]:
+        """Columns and rows of the outcome; sets the exit code and tells the rest on stderr."""
+        self.exit_code = report.exit_code(detailed=parsed_args.detailed_exitcode)
+        self.tell(_remarks(report))
+        return COLUMNS, outcome_rows(report.outcomes)
+
+    def tell(self, lines: Sequence[str]) -> None:
+        """Lines for people, on stderr; none with -q."""
+        if not self.is_quiet:
+            sys.stderr.writelines(f"{line}\n" for line in lines)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether -q was given."""
+        options = getattr(self.app, "options", None)
+        return getattr(options, "verbose_level", 1) == 0
+
+
+class Batch(Changing):
+    """A changing command with a SELECTOR."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        client = self.connect([*selector.features(parsed_args), *self.features(parsed_args)])
+        selected = selector.read_selector(parsed_args)
+        with progress.shown(quiet=self.is_quiet) as watch:
+            reading = batch.Reading(parsed_args.workers, watch, self._host_aggregates())
+            planned = self.plan(client, selected, parsed_args, reading)
+            report = carry_out.carry_out(
+                client, planned, self.line(parsed_args, selected), options(parsed_args, watch)
+            )
+        return self.finish(report, parsed_args)
+
+    def features(self, parsed_args: argparse.Namespace) -> Sequence[tuple[str, str]]:
+        """``(feature, option)`` that the command needs beyond its selector."""
+        return []
+
+    def plan(
+        self,
+        client: api.Client,
+        selected: selection.Selector,
+        parsed_args: argparse.Namespace,
+        reading: batch.Reading,
+    ) -> batch.Planned:
+        """Observe and decide."""
+        raise NotImplementedError
+
+    def asked(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """The arguments that say what to change, for the plan file to tell."""
+        raise NotImplementedError
+
+    def line(self, parsed_args: argparse.Namespace, selected: selection.Selector) -> str:
+        """The command line, as a plan file tells it."""
+        return " ".join([self.cmd_name or "", *self.asked(parsed_args), str(selected)])
+
+    def _host_aggregates(self) -> selection.HostAggregates | None:
+        if self._embedded():
+            return None
+        manager = self.app.client_manager
+        return lambda: compute.host_aggregates(manager.sdk_connection)
+
+
+def options(parsed_args: argparse.Namespace, watch: observe.Watch) -> carry_out.Options:
+    """The change options, as the workflows take them."""
+    return carry_out.Options(
+        dry_run=parsed_args.dry_run,
+        allow=tuple(getattr(parsed_args, "allow", ())),
+        plan_out=parsed_args.plan_out,
+        undo_out=parsed_args.undo_out,
+        limits=execute.Limits(
+            workers=parsed_args.workers,
+            max_count=parsed_args.max_count,
+            stop_on_error=parsed_args.on_error == "stop",
+        ),
+        watch=watch,
+    )
+
+
+def outcome_rows(outcomes: Sequence[outcome.Outcome]) -> list[rows.Row]:
+    """The values of COLUMNS; what is no provider has no UUID."""
+    return [
+        (
+            item.subject.name,
+            None if item.kind == change.TRAIT else item.subject.uuid,
+            Facts(dict(item.before)),
+            Facts(dict(item.after)),
+            str(item.status),
+            item.reason,
+        )
+        for item in outcomes
+    ]
+
+
+def _remarks(report: outcome.Report) -> list[str]:
+    """Where it happened, how it ended, and what to do next."""
+    lines = [f"On {report.target}: {'; '.join([report.summary(), *report.effects])}"]
+    lines += [f"Note: {note}" for note in report.notes]
+    if report.halted:
+        lines.append(f"Stopped: {report.halted}")
+    if report.limited or report.interrupted:
+        again = f"openstack placement plan apply {report.plan_path}" if report.plan_path else ""
+        lines.append(f"There is more to do: {again or 'run the same command again'}")
+    elif report.plan_path:
+        lines.append(f"Plan: {report.plan_path}")
+    if report.undo_path:
+        lines.append(f"To take it back: openstack placement plan undo {report.undo_path}")
+    return lines

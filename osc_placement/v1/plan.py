@@ -1,0 +1,119 @@
+"""``placement plan show | apply | undo``."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from typing import Any
+
+from osc_placement.client import api
+from osc_placement.v1 import base, change, progress
+from osc_placement.workflows import carry_out, inventory, outcome, plan, plan_file, trait
+
+_GUARDS = (
+    inventory.OVER_CAPACITY,
+    inventory.RESERVED_ABOVE_TOTAL,
+    inventory.CLASS_IN_USE,
+    trait.STANDARD_TRAITS,
+)
+
+
+class ShowPlan(change.Changing):
+    """Show what a plan file would do
+
+    Reads the file and nothing else: no cloud is needed.
+    """
+
+    exit_codes = base.EXIT_CODES
+    example = "openstack placement plan show ratios.json"
+
+    @property
+    def auth_required(self) -> bool:
+        """Nobody is asked."""
+        return False
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_file(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        made = plan_file.read(parsed_args.file)
+        self.tell(
+            [
+                f"Plan of {made.created}: {made.command}",
+                f"For {made.target}: {made.summary()}",
+                *(f"Note: {note}" for note in made.notes),
+                f"Digest: {made.digest}",
+            ]
+        )
+        return change.COLUMNS, change.outcome_rows(outcome.of_plan(made))
+
+
+class _OfFile(change.Changing):
+    guards = _GUARDS
+
+    def connect_for(self, made: plan.Plan) -> api.Client:
+        """The client; a plan of another cloud is refused before any request."""
+        plan.check_target(made, self.app.client_manager.placement.target)  # type: ignore[attr-defined]
+        return self.connect()
+
+
+class ApplyPlan(_OfFile):
+    """Apply exactly what a plan file says, or go on where an earlier run stopped
+
+    What somebody else has changed since the plan was made is stale and left alone. A
+    journal on disk knows what was done: after a crash, run the same command again.
+    """
+
+    example = """\
+openstack resource provider inventory amend --resource VCPU:allocation_ratio=4 \\
+    --member-of <aggregate> --dry-run --plan-out ratios.json
+openstack placement plan apply ratios.json"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_file(parser)
+        parser.add_argument(
+            "--restart",
+            action="store_true",
+            help="Forget what earlier runs have done: for a cloud or a file that was put back",
+        )
+        self.add_change_options(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        made = plan_file.read(parsed_args.file)
+        client = self.connect_for(made)
+        with progress.shown(quiet=self.is_quiet) as watch:
+            report = carry_out.apply(
+                client,
+                made,
+                parsed_args.file,
+                change.options(parsed_args, watch),
+                restart=parsed_args.restart,
+            )
+        return self.finish(report, parsed_args)
+
+
+class UndoPlan(_OfFile):
+    """Take back what was applied of a plan
+
+    The file is a plan, or what --undo-out has written. Exactly what was changed is given
+    back; what somebody else has changed since is stale and left alone.
+    """
+
+    example = "openstack placement plan undo ratios.json"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_file(parser)
+        self.add_change_options(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        made = plan_file.read(parsed_args.file)
+        client = self.connect_for(made)
+        with progress.shown(quiet=self.is_quiet) as watch:
+            report = carry_out.take_back(
+                client, made, parsed_args.file, change.options(parsed_args, watch)
+            )
+        return self.finish(report, parsed_args)
+
+
+def _add_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="<file>", type=pathlib.Path, help="The plan file")

@@ -1,0 +1,60 @@
+"""``placement status``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, ClassVar
+
+from osc_placement import microversion
+from osc_placement.v1 import base, rows
+from osc_placement.workflows import status
+
+
+class ShowStatus(base.ShowOne):
+    """Show which Placement this is, how much it holds and what it can do
+
+    With --check it is also held against what nova and this client need, and the exit code
+    tells the worst finding, as that of placement-status and nova-status does.
+    """
+
+    unpinned: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    exit_codes = {
+        0: "all is well",
+        1: "an error; with --check also: a warning",
+        2: "the command line is wrong; with --check also: a failure",
+    }
+    example = "openstack placement status --check"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--check",
+            action="store_true",
+            help="Check what an upgrade needs; exit with 0, 1 (warning) or 2 (failure)",
+        )
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        pinned = self.app.client_manager.placement.pinned  # type: ignore[attr-defined]
+        found = status.observe_status(self.connect())
+        fields: dict[str, Any] = {
+            "target": found.target,
+            "server_versions": " to ".join(map(str, found.server)),
+            "client_versions": f"{microversion.MINIMUM} to {microversion.MAXIMUM}",
+            "microversion": str(found.in_use),
+            "microversion_is": "pinned" if pinned else "negotiated",
+            "resource_providers": found.providers,
+            "trees": found.trees,
+            "custom_traits": found.custom_traits,
+            "custom_resource_classes": found.custom_resource_classes,
+            "lacking": rows.Words(list(found.lacking)),
+        }
+        if parsed_args.check:
+            made = list(status.checks(found))
+            fields["checks"] = rows.Amounts({item.name: _verdict(item) for item in made})
+            self.exit_code = max(item.verdict for item in made)
+        return tuple(fields), tuple(fields.values())
+
+
+def _verdict(item: status.Check) -> str:
+    return f"{item.verdict.name.lower()}: {item.details}".removesuffix(": ")
