@@ -155,4 +155,4 @@ def _embedded(database: str) -> transport.Transport:
         app: transport.WsgiApp = server.create_app(database)
         return app
 
-    return transport.in_process(open_server, place=database)
+    return transport.in_process(open_server, place=os.path.abspath(database))
