@@ -32,8 +32,8 @@ openstack resource provider inventory amend rack1-node7 --resource DISK_GB:total
             action="append",
             required=True,
             help="What to change: a field of an inventory (total, reserved, min_unit, max_unit,"
-            " step_size, allocation_ratio) and its value; also with +=, -= and *=. May be"
-            " repeated.",
+            " step_size, allocation_ratio) and its value; also with ``+=``, ``-=`` and ``*=``."
+            " May be repeated.",
         )
         parser.add_argument(
             "--create",

@@ -28,8 +28,8 @@ FIELD_HELP = {
 class ListInventory(base.Lister):
     """List the inventories of a resource provider
 
-    --long adds capacity, which is (total - reserved) * allocation_ratio, and what of it is
-    still free.
+    ``--long`` adds capacity, which is ``(total - reserved) * allocation_ratio``, and what of
+    it is still free.
     """
 
     example = "openstack resource provider inventory list rack1-node7"

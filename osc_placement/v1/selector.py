@@ -48,7 +48,7 @@ def add_selector(parser: argparse.ArgumentParser) -> None:
         metavar="<pattern>",
         action="append",
         default=[],
-        help="With a name like this, as in 'rack1-*'. May be repeated: one must fit.",
+        help="With a name like this, as in ``rack1-*``. May be repeated: one must fit.",
     )
     group.add_argument(
         "--all", dest="everything", action="store_true", help="Every provider of the cloud"
