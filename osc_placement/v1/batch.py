@@ -13,10 +13,10 @@ from osc_placement.workflows import batch, inventory, selection, trait
 class AmendInventory(change.Batch):
     """Change fields of inventories on one provider or many
 
-    What is not named stays as it is. A value may be relative (``+=2``, ``-=2``, ``*=0.9``): it is made
-    absolute when the provider is first read, so that nothing is ever added twice; fractions
-    of amounts are rounded down. What would put a provider over its capacity, or reserve
-    more than its total, is left alone unless it is allowed.
+    What is not named stays as it is. A value may be relative (``+=2``, ``-=2``, ``*=0.9``):
+    it is made absolute when the provider is first read, so that nothing is ever added
+    twice; fractions of amounts are rounded down. What would put a provider over its
+    capacity, or reserve more than its total, is left alone unless it is allowed.
     """
 
     guards = (inventory.OVER_CAPACITY, inventory.RESERVED_ABOVE_TOTAL)
