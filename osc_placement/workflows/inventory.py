@@ -89,7 +89,10 @@ def _answered(
 
 def needs_usages(observed: Observed, request: Request) -> bool:
     """Whether what is used decides about the provider: it would lose capacity."""
-    _, after, _ = _wanted(observed, request)
+    try:
+        _, after, _ = _wanted(observed, request)
+    except ValueError:
+        return False
     return loses_capacity(observed.inventories, amended(observed.inventories, after))
 
 

@@ -6,6 +6,7 @@ that cannot be read does not stop the others.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -138,7 +139,8 @@ def _listed(
     having: dict[str, set[str]] = {}
     for name in names:
         narrowed = {**filters, parameter: [*filters.get(parameter, ()), name]}
-        having[name] = {item.uuid for item in client.list_providers(**narrowed)}
+        ask = functools.partial(client.list_providers, **narrowed)
+        having[name] = {item.uuid for item in patience.read(ask)}
     return [
         membership.Observed(
             item, item.generation, {name: item.uuid in uuids for name, uuids in having.items()}

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from osc_placement.client import api, compute, errors, lookup
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
-from osc_placement.workflows import fault
+from osc_placement.workflows import fault, patience
 
 #: From how many named providers on one listing of all is cheaper than a request for each.
 MANY = 5
@@ -92,7 +93,7 @@ def select(
     if filters and not faults:
         listed = _listed(client, filters, faults)
     elif selector.everything or (selector.name_globs and named is None):
-        listed = client.list_providers() if not faults else []
+        listed = patience.read(client.list_providers) if not faults else []
     else:
         listed = None
     faults.check()
@@ -186,7 +187,8 @@ def _named(
     """The providers that were named, None when none was."""
     if not texts:
         return None
-    listed = client.list_providers() if len(texts) > MANY else _one_by_one(client, texts)
+    many = len(texts) > MANY
+    listed = patience.read(client.list_providers) if many else _one_by_one(client, texts)
     by_uuid = {item.uuid: item for item in listed}
     by_name = {item.name: item for item in listed}
     found = {}
@@ -206,10 +208,8 @@ def _named(
 def _one_by_one(client: api.Client, texts: Iterable[str]) -> list[provider.Provider]:
     found: list[provider.Provider] = []
     for text in texts:
-        if name.is_uuid(text):
-            found += client.list_providers(uuid=name.canonical_uuid(text))
-        else:
-            found += client.list_providers(name=text)
+        asked = {"uuid": name.canonical_uuid(text)} if name.is_uuid(text) else {"name": text}
+        found += patience.read(functools.partial(client.list_providers, **asked))
     return found
 
 
@@ -217,7 +217,7 @@ def _listed(
     client: api.Client, filters: Mapping[str, Any], faults: fault.Faults
 ) -> list[provider.Provider]:
     try:
-        return client.list_providers(**filters)
+        return patience.read(functools.partial(client.list_providers, **filters))
     except errors.ApiError as error:
         traits = _trait_names(filters.get("required", ()))
         if error.status != 400:

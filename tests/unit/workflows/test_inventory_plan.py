@@ -163,6 +163,12 @@ def test_usages_are_needed_only_where_capacity_shrinks() -> None:
         assert inventory.needs_usages(observed(), request(*texts)) is needed
 
 
+def test_a_request_that_cannot_be_met_needs_no_usages() -> None:
+    asked = request("CUSTOM_GPU:total*=2", create=True)
+    assert not inventory.needs_usages(observed(), asked)
+    assert decided(observed(), "CUSTOM_GPU:total*=2", create=True).refused
+
+
 def test_the_plan_sums_capacity_and_tells_what_nova_writes_back() -> None:
     made = inventory.plan_inventory(
         [observed("b", usages={}), observed("a", usages={"VCPU": 999}), observed("c", {})],

@@ -1,0 +1,224 @@
+"""The batch commands and plans, on every target: same rows, same exit codes."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from tests.peer import shell
+from tests.peer import target as targets
+
+AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
+HOSTS = ("cmp-0007.lab.example.org", "cmp-0008.lab.example.org")
+SHARE = "nfs-share"
+AMEND = "resource provider inventory amend"
+TRAIT = "resource provider trait"
+
+
+@pytest.fixture(autouse=True)
+def cloud(target: targets.Target) -> None:
+    target.load("12-hosts")
+
+
+def rows(openstack: shell.OpenStack, command: str, *arguments: str, code: int = 0) -> list[Any]:
+    outcome = openstack.run(command, *arguments, "-f", "json")
+    assert outcome.code == code, outcome
+    return json.loads(outcome.stdout)
+
+
+def status_of(found: list[Any]) -> dict[str, str]:
+    return {row["name"]: row["status"] for row in found}
+
+
+def state(target: targets.Target) -> list[Any]:
+    """Everything that batches change, but for generations."""
+    found = []
+    for provider in target.ask("GET", "/resource_providers")["resource_providers"]:
+        parts = [
+            target.ask("GET", f"/resource_providers/{provider['uuid']}/{part}")[part]
+            for part in ("inventories", "traits", "aggregates")
+        ]
+        found.append((provider["name"], parts[0], sorted(parts[1]), sorted(parts[2])))
+    return sorted(found)
+
+
+def test_amending_an_aggregate_shows_before_and_after(openstack: shell.OpenStack) -> None:
+    arguments = (AMEND, "--member-of", AGGREGATE, "--resource", "VCPU:allocation_ratio=2")
+    planned = rows(openstack, *arguments, "--dry-run", "--detailed-exitcode", code=3)
+    assert planned[0] == {
+        "name": HOSTS[0],
+        "uuid": "1a9bb78c-5b17-57e1-9b04-f5614f57791c",
+        "before": {"VCPU:allocation_ratio": 4.0},
+        "after": {"VCPU:allocation_ratio": 2.0},
+        "status": "planned",
+        "reason": "VCPU capacity 248 -> 124, 1 used",
+    }
+    assert rows(openstack, *arguments, "--dry-run") == planned
+    assert status_of(rows(openstack, *arguments)) == {
+        HOSTS[0]: "applied",
+        HOSTS[1]: "applied",
+        SHARE: "left alone",
+    }
+    again = rows(openstack, *arguments, "--detailed-exitcode")
+    assert status_of(again) == {HOSTS[0]: "unchanged", HOSTS[1]: "unchanged", SHARE: "left alone"}
+
+
+def test_a_dry_run_changes_nothing(openstack: shell.OpenStack, target: targets.Target) -> None:
+    before = state(target)
+    rows(openstack, AMEND, "--all", "--resource", "VCPU:total*=2", "--create", "--dry-run")
+    rows(openstack, f"{TRAIT} add", "--all", "--trait", "CUSTOM_NEW", "--create", "--dry-run")
+    assert state(target) == before
+    assert target.request("GET", "/traits/CUSTOM_NEW").status_code == 404
+
+
+def test_undo_gives_everything_back(openstack: shell.OpenStack, target: targets.Target) -> None:
+    before = state(target)
+    for number, arguments in enumerate(
+        [
+            (AMEND, "--all", "--resource", "VCPU:total*=2", "--resource", "MEMORY_MB:reserved+=9"),
+            (AMEND, *HOSTS, "--resource", "CUSTOM_X:total=4", "--create"),
+            (f"{TRAIT} add", "--all", "--trait", "CUSTOM_NEW", "--create"),
+            (f"{TRAIT} remove", "--required", "CUSTOM_RACK_A", "--trait", "CUSTOM_RACK_A"),
+            (
+                "resource provider aggregate add",
+                "--name-glob",
+                "cmp-*",
+                "--aggregate",
+                "5f6c1c8e-5a80-4a4c-9b8e-0f2c9ad3a001",
+            ),
+            ("resource provider aggregate remove", "--all", "--aggregate", AGGREGATE),
+        ]
+    ):
+        undo = str(pathlib.Path(f"undo-{number}.json").absolute())
+        found = rows(openstack, *arguments, "--undo-out", undo)
+        assert state(target) != before
+        taken = rows(openstack, "placement plan undo", undo)
+        applied = {name for name, status in status_of(found).items() if status == "applied"}
+        assert status_of(taken) == dict.fromkeys(applied, "applied")
+        assert state(target) == before
+
+
+def test_a_plan_is_shown_applied_and_gone_on_with(openstack: shell.OpenStack) -> None:
+    arguments = (AMEND, "--name-glob", "cmp-000?.*", "--resource", "VCPU:allocation_ratio+=1")
+    planned = rows(openstack, *arguments, "--dry-run", "--plan-out", "plan.json")
+    assert rows(openstack, "placement plan show", "plan.json") == planned
+    first = rows(openstack, "placement plan apply", "plan.json", "--max-count", "2", code=5)
+    assert list(status_of(first).values()).count("applied") == 2
+    rest = rows(openstack, "placement plan apply", "plan.json")
+    assert set(status_of(rest).values()) == {"applied"}
+    assert len(rest) == len(planned) == 9
+    back = rows(openstack, "placement plan undo", "plan.json")
+    assert [row["after"] for row in back] == [row["before"] for row in rest]
+
+
+def test_what_somebody_else_changed_is_stale(openstack: shell.OpenStack) -> None:
+    arguments = (AMEND, *HOSTS, "--resource", "VCPU:allocation_ratio=8")
+    rows(openstack, *arguments, "--dry-run", "--plan-out", "plan.json")
+    rows(openstack, AMEND, HOSTS[0], "--resource", "VCPU:allocation_ratio=6")
+    applied = rows(openstack, "placement plan apply", "plan.json", code=7)
+    assert status_of(applied) == {HOSTS[0]: "stale", HOSTS[1]: "applied"}
+
+
+def test_over_capacity_is_left_alone_unless_allowed(openstack: shell.OpenStack) -> None:
+    arguments = (AMEND, "cmp-0001.lab.example.org", "--resource", "VCPU:allocation_ratio=0.1")
+    (row,) = rows(openstack, *arguments, code=6)
+    assert row["status"] == "left alone"
+    assert "over capacity" in row["reason"]
+    (row,) = rows(openstack, *arguments, "--allow", "over-capacity")
+    assert row["status"] == "applied"
+    assert "over capacity" in row["reason"]
+
+
+def test_a_full_provider_is_found_among_many(openstack: shell.OpenStack) -> None:
+    """Full providers are in no candidates answer, by which the usages of many are read."""
+    arguments = ("--all", "--resource", "VCPU:allocation_ratio=0.1", "--dry-run")
+    for _ in range(2):
+        found = rows(openstack, AMEND, *arguments)
+        assert "left alone" in status_of(found).values()
+
+
+def test_every_fault_of_a_command_line_is_told_at_once(openstack: shell.OpenStack) -> None:
+    code, said = openstack.fails(
+        AMEND, "nobody", "--resource", "VCPU:speed=1", "--resource", "CUSTOM_NONE:total=1"
+    )
+    assert code == 1
+    assert "'nobody'" in said
+    assert "'speed'" in said
+    assert "openstack resource class create CUSTOM_NONE" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((AMEND, "--resource", "VCPU:total=1"), "nothing is selected"),
+        ((AMEND, "--resource", "VCPU", HOSTS[0]), "is wanted"),
+        ((AMEND, "--resource", "VCPU:total=1", "--name-glob", "x*"), "selection is empty"),
+        ((f"{TRAIT} add", "--trait", "CUSTOM_NONE", "--all"), "trait create CUSTOM_NONE"),
+        ((f"{TRAIT} add", "--trait", "CUSTOM_NONE", HOSTS[0]), "trait create CUSTOM_NONE"),
+        ((f"{TRAIT} remove", "--trait", "nonsense", "--all"), "unknown trait nonsense"),
+        ((f"{TRAIT} add", "--trait", "CUSTOM_X", "--required", "CUSTOM_NONE"), "CUSTOM_NONE"),
+        ((AMEND, "--resource", "VCPU:total=1", "--providers-from", "nofile"), "nofile"),
+        (("placement plan apply", "nofile"), "nofile"),
+        (
+            (f"{TRAIT} add", "--trait", "CUSTOM_X", "--all", "--plan-out", "/dev/null/x"),
+            "/dev/null/x",
+        ),
+    ],
+)
+def test_bad_input_is_named(
+    openstack: shell.OpenStack, target: targets.Target, arguments: tuple[str, ...], said: str
+) -> None:
+    target.ask("PUT", "/traits/CUSTOM_X")
+    before = state(target)
+    code, text = openstack.fails(*arguments)
+    assert code == 1
+    assert said in text
+    assert "Traceback" not in text
+    assert state(target) == before
+
+
+def test_providers_come_from_standard_input(openstack: shell.OpenStack) -> None:
+    outcome = openstack.run(
+        AMEND,
+        "--providers-from",
+        "-",
+        "--resource",
+        "VCPU:max_unit=8",
+        "-f",
+        "json",
+        stdin=f"# two hosts\n{HOSTS[0]}\n\n{HOSTS[1]}\n",
+    )
+    assert status_of(json.loads(outcome.stdout)) == dict.fromkeys(HOSTS, "applied")
+
+
+def test_the_outcome_names_its_target_and_how_to_take_it_back(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    outcome = openstack.run(f"{TRAIT} add", "--trait", "CUSTOM_RACK_A", *HOSTS)
+    assert outcome.code == 0
+    where = target.options[1] if target.name == "embedded" else target.url  # type: ignore[attr-defined]
+    assert f"On {where}" in outcome.stderr
+    assert openstack.run(f"--quiet {TRAIT} add", "--trait", "CUSTOM_RACK_A", *HOSTS).stderr == ""
+
+
+def test_a_plan_of_another_cloud_or_an_edited_one_is_refused(openstack: shell.OpenStack) -> None:
+    rows(
+        openstack,
+        *(AMEND, *HOSTS, "--resource", "VCPU:total=99", "--dry-run", "--plan-out", "plan.json"),
+    )
+    text = pathlib.Path("plan.json").read_text()
+    pathlib.Path("plan.json").write_text(text.replace("99", "98"))
+    code, said = openstack.fails("placement plan apply", "plan.json")
+    assert (code, "digest" in said) == (1, True)
+
+
+def test_the_status_tells_where_we_are(openstack: shell.OpenStack) -> None:
+    found = openstack("placement status", "--check")
+    assert found["server_versions"] == "1.0 to 1.39"
+    assert found["microversion"] == "1.39"
+    assert found["resource_providers"] == 22
+    assert set(found["checks"].values()) == {"success"}
