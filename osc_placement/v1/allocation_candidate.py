@@ -102,7 +102,7 @@ openstack allocation candidate list \\
         ):
             self.usage_error("argument --query: not allowed with the options that make a query")
         pairs = query.parse(parsed_args.query)
-        if not pairs:
+        if not any(value for _, value in pairs):
             raise errors.PlacementError(f"--query {parsed_args.query!r} holds no name=value")
         return pairs
 

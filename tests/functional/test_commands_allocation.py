@@ -1,0 +1,216 @@
+"""``resource provider allocation …``."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.functional.cloud import CONSUMER, NOBODY, OWNER, allocate, create
+from tests.peer.shell import OpenStack
+from tests.peer.target import Target
+
+SET = "resource provider allocation set"
+SHOW = "resource provider allocation show"
+UNSET = "resource provider allocation unset"
+AMEND = "resource provider allocation amend"
+
+BARE = ["resource_provider", "generation", "resources"]
+OWNED = [*BARE, "project_id", "user_id"]
+TYPED = [*OWNED, "consumer_type"]
+
+
+@pytest.fixture
+def node(openstack: OpenStack) -> str:
+    """A provider named node."""
+    return create(openstack, "node", VCPU=8, MEMORY_MB=64)
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "columns", "warnings"),
+    [
+        ("1.0", (), BARE, 0),
+        ("1.0", OWNER, BARE, 1),
+        ("1.8", OWNER, BARE, 0),
+        ("1.12", OWNER, OWNED, 0),
+        ("1.28", OWNER, OWNED, 0),
+        (None, OWNER, OWNED, 0),
+        (None, (*OWNER, "--consumer-type", "INSTANCE"), OWNED, 1),
+        ("1.38", (*OWNER, "--consumer-type", "INSTANCE"), TYPED, 0),
+    ],
+)
+def test_allocations_are_set_and_shown_as_the_version_knows_them(
+    openstack: OpenStack,
+    node: str,
+    version: str | None,
+    options: tuple[str, ...],
+    columns: list[str],
+    warnings: int,
+) -> None:
+    given = ("--allocation", f"rp={node},VCPU=2", "--allocation", "rp=node,MEMORY_MB=5")
+    outcome = openstack.run(SET, CONSUMER, *given, *options, "-f", "json", version=version)
+    assert outcome.code == 0, outcome
+    assert outcome.stderr.count("less than") == warnings
+    rows = openstack(SHOW, CONSUMER, version=version)
+    assert list(rows[0]) == columns
+    assert rows[0]["resources"] == {"VCPU": 2, "MEMORY_MB": 5}
+    assert rows[0]["resource_provider"] == node
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "missing"),
+    [
+        ("1.8", (), "--project-id, --user-id"),
+        (None, ("--project-id", "p"), "--user-id"),
+        ("1.38", OWNER, "--consumer-type"),
+    ],
+)
+def test_what_a_version_requires_is_a_usage_error(
+    openstack: OpenStack, version: str | None, options: tuple[str, ...], missing: str
+) -> None:
+    given = ("--allocation", f"rp={NOBODY},VCPU=1")
+    code, text = openstack.fails(SET, CONSUMER, *given, *options, version=version)
+    assert code == 2
+    assert f"the following arguments are required: {missing}" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ((), "At least one resource allocation must be specified"),
+        (("x",), "Incorrect allocation string format"),
+        (("VCPU=1",), "Incorrect allocation string format"),
+        (("rp=node",), "Incorrect allocation string format"),
+        (("rp=node,VCPU",), "Incorrect allocation string format"),
+        (("rp=node,VCPU=two",), "invalid int value: 'two'"),
+        (("rp=node,VCPU=1,VCPU=2",), "given twice"),
+        (("rp=node,VCPU=1", "rp=node,VCPU=2"), "Conflict detected for resource provider node"),
+        (("rp=nobody,VCPU=1",), "'nobody'"),
+        (("rp=node,VCPU=1000",), "HTTP 409"),
+        ((f"consumer={NOBODY},rp=node,VCPU=1",), "not one of the consumers"),
+    ],
+)
+def test_a_malformed_allocation_is_refused(
+    openstack: OpenStack, node: str, given: tuple[str, ...], told: str
+) -> None:
+    arguments = [f"--allocation={item}" for item in given]
+    code, text = openstack.fails(SET, CONSUMER, *arguments, *OWNER)
+    assert (code, told in text) == (1, True), text
+    assert openstack(SHOW, CONSUMER) == []
+
+
+def test_a_consumer_without_allocations_shows_nothing(openstack: OpenStack) -> None:
+    assert openstack(SHOW, NOBODY) == []
+
+
+def test_set_replaces_what_was_there(openstack: OpenStack, node: str) -> None:
+    allocate(openstack, node, "VCPU=2,MEMORY_MB=5", CONSUMER)
+    allocate(openstack, node, "VCPU=3", CONSUMER)
+    (row,) = openstack(SHOW, CONSUMER, "--long")
+    assert row["resources"] == {"VCPU": 3}
+    assert (row["consumer_generation"], row["consumer_type"]) == (2, "unknown")
+
+
+def test_many_consumers_are_set_all_or_none(openstack: OpenStack, node: str) -> None:
+    both = (SET, CONSUMER, NOBODY, *OWNER)
+    rows = openstack(
+        *both, "--allocation", f"rp={node},VCPU=1",
+        "--allocation", f"consumer={NOBODY},rp={node},MEMORY_MB=4",
+    )  # fmt: skip
+    found = {row["consumer"]: row["resources"] for row in rows}
+    assert found == {CONSUMER: {"VCPU": 1}, NOBODY: {"VCPU": 1, "MEMORY_MB": 4}}
+    code, _ = openstack.fails(
+        *both, "--allocation", f"consumer={CONSUMER},rp={node},VCPU=2",
+        "--allocation", f"consumer={NOBODY},rp={node},VCPU=1000",
+    )  # fmt: skip
+    assert code == 1
+    assert openstack(SHOW, CONSUMER)[0]["resources"] == {"VCPU": 1}
+
+
+def test_unset_takes_a_provider_or_a_class_and_leaves_the_rest(openstack: OpenStack) -> None:
+    for name in ("one", "two"):
+        create(openstack, name, VCPU=8, MEMORY_MB=64)
+    openstack(
+        SET, CONSUMER, *OWNER,
+        "--allocation", "rp=one,VCPU=1,MEMORY_MB=2", "--allocation", "rp=two,VCPU=3,MEMORY_MB=4",
+    )  # fmt: skip
+
+    def resources(*arguments: str, version: str | None = None) -> list[dict[str, int]]:
+        return [row["resources"] for row in openstack(UNSET, CONSUMER, *arguments, version=version)]
+
+    left = resources("--provider", "one", "--resource-class", "VCPU")
+    assert left == [{"MEMORY_MB": 2}, {"VCPU": 3, "MEMORY_MB": 4}]
+    assert resources("--provider", "one") == [{"VCPU": 3, "MEMORY_MB": 4}]
+    assert resources("--resource-class", "VCPU", version="1.12") == [{"MEMORY_MB": 4}]
+    assert resources("--resource-class", "PCPU") == [{"MEMORY_MB": 4}]
+    code, text = openstack.fails(UNSET, CONSUMER, version="1.11")
+    assert (code, "requires at least version 1.12" in text) == (1, True)
+    assert resources() == []
+    code, text = openstack.fails(UNSET, CONSUMER)
+    assert (code, text.strip()) == (1, f"No allocations for consumer '{CONSUMER}'")
+
+
+@pytest.mark.parametrize("version", ["1.12", "1.27", "1.28", "1.37", "1.38", "latest", None])
+def test_removing_all_allocations_prints_an_empty_list(
+    openstack: OpenStack, node: str, version: str | None
+) -> None:
+    allocate(openstack, node, "VCPU=2", CONSUMER)
+    assert openstack(UNSET, CONSUMER, version=version) == []
+
+
+def test_unset_keeps_a_type_and_does_not_need_one(
+    openstack: OpenStack, target: Target, node: str
+) -> None:
+    allocate(openstack, node, "VCPU=2,MEMORY_MB=1", CONSUMER)
+    (row,) = openstack(UNSET, CONSUMER, "--resource-class", "VCPU", version="1.39")
+    assert row["consumer_type"] == "unknown"
+    given = ("--allocation", f"rp={node},VCPU=1,MEMORY_MB=1", "--consumer-type", "MIGRATION")
+    openstack(SET, CONSUMER, *given, *OWNER, version="1.38")
+    openstack(UNSET, CONSUMER, "--resource-class", "VCPU")
+    assert target.ask("GET", f"/allocations/{CONSUMER}")["consumer_type"] == "MIGRATION"
+
+
+def test_a_provider_is_unset_for_many_consumers_in_one_request(openstack: OpenStack) -> None:
+    for name in ("one", "two"):
+        create(openstack, name, VCPU=8)
+    for consumer in (CONSUMER, NOBODY):
+        given = ("--allocation", "rp=one,VCPU=1", "--allocation", "rp=two,VCPU=2")
+        openstack(SET, consumer, *given, *OWNER)
+    rows = openstack(UNSET, CONSUMER, NOBODY, "--provider", "one")
+    assert [(row["consumer"], row["resources"]) for row in rows] == [
+        (CONSUMER, {"VCPU": 2}),
+        (NOBODY, {"VCPU": 2}),
+    ]
+
+
+def test_amend_changes_a_part_and_leaves_the_rest(openstack: OpenStack, node: str) -> None:
+    create(openstack, "other", VCPU=8)
+    allocate(openstack, node, "VCPU=2,MEMORY_MB=5", CONSUMER)
+    rows = openstack(
+        AMEND, CONSUMER, "--allocation", "rp=node,VCPU=4", "--allocation", "rp=other,VCPU=1"
+    )
+    assert [row["resources"] for row in rows] == [{"VCPU": 4, "MEMORY_MB": 5}, {"VCPU": 1}]
+    assert list(rows[0]) == OWNED
+    rows = openstack(AMEND, CONSUMER, "--allocation", "rp=node,VCPU=0,MEMORY_MB=0")
+    assert [row["resources"] for row in rows] == [{"VCPU": 1}]
+    before = openstack("resource provider show", "other")
+    openstack(AMEND, CONSUMER, "--allocation", "rp=other,VCPU=1")
+    assert openstack("resource provider show", "other") == before
+
+
+def test_amend_wants_a_consumer_that_has_something_and_1_28(
+    openstack: OpenStack, node: str
+) -> None:
+    given = (AMEND, NOBODY, "--allocation", f"rp={node},VCPU=1")
+    code, text = openstack.fails(*given)
+    assert (code, "No allocations for consumer" in text) == (1, True)
+    code, text = openstack.fails(*given, version="1.27")
+    assert (code, "requires at least version 1.28" in text) == (1, True)
+    code, text = openstack.fails(AMEND, NOBODY)
+    assert (code, "At least one resource allocation" in text) == (1, True)
+
+
+def test_delete_gives_everything_back(openstack: OpenStack, node: str) -> None:
+    allocate(openstack, node, "VCPU=2", CONSUMER)
+    assert openstack.do("resource provider allocation delete", CONSUMER) == ""
+    assert openstack(SHOW, CONSUMER) == []
+    code, text = openstack.fails("resource provider allocation delete", CONSUMER)
+    assert (code, "HTTP 404" in text) == (1, True)

@@ -1,0 +1,165 @@
+"""``allocation candidate list``."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.functional.cloud import AGGREGATE, OTHER_AGGREGATE, allocate, create
+from tests.peer.shell import OpenStack
+
+LIST = "allocation candidate list"
+COLUMNS = ["#", "allocation", "resource provider", "inventory used/capacity"]
+
+
+@pytest.fixture
+def nodes(openstack: OpenStack) -> dict[str, str]:
+    """``{name: uuid}`` of two trees: big with a network child, small alone."""
+    uuids = {
+        "big": create(openstack, "big", VCPU=8, MEMORY_MB=64),
+        "small": create(openstack, "small", VCPU=2, MEMORY_MB=64),
+    }
+    uuids["nic"] = create(openstack, "nic", parent="big", SRIOV_NET_VF=4)
+    traits = {"big": ["HW_CPU_X86_AVX"], "nic": ["HW_NIC_SRIOV"], "small": []}
+    for name, given in traits.items():
+        openstack("resource provider trait set", name, *(f"--trait={item}" for item in given))
+    for name, aggregates in {"big": [AGGREGATE], "small": [AGGREGATE, OTHER_AGGREGATE]}.items():
+        given = [f"--aggregate={item}" for item in aggregates]
+        openstack("resource provider aggregate set", name, *given, version="1.18")
+    return uuids
+
+
+def found(openstack: OpenStack, *arguments: str, version: str | None = None) -> set[str]:
+    rows = openstack(LIST, *arguments, version=version)
+    return {row["resource provider"] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("version", "more"),
+    [
+        ("1.10", []),
+        ("1.12", []),
+        ("1.17", ["traits"]),
+        ("1.29", ["traits"]),
+        (None, ["traits"]),
+        ("1.34", ["traits", "mappings"]),
+        ("1.39", ["traits", "mappings"]),
+    ],
+)
+def test_columns_grow_with_the_version(
+    openstack: OpenStack, nodes: dict[str, str], version: str | None, more: list[str]
+) -> None:
+    allocate(openstack, nodes["big"], "VCPU=1")
+    (row,) = openstack(LIST, "--resource", "VCPU=4", "--resource", "MEMORY_MB=4", version=version)
+    assert list(row) == COLUMNS + more
+    assert row["#"] == 1
+    assert sorted(row["allocation"].split(",")) == ["MEMORY_MB=4", "VCPU=4"]
+    assert row["resource provider"] == nodes["big"]
+    assert sorted(row["inventory used/capacity"].split(",")) == ["MEMORY_MB=0/64", "VCPU=1/8"]
+    assert row.get("traits", "HW_CPU_X86_AVX") == "HW_CPU_X86_AVX"
+    assert row.get("mappings", {"": [nodes["big"]]}) == {"": [nodes["big"]]}
+
+
+def test_candidates_are_narrowed_by_every_option(
+    openstack: OpenStack, nodes: dict[str, str]
+) -> None:
+    big, small = nodes["big"], nodes["small"]
+    one = ("--resource", "VCPU=1")
+    assert found(openstack, *one) == {big, small}
+    assert len(openstack(LIST, *one, "--limit", "1")) == 1
+    assert found(openstack, *one, "--required", "HW_CPU_X86_AVX") == {big}
+    assert found(openstack, *one, "--forbidden", "HW_CPU_X86_AVX") == {small}
+    assert found(openstack, *one, "--required", "HW_CPU_X86_AVX,HW_CPU_X86_SSE") == {big}
+    assert found(openstack, *one, "--member-of", OTHER_AGGREGATE) == {small}
+    assert found(openstack, *one, "--member-of", f"{AGGREGATE},{OTHER_AGGREGATE}") == {big, small}
+    assert found(openstack, *one, "--member-of", AGGREGATE, "--member-of", OTHER_AGGREGATE) == {
+        small
+    }
+    assert found(openstack, *one, "--not-member-of", OTHER_AGGREGATE) == {big}
+    assert found(openstack, *one, "--in-tree", "small") == {small}
+    assert found(openstack, *one, "--root-required", "HW_CPU_X86_AVX") == {big}
+    assert found(openstack, *one, "--root-required", "!HW_CPU_X86_AVX") == {small}
+
+
+def test_groups_take_the_options_that_follow_them(
+    openstack: OpenStack, nodes: dict[str, str]
+) -> None:
+    query = ("--resource", "VCPU=1", "--group", "1", "--resource", "SRIOV_NET_VF=1")
+    rows = openstack(LIST, *query, "--required", "HW_NIC_SRIOV", version="1.29")
+    assert {(row["#"], row["allocation"], row["resource provider"]) for row in rows} == {
+        (1, "VCPU=1", nodes["big"]),
+        (1, "SRIOV_NET_VF=1", nodes["nic"]),
+    }
+    two = ("--group", "1", "--resource", "VCPU=1", "--group", "2", "--resource", "MEMORY_MB=1")
+    assert len({row["#"] for row in openstack(LIST, *two)}) == 2
+    assert openstack(LIST, *two, "--group-policy", "isolate") == []
+
+
+def test_groups_have_names_and_subtrees(openstack: OpenStack, nodes: dict[str, str]) -> None:
+    query = (
+        "--group", "_CPU", "--resource", "VCPU=1",
+        "--group", "_NET", "--resource", "SRIOV_NET_VF=1", "--in-tree", "big",
+        "--group", "_HOST", "--required", "HW_CPU_X86_AVX",
+        "--same-subtree", "_CPU,_NET,_HOST",
+    )  # fmt: skip
+    rows = openstack(LIST, *query, "--long")
+    assert {row["allocation"] for row in rows} == {"VCPU=1", "SRIOV_NET_VF=1"}
+    mappings = {"_CPU": [nodes["big"]], "_NET": [nodes["nic"]], "_HOST": [nodes["big"]]}
+    assert rows[0]["mappings"] == mappings
+    by_provider = {row["resource provider"]: row for row in rows}
+    assert by_provider[nodes["nic"]]["parent_provider_uuid"] == nodes["big"]
+    code, text = openstack.fails(LIST, *query, version="1.32")
+    assert code == 1
+    assert "requires at least version 1.33" in text
+    assert "requires at least version 1.36" in text
+
+
+def test_a_query_is_sent_as_it_was_found(openstack: OpenStack, nodes: dict[str, str]) -> None:
+    query = (
+        "GET /placement/allocation_candidates?limit=1000&resources=VCPU%3A1"
+        f"&root_required=%21HW_CPU_X86_AVX&member_of=in%3A{AGGREGATE}%2C{OTHER_AGGREGATE} HTTP/1.1"
+    )
+    assert found(openstack, "--query", query) == {nodes["small"]}
+    assert found(openstack, "--query", "resources=VCPU:1,MEMORY_MB:1&limit=5") == {
+        nodes["big"],
+        nodes["small"],
+    }
+    code, text = openstack.fails(LIST, "--query", query, version="1.34")
+    assert (code, "requires at least version 1.35" in text) == (1, True)
+    code, text = openstack.fails(LIST, "--query", "VCPU:1")
+    assert (code, "holds no name=value" in text) == (1, True)
+    code, text = openstack.fails(LIST, "--query", "resources=VCPU:1", "--resource", "VCPU=1")
+    assert (code, "--query: not allowed" in text) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        ((), 1, "At least one --resource must be specified"),
+        (("--group", "1", "--required", "HW_CPU_X86_AVX"), 1, "At least one --resource"),
+        (("--resource", "VCPU"), 1, "Arguments to --resource must be of form <resource_class>="),
+        (("--resource", "VCPU=two"), 1, "invalid int value: 'two'"),
+        (("--resource", "VCPU=1", "--resource", "VCPU=2"), 1, "VCPU is given twice"),
+        (("--resource", "VCPU=1", "--limit", "abc"), 2, "invalid int value: 'abc'"),
+        (("--resource", "VCPU=1", "--limit", "0"), 2, "0 is less than 1"),
+        (("--group", "1", "--resource", "VCPU=1", "--group", "1"), 2, "'1' is given twice"),
+        (("--resource", "VCPU=1", "--group-policy", "any"), 2, "invalid choice"),
+        (("--resource", "VCPU=1", "--in-tree", "nobody"), 1, "'nobody'"),
+        (("--resource", "CUSTOM_NOBODY=1"), 1, "HTTP 400"),
+    ],
+)
+def test_a_wrong_query_is_refused(
+    openstack: OpenStack, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    left, text = openstack.fails(LIST, *arguments)
+    assert (left, told in text) == (code, True), text
+
+
+def test_the_old_aggregate_option_works_with_a_warning(
+    openstack: OpenStack, nodes: dict[str, str]
+) -> None:
+    outcome = openstack.run(LIST, "--resource", "VCPU=1", "--aggregate-uuid", OTHER_AGGREGATE,
+                            "-f", "value", "-c", "resource provider")  # fmt: skip
+    assert outcome.code == 0
+    assert outcome.stdout.strip() == nodes["small"]
+    warning = "The --aggregate-uuid option is deprecated, please use --member-of instead."
+    assert outcome.stderr.strip() == warning

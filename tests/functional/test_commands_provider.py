@@ -1,0 +1,278 @@
+"""``resource provider create | delete | list | set | show | unset``, aggregates, traits, tree."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.functional.cloud import AGGREGATE, NOBODY, OTHER_AGGREGATE, allocate, create
+from tests.peer.shell import OpenStack
+
+FLAT = {"uuid", "name", "generation"}
+NESTED = FLAT | {"root_provider_uuid", "parent_provider_uuid"}
+
+
+@pytest.mark.parametrize(
+    ("version", "columns"),
+    [("1.0", FLAT), ("1.13", FLAT), ("1.14", NESTED), ("1.39", NESTED), (None, NESTED)],
+)
+def test_create_shows_the_tree_from_1_14(
+    openstack: OpenStack, version: str | None, columns: set[str]
+) -> None:
+    created = openstack("resource provider create", "node", version=version)
+    assert set(created) == columns
+    assert (created["name"], created["generation"]) == ("node", 0)
+    assert openstack("resource provider show", created["uuid"], version=version) == created
+    assert openstack("resource provider list", version=version) == [created]
+
+
+def test_columns_stand_in_upstreams_order(openstack: OpenStack) -> None:
+    create(openstack, "node")
+    heading = openstack.do("resource provider list", "-f", "csv").splitlines()[0]
+    assert heading == '"uuid","name","generation","root_provider_uuid","parent_provider_uuid"'
+
+
+def test_a_provider_is_created_with_the_uuid_given(openstack: OpenStack) -> None:
+    created = openstack("resource provider create", "node", "--uuid", AGGREGATE)
+    assert created["uuid"] == AGGREGATE
+
+
+def test_a_name_taken_is_a_409(openstack: OpenStack) -> None:
+    create(openstack, "node")
+    code, text = openstack.fails("resource provider create", "node")
+    assert code == 1
+    assert "HTTP 409" in text
+    assert "node already exists" in text
+
+
+def test_a_child_stands_under_its_parent_named_by_name(openstack: OpenStack) -> None:
+    root = create(openstack, "root")
+    child = openstack("resource provider create", "child", "--parent-provider", "root")
+    assert (child["root_provider_uuid"], child["parent_provider_uuid"]) == (root, root)
+    tree = openstack("resource provider list", "--in-tree", "child")
+    assert [row["name"] for row in tree] == ["root", "child"]
+
+
+def test_an_unknown_provider_is_a_404_by_uuid_and_named_by_name(openstack: OpenStack) -> None:
+    create(openstack, "compute-1")
+    code, text = openstack.fails("resource provider show", NOBODY)
+    assert (code, "HTTP 404" in text) == (1, True)
+    assert f"No resource provider with uuid {NOBODY} found" in text
+    code, text = openstack.fails("resource provider show", "compute")
+    assert code == 1
+    assert "'compute'; similar: compute-1" in text
+
+
+def test_every_unknown_name_is_told_at_once(openstack: OpenStack) -> None:
+    code, text = openstack.fails("resource provider delete", "one", "two")
+    assert code == 1
+    assert "'one'" in text
+    assert "'two'" in text
+
+
+def test_a_provider_is_renamed(openstack: OpenStack) -> None:
+    create(openstack, "old")
+    assert openstack("resource provider set", "old", "--name", "new")["name"] == "new"
+    assert openstack("resource provider show", "new")["name"] == "new"
+
+
+def test_set_without_anything_to_set_is_a_usage_error(openstack: OpenStack) -> None:
+    code, text = openstack.fails("resource provider set", "node")
+    assert (code, "--name" in text) == (2, True)
+
+
+def test_a_parent_is_set_once_below_1_37_and_changed_from_then_on(openstack: OpenStack) -> None:
+    for name in ("one", "two", "child"):
+        create(openstack, name)
+    parent = ("resource provider set", "child", "--parent-provider")
+    assert openstack(*parent, "one")["parent_provider_uuid"]
+    code, text = openstack.fails(*parent, "two")
+    assert (code, "re-parenting" in text) == (1, True)
+    moved = openstack(*parent, "two", version="1.37")
+    assert moved["parent_provider_uuid"] == openstack("resource provider show", "two")["uuid"]
+    alone = openstack("resource provider unset", "--parent-provider", "child")
+    assert alone["parent_provider_uuid"] is None
+    assert alone["root_provider_uuid"] == alone["uuid"]
+    again = openstack("resource provider unset", "--parent-provider", "child")
+    assert again == alone
+
+
+def test_many_providers_are_deleted_by_one_command(openstack: OpenStack) -> None:
+    for name in ("one", "two", "three"):
+        create(openstack, name)
+    assert openstack.do("resource provider delete", "one", "two") == ""
+    assert [row["name"] for row in openstack("resource provider list")] == ["three"]
+
+
+def test_a_provider_with_children_goes_with_its_tree_only(openstack: OpenStack) -> None:
+    create(openstack, "root")
+    create(openstack, "child", parent="root")
+    create(openstack, "grandchild", parent="child")
+    create(openstack, "sibling", parent="root")
+    code, text = openstack.fails("resource provider delete", "root")
+    assert (code, "HTTP 409" in text) == (1, True)
+    openstack.do("resource provider delete", "--tree", "child")
+    assert {row["name"] for row in openstack("resource provider list")} == {"root", "sibling"}
+    openstack.do("resource provider delete", "--tree", "root")
+    assert openstack("resource provider list") == []
+
+
+def test_what_cannot_be_deleted_does_not_keep_the_rest_back(openstack: OpenStack) -> None:
+    used = create(openstack, "used", VCPU=1)
+    create(openstack, "free")
+    allocate(openstack, used, "VCPU=1")
+    code, text = openstack.fails("resource provider delete", "used", "free")
+    assert code == 1
+    assert "has allocations" in text
+    assert "Failed to delete 1 of 2 resource providers." in text
+    assert [row["name"] for row in openstack("resource provider list")] == ["used"]
+
+
+def test_a_provider_shows_its_allocations_when_asked(openstack: OpenStack) -> None:
+    uuid = create(openstack, "node", VCPU=4)
+    consumer = allocate(openstack, uuid, "VCPU=2")
+    shown = openstack("resource provider show", "node", "--allocations", version="1.27")
+    assert shown["allocations"] == {consumer: {"resources": {"VCPU": 2}}}
+    shown = openstack("resource provider show", "node", "--allocations")
+    assert shown["allocations"][consumer]["consumer_generation"] == 1
+    assert "allocations" not in openstack("resource provider show", "node")
+
+
+def test_a_list_is_narrowed_by_name_uuid_and_resources(openstack: OpenStack) -> None:
+    big = create(openstack, "big", VCPU=16)
+    create(openstack, "small", VCPU=2)
+
+    def listed(*arguments: str) -> list[str]:
+        return [row["name"] for row in openstack("resource provider list", *arguments)]
+
+    assert listed("--name", "small") == ["small"]
+    assert listed("--uuid", big) == ["big"]
+    assert listed("--resource", "VCPU=4") == ["big"]
+    assert listed("--name", "none") == []
+    code, text = openstack.fails("resource provider list", "--resource", "VCPU=two")
+    assert (code, "invalid int value" in text) == (1, True)
+
+
+def test_a_list_is_narrowed_by_traits(openstack: OpenStack) -> None:
+    for name, traits in {"both": ("SSD", "AVX"), "one": ("SSD",), "none": ()}.items():
+        create(openstack, name)
+        for trait in traits:
+            openstack.do("trait create", f"CUSTOM_{trait}")
+        given = [f"--trait=CUSTOM_{trait}" for trait in traits]
+        openstack("resource provider trait set", name, *given)
+
+    def listed(*arguments: str) -> set[str]:
+        return {row["name"] for row in openstack("resource provider list", *arguments)}
+
+    assert listed("--required", "CUSTOM_SSD") == {"both", "one"}
+    assert listed("--required", "CUSTOM_SSD", "--required", "CUSTOM_AVX") == {"both"}
+    assert listed("--required", "CUSTOM_SSD", "--forbidden", "CUSTOM_AVX") == {"one"}
+    assert listed("--forbidden", "CUSTOM_SSD") == {"none"}
+    assert listed("--required", "CUSTOM_SSD,CUSTOM_AVX") == {"both", "one"}
+
+
+def test_a_list_is_narrowed_by_aggregates(openstack: OpenStack) -> None:
+    members = {"both": [AGGREGATE, OTHER_AGGREGATE], "one": [AGGREGATE], "none": []}
+    for name, uuids in members.items():
+        create(openstack, name)
+        given = [f"--aggregate={uuid}" for uuid in uuids]
+        openstack("resource provider aggregate set", name, *given, "--generation", "0")
+
+    def listed(*arguments: str) -> set[str]:
+        return {row["name"] for row in openstack("resource provider list", *arguments)}
+
+    assert listed("--member-of", AGGREGATE) == {"both", "one"}
+    assert listed("--member-of", f"{OTHER_AGGREGATE},{AGGREGATE}") == {"both", "one"}
+    assert listed("--member-of", f"in:{OTHER_AGGREGATE},{AGGREGATE}") == {"both", "one"}
+    assert listed("--member-of", AGGREGATE, "--member-of", OTHER_AGGREGATE) == {"both"}
+    assert listed("--not-member-of", OTHER_AGGREGATE) == {"one", "none"}
+    assert listed("--member-of", f"!{OTHER_AGGREGATE}") == {"one", "none"}
+    assert listed("--member-of", AGGREGATE, "--not-member-of", OTHER_AGGREGATE) == {"one"}
+
+
+def test_the_old_aggregate_option_works_with_a_warning(openstack: OpenStack) -> None:
+    create(openstack, "node")
+    outcome = openstack.run("resource provider list", "--aggregate-uuid", AGGREGATE)
+    assert outcome.code == 0
+    warning = "The --aggregate-uuid option is deprecated, please use --member-of instead."
+    assert outcome.stderr.strip() == warning
+    both = ("--aggregate-uuid", AGGREGATE, "--member-of", AGGREGATE)
+    code, text = openstack.fails("resource provider list", *both)
+    assert (code, "not allowed with argument" in text) == (2, True)
+
+
+def test_a_long_list_shows_what_belongs_to_each_provider(openstack: OpenStack) -> None:
+    create(openstack, "node", VCPU=8)
+    openstack("resource provider aggregate set", "node", "--aggregate", AGGREGATE, "--generation=1")
+    openstack("resource provider trait set", "node", "--trait", "STORAGE_DISK_SSD")
+    (row,) = openstack("resource provider list", "--long")
+    assert row["traits"] == ["STORAGE_DISK_SSD"]
+    assert row["aggregates"] == [AGGREGATE]
+    assert row["inventories"]["VCPU"]["total"] == 8
+    assert row["updated"].endswith("GMT")
+    (row,) = openstack("resource provider list", "--long", version="1.0")
+    assert set(row) == FLAT | {"inventories"}
+
+
+def test_aggregates_are_set_under_a_generation_from_1_19(openstack: OpenStack) -> None:
+    create(openstack, "node")
+    wanted = ("resource provider aggregate set", "node", "--aggregate", AGGREGATE)
+    assert openstack(*wanted, version="1.18") == [{"uuid": AGGREGATE}]
+    code, text = openstack.fails(*wanted)
+    assert (code, text.strip()) == (1, "A generation must be specified.")
+    code, text = openstack.fails(*wanted, "--generation", "0", version="1.18")
+    assert (code, "requires at least version 1.19" in text) == (1, True)
+    code, text = openstack.fails(*wanted, "--generation", "7")
+    assert (code, "HTTP 409" in text) == (1, True)
+    code, text = openstack.fails(*wanted, "--generation", "x")
+    assert (code, "invalid int value" in text) == (2, True)
+    assert openstack(*wanted, "--generation", "0") == [{"uuid": AGGREGATE}]
+    assert openstack("resource provider aggregate list", "node") == [{"uuid": AGGREGATE}]
+    assert openstack("resource provider aggregate set", "node", "--generation", "1") == []
+
+
+def test_traits_of_a_provider_are_set_listed_and_deleted(openstack: OpenStack) -> None:
+    create(openstack, "node")
+    avx, ssd = {"name": "HW_CPU_X86_AVX"}, {"name": "STORAGE_DISK_SSD"}
+    rows = openstack(
+        "resource provider trait set", "node", "--trait", avx["name"], "--trait", ssd["name"]
+    )
+    assert sorted(row["name"] for row in rows) == [avx["name"], ssd["name"]]
+    assert openstack("resource provider trait set", "node", "--trait", ssd["name"]) == [ssd]
+    assert openstack("resource provider trait list", "node") == [ssd]
+    assert openstack("trait list", "--associated") == [ssd]
+    code, text = openstack.fails("resource provider trait set", "node", "--trait", "CUSTOM_NO")
+    assert (code, "HTTP 400" in text) == (1, True)
+    assert openstack.do("resource provider trait delete", "node") == ""
+    assert openstack("resource provider trait list", "node") == []
+
+
+def test_traits_are_set_on_all_of_an_aggregate(openstack: OpenStack) -> None:
+    for name in ("one", "two"):
+        create(openstack, name)
+        openstack("resource provider aggregate set", name, f"--aggregate={AGGREGATE}", "--gen=0")
+    rows = openstack(
+        "resource provider trait set", AGGREGATE, "--aggregate", "--trait", "STORAGE_DISK_SSD"
+    )
+    assert [row["name"] for row in rows] == ["STORAGE_DISK_SSD"] * 2
+    code, text = openstack.fails("resource provider trait set", NOBODY, "--aggregate")
+    assert code == 1
+    assert f"No resource providers found in aggregate with uuid {NOBODY}." in text
+
+
+def test_a_tree_is_drawn_root_first(openstack: OpenStack) -> None:
+    root = create(openstack, "root", VCPU=8)
+    create(openstack, "numa0", parent="root", MEMORY_MB=512)
+    create(openstack, "gpu", parent="numa0")
+    create(openstack, "numa1", parent="root")
+    openstack("resource provider trait set", "gpu", "--trait", "HW_NUMA_ROOT")
+    allocate(openstack, root, "VCPU=3")
+    rows = openstack("resource provider tree show", "numa1", "--long")
+    drawn = {"root": 0, "├─ numa0": 1, "│  └─ gpu": 2, "└─ numa1": 3}
+    shuffled = {"root": 0, "├─ numa1": 1, "└─ numa0": 2, "   └─ gpu": 3}
+    assert {row["tree"]: number for number, row in enumerate(rows)} in (drawn, shuffled)
+    by_name = {row["tree"].split()[-1]: row for row in rows}
+    assert by_name["root"]["used/capacity"] == {"VCPU": "3/8"}
+    assert by_name["gpu"]["traits"] == ["HW_NUMA_ROOT"]
+    assert by_name["numa0"]["inventories"]["MEMORY_MB"]["total"] == 512
+    code, text = openstack.fails("resource provider tree show", NOBODY)
+    assert (code, "found" in text) == (1, True)
