@@ -22,7 +22,7 @@ class Forest:
         self.plan = plan
         self.effort = candidate_tree.Effort()
         self.sharing = base.with_trait[standard.SHARING_TRAIT]
-        self._suiting: dict[str, list[candidate_plan.Slot]] = {}
+        self._shared_suits: dict[tuple[candidate_plan.Slot, str], bool] = {}
         self._sharing_in: dict[str, list[str]] = {}
 
     def candidates(self) -> Iterator[Candidate]:
@@ -66,17 +66,25 @@ class Forest:
 
     def options(self, tree: Iterable[str], sharing: Iterable[str] = ()) -> Options:
         """``{slot: providers that suit it}`` among those of a tree and those that share."""
-        base = self.base
-        options: Options = {slot: [] for slot in self.plan.slots}
-        for uuid in tree:
-            provider = base.providers[uuid]
-            for slot, suiting in options.items():
-                if slot.suits(base, provider):
-                    suiting.append(provider)
-        for uuid in sharing:
-            for slot in self._suited(uuid):
-                options[slot].append(base.providers[uuid])
+        options: Options = {}
+        for alike in self.plan.kinds:
+            suiting = self._suiting(alike[0], tree)
+            for uuid in sharing:
+                if self._suits_shared(alike[0], uuid):
+                    suiting.append(self.base.providers[uuid])
+            for slot in alike:
+                options[slot] = suiting
         return options
+
+    def _suiting(
+        self, slot: candidate_plan.Slot, tree: Iterable[str]
+    ) -> list[record.ProviderRecord]:
+        base = self.base
+        providers = base.providers
+        for resource_class in slot.resources:
+            members = base.with_class[resource_class]
+            tree = [uuid for uuid in tree if uuid in members]
+        return [provider for uuid in tree if slot.suits(base, provider := providers[uuid])]
 
     def reaching(self, root_uuid: str) -> list[str]:
         """The sharing providers of other trees that share with this one."""
@@ -130,12 +138,12 @@ class Forest:
             self._sharing_in[aggregate] = found
         return found
 
-    def _suited(self, uuid: str) -> list[candidate_plan.Slot]:
-        found = self._suiting.get(uuid)
+    def _suits_shared(self, slot: candidate_plan.Slot, uuid: str) -> bool:
+        key = (slot, uuid)
+        found = self._shared_suits.get(key)
         if found is None:
-            provider = self.base.providers[uuid]
-            found = [slot for slot in self.plan.slots if slot.suits(self.base, provider)]
-            self._suiting[uuid] = found
+            found = slot.suits(self.base, self.base.providers[uuid])
+            self._shared_suits[key] = found
         return found
 
     def _is_shared(self, candidate: Candidate) -> bool:

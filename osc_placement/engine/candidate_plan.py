@@ -8,7 +8,7 @@ since its classes may come from different providers of a tree.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from osc_placement.engine import record, state
 from osc_placement.model import candidate
@@ -58,10 +58,7 @@ class Group:
         return self.spans and self._meets_member_of(base.providers[provider.root_uuid].aggregates)
 
     def _meets_member_of(self, aggregates: tuple[str, ...]) -> bool:
-        for any_of in self.member_of:
-            if any_of.isdisjoint(aggregates):
-                return False
-        return True
+        return not any(any_of.isdisjoint(aggregates) for any_of in self.member_of)
 
     def aggregates_of(self, base: state.State, provider: record.ProviderRecord) -> frozenset[str]:
         """The aggregates that count for a provider in this group."""
@@ -87,7 +84,8 @@ class Slot:
 class Plan:
     """A query in the search's own terms.
 
-    ``slots`` have those of suffixed groups first. ``subtrees`` are sets of suffixes.
+    ``slots`` have those of suffixed groups first; ``kinds`` are the same slots, those
+    together that the same providers suit. ``subtrees`` are sets of suffixes.
     ``demands`` is ``{resource class: (total, the amount of each slot)}``; ``totals`` is
     what one provider gives that fills every slot; ``repeated`` are the classes that more than
     one slot asks for.
@@ -95,6 +93,7 @@ class Plan:
 
     groups: tuple[Group, ...]
     slots: tuple[Slot, ...]
+    kinds: tuple[tuple[Slot, ...], ...]
     subtrees: tuple[frozenset[str], ...]
     isolate: bool
     nested: bool
@@ -112,10 +111,9 @@ class Plan:
     def without_together(self) -> Plan:
         """The same plan, where nothing is required of the unsuffixed group in sum."""
         changed = {group: dataclasses.replace(group, together=()) for group in self.groups}
+        slots = tuple(Slot(changed[slot.group], slot.resources) for slot in self.slots)
         return dataclasses.replace(
-            self,
-            groups=tuple(changed.values()),
-            slots=tuple(Slot(changed[slot.group], slot.resources) for slot in self.slots),
+            self, groups=tuple(changed.values()), slots=slots, kinds=_kinds(slots)
         )
 
     def admits_root(self, root: record.ProviderRecord) -> bool:
@@ -138,6 +136,7 @@ def prepare(base: state.State, query: candidate.CandidateQuery) -> Plan:
     return Plan(
         groups=tuple(groups.values()),
         slots=tuple(slots),
+        kinds=_kinds(slots),
         subtrees=tuple(suffixes for suffixes in query.same_subtree if len(suffixes) > 1),
         isolate=query.isolate,
         nested=query.nested,
@@ -149,15 +148,25 @@ def prepare(base: state.State, query: candidate.CandidateQuery) -> Plan:
     )
 
 
+def _kinds(slots: Iterable[Slot]) -> tuple[tuple[Slot, ...], ...]:
+    kinds: dict[object, list[Slot]] = {}
+    for slot in slots:
+        nameless = dataclasses.replace(slot.group, suffix="", together=())
+        kinds.setdefault((nameless, frozenset(slot.resources.items())), []).append(slot)
+    return tuple(tuple(alike) for alike in kinds.values())
+
+
 def gives(base: state.State, provider: record.ProviderRecord, resources: Mapping[str, int]) -> bool:
     """Whether a provider has room for all of ``resources``, in suitable units."""
     inventories = provider.inventories
+    for resource_class in resources:
+        if resource_class not in inventories:
+            return False
     used = base.used(provider.uuid)
     for resource_class, amount in resources.items():
-        inventory = inventories.get(resource_class)
+        inventory = inventories[resource_class]
         if (
-            inventory is None
-            or not inventory.min_unit <= amount <= inventory.max_unit
+            not inventory.min_unit <= amount <= inventory.max_unit
             or amount % inventory.step_size
             or used.get(resource_class, 0) + amount > inventory.capacity
         ):

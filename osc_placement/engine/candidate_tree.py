@@ -8,6 +8,7 @@ candidates of a wide tree come at once, however many there are in all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from osc_placement.engine import candidate_plan, errors, record, state
 from osc_placement.model import allocation
@@ -19,7 +20,8 @@ PATIENCE = 50
 MAX_VAIN_STEPS = 100_000
 
 _Options = Sequence[record.ProviderRecord]
-_Path = tuple[record.ProviderRecord, ...]
+_Path = tuple[str, ...]
+_Allocations = dict[str, allocation.Resources]
 _Mappings = dict[str, tuple[str, ...]]
 
 
@@ -48,6 +50,16 @@ class Effort:
             raise SearchTooLong(steps=MAX_VAIN_STEPS)
 
 
+class _Level(NamedTuple):
+    """A slot, at the depth at which it is filled, and what stands in the way of filling it."""
+
+    slot: candidate_plan.Slot
+    options: _Options
+    isolated: bool
+    together: tuple[frozenset[str], ...]
+    subtrees: tuple[tuple[int, ...], ...]
+
+
 class Walk:
     """One search through one tree: ``options`` are the providers that suit each slot."""
 
@@ -62,54 +74,59 @@ class Walk:
         self.base = base
         self.plan = plan
         self.root_uuid = root_uuid
-        # Suffixed groups first, so that a path is what isolation is about; then the
-        # scarcest, so that what cannot be shows soon.
-        self.slots = sorted(options, key=lambda slot: (not slot.group.suffix, len(options[slot])))
-        self.options = [options[slot] for slot in self.slots]
         self.effort = effort
+        self._levels = _levels(plan, options)
         self._vain = 0
         self._is_over = False
         self._lineages: dict[str, frozenset[str]] = {}
-        self._places = {slot.group.suffix: place for place, slot in enumerate(self.slots)}
 
     def candidates(self) -> Iterator[Candidate]:
         """Every candidate of the tree, once."""
-        return self._fill((), {}, {})
+        root_uuid = self.root_uuid
+        # A stack and no recursion: a query may have more groups than Python has frames.
+        stack = [self._fill(0, (), {}, {})]
+        while stack:
+            if len(stack) == len(self._levels):
+                for _, allocations, mappings in stack.pop():
+                    self._vain = 0
+                    yield Candidate(root_uuid, allocations, mappings)
+                continue
+            filled = next(stack[-1], None)
+            if filled is None:
+                stack.pop()
+            else:
+                stack.append(self._fill(len(stack), *filled))
 
     def _fill(
-        self,
-        path: _Path,
-        allocations: dict[str, allocation.Resources],
-        mappings: _Mappings,
-    ) -> Iterator[Candidate]:
-        depth = len(path)
-        slot = self.slots[depth]
-        suffix = slot.group.suffix
-        isolated = self.plan.isolate and bool(suffix)
-        checked = self._checks(slot)
-        last = depth + 1 == len(self.slots)
+        self, depth: int, path: _Path, allocations: _Allocations, mappings: _Mappings
+    ) -> Iterator[tuple[_Path, _Allocations, _Mappings]]:
+        """Every way to go on from what is filled so far, by one slot."""
         self._vain += 1
         if self._vain > PATIENCE and self._is_in_vain(path, allocations):
             return
-        for provider in self.options[depth]:
-            if isolated and provider in path:
-                continue
-            if checked and not self._fits_path(slot, provider, path):
-                continue
+        level = self._levels[depth]
+        resources = level.slot.resources
+        suffix = level.slot.group.suffix
+        mapped = mappings.get(suffix, ())
+        isolated = level.isolated
+        checked = bool(level.together or level.subtrees or not self.plan.nested)
+        for provider in level.options:
             uuid = provider.uuid
-            amounts = slot.resources
+            if isolated and uuid in path:
+                continue
+            now_path = (*path, uuid)
+            if checked and not self._fits(level, now_path):
+                continue
+            amounts = resources
             if uuid in allocations:
-                amounts = allocation.add_resources(allocations[uuid], amounts)
+                amounts = allocation.add_resources(allocations[uuid], resources)
                 if not self._has_room(provider, amounts):
                     continue
-            mapped = mappings.get(suffix, ())
-            now_mapped = {**mappings, suffix: mapped if uuid in mapped else (*mapped, uuid)}
-            now_allocated = {**allocations, uuid: amounts} if amounts else allocations
-            if last:
-                self._vain = 0
-                yield Candidate(self.root_uuid, now_allocated, now_mapped)
-            else:
-                yield from self._fill((*path, provider), now_allocated, now_mapped)
+            yield (
+                now_path,
+                {**allocations, uuid: amounts} if amounts else allocations,
+                {**mappings, suffix: mapped if uuid in mapped else (*mapped, uuid)},
+            )
 
     def _has_room(self, provider: record.ProviderRecord, amounts: allocation.Resources) -> bool:
         """Whether several slots may take ``amounts`` in all from one provider."""
@@ -125,68 +142,63 @@ class Walk:
 
     # What depends on the providers chosen before
 
-    def _checks(self, slot: candidate_plan.Slot) -> bool:
-        return (
-            not self.plan.nested
-            or bool(slot.group.together)
-            or any(slot.group.suffix in suffixes for suffixes in self.plan.subtrees)
-        )
-
-    def _fits_path(
-        self,
-        slot: candidate_plan.Slot,
-        provider: record.ProviderRecord,
-        path: _Path,
-    ) -> bool:
-        if not self.plan.nested:
-            for other in path:
-                if other.root_uuid == provider.root_uuid and other is not provider:
-                    return False
-        path = (*path, provider)
-        if slot.group.together and not self._traits_possible(slot.group, path):
+    def _fits(self, level: _Level, path: _Path) -> bool:
+        """Whether the last of the path may stand beside those before it."""
+        if not self.plan.nested and not self._is_flat(path):
             return False
-        for suffixes in self.plan.subtrees:
-            if slot.group.suffix in suffixes and not self._subtree_possible(suffixes, path):
-                return False
-        return True
+        if level.together and not self._traits_possible(level, path):
+            return False
+        return all(self._subtree_possible(places, path) for places in level.subtrees)
 
-    def _traits_possible(self, group: candidate_plan.Group, path: _Path) -> bool:
+    def _is_flat(self, path: _Path) -> bool:
+        providers = self.base.providers
+        last = path[-1]
+        root_uuid = providers[last].root_uuid
+        return all(uuid == last or providers[uuid].root_uuid != root_uuid for uuid in path)
+
+    def _traits_possible(self, level: _Level, path: _Path) -> bool:
         """Whether what the group requires in sum is there, or can still come."""
-        chosen = [p for p, slot in zip(path, self.slots, strict=False) if slot.group is group]
-        to_come = [p for options in self.options[len(path) :] for p in options]
-        for any_of in group.together:
-            if all(provider.traits.isdisjoint(any_of) for provider in chosen) and all(
-                provider.traits.isdisjoint(any_of) for provider in to_come
-            ):
-                return False
-        return True
+        there: set[str] = set()
+        for uuid, other in zip(path, self._levels, strict=False):
+            if other.slot.group is level.slot.group:
+                there |= self.base.providers[uuid].traits
+        missing = [any_of for any_of in level.together if there.isdisjoint(any_of)]
+        for other in self._levels[len(path) :] if missing else ():
+            for provider in other.options:
+                there |= provider.traits
+        return not any(there.isdisjoint(any_of) for any_of in missing)
 
-    def _subtree_possible(self, suffixes: frozenset[str], path: _Path) -> bool:
-        """Whether one provider of these groups is, or can still be, above all of them."""
-        places = [self._places[suffix] for suffix in suffixes]
-        chosen = [path[place].uuid for place in places if place < len(path)]
-        above = frozenset.intersection(*(self._lineage(uuid) for uuid in chosen))
-        if any(uuid in above for uuid in chosen):
+    def _subtree_possible(self, places: tuple[int, ...], path: _Path) -> bool:
+        """Whether one provider of these places is, or can still be, above all of them."""
+        depth = len(path)
+        chosen = [path[place] for place in places if place < depth]
+        if len(chosen) == 1:
+            return True
+        above = self._lineage(chosen[0]).intersection(*map(self._lineage, chosen[1:]))
+        if not above.isdisjoint(chosen):
             return True
         return any(
             provider.uuid in above
             for place in places
-            if place >= len(path)
-            for provider in self.options[place]
+            if place >= depth
+            for provider in self._levels[place].options
         )
 
     def _lineage(self, uuid: str) -> frozenset[str]:
         """A provider and all above it."""
         found = self._lineages.get(uuid)
         if found is None:
-            parent = self.base.providers[uuid].parent_uuid
-            above = frozenset[str]() if parent is None else self._lineage(parent)
-            found = self._lineages[uuid] = above | {uuid}
+            above = []
+            parent: str | None = uuid
+            while parent is not None:
+                above.append(parent)
+                parent = self.base.providers[parent].parent_uuid
+            found = self._lineages[uuid] = frozenset(above)
         return found
 
     # Looking ahead, when steps were in vain
 
-    def _is_in_vain(self, path: _Path, allocations: Mapping[str, allocation.Resources]) -> bool:
+    def _is_in_vain(self, path: _Path, allocations: _Allocations) -> bool:
         if self._vain == PATIENCE + 1:
             self._is_over = not self._is_hopeful((), {})
         if self._is_over:
@@ -197,13 +209,13 @@ class Walk:
     def _is_hopeful(
         self,
         path: _Path,
-        allocations: Mapping[str, allocation.Resources],
+        allocations: _Allocations,
     ) -> bool:
         """Whether the slots left can be filled, seen by isolation and by each class alone."""
-        ahead = range(len(path), len(self.slots))
+        ahead = self._levels[len(path) :]
         if self.plan.isolate:
-            isolated = [place for place in ahead if self.slots[place].group.suffix]
-            if not _can_seat([self.options[place] for place in isolated], lambda p: p not in path):
+            isolated = [level.options for level in ahead if level.isolated]
+            if not _can_seat(isolated, lambda provider: provider.uuid not in path):
                 return False
         return all(
             self._class_is_hopeful(resource_class, ahead, allocations)
@@ -211,12 +223,12 @@ class Walk:
         )
 
     def _class_is_hopeful(
-        self, resource_class: str, ahead: range, allocations: Mapping[str, allocation.Resources]
+        self, resource_class: str, ahead: Sequence[_Level], allocations: _Allocations
     ) -> bool:
-        asking = [p for p in ahead if resource_class in self.slots[p].resources]
+        asking = [level for level in ahead if resource_class in level.slot.resources]
         if not asking:
             return True
-        least = min(self.slots[place].resources[resource_class] for place in asking)
+        least = min(level.slot.resources[resource_class] for level in asking)
 
         def seats(provider: record.ProviderRecord) -> int:
             inventory = provider.inventories[resource_class]
@@ -225,7 +237,33 @@ class Walk:
             room = min(inventory.max_unit, inventory.capacity - used) - taken
             return max(room, 0) // least
 
-        return _can_seat([self.options[place] for place in asking], seats)
+        return _can_seat([level.options for level in asking], seats)
+
+
+def _levels(
+    plan: candidate_plan.Plan, options: Mapping[candidate_plan.Slot, _Options]
+) -> list[_Level]:
+    """The slots in the order in which they are filled.
+
+    Suffixed groups first, so that a path is what isolation is about; then the scarcest, so that
+    what cannot be shows soon.
+    """
+    slots = sorted(options, key=lambda slot: (not slot.group.suffix, len(options[slot])))
+    places = {slot.group.suffix: place for place, slot in enumerate(slots)}
+    return [
+        _Level(
+            slot,
+            options[slot],
+            isolated=plan.isolate and bool(slot.group.suffix),
+            together=slot.group.together,
+            subtrees=tuple(
+                tuple(places[suffix] for suffix in suffixes)
+                for suffixes in plan.subtrees
+                if slot.group.suffix in suffixes
+            ),
+        )
+        for slot in slots
+    ]
 
 
 def _can_seat(choices: Sequence[_Options], seats: Callable[[record.ProviderRecord], int]) -> bool:
@@ -233,21 +271,53 @@ def _can_seat(choices: Sequence[_Options], seats: Callable[[record.ProviderRecor
 
     Bipartite matching by augmenting paths.
     """
-    seated: dict[str, list[int]] = {}
+    free: dict[str, int] = {}
+    seated: dict[str, dict[int, None]] = {}
+    return all(_seat(guest, choices, seats, free, seated) for guest in range(len(choices)))
 
-    def seat(guest: int, asked: set[str]) -> bool:
-        for provider in choices[guest]:
-            if provider.uuid in asked:
+
+def _seat(
+    guest: int,
+    choices: Sequence[_Options],
+    seats: Callable[[record.ProviderRecord], int],
+    free: dict[str, int],
+    seated: dict[str, dict[int, None]],
+) -> bool:
+    """Find one guest a seat, moving others where that helps."""
+    # Who would have to move from where so that a guest can sit: {uuid: guest who wants in}.
+    wanted_by: dict[str, int] = {}
+    sits_at: dict[int, str] = {}
+    waiting = [guest]
+    for moving in waiting:
+        for provider in choices[moving]:
+            uuid = provider.uuid
+            if uuid in wanted_by:
                 continue
-            asked.add(provider.uuid)
-            here = seated.setdefault(provider.uuid, [])
-            if len(here) < seats(provider):
-                here.append(guest)
+            wanted_by[uuid] = moving
+            if uuid not in free:
+                free[uuid], seated[uuid] = int(seats(provider)), {}
+            if free[uuid] > 0:
+                free[uuid] -= 1
+                _move(uuid, wanted_by, sits_at, seated)
                 return True
-            for chair, other in enumerate(here):
-                if seat(other, asked):
-                    here[chair] = guest
-                    return True
-        return False
+            for other in seated[uuid]:
+                if other not in sits_at:
+                    sits_at[other] = uuid
+                    waiting.append(other)
+    return False
 
-    return all(seat(guest, set()) for guest in range(len(choices)))
+
+def _move(
+    uuid: str,
+    wanted_by: Mapping[str, int],
+    sits_at: Mapping[int, str],
+    seated: Mapping[str, dict[int, None]],
+) -> None:
+    """Let everyone on the way to the free seat move up by one."""
+    while True:
+        guest = wanted_by[uuid]
+        seated[uuid][guest] = None
+        if guest not in sits_at:
+            return
+        uuid = sits_at[guest]
+        del seated[uuid][guest]
