@@ -174,9 +174,12 @@ class Walk:
         chosen = [path[place] for place in places if place < depth]
         if len(chosen) == 1:
             return True
-        above = self._lineage(chosen[0]).intersection(*map(self._lineage, chosen[1:]))
+        lineages = [self._lineage(uuid) for uuid in chosen]
+        above = lineages[0].intersection(*lineages[1:])
         if not above.isdisjoint(chosen):
             return True
+        if len(chosen) == len(places):
+            return False
         return any(
             provider.uuid in above
             for place in places
