@@ -1,0 +1,104 @@
+"""``openstack`` as a process of its own, as operators start it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.peer import target as targets
+
+OPENSTACK = pathlib.Path(sys.executable).with_name("openstack")
+
+
+@pytest.fixture
+def home(tmp_path: pathlib.Path) -> dict[str, str]:
+    """An environment in which nothing of the user's own is left."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("OS")}
+    return {**kept, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+
+
+def openstack(home: dict[str, str], words: str, **more: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [OPENSTACK, *words.split()],
+        env={**home, **more},
+        cwd=home["HOME"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def clouds(folder: str, url: str, more: str = "") -> None:
+    """A clouds.yaml with one cloud, ``lab``."""
+    text = f"""\
+    clouds:
+      lab:
+        auth_type: admin_token
+        auth:
+          endpoint: {url}
+          token: admin
+        {more}
+    """
+    pathlib.Path(folder, "clouds.yaml").write_text(textwrap.dedent(text))
+
+
+@pytest.mark.parametrize("target", ["loopback", "placement"], indirect=True)
+def test_a_cloud_is_found_in_clouds_yaml(target: targets.OverHttp, home: dict[str, str]) -> None:
+    clouds(home["HOME"], target.url)
+    made = openstack(home, "--os-cloud lab resource provider create host")
+    assert (made.returncode, made.stderr) == (0, "")
+    shown = openstack(home, "--os-cloud lab resource provider list -f json")
+    assert [row["name"] for row in json.loads(shown.stdout)] == ["host"]
+
+
+@pytest.mark.parametrize("target", ["loopback"], indirect=True)
+def test_clouds_yaml_may_pin_a_version(target: targets.OverHttp, home: dict[str, str]) -> None:
+    clouds(home["HOME"], target.url, "placement_api_version: '1.13'")
+    made = openstack(home, "--os-cloud lab resource provider create host -f json")
+    assert sorted(json.loads(made.stdout)) == ["generation", "name", "uuid"]
+
+
+@pytest.mark.parametrize("target", ["loopback"], indirect=True)
+def test_the_environment_pins_one_too(target: targets.OverHttp, home: dict[str, str]) -> None:
+    clouds(home["HOME"], target.url)
+    made = openstack(
+        home,
+        "--os-cloud lab resource provider create host -f json",
+        OS_PLACEMENT_API_VERSION="1.13",
+    )
+    assert sorted(json.loads(made.stdout)) == ["generation", "name", "uuid"]
+
+
+def test_a_file_needs_no_cloud(home: dict[str, str]) -> None:
+    database = str(pathlib.Path(home["HOME"], "cloud.sqlite"))
+    made = openstack(home, "trait create CUSTOM_A", OSC_PLACEMENT_DATABASE=database)
+    assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
+    shown = openstack(
+        home, f"--os-placement-database {database} trait list --name in:CUSTOM_A -f value"
+    )
+    assert (shown.returncode, shown.stdout) == (0, "CUSTOM_A\n")
+
+
+def test_nobody_there_is_one_line_and_no_traceback(home: dict[str, str]) -> None:
+    clouds(home["HOME"], "http://127.0.0.1:1")
+    outcome = openstack(home, "--os-cloud lab resource provider list")
+    assert outcome.returncode == 1
+    assert "127.0.0.1:1" in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is(home: dict[str, str]) -> None:
+    file = pathlib.Path(home["HOME"], "notes.txt")
+    file.write_text("not a database, but dear to somebody\n" * 50)
+    before = file.read_bytes()
+    outcome = openstack(home, "resource provider list", OSC_PLACEMENT_DATABASE=str(file))
+    assert outcome.returncode == 1
+    assert str(file) in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    assert file.read_bytes() == before
