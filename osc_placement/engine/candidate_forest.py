@@ -6,6 +6,7 @@ aggregate, a tree), through the indexes of the state, one at a time.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 from osc_placement.engine import candidate_plan, candidate_tree, record, standard, state
@@ -159,33 +160,40 @@ class Forest:
 
     def roots(self) -> Iterator[str]:
         """The roots of all trees that may have candidates, each once."""
+        if not self.plan.totals or any(group.hopeless for group in self.plan.groups):
+            return
         seen: set[str] = set()
+        sources: set[str] = set()
+        served: set[str] = set()
         for uuid in self._rarest():
-            root_uuid = self.base.providers[uuid].root_uuid
-            if root_uuid not in seen:
-                seen.add(root_uuid)
-                yield root_uuid
-            if self.sharing:
-                for reached in self._reached(root_uuid):
-                    if reached not in seen:
-                        seen.add(reached)
-                        yield reached
+            source = self.base.providers[uuid].root_uuid
+            if source in sources:
+                continue
+            sources.add(source)
+            reached = self._reached(source, served) if self.sharing else ()
+            for root_uuid in itertools.chain((source,), reached):
+                if root_uuid not in seen:
+                    seen.add(root_uuid)
+                    yield root_uuid
 
-    def _reached(self, root_uuid: str) -> Iterator[str]:
-        """The trees with which providers of this tree share."""
-        for uuid in self.sharing & self.base.tree[root_uuid]:
+    def _reached(self, root_uuid: str, served: set[str]) -> Iterator[str]:
+        """The trees with which providers of this tree share, by aggregates not yet ``served``."""
+        for uuid in self.base.tree[root_uuid]:
+            if uuid not in self.sharing:
+                continue
             for aggregate in self.base.providers[uuid].aggregates:
-                for member in self.base.with_aggregate[aggregate]:
-                    yield self.base.providers[member].root_uuid
+                if aggregate not in served:
+                    served.add(aggregate)
+                    for member in self.base.with_aggregate[aggregate]:
+                        yield self.base.providers[member].root_uuid
 
     def _rarest(self) -> Iterator[str]:
         """Providers of which each candidate's tree, or one that shares with it, has one."""
         base = self.base
-        if not self.plan.totals:
-            return
         asked: list[tuple[state.Index, Iterable[str]]] = [
             (base.with_class, (resource_class,)) for resource_class in self.plan.totals
         ]
+        asked += [(base.with_trait, (trait,)) for trait in self.plan.root_required]
         for group in self.plan.groups:
             if group.root_uuid is not None:
                 asked.append((base.tree, (group.root_uuid,)))

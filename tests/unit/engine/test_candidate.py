@@ -260,6 +260,15 @@ def test_every_tree_that_sharing_providers_serve_is_found():
     }
 
 
+def test_sharing_providers_that_share_with_each_other_serve_all_their_trees():
+    base = cloud(
+        storage("one", aggregates="A"),
+        storage("two", aggregates="A B"),
+        provider("host", VCPU=1, aggregates="B"),
+    )
+    assert serving(base, group(DISK_GB=5), group("_A", VCPU=1)) == {("two", "host")}
+
+
 def test_root_traits_are_asked_of_the_tree_that_is_served():
     base = cloud(
         storage(),
