@@ -7,9 +7,11 @@ import enum
 from collections.abc import Iterable, Sequence
 
 from osc_placement.engine import draft as drafts
-from osc_placement.engine import errors, record
+from osc_placement.engine import errors, record, standard
 from osc_placement.engine import inventory as inventories
+from osc_placement.engine import provider as providers
 from osc_placement.model import allocation as model
+from osc_placement.model import inventory as units
 
 #: What stands for project and user of a consumer made below 1.8.
 INCOMPLETE_OWNER = "00000000-0000-0000-0000-000000000000"
@@ -46,19 +48,40 @@ def write(draft: drafts.Draft, claims: Sequence[Claim]) -> None:
     Every provider that a claim names, or that an emptied consumer leaves, has its
     generation raised by one. Capacity is checked against the sum of all claims.
     """
-    for claim in claims:
-        _check_generation(draft, claim)
-    touched = _providers_of(draft, claims)
+    check(draft, claims)
     for claim in claims:
         for resources in claim.allocations.values():
-            inventories.check_classes(draft, tuple(resources))
+            inventories.check_classes(draft, resources)
+    touched = _touched(draft, claims)
+    _check_rows(draft, claims)
+    _check_amounts(draft, claims)
     for claim in claims:
         _put(draft, claim)
-    _check_amounts(draft, claims)
     for uuid in touched:
-        provider = draft.provider(uuid)
-        if provider is not None:
-            draft.bump(provider)
+        draft.bump(providers.require(draft, uuid))
+
+
+def check(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
+    """Raises where a consumer is not as the caller saw it, or a provider is missing."""
+    claims = list(claims)
+    for claim in claims:
+        _check_generation(draft, claim)
+    for claim in claims:
+        for uuid in claim.allocations:
+            if draft.provider(uuid) is None:
+                raise errors.AllocationProviderNotFound(uuid=uuid)
+
+
+def introduce(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
+    """Make the consumers that are new, without allocations.
+
+    Placement makes consumers before it looks for their providers, so this is what is
+    left of a write that names a provider that does not exist: from then on the consumer
+    has a generation.
+    """
+    for claim in claims:
+        if draft.consumer(claim.consumer_uuid) is None:
+            _put(draft, dataclasses.replace(claim, allocations={}))
 
 
 def delete(draft: drafts.Draft, consumer_uuid: str) -> None:
@@ -82,17 +105,14 @@ def _check_generation(draft: drafts.Draft, claim: Claim) -> None:
         )
 
 
-def _providers_of(draft: drafts.Draft, claims: Iterable[Claim]) -> list[str]:
+def _touched(draft: drafts.Draft, claims: Iterable[Claim]) -> list[str]:
     """The providers whose generation the claims raise, each once."""
     touched: dict[str, None] = {}
     for claim in claims:
-        for uuid in claim.allocations:
-            if draft.provider(uuid) is None:
-                raise errors.AllocationProviderNotFound(uuid=uuid)
-            touched[uuid] = None
-        if not claim.allocations:
-            consumer = draft.consumer(claim.consumer_uuid)
-            touched.update(dict.fromkeys(consumer.allocations if consumer else ()))
+        touched.update(dict.fromkeys(claim.allocations))
+        consumer = draft.consumer(claim.consumer_uuid)
+        if consumer is not None and not claim.allocations:
+            touched.update(dict.fromkeys(consumer.allocations))
     return list(touched)
 
 
@@ -116,25 +136,66 @@ def _put(draft: drafts.Draft, claim: Claim) -> None:
     )
 
 
-def _check_amounts(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
+def _check_rows(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
+    """Raises for providers that offer none of all the classes that the claims touch."""
+    named: set[str] = set()
+    claimed: dict[str, None] = {}
+    for claim in claims:
+        consumer = draft.consumer(claim.consumer_uuid)
+        freed = consumer.allocations if consumer is not None and not claim.allocations else {}
+        named.update(*claim.allocations.values(), *freed.values())
+        claimed.update(dict.fromkeys(claim.allocations))
+    missing = [
+        uuid
+        for uuid in claimed
+        if providers.require(draft, uuid).inventories.keys().isdisjoint(named)
+    ]
+    if missing:
+        names = ", ".join(standard.classes_in_order(named))
+        raise errors.NoInventory(name=names, uuid=", ".join(missing))
+
+
+def _check_amounts(draft: drafts.Draft, claims: Sequence[Claim]) -> None:
+    """Raises for the first amount that does not suit its inventory.
+
+    Amounts count one after the other, beside what other consumers have.
+    """
+    taken = _held(draft, claims)
+    final = _summed(claim.allocations for claim in claims)
+    running: dict[tuple[str, str], int] = {}
     for claim in claims:
         for uuid, resources in claim.allocations.items():
-            provider = draft.provider(uuid)
-            if provider is not None:
-                _check_provider(draft, provider, resources)
+            provider, used = providers.require(draft, uuid), draft.used(uuid)
+            for name, amount in resources.items():
+                inventory = _suitable(provider, name, amount)
+                key = uuid, name
+                running[key] = running.get(key, 0) + amount
+                others = used.get(name, 0) - taken.get(key, 0)
+                # What only shrinks may stay over capacity: it could never be freed otherwise.
+                grows = final[key] >= taken.get(key, 0)
+                if grows and not inventory.has_room(others, running[key]):
+                    raise errors.CapacityExceeded(name=name, uuid=uuid)
 
 
-def _check_provider(
-    draft: drafts.Draft, provider: record.ProviderRecord, resources: model.Resources
-) -> None:
-    after = draft.used(provider.uuid)
-    before = draft.base.used(provider.uuid)
-    for name, amount in resources.items():
-        inventory = provider.inventories.get(name)
-        if inventory is None:
-            raise errors.NoInventory(name=name, uuid=provider.uuid)
-        if not inventory.suits_units(amount):
-            raise errors.UnitsViolated(name=name, uuid=provider.uuid)
-        # What only shrinks may stay over capacity: it could never be freed otherwise.
-        if after[name] > inventory.capacity and after[name] >= before.get(name, 0):
-            raise errors.CapacityExceeded(name=name, uuid=provider.uuid)
+def _held(draft: drafts.Draft, claims: Iterable[Claim]) -> dict[tuple[str, str], int]:
+    """What the claims' consumers have so far, ``{(provider uuid, class): amount}``."""
+    consumers = {claim.consumer_uuid: draft.consumer(claim.consumer_uuid) for claim in claims}
+    return _summed(consumer.allocations for consumer in consumers.values() if consumer)
+
+
+def _summed(parts: Iterable[model.Allocations]) -> dict[tuple[str, str], int]:
+    total: dict[tuple[str, str], int] = {}
+    for allocations in parts:
+        for uuid, resources in allocations.items():
+            for name, amount in resources.items():
+                total[uuid, name] = total.get((uuid, name), 0) + amount
+    return total
+
+
+def _suitable(provider: record.ProviderRecord, name: str, amount: int) -> units.Inventory:
+    inventory = provider.inventories.get(name)
+    if inventory is None:
+        raise errors.NoInventory(name=name, uuid=provider.uuid)
+    if not inventory.suits_units(amount):
+        raise errors.UnitsViolated(name=name, uuid=provider.uuid)
+    return inventory

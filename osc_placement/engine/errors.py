@@ -212,7 +212,7 @@ class AllocationRefused(EngineError):
 
 
 class NoInventory(AllocationRefused):
-    """An allocation of a class that the provider has no inventory of."""
+    """An allocation of classes that providers have no inventory of; each joined by commas."""
 
     text = "Inventory for '{name}' on resource provider '{uuid}' invalid."
 

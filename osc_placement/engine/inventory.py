@@ -24,9 +24,9 @@ def replace_all(
     """
     provider = providers.require(draft, uuid)
     providers.check_generation(provider, generation)
-    check_classes(draft, inventories)
     for name, inventory in inventories.items():
         check(uuid, name, inventory, may_reserve_all)
+    check_classes(draft, inventories)
     return assign(draft, provider, inventories)
 
 
@@ -47,8 +47,8 @@ def add(
 ) -> record.ProviderRecord:
     """Add inventory of a class that the provider does not have yet."""
     provider = providers.require(draft, uuid)
-    check_classes(draft, (name,))
     check(uuid, name, inventory, may_reserve_all)
+    check_classes(draft, (name,))
     if name in provider.inventories:
         raise errors.InventoryExists(uuid=uuid, name=name)
     return draft.bump(provider, inventories={**provider.inventories, name: inventory})
@@ -65,8 +65,8 @@ def replace_one(
     """Set the inventory of one class that the provider has."""
     provider = providers.require(draft, uuid)
     providers.check_generation(provider, generation)
-    check_classes(draft, (name,))
     check(uuid, name, inventory, may_reserve_all)
+    check_classes(draft, (name,))
     if name not in provider.inventories:
         raise errors.InventoryNotFound(name=name)
     return draft.bump(provider, inventories={**provider.inventories, name: inventory})
@@ -95,14 +95,17 @@ def check_classes(where: drafts.Draft | state.State, names: Iterable[str]) -> No
 
 
 def check(uuid: str, name: str, inventory: model.Inventory, may_reserve_all: bool = True) -> None:
-    """Raises InventoryInvalid where nothing could ever be allocated from the inventory.
-
-    A ratio that is not finite is refused too: no capacity can be told from it.
-    """
-    ratio = inventory.allocation_ratio
-    if not math.isfinite(ratio) or inventory.capacity < (0 if may_reserve_all else 1):
+    """Raises InventoryInvalid where nothing could ever be allocated from the inventory."""
+    check_finite(uuid, name, inventory)
+    if inventory.capacity < (0 if may_reserve_all else 1):
         bound = "total" if may_reserve_all else "or equal to total"
         raise errors.InventoryInvalid(uuid=uuid, name=name, bound=bound)
+
+
+def check_finite(uuid: str, name: str, inventory: model.Inventory) -> None:
+    """Raises InventoryInvalid for a ratio from which no capacity can be told."""
+    if not math.isfinite(inventory.allocation_ratio):
+        raise errors.InventoryInvalid(uuid=uuid, name=name, bound="total")
 
 
 def _refuse_in_use(draft: drafts.Draft, provider: record.ProviderRecord, names: list[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from osc_placement.engine import record, state
+from osc_placement.engine import inventory, record, state, trait
 from osc_placement.model import candidate
 
 
@@ -16,8 +16,20 @@ def matching(
 ) -> list[record.ProviderRecord]:
     """The providers that by themselves have all that is wanted, in order of creation.
 
+    Raises TraitNotFound and ResourceClassNotFound. As in Placement, classes are looked
+    at last: where trees, traits or aggregates leave nobody, an unknown one is not noticed.
     Cost: linear in the smallest set that one of the conditions leaves.
     """
+    if wanted.in_tree is not None and wanted.in_tree not in base.providers:
+        return []
+    for alternatives in wanted.required:
+        trait.check_exist(base, sorted(alternatives))
+    if not all(_union(base.with_trait[name] for name in names) for names in wanted.required):
+        return []
+    trait.check_exist(base, sorted(wanted.forbidden))
+    if not all(members(base, aggregates) for aggregates in wanted.member_of):
+        return []
+    inventory.check_classes(base, wanted.resources)
     found: Iterable[str] = base.providers
     narrow = _narrowest(base, wanted, name, uuid)
     if narrow is not None:
@@ -42,11 +54,16 @@ def _narrowest(
         tree = base.providers.get(wanted.in_tree)
         sets.append(list(base.tree[tree.root_uuid]) if tree else [])
     for alternatives in wanted.member_of:
-        sets.append(_union(base.with_aggregate[aggregate] for aggregate in alternatives))
+        sets.append(members(base, alternatives))
     for traits in wanted.required:
         sets.append(_union(base.with_trait[trait] for trait in traits))
     sets.extend(list(base.with_class[name]) for name in wanted.resources)
     return min(sets, key=len, default=None)
+
+
+def members(base: state.State, aggregates: Iterable[str]) -> list[str]:
+    """The providers that are in any of the aggregates."""
+    return _union(base.with_aggregate[aggregate] for aggregate in aggregates)
 
 
 def _union(parts: Iterable[Iterable[str]]) -> list[str]:
@@ -99,9 +116,9 @@ def _has_room(
 ) -> bool:
     used = base.used(provider.uuid)
     for name, amount in wanted.resources.items():
-        inventory = provider.inventories.get(name)
-        if inventory is None or not inventory.suits_units(amount):
+        offered = provider.inventories.get(name)
+        if offered is None or not offered.suits_units(amount):
             return False
-        if not inventory.has_room(used.get(name, 0), amount):
+        if not offered.has_room(used.get(name, 0), amount):
             return False
     return True

@@ -20,17 +20,19 @@ def reshape(
 
     As the API does it: old and new inventories together first (generation + 1, unless
     none are wanted), then the allocations (+ 1 where they stand), then the new
-    inventories alone (+ 1).
+    inventories alone (+ 1). Unlike other writes it may leave a capacity below 0.
     """
-    for uuid, (generation, target) in wanted.items():
+    for uuid, (generation, _) in wanted.items():
         provider = providers.require(draft, uuid)
         if provider.generation != generation:
             raise errors.ReshapeGenerationConflict(
                 uuid=uuid, actual=provider.generation, given=generation
             )
+    allocation.check(draft, claims)
+    for uuid, (_, target) in wanted.items():
         inventories.check_classes(draft, target)
         for name, inventory in target.items():
-            inventories.check(uuid, name, inventory)
+            inventories.check_finite(uuid, name, inventory)
     for uuid, (_, target) in wanted.items():
         if target:
             provider = providers.require(draft, uuid)

@@ -77,6 +77,7 @@ class App:
         except Exception as error:  # noqa: BLE001 - one request must not end the server
             fault = _fault(error, request_id)
             response = faults.response(fault, environ, request_id, version)
+            return _finish(response, request_id, version, fault.varies)
         return _finish(response, request_id, version)
 
     def _answer(
@@ -195,7 +196,7 @@ def _check_request(
     if version.minor < route.since:
         if route.hidden_as_method:
             raise faults.MethodNotAllowed()
-        raise faults.NotFound()
+        raise faults.NotYet()
     _check_media_types(request, route, version)
 
 
@@ -229,11 +230,15 @@ def _unauthorized(request: webob.Request) -> webob.Response:
 
 
 def _finish(
-    response: webob.Response, request_id: str, version: microversion.Microversion | None
+    response: webob.Response,
+    request_id: str,
+    version: microversion.Microversion | None,
+    varies: bool = True,
 ) -> webob.Response:
     """The headers that stand on every answer."""
     response.headers["x-openstack-request-id"] = request_id
     if version is not None:
         response.headers["openstack-api-version"] = f"{SERVICE_TYPE} {version}"
-        response.headers["vary"] = "openstack-api-version"
+        if varies:
+            response.headers["vary"] = "openstack-api-version"
     return response

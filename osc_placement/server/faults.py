@@ -31,6 +31,9 @@ class HttpFault(Exception):
     """What only HTTP knows to be wrong; the class says the status."""
 
     status = 500
+    #: Whether the answer says that it depends on the microversion. Placement's do not
+    #: where it was not a handler that refused.
+    varies = True
 
     def __init__(self, detail: str = "", code: str = UNDEFINED) -> None:
         super().__init__(detail)
@@ -48,10 +51,18 @@ class Forbidden(HttpFault):
     """A request that the policy refuses."""
 
     status = 403
+    varies = False
 
 
 class NotFound(HttpFault):
-    """No such path, at this microversion."""
+    """No such path."""
+
+    status = 404
+    varies = False
+
+
+class NotYet(HttpFault):
+    """A path that the request's microversion does not have."""
 
     status = 404
 
@@ -109,12 +120,13 @@ class Answer(NamedTuple):
     status: int
     code: str = UNDEFINED
     detail: str = "{error}"
+    varies: bool = True
 
 
 #: By error class; where one means different things to different calls, by
 #: (operation of the route, error class).
 TABLE: dict[type[Exception] | tuple[str, type[Exception]], Answer] = {
-    errors.ProviderNotFound: Answer(404),
+    errors.ProviderNotFound: Answer(404, varies=False),
     errors.DuplicateProvider: Answer(409, DUPLICATE_NAME),
     errors.ProviderNameTaken: Answer(409, DUPLICATE_NAME),
     errors.ProviderInUse: Answer(409, PROVIDER_INUSE),
@@ -122,7 +134,7 @@ TABLE: dict[type[Exception] | tuple[str, type[Exception]], Answer] = {
     errors.GenerationConflict: Answer(409, CONCURRENT_UPDATE),
     errors.ReshapeGenerationConflict: Answer(409, CONCURRENT_UPDATE),
     errors.ConsumerGenerationConflict: Answer(409, CONCURRENT_UPDATE),
-    errors.ResourceClassNotFound: Answer(404),
+    errors.ResourceClassNotFound: Answer(404, varies=False),
     errors.ResourceClassExists: Answer(409),
     errors.ResourceClassStandard: Answer(400),
     errors.ResourceClassInUse: Answer(409, detail="Error in delete resource class: {error}"),
@@ -254,7 +266,7 @@ def from_engine(error: Exception, operation: str, params: Mapping[str, str]) -> 
     found = _look_up(type(error), operation)
     facts = {**params, **getattr(error, "facts", {})}
     fault = HttpFault(found.detail.format(error=error, **facts), found.code)
-    fault.status = found.status
+    fault.status, fault.varies = found.status, found.varies
     return fault
 
 
@@ -293,8 +305,10 @@ def response(
         return {"errors": [entry]}
 
     error = exc.status_map[fault.status](fault.detail, json_formatter=as_json)
+    # A text names the media type, also where there is none.
+    environ = {"CONTENT_TYPE": "None", **environ}
     if environ.get("HTTP_ACCEPT", "*/*") == "*/*":
-        environ = {**environ, "HTTP_ACCEPT": "application/json"}
+        environ["HTTP_ACCEPT"] = "application/json"
     answer = webob.Request(environ).get_response(error)
     if isinstance(fault, MethodNotAllowed) and fault.allowed:
         answer.headers["allow"] = fault.allowed

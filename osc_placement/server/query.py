@@ -116,27 +116,27 @@ def parse_member_of(
     """``(member_of, forbidden)`` of ``member_of`` values: member_of as sets of alternatives."""
     if len(values) > 1 and not microversion.supports(version, "member_of repeated"):
         raise faults.BadRequest("Multiple member_of parameters are not supported")
-    may_forbid = microversion.supports(version, "forbidden aggregates")
     member_of: list[frozenset[str]] = []
     forbidden: set[str] = set()
     for value in values:
         if value.startswith("!"):
-            if not may_forbid:
-                raise faults.BadRequest(
-                    "Forbidden member_of parameters are not supported in the specified microversion"
-                )
-            forbidden |= _aggregates(value, value[1:])
+            forbidden |= _aggregates(value, version)
         else:
-            member_of.append(_aggregates(value, value))
+            member_of.append(_aggregates(value, version))
     return tuple(member_of), frozenset(forbidden)
 
 
-def _aggregates(whole: str, value: str) -> frozenset[str]:
+def _aggregates(whole: str, version: microversion.Microversion) -> frozenset[str]:
+    value = whole.removeprefix("!")
     aggregates = value.removeprefix("in:").split(",")
     if len(aggregates) > 1 and not value.startswith("in:"):
         raise faults.BadRequest(
             "Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword"
             f" using the valid microversion. Got: {whole}"
+        )
+    if value != whole and not microversion.supports(version, "forbidden aggregates"):
+        raise faults.BadRequest(
+            "Forbidden member_of parameters are not supported in the specified microversion"
         )
     for aggregate in aggregates:
         if not names.is_uuid(aggregate):

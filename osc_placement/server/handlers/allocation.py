@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import webob
 
 from osc_placement import microversion
 from osc_placement.engine import allocation as rules
-from osc_placement.engine import record, reshape, state
+from osc_placement.engine import draft as drafts
+from osc_placement.engine import errors, record, reshape, state
 from osc_placement.model import allocation as model
 from osc_placement.model import inventory
 from osc_placement.model import name as names
@@ -74,16 +76,15 @@ def write_one(call: calls.Call) -> webob.Response:
         raise faults.BadRequest(f"Malformed consumer_uuid: {given}")
     body = call.body(validation.at(schemas.WRITE_ONE, call.version.minor))
     claim = _claim(call, names.canonical_uuid(given), body)
-    with call.repository.write() as draft:
-        rules.write(draft, [claim])
+    _write(call, [claim], lambda draft: rules.write(draft, [claim]))
     return calls.empty(call)
 
 
 def write_many(call: calls.Call) -> webob.Response:
     """POST /allocations"""
     body = call.body(validation.at(schemas.WRITE_MANY, call.version.minor))
-    with call.repository.write() as draft:
-        rules.write(draft, _claims(call, body))
+    claims = _claims(call, body)
+    _write(call, claims, lambda draft: rules.write(draft, claims))
     return calls.empty(call)
 
 
@@ -107,9 +108,22 @@ def reshape_all(call: calls.Call) -> webob.Response:
         )
         for uuid, given in body["inventories"].items()
     }
-    with call.repository.write() as draft:
-        reshape.reshape(draft, wanted, _claims(call, body["allocations"]))
+    claims = _claims(call, body["allocations"])
+    _write(call, claims, lambda draft: reshape.reshape(draft, wanted, claims))
     return calls.empty(call)
+
+
+def _write(
+    call: calls.Call, claims: list[rules.Claim], change: Callable[[drafts.Draft], None]
+) -> None:
+    """Make a change, or leave what Placement leaves of one that names no real provider."""
+    try:
+        with call.repository.write() as draft:
+            change(draft)
+    except errors.AllocationProviderNotFound:
+        with call.repository.write() as draft:
+            rules.introduce(draft, claims)
+        raise
 
 
 def _claims(call: calls.Call, body: dict[str, Any]) -> list[rules.Claim]:

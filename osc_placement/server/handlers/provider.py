@@ -8,8 +8,7 @@ from typing import Any
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import errors, listing, record, state, trait
-from osc_placement.engine import inventory as inventories
+from osc_placement.engine import errors, listing, record, state
 from osc_placement.engine import provider as rules
 from osc_placement.model import candidate
 from osc_placement.model import name as names
@@ -68,8 +67,8 @@ def list_all(call: calls.Call) -> webob.Response:
     traits = given.getall("required")
     if not microversion.supports(call.version, "any traits"):
         traits = traits[-1:]
-    required, forbidden = query.parse_traits(traits, call.version)
     member_of, not_member_of = query.parse_member_of(given.getall("member_of"), call.version)
+    required, forbidden = query.parse_traits(traits, call.version)
     wanted = candidate.RequestGroup(
         resources=query.parse_resources(given["resources"]) if "resources" in given else {},
         required=required,
@@ -79,9 +78,6 @@ def list_all(call: calls.Call) -> webob.Response:
         in_tree=given.get("in_tree"),
     )
     with call.repository.read() as base:
-        trait.check_exist(base, (name for any_of in required for name in sorted(any_of)))
-        trait.check_exist(base, sorted(forbidden))
-        inventories.check_classes(base, wanted.resources)
         found = listing.matching(base, wanted, given.get("name"), given.get("uuid"))
     shown = {"resource_providers": [view(call, provider) for provider in found]}
     return calls.answer(call, shown, updated=_dates(found))
