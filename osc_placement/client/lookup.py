@@ -5,11 +5,15 @@ Called by commands and workflows wherever a provider is named.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from osc_placement.client import api, errors
-from osc_placement.model import name, provider
+from osc_placement.client import errors
+from osc_placement.model import name
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.model import provider
 
 #: From how many names on one listing of everything is cheaper than a request per name.
 _MANY = 5
@@ -74,6 +78,8 @@ def _check(
 
 
 def _unknown(text: str, known: Sequence[str]) -> str:
+    import difflib
+
     similar = [item for item in known if text and text.lower() in item.lower()][:_SHOWN]
     similar = similar or difflib.get_close_matches(text, known, n=_SHOWN)
     hint = f"; similar: {', '.join(similar)}" if similar else ""

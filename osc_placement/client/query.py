@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from osc_placement import microversion
-from osc_placement.model import candidate
+
+if TYPE_CHECKING:
+    from osc_placement.model import candidate
 
 Pairs = list[tuple[str, str]]
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.client import api, errors, lookup
-from osc_placement.model import allocation
+from osc_placement.client import errors, lookup
 from osc_placement.v1 import allocation_argument, arguments, base, rows
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.model import allocation
 
 #: Above this a write must name a type, which consumers of nova's have none of; a write at
 #: it keeps whatever type is stored.
@@ -226,6 +229,8 @@ def _replace(
     parts: Mapping[str, allocation.Allocations],
 ) -> None:
     """Write what the consumers shall have, under the generations that they have now."""
+    from osc_placement.model import allocation
+
     known = microversion.supports(client.microversion, "consumer generation")
     consumers = [
         allocation.Consumer(

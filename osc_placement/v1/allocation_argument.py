@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from osc_placement.client import api, lookup
-from osc_placement.model import allocation
+from osc_placement.client import lookup
 from osc_placement.v1 import arguments
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.model import allocation
 
 #: ``{consumer: {provider, by name or UUID: {resource class: amount}}}``
 Parts = dict[str, dict[str, dict[str, int]]]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.client import answer, api, errors, lookup, query
-from osc_placement.model import candidate
+from osc_placement.client import errors, lookup, query
 from osc_placement.v1 import arguments, base, request_group, rows
+
+if TYPE_CHECKING:
+    from osc_placement.client import answer, api
+    from osc_placement.model import candidate
 
 COLUMNS = ("#", "allocation", "resource provider", "inventory used/capacity")
 
@@ -170,6 +173,8 @@ def _features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def _query(client: api.Client, parsed_args: argparse.Namespace) -> candidate.CandidateQuery:
+    from osc_placement.model import candidate
+
     asked = request_group.groups(parsed_args)
     if not any(group.resource for group in asked):
         raise errors.PlacementError("At least one --resource must be specified.")

@@ -9,14 +9,17 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from cliff import _argparse
 from osc_lib import exceptions
 from osc_lib.command import command
 
 from osc_placement import microversion, plugin
-from osc_placement.client import api, errors
+from osc_placement.client import errors
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
 
 T = TypeVar("T")
 

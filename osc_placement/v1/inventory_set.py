@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.client import answer, api, errors, lookup
+from osc_placement.client import errors, lookup
 from osc_placement.model import inventory
 from osc_placement.v1 import arguments, base, rows
 from osc_placement.v1 import inventory as inventory_commands
+
+if TYPE_CHECKING:
+    from osc_placement.client import answer, api
 
 #: ``{resource class: {field: value}}``, as far as the command line gives them.
 Given = Mapping[str, Mapping[str, float]]

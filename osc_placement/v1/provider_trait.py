@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from osc_placement.client import answer, api, errors, lookup
+from osc_placement.client import errors, lookup
 from osc_placement.v1 import arguments, base, inventory_set, rows
+
+if TYPE_CHECKING:
+    from osc_placement.client import answer, api
 
 
 class ListResourceProviderTrait(base.Lister):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from osc_placement.client import api, errors, lookup
-from osc_placement.model import provider
+from osc_placement.client import errors, lookup
 from osc_placement.v1 import arguments, base, rows
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.model import provider
 
 COLUMNS = ("tree", "uuid", "generation", "used/capacity", "traits")
 
@@ -30,6 +33,8 @@ class ShowResourceProviderTree(base.Lister):
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.model import provider
+
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         found = client.list_providers(in_tree=uuid)

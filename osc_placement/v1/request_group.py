@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from osc_placement.model import candidate
 from osc_placement.v1 import arguments
+
+if TYPE_CHECKING:
+    from osc_placement.model import candidate
 
 
 @dataclasses.dataclass
@@ -87,6 +89,8 @@ def read(
     asked: Asked, provider_uuid: Callable[[str], str], faults: arguments.Faults
 ) -> candidate.RequestGroup:
     """The request group that is meant; ``provider_uuid`` knows names."""
+    from osc_placement.model import candidate
+
     wanted, unwanted = _aggregates(asked)
     named = f"group {asked.suffix}" if asked.suffix else "the unsuffixed group"
     if len(asked.in_tree) > 1:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.client import api, errors, lookup
-from osc_placement.model import provider
+from osc_placement.client import errors, lookup
 from osc_placement.v1 import arguments, base, rows
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.model import provider
 
 
 class CreateResourceProvider(base.ShowOne):
@@ -236,6 +239,8 @@ def _delete_each(client: api.Client, uuids: Sequence[str]) -> None:
 
 def _with_descendants(client: api.Client, uuids: Sequence[str]) -> list[str]:
     """Each provider after everything below it. Cost: one request per provider given."""
+    from osc_placement.model import provider
+
     ordered: dict[str, None] = {}
     for uuid in uuids:
         tree = provider.ProviderTree(client.list_providers(in_tree=uuid))

@@ -7,12 +7,15 @@ FormattableColumn, with one face for people and one for programs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cliff import columns
 
 from osc_placement import microversion
-from osc_placement.model import allocation, inventory, provider
+from osc_placement.model import inventory
+
+if TYPE_CHECKING:
+    from osc_placement.model import allocation, provider
 
 Row = tuple[Any, ...]
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.client import answer, lookup
+from osc_placement.client import lookup
 from osc_placement.v1 import arguments, base, rows
+
+if TYPE_CHECKING:
+    from osc_placement.client import answer
 
 COLUMNS = ("resource_class", "usage")
 
