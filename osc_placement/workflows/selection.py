@@ -208,8 +208,11 @@ def _named(
 def _one_by_one(client: api.Client, texts: Iterable[str]) -> list[provider.Provider]:
     found: list[provider.Provider] = []
     for text in texts:
-        asked = {"uuid": name.canonical_uuid(text)} if name.is_uuid(text) else {"name": text}
-        found += patience.read(functools.partial(client.list_providers, **asked))
+        if name.is_uuid(text):
+            ask = functools.partial(client.list_providers, uuid=name.canonical_uuid(text))
+        else:
+            ask = functools.partial(client.list_providers, name=text)
+        found += patience.read(ask)
     return found
 
 

@@ -1,0 +1,122 @@
+"""kill -9 of the real process at random moments, and then going on.
+
+A round has up to fourteen kills. A few rounds run with every test run; ``KILL_ROUNDS=10``
+in the environment makes them more than a hundred kills.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.functional.test_chaos import inventories, options
+from tests.peer import chaos, fixtures, shell
+from tests.peer import target as targets
+
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "2"))
+AMEND = "resource provider inventory amend --all --resource VCPU:allocation_ratio"
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
+    ["tests.peer.shell", "osc_placement.v1.batch", "osc_placement.v1.plan"]
+)
+
+
+@pytest.fixture
+def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
+    yield from fixtures.embedded("loopback", tmp_path)
+
+
+def child(arguments: list[str], environment: dict[str, str], folder: str, out: str) -> None:
+    """One ``openstack`` command as a process of its own."""
+    os.environ.update(environment)
+    os.chdir(folder)
+    pathlib.Path(out).write_text(json.dumps(shell.run(arguments)))
+
+
+class Murderer:
+    """Runs commands, and kills them at the n-th request that the proxy sees of them."""
+
+    def __init__(self, proxy: chaos.Proxy, folder: pathlib.Path, seed: int) -> None:
+        self.proxy, self.folder = proxy, folder
+        self.chance = random.Random(seed)
+        self.kills = 0
+
+    def run(self, command: str, *, kill: bool) -> shell.Outcome | None:
+        """The outcome, None when it was killed."""
+        arguments = [*options(self.proxy.url), *command.split(), "-f", "json"]
+        out = self.folder / "outcome.json"
+        out.unlink(missing_ok=True)
+        environment = {
+            name: os.environ[name] for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+        }
+        process = FORKS.Process(
+            target=child, args=(arguments, environment, str(self.folder), str(out))
+        )
+        left = self.chance.randint(1, 30) if kill else -1
+
+        def seen(method: str, path: str) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0 and process.pid:
+                os.kill(process.pid, signal.SIGKILL)
+
+        self.proxy.seen = seen
+        process.start()
+        process.join(60)
+        self.proxy.seen = lambda method, path: None
+        if process.exitcode == -signal.SIGKILL:
+            self.kills += 1
+            return None
+        return shell.Outcome(*json.loads(out.read_text()))
+
+    def finish(self, command: str, kills: int) -> shell.Outcome:
+        """Kill the command up to ``kills`` times, then let it come to its end."""
+        for _ in range(kills):
+            self.run(command, kill=True)
+        ended = self.run(command, kill=False)
+        assert ended is not None
+        assert ended.code == 0, ended
+        return ended
+
+
+def ratios(target: targets.Target) -> dict[str, float]:
+    return {
+        name: found["VCPU"]["allocation_ratio"]
+        for name, found in inventories(target).items()
+        if "VCPU" in found
+    }
+
+
+@pytest.mark.usefixtures("openstack")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_a_killed_run_goes_on_and_nothing_is_done_twice(
+    target: targets.Target, tmp_path: pathlib.Path, seed: int
+) -> None:
+    target.load("12-hosts")
+    before = ratios(target)
+    with chaos.between(target.url, delay=0.002, lose_after=0.1, seed=seed) as proxy:  # type: ignore[attr-defined]
+        murderer = Murderer(proxy, tmp_path, seed)
+        murderer.finish(f"{AMEND}=3", 4)
+        assert set(ratios(target).values()) == {3.0}
+
+        murderer.finish(f"{AMEND}+=2 --dry-run --plan-out plan.json", 0)
+        proxy.carried_out.clear()
+        murderer.finish("placement plan apply plan.json", 5)
+        assert set(ratios(target).values()) == {5.0}
+        assert set(proxy.carried_out.values()) == {1}
+        assert len(proxy.carried_out) == len(before)
+
+        proxy.carried_out.clear()
+        murderer.finish("placement plan undo plan.json", 5)
+        assert set(ratios(target).values()) == {3.0}
+        assert set(proxy.carried_out.values()) == {1}
+        assert murderer.kills >= 3
