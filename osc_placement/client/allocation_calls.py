@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from osc_placement.client import answer, caller, query, wire
-from osc_placement.model import allocation, candidate
+from osc_placement.client import caller, query, wire
+
+if TYPE_CHECKING:
+    from osc_placement.client import answer
+    from osc_placement.model import allocation, candidate
 
 
 class AllocationCalls(caller.Caller):
@@ -62,7 +66,7 @@ class AllocationCalls(caller.Caller):
         return caller.read(reply, lambda body: wire.read_usages(body, version))
 
     def list_allocation_candidates(
-        self, asked: candidate.CandidateQuery | Sequence[tuple[str, str]] | str
+        self, asked: candidate.CandidateQuery | query.Pairs | str
     ) -> answer.Candidates:
         """GET /allocation_candidates (1.10).
 
@@ -90,9 +94,9 @@ class AllocationCalls(caller.Caller):
 
 
 def candidate_pairs(
-    asked: candidate.CandidateQuery | Sequence[tuple[str, str]] | str,
-) -> Sequence[tuple[str, str]]:
+    asked: candidate.CandidateQuery | query.Pairs | str,
+) -> query.Pairs:
     """The query parameters of whichever form a candidates query came in."""
-    if isinstance(asked, candidate.CandidateQuery):
-        return query.candidate_pairs(asked)
-    return query.parse(asked) if isinstance(asked, str) else asked
+    if isinstance(asked, str):
+        return query.parse(asked)
+    return asked if isinstance(asked, list) else query.candidate_pairs(asked)

@@ -1,32 +1,31 @@
-"""What the API answers beyond the model's words: frozen values, made by ``wire``."""
+"""What the API answers beyond the model's words: values made by ``wire``.
+
+Named tuples: a dataclass costs half a millisecond to define, in each command line.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from osc_placement.model import allocation, inventory
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProviderInventories:
+class ProviderInventories(NamedTuple):
     """All inventories of one provider, with the provider generation they belong to."""
 
     generation: int
     inventories: inventory.Inventories
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProviderAggregates:
+class ProviderAggregates(NamedTuple):
     """The aggregates of one provider; ``generation`` is None below 1.19."""
 
     generation: int | None
     aggregates: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProviderTraits:
+class ProviderTraits(NamedTuple):
     """The traits of one provider, in the order of the answer."""
 
     generation: int
@@ -40,24 +39,21 @@ class Share(NamedTuple):
     consumer_generation: int | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProviderAllocations:
+class ProviderAllocations(NamedTuple):
     """Everything allocated on one provider: ``{consumer uuid: Share}``."""
 
     generation: int
     allocations: Mapping[str, Share]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ConsumerAllocations:
+class ConsumerAllocations(NamedTuple):
     """A consumer, with ``{provider uuid: generation}`` of the providers that it uses."""
 
     consumer: allocation.Consumer
     provider_generations: Mapping[str, int]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """What the consumers of one type use together.
 
     ``consumer_type`` and ``consumer_count`` are None below 1.38.
@@ -68,8 +64,7 @@ class Usage:
     consumer_count: int | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AllocationRequest:
+class AllocationRequest(NamedTuple):
     """One candidate, in the form that an allocation write takes.
 
     ``mappings`` is ``{suffix: (provider uuid, …)}``, None below 1.34.
@@ -86,8 +81,7 @@ class Amount(NamedTuple):
     used: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProviderSummary:
+class ProviderSummary(NamedTuple):
     """A provider that some candidate uses, or that stands in the tree of one.
 
     ``traits`` is None below 1.17, ``root_uuid`` and ``parent_uuid`` below 1.29.
@@ -99,8 +93,7 @@ class ProviderSummary:
     parent_uuid: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(NamedTuple):
     """The answer to an allocation candidates query, in the server's order."""
 
     requests: tuple[AllocationRequest, ...]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from osc_placement.client import answer, caller, query, wire
-from osc_placement.model import inventory, provider
+from osc_placement.client import caller, query, wire
+
+if TYPE_CHECKING:
+    from osc_placement.client import answer
+    from osc_placement.model import inventory, provider
 
 _ROOT = "resource_providers"
 

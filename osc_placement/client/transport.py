@@ -5,7 +5,6 @@ The only module that knows keystoneauth and requests. ``api.Client`` is its only
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import re
@@ -13,7 +12,7 @@ import sys
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import keystoneauth1.adapter
 import keystoneauth1.exceptions
@@ -50,8 +49,7 @@ class WsgiApp(Protocol):
     def close(self) -> None: ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A successful HTTP answer; ``body`` is the parsed JSON, None where there is none."""
 
     status: int
