@@ -171,8 +171,8 @@ def _check_amounts(draft: drafts.Draft, claims: Sequence[Claim]) -> None:
                 key = uuid, name
                 running[key] = running.get(key, 0) + amount
                 others = used.get(name, 0) - taken.get(key, 0)
-                # What only shrinks may stay over capacity: it could never be freed otherwise.
-                grows = final[key] >= taken.get(key, 0)
+                # What does not grow may stay over capacity: it could never be freed otherwise.
+                grows = final[key] > taken.get(key, 0)
                 if grows and not inventory.has_room(others, running[key]):
                     raise errors.CapacityExceeded(name=name, uuid=uuid)
 

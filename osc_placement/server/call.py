@@ -51,10 +51,9 @@ class Call:
         """The request's JSON, valid by ``schema``."""
         try:
             document = json.loads(self.request.body)
-        except ValueError as error:
+            _check_text(self.request.body, document)
+        except (ValueError, RecursionError) as error:
             raise faults.BadRequest(f"Malformed JSON: {error}") from error
-        except RecursionError as error:
-            raise faults.BadRequest("Malformed JSON: nested too deeply") from error
         schema.check(document, "JSON does not validate: ")
         return document
 
@@ -74,6 +73,12 @@ class Call:
     def url(self, path: str) -> str:
         """The absolute URL of a path of this server."""
         return f"{self.request.application_url}{path}"
+
+
+def _check_text(body: bytes, document: Any) -> None:
+    """Raises ValueError for strings that are no text: halves of surrogate pairs."""
+    if b"\\ud" in body or b"\\uD" in body:
+        json.dumps(document, ensure_ascii=False).encode()
 
 
 def answer(

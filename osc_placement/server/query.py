@@ -134,16 +134,16 @@ def _aggregates(whole: str, version: microversion.Microversion) -> frozenset[str
             "Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword"
             f" using the valid microversion. Got: {whole}"
         )
-    if value != whole and not microversion.supports(version, "forbidden aggregates"):
-        raise faults.BadRequest(
-            "Forbidden member_of parameters are not supported in the specified microversion"
-        )
     for aggregate in aggregates:
         if not names.is_uuid(aggregate):
             raise faults.BadRequest(
                 f"{_INVALID}Expected 'member_of' parameter to contain valid UUID(s)."
                 f" Got: {aggregate}"
             )
+    if value != whole and not microversion.supports(version, "forbidden aggregates"):
+        raise faults.BadRequest(
+            "Forbidden member_of parameters are not supported in the specified microversion"
+        )
     return frozenset(aggregates)
 
 
@@ -164,10 +164,10 @@ def parse_candidates(
     values: dict[str, list[str]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)
+    required, forbidden = _root_traits(values, version)
     groups = _groups(values, version)
     subtrees = _subtrees(values, groups)
     _check_groups(groups, subtrees, version)
-    required, forbidden = _root_traits(values, version)
     policy = values.get("group_policy", [None])[0]
     if policy is None and sum(1 for suffix in groups if suffix) > 1:
         raise faults.BadRequest(

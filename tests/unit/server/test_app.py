@@ -1,0 +1,136 @@
+"""Identity, roles, limits and the order of refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import webob
+
+from osc_placement import server
+
+RESHAPE = {"inventories": {}, "allocations": {}}
+
+
+def ask(
+    app: server.App, path: str, method: str = "GET", body: Any = None, **headers: str
+) -> webob.Response:
+    sent = {"x-auth-token": "admin", "openstack-api-version": "placement 1.39"}
+    sent.update({name.replace("_", "-"): value for name, value in headers.items()})
+    request = webob.Request.blank(path, method=method, headers=sent)
+    if body is not None:
+        request.json = body
+        request.content_type = "application/json"
+    return request.get_response(app)
+
+
+@pytest.fixture(scope="module")
+def app() -> server.App:
+    return server.create_app()
+
+
+def test_the_version_document_needs_no_token(app: server.App) -> None:
+    answer = webob.Request.blank("/").get_response(app)
+    assert answer.json["versions"][0]["max_version"] == "1.39"
+
+
+def test_anything_else_needs_one(app: server.App) -> None:
+    answer = webob.Request.blank("/traits").get_response(app)
+    assert answer.status_int == 401
+
+
+@pytest.mark.parametrize(
+    ("roles", "legacy", "status"),
+    [
+        ("admin", False, 403),
+        ("admin", True, 400),
+        ("service", False, 400),
+        ("admin,service", False, 400),
+        ("reader", True, 403),
+    ],
+)
+def test_reshaping_is_for_services_unless_rbac_is_legacy(
+    roles: str, legacy: bool, status: int
+) -> None:
+    app = server.create_app(legacy_rbac=legacy)
+    assert ask(app, "/reshaper", "POST", RESHAPE, x_roles=roles).status_int == status
+
+
+@pytest.mark.parametrize(
+    ("token", "project", "status"),
+    [("bob:mine", "mine", 200), ("bob:mine", "other", 403)],
+)
+def test_a_reader_sees_the_usages_of_its_own_project(
+    app: server.App, token: str, project: str, status: int
+) -> None:
+    answer = ask(app, f"/usages?project_id={project}", x_auth_token=token, x_roles="reader")
+    assert answer.status_int == status
+
+
+def test_system_scope_is_refused(app: server.App) -> None:
+    answer = ask(app, "/traits", openstack_system_scope="all")
+    assert answer.status_int == 403
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [("placement 0.5", 406), ("placement 1.2.3", 400), ("placement latest", 200), ("x", 200)],
+)
+def test_a_microversion_is_read_as_placement_reads_it(
+    app: server.App, header: str, status: int
+) -> None:
+    assert ask(app, "/resource_classes", openstack_api_version=header).status_int in (status, 404)
+
+
+def test_an_error_tells_which_request_it_was(app: server.App) -> None:
+    answer = ask(app, "/nothing")
+    (error,) = answer.json["errors"]
+    assert error["request_id"] == answer.headers["x-openstack-request-id"]
+    assert set(error) == {"status", "title", "detail", "code", "request_id"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/resource_providers/%FF", "/resource_providers?name=%FF", "/traits?name=%00", "/%2e%2e"],
+)
+def test_bytes_that_are_no_text_are_refused(app: server.App, path: str) -> None:
+    assert ask(app, path).status_int in (200, 400, 404)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xff\xfe",
+        b'{"name": "\\ud800"}',
+        b"[" * 100_000,
+        b'{"name": ' + b"1" * 10_000 + b"}",
+        b"\xef\xbb\xbf{}",
+    ],
+)
+def test_spoilt_bodies_are_refused(app: server.App, body: bytes) -> None:
+    request = webob.Request.blank(
+        "/resource_providers",
+        method="POST",
+        body=body,
+        headers={"x-auth-token": "admin", "content-type": "application/json"},
+    )
+    assert 400 <= request.get_response(app).status_int < 500
+
+
+def test_a_ratio_that_is_no_number_is_refused() -> None:
+    app = server.create_app()
+    uuid = "00000000-0000-4000-8000-000000000001"
+    assert ask(app, "/resource_providers", "POST", {"name": "a", "uuid": uuid}).status_int == 200
+    body = {"resource_class": "VCPU", "total": 1, "allocation_ratio": float("nan")}
+    answer = ask(app, f"/resource_providers/{uuid}/inventories", "POST", body)
+    assert answer.status_int == 400
+
+
+def test_a_huge_ratio_is_shown_as_it_is() -> None:
+    app = server.create_app()
+    uuid = "00000000-0000-4000-8000-000000000001"
+    ask(app, "/resource_providers", "POST", {"name": "a", "uuid": uuid})
+    body = {"resource_class": "VCPU", "total": 2**31 - 1, "allocation_ratio": 3e38}
+    ask(app, f"/resource_providers/{uuid}/inventories", "POST", body)
+    answer = ask(app, "/allocation_candidates?resources=VCPU:1")
+    assert answer.json["provider_summaries"][uuid]["resources"]["VCPU"]["capacity"] > 2**64

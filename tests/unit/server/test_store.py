@@ -1,0 +1,169 @@
+"""The SQLite file: what cannot be opened is told by name, and left as it was."""
+
+from __future__ import annotations
+
+import pathlib
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+import webob
+
+from osc_placement import server
+from osc_placement.server.store import errors, migration, sqlite
+
+
+@pytest.fixture
+def path(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A database with one provider."""
+    file = tmp_path / "placement.sqlite"
+    app = server.create_app(str(file))
+    create(app, "one")
+    app.close()
+    return file
+
+
+def create(app: server.App, name: str) -> int:
+    request = webob.Request.blank(
+        "/resource_providers", method="POST", headers={"x-auth-token": "admin"}
+    )
+    request.json = {"name": name}
+    request.content_type = "application/json"
+    return request.get_response(app).status_int
+
+
+def names(file: pathlib.Path) -> set[str]:
+    app = server.create_app(str(file))
+    found = {provider["name"] for provider in app.export()["providers"].values()}
+    app.close()
+    return found
+
+
+def test_what_was_written_is_there_when_it_is_opened_again(path: pathlib.Path) -> None:
+    assert names(path) == {"one"}
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("shopping: milk, eggs and a lot more, so that it is no short file\n" * 20)
+    with pytest.raises(errors.NotADatabase, match=r"notes\.txt is no placement database"):
+        server.create_app(str(file))
+    assert file.read_text().startswith("shopping")
+
+
+def test_the_database_of_another_program_is_left_alone(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "other.sqlite"
+    with sqlite3.connect(file) as other:
+        other.execute("CREATE TABLE song (title TEXT)")
+    other.close()
+    with pytest.raises(errors.NotADatabase, match="of some other program"):
+        server.create_app(str(file))
+    other = sqlite3.connect(file)
+    assert [row[0] for row in other.execute("SELECT name FROM sqlite_master")] == ["song"]
+    other.close()
+
+
+def test_a_file_of_a_newer_version_says_so(path: pathlib.Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO migration (name) VALUES ('2031-04 colours')")
+    connection.close()
+    with pytest.raises(errors.NewerVersion, match="2031-04 colours"):
+        server.create_app(str(path))
+
+
+def test_a_damaged_file_says_so(path: pathlib.Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE provider SET inventories = 'not json'")
+    connection.close()
+    with pytest.raises(errors.NotADatabase, match="damaged"):
+        server.create_app(str(path))
+
+
+def test_a_truncated_file_says_so(path: pathlib.Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2 - 100])
+    with pytest.raises(errors.StoreError, match=str(path)):
+        server.create_app(str(path))
+
+
+def test_a_missing_folder_says_so(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(errors.NotWritable, match="there is no folder"):
+        server.create_app(str(tmp_path / "nowhere" / "placement.sqlite"))
+
+
+def test_a_folder_is_no_database(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(errors.NotADatabase, match="is a folder"):
+        server.create_app(str(tmp_path))
+
+
+def test_a_second_process_is_told_that_the_file_is_in_use(
+    path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.1)
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from osc_placement import server\n"
+            "server.create_app(sys.argv[1]); print('open', flush=True); sys.stdin.read()",
+            str(path),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"open\n"
+        with pytest.raises(errors.InUse, match="in use by another process"):
+            server.create_app(str(path))
+    finally:
+        holder.communicate()
+    assert names(path) == {"one"}
+
+
+def test_a_full_disk_refuses_the_write_and_keeps_what_was_there(path: pathlib.Path) -> None:
+    app = server.create_app(str(path))
+    store = app.repository._store
+    assert isinstance(store, sqlite.SqliteStore)
+    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+    statuses = {create(app, f"more-{number:04d}" + "x" * 150) for number in range(60)}
+    assert 503 in statuses
+    kept = {provider["name"] for provider in app.export()["providers"].values()}
+    app.close()
+    assert names(path) == kept
+
+
+def test_a_step_of_the_schema_is_recorded_with_it(tmp_path: pathlib.Path) -> None:
+    connection = sqlite3.connect(tmp_path / "x.sqlite", isolation_level=None)
+    step = migration.Migration("broken", ("CREATE TABLE a (b TEXT)", "NONSENSE"))
+    with pytest.raises(sqlite3.OperationalError):
+        migration.apply(connection, step, first=True)
+    assert migration.applied(connection) == []
+    connection.close()
+
+
+def test_a_faulty_document_is_told_with_all_its_faults() -> None:
+    document = {
+        "custom_resource_classes": [],
+        "custom_traits": [],
+        "providers": {
+            "p1": {
+                "name": "one",
+                "parent": "p9",
+                "root": "p1",
+                "generation": 1,
+                "inventories": {"CUSTOM_X": {"total": 1}},
+                "traits": ["CUSTOM_T"],
+                "aggregates": [],
+            },
+            "p2": {"name": "two"},
+        },
+        "consumers": {},
+    }
+    with pytest.raises(errors.DocumentInvalid) as caught:
+        server.create_app(load=document)
+    text = str(caught.value)
+    for fault in ("parent p9", "no trait CUSTOM_T", "no resource class CUSTOM_X", "provider p2"):
+        assert fault in text
