@@ -20,13 +20,19 @@ class HostAggregate:
 def host_aggregates(connection: Any) -> list[HostAggregate]:
     """Every host aggregate that nova has; ``connection`` is an openstacksdk connection.
 
-    Cost: one request to nova (compute API 2.41, for the UUID). Errors: PlacementError when
-    nova cannot be asked, with nova's reason.
+    Cost: one request to nova. Errors: PlacementError when nova cannot be asked, with
+    nova's reason, and when it is too old to tell UUIDs (before compute API 2.41).
     """
     try:
-        return [
+        found = [
             HostAggregate(str(item.id), item.name, item.uuid)
             for item in connection.compute.aggregates()
         ]
     except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
         raise errors.PlacementError(f"nova does not tell its host aggregates: {error}") from error
+    if any(item.uuid is None for item in found):
+        raise errors.PlacementError(
+            "this nova is too old to tell the UUIDs of host aggregates (compute API 2.41):"
+            " give the aggregate's UUID"
+        )
+    return found

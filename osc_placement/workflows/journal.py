@@ -90,7 +90,7 @@ class Journal:
 
 def path_of(made: plan.Plan, target: str) -> pathlib.Path:
     """Where the journal of a plan on a target stands; a plan that undoes shares the original's."""
-    identity = f"{made.undoes or made.digest} {target}"
+    identity = f"{made.undoes or made.digest} {plan.place(target)}"
     name = hashlib.sha256(identity.encode()).hexdigest()[:32]
     return plan_file.state_directory() / "journal" / f"{name}.jsonl"
 

@@ -157,12 +157,17 @@ def _from_document(document: Mapping[str, Any]) -> Plan:
     )
 
 
+def place(target: str) -> str:
+    """The endpoint or file of a target, without what this operator calls the cloud."""
+    return target.partition(" (")[0]
+
+
 def check_target(plan: Plan, target: str, origin: str | None = None) -> None:
     """Refuse a plan of another cloud; ``origin`` is where a snapshot was taken.
 
     Raises PlanRefused; sends nothing.
     """
-    if plan.target not in (target, origin):
+    if place(plan.target) not in {place(known) for known in (target, origin) if known}:
         raise PlanRefused(
             f"the plan was made for {plan.target}, this is {target}: choose that cloud,"
             " or plan anew here"

@@ -122,6 +122,7 @@ def test_a_change_that_makes_no_sense_is_refused(fields: dict[str, object]) -> N
 def test_a_plan_of_another_cloud_is_refused() -> None:
     plan.check_target(some(), "here")
     plan.check_target(some(), "a snapshot", origin="here")
+    plan.check_target(some(), "here (cloud as-another-operator-calls-it)")
     with pytest.raises(plan.PlanRefused, match="made for here, this is there"):
         plan.check_target(some(), "there")
 

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from osc_placement.microversion import Microversion
+from osc_placement.workflows import status
+
+FOUND = status.Status(
+    target="here",
+    server=(Microversion(1, 0), Microversion(1, 39)),
+    in_use=Microversion(1, 39),
+    pinned=False,
+    providers=1,
+    trees=1,
+    custom_traits=0,
+    custom_resource_classes=0,
+    lacking=(),
+)
+
+
+@pytest.mark.parametrize(
+    ("minor", "verdicts"),
+    [
+        (39, [status.Verdict.SUCCESS, status.Verdict.SUCCESS]),
+        (36, [status.Verdict.SUCCESS, status.Verdict.WARNING]),
+        (35, [status.Verdict.FAILURE, status.Verdict.WARNING]),
+    ],
+)
+def test_a_server_is_held_against_what_nova_and_this_client_need(
+    minor: int, verdicts: list[status.Verdict]
+) -> None:
+    server = (Microversion(1, 0), Microversion(1, minor))
+    found = list(status.checks(dataclasses.replace(FOUND, server=server)))
+    assert [item.verdict for item in found] == verdicts
+    assert all(item.details for item in found if item.verdict)
