@@ -23,9 +23,13 @@ AGGREGATES = tuple(str(uuid.UUID(int=0xA0 + n, version=4)) for n in range(3))
 def draw_state(draw: random.Random) -> state.State:
     """A few trees, some of them sharing, some of their room taken."""
     providers: dict[str, record.ProviderRecord] = {}
+    plain = draw.random() < 0.5
     for number in range(draw.randint(1, 4)):
         sharing = number > 0 and draw.random() < 0.4
         _add_tree(draw, providers, number, sharing)
+    if plain:
+        for provider in providers.values():
+            providers[provider.uuid] = provider.replace(inventories=_plain(provider.inventories))
     base = state.State()
     base.apply(
         record.Changes(
@@ -36,6 +40,11 @@ def draw_state(draw: random.Random) -> state.State:
     )
     base.apply(record.Changes(consumers=_draw_consumers(draw, base)))
     return base
+
+
+def _plain(inventories: inventory.Inventories) -> inventory.Inventories:
+    """Room enough for most of what is asked, so that other rules decide."""
+    return {name: inventory.Inventory(held.total + 4) for name, held in inventories.items()}
 
 
 def _uuid(draw: random.Random) -> str:
@@ -111,7 +120,7 @@ def draw_query(
     draw: random.Random, base: state.State, version: microversion.Microversion
 ) -> candidate.CandidateQuery:
     """A query that ``version`` can ask, about what ``base`` has."""
-    return _Query(draw, base, version).draw_whole()
+    return _Query(draw, base, version, draw.choice((0.3, 1.0, 1.0, 2.5))).draw_whole()
 
 
 @dataclasses.dataclass
@@ -119,6 +128,12 @@ class _Query:
     draw: random.Random
     base: state.State
     version: microversion.Microversion
+    density: float
+
+    def takes(self, feature: str, share: float) -> bool:
+        """Whether to use a feature: in about that share of the places, if the version knows it."""
+        wanted = self.draw.random() < share * self.density
+        return wanted and microversion.supports(self.version, feature)
 
     def knows(self, feature: str) -> bool:
         return microversion.supports(self.version, feature)
@@ -129,24 +144,23 @@ class _Query:
         groups = [self._draw_group(suffix) for suffix in suffixes]
         same_subtree: tuple[frozenset[str], ...] = ()
         named = [suffix for suffix in suffixes if suffix]
-        if self.knows("candidate same_subtree") and named and draw.random() < 0.4:
-            if len(named) < 4 and draw.random() < 0.4:
-                extra = self._draw_group("_NONE", resources=False)
-                groups.append(extra)
-                named.append("_NONE")
+        if named and self.takes("candidate same_subtree", 0.4):
+            bare = draw.choice(([], [], ["_NONE"], ["_NONE", "_NIL"]))
+            groups += [self._draw_group(suffix, resources=False) for suffix in bare]
+            named += bare
             same_subtree = tuple(
-                frozenset({*draw.sample(named, draw.randint(1, len(named))), named[-1]})
+                frozenset({*draw.sample(named, draw.randint(1, len(named))), *bare, named[-1]})
                 for _ in range(draw.choice((1, 1, 2)))
             )
         required, forbidden = frozenset[str](), frozenset[str]()
-        if self.knows("candidate root_required") and draw.random() < 0.2:
+        if self.takes("candidate root_required", 0.2):
             chosen = frozenset({draw.choice(TRAITS)})
             required, forbidden = (
                 (chosen, forbidden) if draw.random() < 0.5 else (forbidden, chosen)
             )
         return candidate.CandidateQuery(
             tuple(groups),
-            isolate=len(named) > 1 and draw.random() < 0.5,
+            isolate=bool(named) and draw.random() < 0.5,
             same_subtree=same_subtree,
             root_required=required,
             root_forbidden=forbidden,
@@ -175,12 +189,12 @@ class _Query:
             member_of=self._draw_member_of(),
             forbidden_aggregates=(
                 frozenset(draw.sample(AGGREGATES, draw.randint(1, 2)))
-                if self.knows("forbidden aggregates") and draw.random() < 0.15
+                if self.takes("forbidden aggregates", 0.15)
                 else frozenset()
             ),
             in_tree=(
                 draw.choice([*self.base.providers, UNKNOWN])
-                if self.knows("candidate in_tree") and draw.random() < 0.12
+                if self.takes("candidate in_tree", 0.12)
                 else None
             ),
         )
@@ -191,13 +205,13 @@ class _Query:
     def _draw_forbidden(self, required: tuple[frozenset[str], ...]) -> frozenset[str]:
         wanted = frozenset[str]().union(*required)
         free = [name for name in (*TRAITS, standard.SHARING_TRAIT) if name not in wanted]
-        if not free or not self.knows("forbidden traits") or self.draw.random() < 0.85:
+        if not free or not self.takes("forbidden traits", 0.15):
             return frozenset()
         return frozenset({self.draw.choice(free)})
 
     def _draw_required(self) -> tuple[frozenset[str], ...]:
         draw = self.draw
-        if not self.knows("candidate required traits") or draw.random() < 0.7:
+        if not self.takes("candidate required traits", 0.3):
             return ()
         if self.knows("any traits") and draw.random() < 0.5:
             return tuple(
@@ -208,7 +222,7 @@ class _Query:
 
     def _draw_member_of(self) -> tuple[frozenset[str], ...]:
         draw = self.draw
-        if not self.knows("candidate member_of") or draw.random() < 0.8:
+        if not self.takes("candidate member_of", 0.2):
             return ()
         count = draw.randint(1, 2) if self.knows("member_of repeated") else 1
         return tuple(frozenset(draw.sample(AGGREGATES, draw.randint(1, 2))) for _ in range(count))
