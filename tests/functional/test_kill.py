@@ -49,8 +49,13 @@ class Murderer:
         self.chance = random.Random(seed)
         self.kills = 0
 
-    def run(self, command: str, *, kill: bool) -> shell.Outcome | None:
-        """The outcome, None when it was killed."""
+    def run(
+        self, command: str, *, kill: bool = False, interrupt_at: int = 0
+    ) -> shell.Outcome | None:
+        """The outcome, None when it was killed.
+
+        ``interrupt_at`` sends Ctrl-C's signal at that write instead.
+        """
         arguments = [*options(self.proxy.url), *command.split(), "-f", "json"]
         out = self.folder / "outcome.json"
         out.unlink(missing_ok=True)
@@ -60,13 +65,14 @@ class Murderer:
         process = FORKS.Process(
             target=child, args=(arguments, environment, str(self.folder), str(out))
         )
-        left = self.chance.randint(1, 30) if kill else -1
+        left = self.chance.randint(1, 30) if kill else interrupt_at
+        sign = signal.SIGKILL if kill else signal.SIGINT
 
         def seen(method: str, path: str) -> None:
             nonlocal left
-            left -= 1
-            if left == 0 and process.pid:
-                os.kill(process.pid, signal.SIGKILL)
+            left -= kill or method != "GET"
+            if left == 0 and (kill or method != "GET") and process.pid:
+                os.kill(process.pid, sign)
 
         self.proxy.seen = seen
         process.start()
@@ -81,7 +87,7 @@ class Murderer:
         """Kill the command up to ``kills`` times, then let it come to its end."""
         for _ in range(kills):
             self.run(command, kill=True)
-        ended = self.run(command, kill=False)
+        ended = self.run(command)
         assert ended is not None
         assert ended.code == 0, ended
         return ended
@@ -120,3 +126,22 @@ def test_a_killed_run_goes_on_and_nothing_is_done_twice(
         assert set(ratios(target).values()) == {3.0}
         assert set(proxy.carried_out.values()) == {1}
         assert murderer.kills >= 3
+
+
+@pytest.mark.usefixtures("openstack")
+@pytest.mark.timeout(300)
+def test_ctrl_c_reports_what_was_done_and_the_plan_goes_on(
+    target: targets.Target, tmp_path: pathlib.Path
+) -> None:
+    target.load("12-hosts")
+    with chaos.between(target.url, delay=0.01) as proxy:  # type: ignore[attr-defined]
+        murderer = Murderer(proxy, tmp_path, 0)
+        outcome = murderer.run(f"{AMEND}+=2 --workers 2 --plan-out plan.json", interrupt_at=4)
+        assert outcome is not None
+        assert outcome.code == 130
+        found = [row["status"] for row in json.loads(outcome.stdout)]
+        assert found.count("applied") == sum(proxy.carried_out.values())
+        assert found.count("planned") > 0
+        assert "placement plan apply plan.json" in outcome.stderr
+        murderer.finish("placement plan apply plan.json", 0)
+        assert set(proxy.carried_out.values()) == {1}
