@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 import os_resource_classes
@@ -22,6 +23,7 @@ def classes_in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (_CLASS_IDS.get(name, len(_CLASS_IDS)), name))
 
 
-def in_order(traits: Iterable[str]) -> list[str]:
+@functools.lru_cache(maxsize=4096)
+def in_order(traits: frozenset[str]) -> tuple[str, ...]:
     """Traits as Placement lists them: the standard ones before the operators' own."""
-    return sorted(traits, key=lambda name: (name not in TRAITS, name))
+    return tuple(sorted(traits, key=lambda name: (name not in TRAITS, name)))

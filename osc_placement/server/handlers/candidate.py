@@ -124,21 +124,24 @@ def _summaries(
     classes = None
     if not microversion.supports(call.version, "candidate whole summaries"):
         classes = frozenset(name for group in wanted.groups for name in group.resources)
-    members = summary.summary_providers(base, named, whole_trees=wanted.nested)
-    return {uuid: _summary_view(call, summary.summarize(base, uuid, classes)) for uuid in members}
-
-
-def _summary_view(call: calls.Call, summarized: summary.ProviderSummary) -> dict[str, Any]:
-    provider = summarized.provider
-    shown: dict[str, Any] = {
-        "resources": {
-            name: {"capacity": capacity, "used": used}
-            for name, (capacity, used) in summarized.resources.items()
-        }
-    }
-    if microversion.supports(call.version, "candidate required traits"):
-        shown["traits"] = standard.in_order(provider.traits)
-    if microversion.supports(call.version, "nested candidates"):
-        shown["parent_provider_uuid"] = provider.parent_uuid
-        shown["root_provider_uuid"] = provider.root_uuid
+    with_traits = microversion.supports(call.version, "candidate required traits")
+    with_tree = microversion.supports(call.version, "nested candidates")
+    shown = {}
+    for uuid in summary.summary_providers(base, named, whole_trees=wanted.nested):
+        summarized = summary.summarize(base, uuid, classes)
+        provider = summarized.provider
+        entry: dict[str, Any] = {"resources": _usage_view(summarized)}
+        if with_traits:
+            entry["traits"] = standard.in_order(provider.traits)
+        if with_tree:
+            entry["parent_provider_uuid"] = provider.parent_uuid
+            entry["root_provider_uuid"] = provider.root_uuid
+        shown[uuid] = entry
     return shown
+
+
+def _usage_view(summarized: summary.ProviderSummary) -> dict[str, Any]:
+    return {
+        name: {"capacity": capacity, "used": used}
+        for name, (capacity, used) in summarized.resources.items()
+    }

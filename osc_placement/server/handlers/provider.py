@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 from typing import Any
 
+import orjson
 import webob
 
 from osc_placement import microversion
@@ -17,33 +19,37 @@ from osc_placement.server import query
 from osc_placement.server.schemas import provider as schemas
 from osc_placement.server.schemas import validation
 
-#: ``(first microversion, link)``, in the order in which they are listed.
-_LINKS = (
-    (0, "inventories"),
-    (0, "usages"),
-    (1, "aggregates"),
-    (6, "traits"),
-    (11, "allocations"),
+_SINCE = {"inventories": 0, "usages": 0, "aggregates": 1, "traits": 6, "allocations": 11}
+_NESTED = microversion.FEATURES["nested providers"].minor
+
+#: By minor microversion, the relations that a provider links to.
+_RELATIONS = tuple(
+    tuple(relation for relation, since in _SINCE.items() if since <= minor)
+    for minor in range(microversion.MAXIMUM.minor + 1)
 )
 
 
 def view(call: calls.Call, provider: record.ProviderRecord) -> dict[str, Any]:
     """A provider as the call's microversion shows it."""
-    path = f"/resource_providers/{provider.uuid}"
-    links = [{"rel": "self", "href": path}]
-    links += [
-        {"rel": rel, "href": f"{path}/{rel}"} for since, rel in _LINKS if call.at_least(since)
-    ]
     shown: dict[str, Any] = {
         "uuid": provider.uuid,
         "name": provider.name,
         "generation": provider.generation,
-        "links": links,
+        "links": _links(provider.uuid, _RELATIONS[call.version.minor]),
     }
-    if microversion.supports(call.version, "nested providers"):
+    if call.version.minor >= _NESTED:
         shown["parent_provider_uuid"] = provider.parent_uuid
         shown["root_provider_uuid"] = provider.root_uuid
     return shown
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _links(uuid: str, relations: tuple[str, ...]) -> orjson.Fragment:
+    """The links of a provider, encoded: they are most of a list, and never change."""
+    path = f"/resource_providers/{uuid}"
+    links = [{"rel": "self", "href": path}]
+    links += [{"rel": relation, "href": f"{path}/{relation}"} for relation in relations]
+    return orjson.Fragment(orjson.dumps(links))
 
 
 def require(base: state.State, uuid: str) -> record.ProviderRecord:
