@@ -52,6 +52,9 @@ class Changing(base.Lister):
     #: The guards that ``--allow`` can override.
     guards: ClassVar[Collection[str]] = ()
 
+    #: Whether there is a file that takes it back; what undoes is taken back by its plan.
+    has_undo: ClassVar[bool] = True
+
     def add_change_options(self, parser: argparse.ArgumentParser) -> None:
         """The options of every changing command."""
         group = parser.add_argument_group("how to change")
@@ -69,13 +72,8 @@ class Changing(base.Lister):
             type=pathlib.Path,
             help='Write the plan to this file, for "placement plan show", "apply" and "undo"',
         )
-        group.add_argument(
-            "--undo-out",
-            metavar="<file>",
-            type=pathlib.Path,
-            help="Write what takes the change back to this file (by default to one in"
-            " $XDG_STATE_HOME/osc-placement)",
-        )
+        if self.has_undo:
+            _add_undo_out(group)
         group.add_argument(
             "--max-count",
             metavar="<count>",
@@ -167,13 +165,23 @@ class Batch(Changing):
         return lambda: compute.host_aggregates(manager.sdk_connection)
 
 
+def _add_undo_out(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--undo-out",
+        metavar="<file>",
+        type=pathlib.Path,
+        help="Write what takes the change back to this file (by default to one in"
+        " $XDG_STATE_HOME/osc-placement)",
+    )
+
+
 def options(parsed_args: argparse.Namespace, watch: observe.Watch) -> carry_out.Options:
     """The change options, as the workflows take them."""
     return carry_out.Options(
         dry_run=parsed_args.dry_run,
         allow=tuple(getattr(parsed_args, "allow", ())),
         plan_out=parsed_args.plan_out,
-        undo_out=parsed_args.undo_out,
+        undo_out=getattr(parsed_args, "undo_out", None),
         limits=execute.Limits(
             workers=parsed_args.workers,
             max_count=parsed_args.max_count,

@@ -96,9 +96,11 @@ class UndoPlan(_OfFile):
     """Take back what was applied of a plan
 
     The file is a plan, or what --undo-out has written. Exactly what was changed is given
-    back; what somebody else has changed since is stale and left alone.
+    back; what somebody else has changed since is stale and left alone. To do it again, apply
+    the plan again.
     """
 
+    has_undo = False
     example = "openstack placement plan undo ratios.json"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

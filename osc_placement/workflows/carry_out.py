@@ -90,6 +90,8 @@ def apply(
     if made.undoes:
         entries = journal.peek(journal.path_of(made, client.target))
         return _take_back(client, undo.restricted(made, entries), path, options)
+    if options.plan_out is not None:
+        plan_file.write(options.plan_out, made)
     if options.dry_run:
         entries = journal.peek(journal.path_of(made, client.target))
         return _foretold(made, entries, settle.Direction.APPLY, options, path)
