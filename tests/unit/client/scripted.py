@@ -1,0 +1,78 @@
+"""A Placement that answers from a script, for tests of the client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from osc_placement.client import api, transport
+from osc_placement.microversion import Microversion
+
+
+class Asked(NamedTuple):
+    """A request as it arrived."""
+
+    method: str
+    path: str
+    query: str
+    version: str | None
+    body: Any
+
+
+class Reply(NamedTuple):
+    """What to answer; ``body`` is sent as it is when it is bytes, else as JSON."""
+
+    status: int = 200
+    body: Any = b""
+    headers: dict[str, str] = {}
+
+
+class App:
+    """A WSGI callable that notes what it is asked and answers its replies one by one."""
+
+    def __init__(self, replies: Iterable[Reply]) -> None:
+        self.asked: list[Asked] = []
+        self.closed = 0
+        self._replies = list(replies)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        body = environ["wsgi.input"].read()
+        version = environ.get("HTTP_OPENSTACK_API_VERSION")
+        path = environ["PATH_INFO"].encode("latin-1").decode()
+        self.asked.append(
+            Asked(
+                environ["REQUEST_METHOD"],
+                path,
+                environ["QUERY_STRING"],
+                version and version.removeprefix("placement "),
+                json.loads(body) if body else None,
+            )
+        )
+        reply = self._replies.pop(0)
+        content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+        start_response(f"{reply.status} Told", list(reply.headers.items()))
+        return [content]
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def client(
+    *replies: Reply, version: str | None = "1.39", latest: bool = False
+) -> tuple[api.Client, App]:
+    """A client, and the application that it talks to."""
+    app = App(replies)
+    pinned = None if version is None else Microversion.parse(version)
+    return api.Client(transport.in_process(lambda: app, "a script"), pinned, latest=latest), app
+
+
+def versions(lowest: str, highest: str) -> Reply:
+    """The version document."""
+    return Reply(body={"versions": [{"min_version": lowest, "max_version": highest}]})
+
+
+def fault(status: int, detail: str, code: str | None = None) -> Reply:
+    """Placement's error body."""
+    error: dict[str, Any] = {"status": status, "detail": detail, "request_id": "req-1"}
+    return Reply(status, {"errors": [error | ({"code": code} if code else {})]})

@@ -1,0 +1,204 @@
+"""Requests as methods: what is sent, at which version, and what is refused unsent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from osc_placement import microversion
+from osc_placement.client import api, errors, lookup
+from osc_placement.microversion import Microversion
+from osc_placement.model.allocation import Consumer
+from osc_placement.model.candidate import CandidateQuery, RequestGroup
+from tests.unit.client.scripted import Reply, client, fault, versions
+
+PROVIDER = {"uuid": "u", "name": "n", "generation": 3}
+U = "11111111-1111-4111-8111-111111111111"
+
+
+def listing(*names: str) -> Reply:
+    found = [{**PROVIDER, "name": name, "uuid": f"uuid of {name}"} for name in names]
+    return Reply(body={"resource_providers": found})
+
+
+def test_a_pinned_version_is_sent_without_asking() -> None:
+    told, app = client(listing(), version="1.12")
+    told.list_providers()
+    assert [asked.version for asked in app.asked] == ["1.12"]
+    assert (told.pinned, told.api_version) == (True, "1.12")
+
+
+def test_negotiation_asks_once_and_takes_the_highest_shared() -> None:
+    told, app = client(versions("1.0", "1.36"), listing(), listing(), version=None)
+    told.list_providers()
+    told.list_providers()
+    assert [asked.version for asked in app.asked] == [None, "1.36", "1.36"]
+    assert (told.pinned, told.api_version) == (False, "1.29")
+
+
+def test_the_latest_is_pinned_to_what_both_sides_share() -> None:
+    told, _ = client(versions("1.0", "1.36"), version=None, latest=True)
+    assert (told.pinned, told.microversion, told.api_version) == (True, (1, 36), "1.36")
+
+
+def test_no_shared_version_is_an_error_that_names_both_ranges() -> None:
+    told, _ = client(versions("1.40", "1.50"), version=None)
+    with pytest.raises(errors.PlacementError, match=r"1\.40 to 1\.50.*1\.0 to 1\.39"):
+        _ = told.microversion
+
+
+def test_another_version_shares_the_transport() -> None:
+    told, app = client(listing(), version="1.12")
+    told.at(Microversion(1, 37)).list_providers()
+    assert app.asked[0].version == "1.37"
+
+
+QUERY = CandidateQuery((RequestGroup("", {"VCPU": 1}),))
+CALLS: list[tuple[str, Callable[[api.Client], Any]]] = [
+    ("provider aggregates", lambda c: c.list_aggregates(U)),
+    ("provider aggregates", lambda c: c.replace_aggregates(U, 1, [])),
+    ("resource classes", lambda c: c.list_resource_classes()),
+    ("resource classes", lambda c: c.create_resource_class("CUSTOM_A")),
+    ("resource classes", lambda c: c.show_resource_class("CUSTOM_A")),
+    ("resource classes", lambda c: c.delete_resource_class("CUSTOM_A")),
+    ("provider member_of", lambda c: c.list_providers(member_of=["a"])),
+    ("provider resources", lambda c: c.list_providers(resources={"VCPU": 1})),
+    ("inventories delete", lambda c: c.delete_inventories(U)),
+    ("traits", lambda c: c.list_traits()),
+    ("traits", lambda c: c.create_trait("CUSTOM_A")),
+    ("traits", lambda c: c.trait_exists("CUSTOM_A")),
+    ("traits", lambda c: c.delete_trait("CUSTOM_A")),
+    ("traits", lambda c: c.list_provider_traits(U)),
+    ("traits", lambda c: c.replace_provider_traits(U, 1, [])),
+    ("traits", lambda c: c.delete_provider_traits(U)),
+    ("resource class idempotent put", lambda c: c.put_resource_class("CUSTOM_A")),
+    ("usages by project", lambda c: c.show_usages("p")),
+    ("allocation candidates", lambda c: c.list_allocation_candidates(QUERY)),
+    ("allocations of many consumers", lambda c: c.write_allocations([])),
+    ("nested providers", lambda c: c.list_providers(in_tree=U)),
+    ("nested providers", lambda c: c.create_provider("n", parent_uuid=U)),
+    ("nested providers", lambda c: c.update_provider(U, "n", None)),
+    ("provider required traits", lambda c: c.list_providers(required=["A"])),
+    ("forbidden traits", lambda c: c.list_providers(required=["!A"])),
+    ("member_of repeated", lambda c: c.list_providers(member_of=["a", "b"])),
+    ("reshaper", lambda c: c.reshape({}, [])),
+    ("forbidden aggregates", lambda c: c.list_providers(member_of=["!a"])),
+    ("candidate limit", lambda c: c.list_allocation_candidates("resources=VCPU:1&limit=1")),
+    ("consumer types", lambda c: c.show_usages("p", consumer_type="INSTANCE")),
+    ("any traits", lambda c: c.list_providers(required=["in:A,B"])),
+]
+
+
+@pytest.mark.parametrize(("feature", "call"), CALLS)
+def test_what_the_version_lacks_is_refused_unsent_and_sent_from_there_on(
+    feature: str, call: Callable[[api.Client], Any]
+) -> None:
+    needs = microversion.FEATURES[feature]
+    told, app = client(version=f"1.{needs.minor - 1}")
+    with pytest.raises(errors.UnsupportedVersion) as caught:
+        call(told)
+    assert (caught.value.feature, caught.value.needs) == (feature, needs)
+    assert not app.asked
+    told, app = client(fault(400, "as far as this"), version=str(needs))
+    with pytest.raises(errors.ApiError, match="as far as this"):
+        call(told)
+    assert app.asked[0].version == str(needs)
+
+
+def test_an_answer_of_another_shape_is_no_traceback() -> None:
+    for body in ({}, [], {"resource_providers": [1]}, {"resource_providers": None}):
+        told, _ = client(Reply(body=body))
+        with pytest.raises(errors.UnexpectedAnswer, match="not what Placement answers"):
+            told.list_providers()
+    told, _ = client(Reply(200, b""))
+    with pytest.raises(errors.UnexpectedAnswer):
+        told.list_providers()
+
+
+def test_identifiers_in_paths_are_quoted() -> None:
+    told, app = client(Reply(204), Reply(204))
+    told.delete_trait("a/../b?c")
+    assert (app.asked[0].path, app.asked[0].query) == ("/traits/a/../b?c", "")
+
+
+def test_below_1_20_a_created_provider_is_read_by_a_second_request() -> None:
+    made = Reply(201, headers={"location": "http://h/resource_providers/u"})
+    told, app = client(made, Reply(body=PROVIDER), version="1.19")
+    assert told.create_provider("n", parent_uuid=U).generation == 3
+    assert [asked.method for asked in app.asked] == ["POST", "GET"]
+    assert app.asked[0].body == {"name": "n", "parent_provider_uuid": U}
+    assert app.asked[1].path == "/resource_providers/u"
+
+
+def test_a_parent_of_none_is_sent_and_an_unchanged_one_is_not() -> None:
+    told, app = client(Reply(body=PROVIDER), Reply(body=PROVIDER))
+    told.update_provider(U, "n")
+    told.update_provider(U, "n", None)
+    assert [asked.body for asked in app.asked] == [
+        {"name": "n"},
+        {"name": "n", "parent_provider_uuid": None},
+    ]
+
+
+def test_when_a_provider_was_updated_is_read_from_the_header() -> None:
+    told, _ = client(Reply(body=PROVIDER, headers={"last-modified": "a day"}))
+    assert told.show_provider(U).updated == "a day"
+
+
+def test_who_does_not_exist_has_no_allocations_and_no_generation() -> None:
+    told, _ = client(Reply(body={"allocations": {}}))
+    assert told.show_allocations(U) == Consumer(U, {})
+
+
+def test_existence_is_a_question() -> None:
+    told, _ = client(Reply(204), fault(404, "no"), fault(500, "oops"))
+    assert told.trait_exists("CUSTOM_A")
+    assert not told.trait_exists("CUSTOM_B")
+    with pytest.raises(errors.ApiError):
+        told.trait_exists("CUSTOM_C")
+
+
+def test_other_plugins_send_their_own_requests() -> None:
+    told, app = client(Reply(body={"a": 1}), fault(404, "no"), version="1.5")
+    assert told.request("GET", "/usages?x=1").json() == {"a": 1}
+    assert app.asked[0].version == "1.5"
+    with pytest.raises(errors.NotFound):
+        told.request("PUT", "/traits/x", version="1.6", json={"b": 2})
+    assert (app.asked[1].version, app.asked[1].body) == ("1.6", {"b": 2})
+
+
+def test_a_uuid_is_not_looked_up_and_is_made_canonical() -> None:
+    told, app = client()
+    assert lookup.provider_uuid(told, U.upper().replace("-", "")) == U
+    assert not app.asked
+
+
+def test_a_name_is_looked_up_exactly() -> None:
+    told, app = client(listing("Node", "node"))
+    assert lookup.provider_uuid(told, "node") == "uuid of node"
+    assert app.asked[0].query == "name=node"
+
+
+def test_many_names_are_looked_up_by_one_listing() -> None:
+    names = [f"node{number}" for number in range(9)]
+    told, app = client(listing(*names))
+    found = lookup.provider_uuids(told, [*names, names[0], U])
+    assert found == {**{name: f"uuid of {name}" for name in names}, U: U}
+    assert len(app.asked) == 1
+
+
+def test_unknown_and_ambiguous_names_are_all_told_with_what_comes_near() -> None:
+    told, _ = client(listing(), listing("twin", "twin"), listing("compute-1", "twin"))
+    with pytest.raises(errors.UnknownProvider) as caught:
+        lookup.provider_uuids(told, ["compute", "twin"])
+    unknown, ambiguous = caught.value.reasons
+    assert unknown == "No resource provider has the name or UUID 'compute'; similar: compute-1"
+    assert "More than one" in ambiguous
+
+
+def test_an_empty_name_is_nobody() -> None:
+    told, _ = client(listing("a"))
+    with pytest.raises(errors.UnknownProvider):
+        lookup.provider_uuid(told, "")

@@ -1,0 +1,61 @@
+"""Errors are told apart by code and, below 1.23, by text."""
+
+from __future__ import annotations
+
+import pytest
+
+from osc_placement.client import errors
+from osc_placement.microversion import Microversion
+
+CONFLICT = "There was a conflict when trying to complete your request.\n\n "
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "kind"),
+    [
+        ("placement.concurrent_update", "whatever", errors.GenerationConflict),
+        (None, "resource provider generation conflict", errors.GenerationConflict),
+        (None, "Resource provider's generation already changed.", errors.GenerationConflict),
+        (None, "consumer generation conflict - expected 3 but got 1", errors.GenerationConflict),
+        ("placement.inventory.inuse", "whatever", errors.InventoryInUse),
+        (None, "Inventory for 'VCPU' on resource provider 'u' in use.", errors.InventoryInUse),
+        (
+            "placement.concurrent_update",
+            "Unable to delete inventory of class VCPU: Inventory for 'VCPU' on resource"
+            " provider 'u' in use.",
+            errors.InventoryInUse,
+        ),
+        (None, "Conflicting resource provider name: x already exists.", errors.Conflict),
+        ("placement.duplicate_name", "resource provider generation conflict", errors.Conflict),
+    ],
+)
+def test_conflicts_are_told_apart(code: str | None, text: str, kind: type[Exception]) -> None:
+    assert type(errors.from_status(409, CONFLICT + text, code=code, method="PUT")) is kind
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "kind"),
+    [
+        (404, "GET", errors.NotFound),
+        (406, "GET", errors.NotAcceptable),
+        (400, "PUT", errors.ApiError),
+        (403, "GET", errors.ApiError),
+        (500, "GET", errors.ApiError),
+        (500, "PUT", errors.AnswerLost),
+        (501, "PUT", errors.ApiError),
+    ],
+)
+def test_statuses_are_told_apart(status: int, method: str, kind: type[Exception]) -> None:
+    assert type(errors.from_status(status, "x", method=method)) is kind
+
+
+def test_a_missing_version_is_told_as_upstream_tells_it() -> None:
+    error = errors.UnsupportedVersion("traits", Microversion(1, 6), Microversion(1, 5), "--trait")
+    assert str(error) == (
+        "Operation or argument is not supported with version 1.5;"
+        " requires at least version 1.6 (--trait, traits)"
+    )
+
+
+def test_every_reason_stands_on_a_line_of_its_own() -> None:
+    assert str(errors.InvalidInput(["one", "two"])) == "one\ntwo"

@@ -1,0 +1,179 @@
+"""How a request reaches Placement, and what becomes of every way to fail."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+
+import keystoneauth1.session
+import keystoneauth1.token_endpoint
+import pytest
+
+from osc_placement.client import errors, transport
+from osc_placement.microversion import Microversion
+from tests.unit.client.scripted import App, Reply, client, fault, versions
+
+V1_5 = Microversion(1, 5)
+
+
+@contextlib.contextmanager
+def listening(answer: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
+    """A server that reads a request, sends these bytes and hangs up; its URL and the requests."""
+    server = socket.create_server(("127.0.0.1", 0))
+    seen: list[bytes] = []
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                with connection:
+                    seen.append(connection.recv(65536))
+                    if answer:
+                        connection.sendall(answer)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", seen
+    finally:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join(5)
+
+
+def over_http(url: str, place: str | None = None) -> transport.Transport:
+    auth = keystoneauth1.token_endpoint.Token(url, "admin")
+    return transport.over_session(keystoneauth1.session.Session(auth=auth), place=place)
+
+
+def nobody() -> str:
+    """The URL of a port on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_request_carries_its_version_and_body() -> None:
+    told, app = client(Reply(body={"name": "x"}), version="1.7")
+    told.transport.send("PUT", "/traits/a%2Fb?x=1", version=V1_5, body={"a": [1]})
+    (asked,) = app.asked
+    assert asked == ("PUT", "/traits/a/b", "x=1", "1.5", {"a": [1]})
+
+
+def test_an_answer_without_a_body_is_none() -> None:
+    told, _ = client(Reply(204))
+    assert told.transport.send("DELETE", "/traits/x").body is None
+
+
+def test_an_error_carries_what_the_server_said() -> None:
+    told, _ = client(fault(409, "Refused.\n\n In  use.  ", "placement.undefined_code"))
+    with pytest.raises(errors.Conflict) as caught:
+        told.transport.send("DELETE", "/traits/x")
+    error = caught.value
+    assert (error.status, error.code) == (409, "placement.undefined_code")
+    assert (error.request_id, error.method, error.url) == ("req-1", "DELETE", "/traits/x")
+    assert str(error) == "In use. (HTTP 409)"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"<html>\n<h1>Bad gateway</h1>\n</html>", "GET /: Bad gateway (HTTP 502)"),
+        (b"", "GET /: Told (HTTP 502)"),
+        (b'{"message": "no"}', 'GET /: {"message": "no"} (HTTP 502)'),
+        (b"[]", "GET /: [] (HTTP 502)"),
+        (b'{"errors": []}', 'GET /: {"errors": []} (HTTP 502)'),
+    ],
+)
+def test_an_error_that_is_not_placements_is_told_by_its_first_line(body: bytes, told: str) -> None:
+    asked, _ = client(Reply(502, body))
+    with pytest.raises(errors.ApiError) as caught:
+        asked.transport.send("GET", "/")
+    assert str(caught.value) == told
+
+
+def test_a_page_in_place_of_an_answer_is_an_error() -> None:
+    told, _ = client(Reply(200, b"<html><p>Sign in</p></html>"))
+    with pytest.raises(errors.UnexpectedAnswer, match="Sign in"):
+        told.transport.send("GET", "/traits")
+
+
+def test_nobody_there_is_a_failed_connection_for_reads_and_writes() -> None:
+    gone = over_http(nobody())
+    for method in ("GET", "PUT"):
+        with pytest.raises(errors.ConnectionFailed, match="Connection refused"):
+            gone.send(method, "/traits/x")
+
+
+@pytest.mark.parametrize("answer", [None, b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"])
+def test_a_write_without_its_answer_may_have_happened_and_is_not_repeated(
+    answer: bytes | None,
+) -> None:
+    with listening(answer) as (url, seen):
+        with pytest.raises(errors.AnswerLost, match="may have been carried out") as caught:
+            over_http(url).send("PUT", "/traits/x")
+        assert caught.value.status == 0
+        assert len(seen) == 1
+
+
+def test_a_read_without_its_answer_is_repeated_once() -> None:
+    with listening(None) as (url, seen):
+        with pytest.raises(errors.ConnectionFailed):
+            over_http(url).send("GET", "/traits")
+        assert len(seen) == 2
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_a_write_that_a_server_failed_at_may_have_happened(status: int) -> None:
+    told, _ = client(fault(status, "Oops"), fault(status, "Oops"))
+    with pytest.raises(errors.AnswerLost, match=r"HTTP .*Request-ID: req-1"):
+        told.transport.send("PUT", "/traits/x")
+    with pytest.raises(errors.ApiError) as caught:
+        told.transport.send("GET", "/traits")
+    assert type(caught.value) is errors.ApiError
+
+
+def test_no_endpoint_is_told_before_any_request() -> None:
+    session = keystoneauth1.session.Session()
+    with pytest.raises(errors.ConnectionFailed):
+        transport.over_session(session).send("GET", "/")
+
+
+def test_the_version_range_is_asked_once() -> None:
+    told, app = client(versions("1.0", "1.20"))
+    assert told.transport.versions() == ((1, 0), (1, 20))
+    assert told.transport.versions() == ((1, 0), (1, 20))
+    assert len(app.asked) == 1
+
+
+@pytest.mark.parametrize("body", [{}, {"versions": []}, {"versions": [{"id": "v1"}]}, [1]])
+def test_another_document_is_no_version_document(body: object) -> None:
+    told, _ = client(Reply(body=body))
+    with pytest.raises(errors.UnexpectedAnswer, match="no version document"):
+        told.transport.versions()
+
+
+def test_the_target_is_the_file_or_the_endpoint_with_its_cloud() -> None:
+    told, _ = client()
+    assert told.target == "a script"
+    assert over_http("http://a", "cloud b").target == "http://a (cloud b)"
+    assert over_http("http://a").target == "http://a"
+
+
+def test_an_application_is_opened_late_closed_and_opened_again() -> None:
+    opened: list[App] = []
+
+    def open_app() -> App:
+        opened.append(App([Reply(), Reply()]))
+        return opened[-1]
+
+    told = transport.in_process(open_app, "x")
+    assert not opened
+    told.send("GET", "/")
+    told.send("GET", "/")
+    assert len(opened) == 1
+    told.close()
+    assert opened[0].closed == 1
+    told.send("GET", "/")
+    assert len(opened) == 2
