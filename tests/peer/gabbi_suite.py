@@ -103,8 +103,21 @@ def run(
     path: pathlib.Path, data: dict[str, Any], url: str, fixtures: types.ModuleType | None = None
 ) -> Result:
     """Run the file's tests in their order; os.environ is afterwards as it was."""
+    with (
+        mock.patch.dict(os.environ),
+        mock.patch.object(suitemaker.httpclient, "get_http", return_value=client()),
+    ):
+        suite = _suite(path, data, url, fixtures)
+        result = Result(suite.countTestCases())
+        suite.run(result)
+    return result
+
+
+def _suite(
+    path: pathlib.Path, data: dict[str, Any], url: str, fixtures: types.ModuleType | None
+) -> unittest.TestSuite:
     host, _, port = url.removeprefix("http://").rpartition(":")
-    suite = suitemaker.test_suite_from_dict(
+    return suitemaker.test_suite_from_dict(
         unittest.TestLoader(),
         path.stem,
         data,
@@ -116,13 +129,6 @@ def run(
         handlers=[handler() for handler in handlers.RESPONSE_HANDLERS],
         test_loader_name="gabbi",
     )
-    result = Result(suite.countTestCases())
-    with (
-        mock.patch.dict(os.environ),
-        mock.patch.object(suitemaker.httpclient, "get_http", return_value=client()),
-    ):
-        suite.run(result)
-    return result
 
 
 def _name(test: unittest.TestCase) -> str:
