@@ -1,0 +1,194 @@
+"""kill -9 at any moment: what was acknowledged is there, what was not is whole or absent."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from osc_placement import server
+
+KILLS = 200
+CLIENTS = 3
+HEADERS = {
+    "x-auth-token": "admin",
+    "x-roles": "admin,service",
+    "content-type": "application/json",
+    "openstack-api-version": "placement 1.39",
+}
+HOSTS = tuple(str(uuid.UUID(int=number + 1, version=4)) for number in range(4))
+
+
+class Nursery:
+    """Servers on one database, one after the other."""
+
+    def __init__(self, database: pathlib.Path) -> None:
+        self._database = database
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.durability.nursery"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=pathlib.Path(__file__).parents[2],
+        )
+
+    @contextlib.contextmanager
+    def server(self) -> Iterator[tuple[int, str]]:
+        """A running server: its process id and URL."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{self._database}\n")
+        self._process.stdin.flush()
+        pid, url = self._process.stdout.readline().split()
+        try:
+            yield int(pid), url
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+class Client(threading.Thread):
+    """Writes as fast as it can, and remembers what it was told.
+
+    ``acknowledged`` are consumers that were written, ``{uuid: allocations}``; ``open``
+    is what was sent last and not answered.
+    """
+
+    def __init__(self, url: str, seed: int) -> None:
+        super().__init__(daemon=True)
+        self._random = random.Random(seed)
+        self._address = urllib.parse.urlsplit(url)
+        self.acknowledged: dict[str, dict[str, Any]] = {}
+        self.open: dict[str, dict[str, Any]] = {}
+
+    def run(self) -> None:
+        connection = http.client.HTTPConnection(
+            self._address.hostname or "", self._address.port, timeout=10
+        )
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            while True:
+                self._write(connection)
+        connection.close()
+
+    def _write(self, connection: http.client.HTTPConnection) -> None:
+        """One POST for two consumers: both are written, or none."""
+        self.open = {
+            str(uuid.UUID(int=self._random.getrandbits(128), version=4)): {
+                host: {"VCPU": 1, "MEMORY_MB": self._random.randint(1, 9)}
+                for host in self._random.sample(HOSTS, 2)
+            }
+            for _ in range(2)
+        }
+        body = {
+            consumer: {
+                "allocations": {host: {"resources": found} for host, found in wanted.items()},
+                "project_id": "p",
+                "user_id": "u",
+                "consumer_generation": None,
+                "consumer_type": "INSTANCE",
+            }
+            for consumer, wanted in self.open.items()
+        }
+        connection.request("POST", "/allocations", json.dumps(body), HEADERS)
+        response = connection.getresponse()
+        response.read()
+        assert response.status == 204
+        self.acknowledged.update(self.open)
+        self.open = {}
+
+
+def prepare(database: pathlib.Path) -> None:
+    inventories = {"VCPU": {"total": 2**31 - 1}, "MEMORY_MB": {"total": 2**31 - 1}}
+    providers = {
+        host: {
+            "name": f"host-{number}",
+            "parent": None,
+            "root": host,
+            "generation": 0,
+            "inventories": inventories,
+            "traits": [],
+            "aggregates": [],
+        }
+        for number, host in enumerate(HOSTS)
+    }
+    document = {
+        "custom_resource_classes": [],
+        "custom_traits": [],
+        "providers": providers,
+        "consumers": {},
+    }
+    server.create_app(str(database), load=document).close()
+
+
+def test_two_hundred_kills_lose_nothing_and_halve_nothing(tmp_path: pathlib.Path) -> None:
+    database = tmp_path / "placement.sqlite"
+    prepare(database)
+    nursery = Nursery(database)
+    chance = random.Random(4)
+    told: dict[str, dict[str, Any]] = {}
+    cut = 0
+    for kill in range(KILLS):
+        with nursery.server() as (pid, url):
+            clients = [Client(url, kill * CLIENTS + number) for number in range(CLIENTS)]
+            for client in clients:
+                client.start()
+            time.sleep(chance.uniform(0.005, 0.06))
+            os.kill(pid, signal.SIGKILL)
+            for client in clients:
+                client.join(10)
+        app = server.create_app(str(database))
+        document = app.export()
+        app.close()
+        kept = {uuid: entry["allocations"] for uuid, entry in document["consumers"].items()}
+        for client in clients:
+            told.update(client.acknowledged)
+            written = [consumer for consumer in client.open if consumer in kept]
+            assert len(written) in (0, len(client.open)), "half of a request was kept"
+            told.update({consumer: client.open[consumer] for consumer in written})
+            cut += bool(client.open)
+        assert kept == told
+        check_generations(document)
+    nursery.close()
+    assert told
+    assert cut > KILLS, "the kills hardly ever met a request"
+
+
+def check_generations(document: dict[str, Any]) -> None:
+    """A request of two consumers raises a provider's generation once."""
+    touches = dict.fromkeys(HOSTS, 0)
+    for entry in document["consumers"].values():
+        for host in entry["allocations"]:
+            touches[host] += 1
+    for host, count in touches.items():
+        generation = document["providers"][host]["generation"]
+        assert count / 2 <= generation <= count
+
+
+def test_the_clients_see_the_kill(tmp_path: pathlib.Path) -> None:
+    database = tmp_path / "placement.sqlite"
+    prepare(database)
+    nursery = Nursery(database)
+    with nursery.server() as (pid, url):
+        client = Client(url, 1)
+        client.start()
+        time.sleep(0.2)
+        os.kill(pid, signal.SIGKILL)
+        client.join(10)
+    nursery.close()
+    assert client.acknowledged
+    assert not client.is_alive()
