@@ -1,0 +1,90 @@
+"""How arguments are read, and that every fault of them is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from osc_placement.client import errors
+from osc_placement.model import inventory, provider
+from osc_placement.v1 import allocation_argument, arguments, inventory_set, provider_tree
+
+
+def test_aggregates_are_taken_in_upstreams_and_the_apis_forms() -> None:
+    assert arguments.member_of(["a", "a,b", "in:a,b", "!a", "!in:a,b", "!a,b"], ["c", "c,d"]) == [
+        "a",
+        "in:a,b",
+        "in:a,b",
+        "!a",
+        "!in:a,b",
+        "!in:a,b",
+        "!c",
+        "!in:c,d",
+    ]
+
+
+def test_traits_with_commas_are_alternatives() -> None:
+    assert arguments.required(["A", "B,C", "in:D,E"], ["F"]) == ["A", "in:B,C", "in:D,E", "!F"]
+
+
+def test_options_tell_what_they_need() -> None:
+    needed = dict(arguments.trait_features(["A,B"], ["C"], "provider required traits"))
+    assert set(needed) == {"provider required traits", "any traits", "forbidden traits"}
+    needed = dict(arguments.aggregate_features(["!a"], ["b"], "provider member_of"))
+    assert set(needed) == {"provider member_of", "forbidden aggregates", "member_of repeated"}
+    assert list(arguments.aggregate_features([], [], "provider member_of")) == []
+
+
+def test_resources_are_read_and_all_faults_told() -> None:
+    faults = arguments.Faults()
+    read = arguments.resources(["VCPU=1", "VCPU=2", "X", "Y=", "Z=a", "W=0"], faults)
+    assert read["VCPU"] == 1
+    with pytest.raises(errors.InvalidInput) as caught:
+        faults.check()
+    assert len(caught.value.reasons) == 5
+
+
+def test_a_class_without_a_total_cannot_be_new_but_can_be_amended() -> None:
+    existing = {"VCPU": inventory.Inventory(total=8, max_unit=4)}
+    given = {"VCPU": {"reserved": 1}}
+    amended = inventory_set.wanted(existing, given, amend=True)
+    assert amended == {"VCPU": inventory.Inventory(total=8, max_unit=4, reserved=1)}
+    with pytest.raises(errors.InvalidInput, match="'total' is a required property"):
+        inventory_set.wanted(existing, given, amend=False)
+
+
+def test_amending_twice_is_amending_once() -> None:
+    given = {"VCPU": {"allocation_ratio": 4.0}, "DISK_GB": {"total": 9}}
+    once = inventory_set.wanted({"VCPU": inventory.Inventory(total=8)}, given, amend=True)
+    assert inventory_set.wanted(once, given, amend=True) == once
+
+
+def test_allocations_are_read_for_each_consumer() -> None:
+    faults = arguments.Faults()
+    texts = ["rp=a,VCPU=1", "consumer=c2,MEMORY_MB=2,rp=a", "rp=b,VCPU=3"]
+    parts = allocation_argument.parse(texts, ["c1", "c2"], faults)
+    faults.check()
+    assert parts == {
+        "c1": {"a": {"VCPU": 1}, "b": {"VCPU": 3}},
+        "c2": {"a": {"VCPU": 1, "MEMORY_MB": 2}, "b": {"VCPU": 3}},
+    }
+
+
+def test_a_consumer_without_any_allocation_is_a_fault() -> None:
+    faults = arguments.Faults()
+    allocation_argument.parse(["consumer=c1,rp=a,VCPU=1"], ["c1", "c2"], faults)
+    assert faults.reasons == ["At least one resource allocation must be specified"]
+
+
+def test_a_tree_is_drawn_with_its_branches() -> None:
+    parents = {"root": None, "a": "root", "b": "root", "a1": "a", "a2": "a", "b1": "b"}
+    tree = provider.ProviderTree(
+        provider.Provider(name, name, 0, "root", parent) for name, parent in parents.items()
+    )
+    assert [mark + item.name for mark, item in provider_tree.draw(tree)] == [
+        "root",
+        "├─ a",
+        "│  ├─ a1",
+        "│  └─ a2",
+        "└─ b",
+        "   └─ b1",
+    ]

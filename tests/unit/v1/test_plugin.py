@@ -1,0 +1,136 @@
+"""What OpenStackClient loads: options, version settings, and how little is imported."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from osc_placement import plugin
+
+
+def instance(settings: Mapping[str, Any], clouds: Mapping[str, Any] | None = None) -> Any:
+    """A client manager, as far as the plugin looks at it."""
+    config = types.SimpleNamespace(cloud_config={"clouds": clouds or {}})
+    options = types.SimpleNamespace(config=settings, name="a", _openstack_config=config)
+    return types.SimpleNamespace(
+        _cli_options=options, session=None, region_name="RegionOne", interface="public"
+    )
+
+
+def parse(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    return plugin.build_option_parser(parser).parse_args(arguments)
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OS_PLACEMENT_API_VERSION", "OSC_PLACEMENT_DATABASE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("text", ["1", "1.0", "1.9", "1.10", "1.39", "latest"])
+def test_every_version_is_an_option(text: str) -> None:
+    assert parse("--os-placement-api-version", text).os_placement_api_version == text
+
+
+@pytest.mark.parametrize("text", ["1.40", "2.0", "0.9", "2", "v1", "1.x", "newest", "", "1.01.1"])
+def test_what_is_no_version_is_refused_with_the_range(text: str) -> None:
+    with pytest.raises(argparse.ArgumentError, match=r"1\.0 to 1\.39"):
+        parse("--os-placement-api-version", text)
+
+
+def test_nothing_given_hides_nothing_of_clouds_yaml() -> None:
+    given = parse()
+    assert (given.os_placement_api_version, given.os_placement_database) == (None, None)
+
+
+def test_the_environment_stands_in_for_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_PLACEMENT_API_VERSION", "1.7")
+    monkeypatch.setenv("OSC_PLACEMENT_DATABASE", "file")
+    given = parse()
+    assert (given.os_placement_api_version, given.os_placement_database) == ("1.7", "file")
+    assert parse("--os-placement-api-version", "1.8").os_placement_api_version == "1.8"
+
+
+@pytest.mark.parametrize(
+    ("setting", "requested"),
+    [
+        (None, (None, False)),
+        ("1", (None, False)),
+        (1, (None, False)),
+        ("latest", (None, True)),
+        ("1.10", ((1, 10), False)),
+        ("1.39", ((1, 39), False)),
+    ],
+)
+def test_a_setting_pins_negotiates_or_takes_the_latest(setting: object, requested: object) -> None:
+    assert plugin.requested_version({"placement_api_version": setting}) == requested
+
+
+def test_a_number_that_yaml_may_have_cut_short_is_refused() -> None:
+    with pytest.raises(ValueError, match=r'placement_api_version: "1\.10"'):
+        plugin.requested_version({"placement_api_version": "1.1"}, written=1.1)
+    pinned, _ = plugin.requested_version({"placement_api_version": "1.1"}, written="1.1")
+    assert pinned == (1, 1)
+    pinned, _ = plugin.requested_version({"placement_api_version": "1.14"}, written=1.14)
+    assert pinned == (1, 14)
+
+
+def test_the_number_is_looked_for_in_the_clouds_own_entry() -> None:
+    clouds = {"a": {"placement_api_version": 1.3}}
+    with pytest.raises(ValueError, match=r"1\.30"):
+        plugin.make_client(instance({"placement_api_version": "1.3"}, clouds))
+
+
+def test_a_database_makes_an_embedded_client_that_opens_nothing_yet() -> None:
+    client = plugin.make_client(instance({"placement_database": "/no/such/folder/file"}))
+    assert client.target == "/no/such/folder/file"
+    assert not client.pinned
+
+
+def test_the_command_group_does_not_depend_on_the_version() -> None:
+    assert plugin.API_VERSION_OPTION.replace("os_", "", 1) != "placement_api_version"
+    assert plugin.DEFAULT_API_VERSION in plugin.API_VERSIONS
+
+
+def test_the_plugin_and_the_commands_import_nothing_heavy() -> None:
+    """Every openstack command line imports all commands of all plugins."""
+    code = (
+        "import importlib.metadata, sys, openstackclient.shell;"
+        "import osc_lib.command.command, cliff.columns, cliff._argparse;"
+        "before = set(sys.modules); import osc_placement.plugin;"
+        "points = importlib.metadata.entry_points(group='openstack.placement.v1');"
+        "[point.load() for point in points if point.value.startswith(('osc_placement.v1.')) and"
+        " point.module.rpartition('.')[2] in "
+        f"{OWN!r}];"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    new = run.stdout.split()
+    ours = {name for name in new if name.startswith("osc_placement")}
+    assert "osc_placement.v1.resource_provider" in ours
+    heavy = ("osc_placement.server", "osc_placement.engine", "osc_placement.workflows")
+    assert not [name for name in ours if name.startswith(heavy)]
+    assert "osc_placement.client.transport" not in ours
+    assert not [name for name in new if not name.startswith("osc_placement")]
+
+
+OWN = (
+    "allocation",
+    "allocation_candidate",
+    "inventory",
+    "inventory_set",
+    "provider_aggregate",
+    "provider_trait",
+    "provider_tree",
+    "resource_class",
+    "resource_provider",
+    "trait",
+    "usage",
+)
