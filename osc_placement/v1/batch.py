@@ -59,8 +59,8 @@ openstack resource provider inventory amend rack1-node7 --resource DISK_GB:total
             reading=reading,
         )
 
-    def asked(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        return [f"--resource {item}" for item in parsed_args.resource]
+    def asked(self, parsed_args: argparse.Namespace) -> list[str]:
+        return [word for item in parsed_args.resource for word in ("--resource", item)]
 
 
 class _TraitBatch(change.Batch):
@@ -75,8 +75,8 @@ class _TraitBatch(change.Batch):
             help="Name of the trait. May be repeated.",
         )
 
-    def asked(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        return [f"--trait {item}" for item in parsed_args.trait]
+    def asked(self, parsed_args: argparse.Namespace) -> list[str]:
+        return [word for item in parsed_args.trait for word in ("--trait", item)]
 
 
 class AddTrait(_TraitBatch):
@@ -155,8 +155,8 @@ class _AggregateBatch(change.Batch):
         conditions = len(parsed_args.member_of) + len(parsed_args.not_member_of)
         return [("member_of repeated", "--aggregate with --member-of")] if conditions else []
 
-    def asked(self, parsed_args: argparse.Namespace) -> Sequence[str]:
-        return [f"--aggregate {item}" for item in parsed_args.aggregate]
+    def asked(self, parsed_args: argparse.Namespace) -> list[str]:
+        return [word for item in parsed_args.aggregate for word in ("--aggregate", item)]
 
 
 class AddAggregate(_AggregateBatch):

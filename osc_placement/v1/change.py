@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
@@ -150,13 +151,13 @@ class Batch(Changing):
         """Observe and decide."""
         raise NotImplementedError
 
-    def asked(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+    def asked(self, parsed_args: argparse.Namespace) -> list[str]:
         """The arguments that say what to change, for the plan file to tell."""
         raise NotImplementedError
 
     def line(self, parsed_args: argparse.Namespace, selected: selection.Selector) -> str:
         """The command line, as a plan file tells it."""
-        return " ".join([self.cmd_name or "", *self.asked(parsed_args), str(selected)])
+        return f"{self.cmd_name} {shlex.join(self.asked(parsed_args))} {selected}"
 
     def _host_aggregates(self) -> selection.HostAggregates | None:
         if self._embedded():

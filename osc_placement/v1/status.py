@@ -47,7 +47,7 @@ class ShowStatus(base.ShowOne):
             "trees": found.trees,
             "custom_traits": found.custom_traits,
             "custom_resource_classes": found.custom_resource_classes,
-            "lacking": rows.Words(list(found.lacking)),
+            "lacking": rows.Lines(list(found.lacking)),
         }
         if parsed_args.check:
             made = list(status.checks(found))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import functools
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -51,12 +52,15 @@ class Selector:
 
     def __str__(self) -> str:
         words = [*self.providers]
-        words += [f"--member-of {item}" for item in self.member_of]
-        words += [f"--in-tree {self.in_tree}"] if self.in_tree else []
-        words += [f"--required {item}" for item in self.required]
-        words += [f"--forbidden {item}" for item in self.forbidden]
-        words += [f"--name-glob {item}" for item in self.name_globs]
-        return " ".join(words + (["--all"] if self.everything else []))
+        for option, values in (
+            ("--member-of", self.member_of),
+            ("--in-tree", [self.in_tree] if self.in_tree else []),
+            ("--required", self.required),
+            ("--forbidden", self.forbidden),
+            ("--name-glob", self.name_globs),
+        ):
+            words += [word for value in values for word in (option, value)]
+        return shlex.join([*words, "--all"] if self.everything else words)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

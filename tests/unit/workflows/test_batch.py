@@ -76,7 +76,7 @@ def test_selecting_by_aggregate_trait_or_all_is_one_request(fields: dict[str, An
         ({"providers": (fake.uuid_of("nobody"),)}, fake.uuid_of("nobody")),
         ({"providers": ("a", "b", "c", "d", "e", "f")}, "'f'"),
         ({"member_of": (fake.uuid_of("nothing"),)}, "the selection is empty"),
-        ({"name_globs": ("x*",)}, "--name-glob x"),
+        ({"name_globs": ("x*",)}, "--name-glob 'x"),
         ({"required": ("CUSTOM_NEW",)}, "openstack trait create CUSTOM_NEW"),
         ({"forbidden": ("NONSENSE",)}, "unknown trait NONSENSE"),
         ({"in_tree": "nobody"}, "nobody"),
