@@ -17,7 +17,7 @@ import webob
 from webob import exc
 
 from osc_placement import microversion
-from osc_placement.engine import record
+from osc_placement.engine import errors, record
 from osc_placement.server import auth, call, cors, faults, policy, routes
 from osc_placement.server.store import document, memory, repository, sqlite
 from osc_placement.server.store import errors as store_errors
@@ -101,7 +101,7 @@ class App:
             handled.authorize()
         try:
             return route.handler(handled)
-        except faults.KNOWN as error:
+        except errors.EngineError as error:
             facts = {**params, **handled.facts}
             raise faults.from_engine(error, route.operation, facts) from error
 

@@ -13,7 +13,8 @@ import webob
 from webob import exc
 
 from osc_placement import microversion
-from osc_placement.engine import candidate, candidate_tree, errors
+from osc_placement.engine import errors
+from osc_placement.engine.candidates import search as candidates
 
 UNDEFINED = "placement.undefined_code"
 CONCURRENT_UPDATE = "placement.concurrent_update"
@@ -147,8 +148,7 @@ TABLE: dict[type[Exception] | tuple[str, type[Exception]], Answer] = {
     errors.AllocationRefused: Answer(409, detail="Unable to allocate inventory: {error}"),
     errors.AllocationProviderNotFound: Answer(400),
     errors.AllocationsNotFound: Answer(404),
-    candidate.TooManyCandidates: Answer(400, detail="{error}: ask with a limit"),
-    candidate_tree.SearchTooLong: Answer(400, detail="{error}: ask with a limit"),
+    candidates.TooManyCandidates: Answer(400, detail="{error}: ask with a limit"),
     ("resource_providers:create", errors.ProviderInvalid): Answer(
         400, detail='Unable to create resource provider "{name}", {uuid}: {error}'
     ),
@@ -255,10 +255,6 @@ TABLE: dict[type[Exception] | tuple[str, type[Exception]], Answer] = {
     ),
     ("allocation_candidates:list", errors.TraitNotFound): Answer(400),
 }
-
-
-#: What the engine raises on purpose.
-KNOWN = (errors.EngineError, candidate.TooManyCandidates, candidate_tree.SearchTooLong)
 
 
 def from_engine(error: Exception, operation: str, params: Mapping[str, str]) -> HttpFault:

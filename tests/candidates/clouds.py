@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from osc_placement.engine import candidate as candidate_search
 from osc_placement.engine import record, standard, state
+from osc_placement.engine.candidates import search as candidate_search
 from osc_placement.model import candidate, inventory
 
 SHARES = standard.SHARING_TRAIT

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.engine import candidate as candidate_search
-from osc_placement.engine import candidate_summary, record, standard, state
+from osc_placement.engine import record, standard, state
+from osc_placement.engine.candidates import search as candidate_search
+from osc_placement.engine.candidates import summary as told
 from osc_placement.model import candidate
 from tests.candidates import oracle, worlds
 
@@ -149,8 +150,8 @@ def summaries(case: Case, requests: Iterable[Request]) -> dict[str, Any]:
     if not microversion.supports(version, "candidate whole summaries"):
         classes = {name for group in case.query.groups for name in group.resources}
     shown = {}
-    for uuid in candidate_summary.summary_providers(case.base, named, nested):
-        summary = candidate_summary.summarize(case.base, uuid, classes)
+    for uuid in told.summary_providers(case.base, named, nested):
+        summary = told.summarize(case.base, uuid, classes)
         shown[uuid] = entry = {
             "resources": {
                 name: {"capacity": capacity, "used": used}

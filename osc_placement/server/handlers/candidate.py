@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator
+import itertools
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import candidate as engine
-from osc_placement.engine import candidate_summary as summary
 from osc_placement.engine import inventory, listing, standard, state, trait
+from osc_placement.engine.candidates import search as engine
+from osc_placement.engine.candidates import summary
 from osc_placement.model import candidate as model
 from osc_placement.server import call as calls
 from osc_placement.server import query
@@ -21,27 +22,45 @@ from osc_placement.server.schemas import validation
 #: A query without a limit that has more candidates than this is refused.
 MAX_CANDIDATES = 200_000
 
+#: So many candidates are encoded at once.
+BATCH = 200
+
 
 def list_all(call: calls.Call) -> webob.Response:
     """GET /allocation_candidates
 
-    Each candidate is encoded as it is found, so that the memory that a large answer
+    Candidates are encoded as they are found, so that the memory that a large answer
     takes is that of its text.
     """
     given = call.checked_query(validation.at(schemas.QUERY, call.version.minor))
     wanted = query.parse_candidates(list(given.items()), call.version)
     with call.repository.read() as base:
         named: dict[str, None] = {}
-        requests = []
-        for found in _search(base, wanted):
-            named.update(dict.fromkeys(found.allocations))
-            requests.append(calls.encode(_request_view(call, found)))
+        requests = _encoded(call, _search(base, wanted), named)
         summaries = calls.encode(_summaries(call, base, wanted, named))
-    body = b'{"allocation_requests": [%s], "provider_summaries": %s}' % (
-        b", ".join(requests),
-        summaries,
-    )
+    body = b'{"allocation_requests": [%s], "provider_summaries": %s}' % (requests, summaries)
     return calls.answer_encoded(call, body)
+
+
+def _encoded(call: calls.Call, found: Iterator[model.Candidate], named: dict[str, None]) -> bytes:
+    """The candidates as the members of a JSON list; ``named`` gets their providers.
+
+    A batch at a time: one by one the encoder's own start counts, all at once the tree of
+    dictionaries is many times the text.
+    """
+    form = _request_form(call)
+    batches = []
+    while batch := [
+        form(candidate) for candidate in itertools.islice(_noting(found, named), BATCH)
+    ]:
+        batches.append(calls.encode(batch)[1:-1])
+    return b",".join(batches)
+
+
+def _noting(found: Iterator[model.Candidate], named: dict[str, None]) -> Iterator[model.Candidate]:
+    for candidate in found:
+        named.update(dict.fromkeys(candidate.allocations))
+        yield candidate
 
 
 def _search(base: state.State, wanted: model.CandidateQuery) -> Iterator[model.Candidate]:
@@ -99,23 +118,22 @@ def _has_root(base: state.State, traits: Collection[str]) -> bool:
     )
 
 
-def _request_view(call: calls.Call, found: model.Candidate) -> dict[str, Any]:
-    """An allocation request, in the form in which the same microversion takes it back."""
-    if not microversion.supports(call.version, "allocation dict form"):
-        return {
-            "allocations": [
-                {"resource_provider": {"uuid": uuid}, "resources": resources}
-                for uuid, resources in found.allocations.items()
-            ]
-        }
-    shown: dict[str, Any] = {
-        "allocations": {
-            uuid: {"resources": resources} for uuid, resources in found.allocations.items()
-        }
-    }
+def _request_form(call: calls.Call) -> Callable[[model.Candidate], dict[str, Any]]:
+    """How an allocation request is shown: as the same microversion takes it back."""
     if microversion.supports(call.version, "candidate mappings"):
-        shown["mappings"] = found.mappings
-    return shown
+        return lambda found: {"allocations": _by_provider(found), "mappings": found.mappings}
+    if microversion.supports(call.version, "allocation dict form"):
+        return lambda found: {"allocations": _by_provider(found)}
+    return lambda found: {
+        "allocations": [
+            {"resource_provider": {"uuid": uuid}, "resources": resources}
+            for uuid, resources in found.allocations.items()
+        ]
+    }
+
+
+def _by_provider(found: model.Candidate) -> dict[str, Any]:
+    return {uuid: {"resources": resources} for uuid, resources in found.allocations.items()}
 
 
 def _summaries(

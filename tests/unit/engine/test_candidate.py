@@ -5,7 +5,8 @@ import itertools
 
 import pytest
 
-from osc_placement.engine import candidate, candidate_tree
+from osc_placement.engine.candidates import search as candidates
+from osc_placement.engine.candidates import tree as trees
 from osc_placement.model.inventory import Inventory
 from tests.candidates.clouds import SHARES, cloud, found, group, provider, query, serving
 
@@ -315,11 +316,11 @@ def test_the_limit_ends_the_search():
 def test_more_candidates_than_allowed_are_an_error_unless_the_limit_stops_before():
     base = cloud(*(provider(f"host{n}", VCPU=4) for n in range(9)))
     wanted = query(group(VCPU=1))
-    assert len(list(candidate.search(base, wanted, max_candidates=9))) == 9
-    with pytest.raises(candidate.TooManyCandidates, match="more than 8"):
-        list(candidate.search(base, wanted, max_candidates=8))
+    assert len(list(candidates.search(base, wanted, max_candidates=9))) == 9
+    with pytest.raises(candidates.TooManyCandidates, match="more than 8"):
+        list(candidates.search(base, wanted, max_candidates=8))
     limited = dataclasses.replace(wanted, limit=8)
-    assert len(list(candidate.search(base, limited, max_candidates=8))) == 8
+    assert len(list(candidates.search(base, limited, max_candidates=8))) == 8
 
 
 def wide(children: int, total: int = 1) -> object:
@@ -331,7 +332,7 @@ def wide(children: int, total: int = 1) -> object:
 def test_the_first_of_very_many_candidates_come_at_once(isolate: bool):
     groups = [group(f"_{n}", PCI_DEVICE=1) for n in range(16)]
     wanted = query(*groups, isolate=isolate)
-    first = itertools.islice(candidate.search(wide(32, 8), wanted), 1000)
+    first = itertools.islice(candidates.search(wide(32, 8), wanted), 1000)
     assert len({tuple(each.mappings.values()) for each in first}) == 1000
 
 
@@ -351,9 +352,9 @@ def test_the_last_device_is_found_where_most_are_spoken_for():
 def test_groups_that_hinder_each_other_beyond_reason_end_with_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(candidate_tree, "MAX_VAIN_STEPS", 300)
+    monkeypatch.setattr(trees, "MAX_VAIN_STEPS", 300)
     # 21 units asked where each of 7 devices has 3, in parts that do not add up to 3.
     groups = [group(f"_{n}", PCI_DEVICE=2) for n in range(7)] + [group("_Z", PCI_DEVICE=2)]
     groups += [group("_Y", PCI_DEVICE=1), group("_X", PCI_DEVICE=1)]
-    with pytest.raises(candidate.SearchTooLong):
+    with pytest.raises(candidates.SearchTooLong):
         found(wide(7, 3), *groups)

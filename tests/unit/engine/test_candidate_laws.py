@@ -6,7 +6,10 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from osc_placement.engine import candidate, candidate_plan, candidate_report, state
+from osc_placement.engine import state
+from osc_placement.engine.candidates import plan as plans
+from osc_placement.engine.candidates import report as reports
+from osc_placement.engine.candidates import search as candidates
 from osc_placement.model.candidate import CandidateQuery
 from tests.candidates import oracle, worlds
 
@@ -24,8 +27,8 @@ class Heard:
     """Keeps what the search reports."""
 
     def __init__(self) -> None:
-        self.providers: dict[tuple[str, str | None, str], list[candidate_report.Refusal]] = {}
-        self.trees: dict[str, list[candidate_report.Refusal]] = {}
+        self.providers: dict[tuple[str, str | None, str], list[reports.Refusal]] = {}
+        self.trees: dict[str, list[reports.Refusal]] = {}
 
     def provider_dropped(self, suffix, resource_class, uuid, refusals):
         self.providers[suffix, resource_class, uuid] = refusals
@@ -39,7 +42,7 @@ class Heard:
 def test_the_search_finds_what_brute_force_finds_and_nothing_twice(steered: random.Random):
     base, queries = draw(steered)
     for query in queries:
-        found = [oracle.freeze(each) for each in candidate.search(base, query)]
+        found = [oracle.freeze(each) for each in candidates.search(base, query)]
         assert len(found) == len(set(found))
         assert set(found) == oracle.answers(base, query)
 
@@ -48,7 +51,7 @@ def test_the_search_finds_what_brute_force_finds_in_many_more_clouds():
     for seed in range(400):
         base, queries = draw(random.Random(seed))
         for query in queries:
-            found = [oracle.freeze(each) for each in candidate.search(base, query)]
+            found = [oracle.freeze(each) for each in candidates.search(base, query)]
             assert len(found) == len(set(found))
             assert set(found) == oracle.answers(base, query), (seed, query)
 
@@ -58,9 +61,9 @@ def test_the_search_finds_what_brute_force_finds_in_many_more_clouds():
 def test_a_limited_answer_is_the_beginning_of_the_whole_one(steered: random.Random, limit: int):
     base, queries = draw(steered)
     for query in queries:
-        whole = list(candidate.search(base, query))
+        whole = list(candidates.search(base, query))
         limited = dataclasses.replace(query, limit=limit)
-        assert list(candidate.search(base, limited)) == whole[:limit]
+        assert list(candidates.search(base, limited)) == whole[:limit]
 
 
 @settings(max_examples=50, deadline=None)
@@ -69,11 +72,11 @@ def test_what_a_reporter_hears_agrees_with_what_is_found(steered: random.Random)
     base, queries = draw(steered)
     for query in queries:
         heard = Heard()
-        reported = list(candidate.search(base, query, heard))
-        assert reported == list(candidate.search(base, query))
+        reported = list(candidates.search(base, query, heard))
+        assert reported == list(candidates.search(base, query))
         for each in reported:
             assert each.root_uuid not in heard.trees
-        for slot in candidate_plan.prepare(base, query).slots:
+        for slot in plans.prepare(base, query).slots:
             only = None if slot.group.suffix else next(iter(slot.resources))
             for provider in base.providers.values():
                 dropped = (slot.group.suffix, only, provider.uuid) in heard.providers
@@ -86,7 +89,7 @@ def test_every_tree_without_a_candidate_is_reported_with_a_reason(steered: rando
     base, queries = draw(steered)
     for query in queries:
         heard = Heard()
-        found = {each.root_uuid for each in candidate.search(base, query, heard)}
+        found = {each.root_uuid for each in candidates.search(base, query, heard)}
         assert all(heard.trees.values())
         if not found:
             assert heard.trees.keys() == {

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from osc_placement.engine import candidate, candidate_plan, candidate_report
-from osc_placement.engine.candidate_report import Reason, Refusal
+from osc_placement.engine.candidates import plan as plans
+from osc_placement.engine.candidates import report as reports
+from osc_placement.engine.candidates import search as candidates
+from osc_placement.engine.candidates.report import Reason, Refusal
 from osc_placement.model.inventory import Inventory
 from tests.candidates.clouds import cloud, group, provider, query
 
@@ -22,7 +24,7 @@ class Heard:
 
 def heard(base, *groups, **binding) -> Heard:
     listener = Heard()
-    list(candidate.search(base, query(*groups, **binding), listener))
+    list(candidates.search(base, query(*groups, **binding), listener))
     return listener
 
 
@@ -135,9 +137,9 @@ def test_where_no_single_constraint_is_to_blame_the_combination_is():
 
 def test_one_provider_can_be_asked_about_without_a_search():
     base = cloud(*TREE)
-    slots = candidate_plan.prepare(base, query(group("_A", VCPU=4))).slots
+    slots = plans.prepare(base, query(group("_A", VCPU=4))).slots
     refusals = {
-        provider.uuid: candidate_report.provider_refusals(base, slots[0], provider)
+        provider.uuid: reports.provider_refusals(base, slots[0], provider)
         for provider in base.providers.values()
     }
     assert refusals == {

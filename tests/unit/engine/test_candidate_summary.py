@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from osc_placement.engine import candidate_summary
+from osc_placement.engine.candidates import summary as summaries
 from osc_placement.model.inventory import Inventory
 from tests.candidates.clouds import cloud, provider
 
@@ -13,20 +13,20 @@ BASE = cloud(
 
 
 def test_only_the_providers_of_the_requests_are_summarized_without_nesting():
-    found = candidate_summary.summary_providers(BASE, ["gpu", "gpu"], whole_trees=False)
+    found = summaries.summary_providers(BASE, ["gpu", "gpu"], whole_trees=False)
     assert list(found) == ["gpu"]
 
 
 def test_with_nesting_their_whole_trees_are():
-    found = candidate_summary.summary_providers(BASE, ["gpu"], whole_trees=True)
+    found = summaries.summary_providers(BASE, ["gpu"], whole_trees=True)
     assert list(found) == ["host", "gpu"]
 
 
 def test_a_summary_tells_capacity_and_what_is_used():
-    summary = candidate_summary.summarize(BASE, "host")
+    summary = summaries.summarize(BASE, "host")
     assert summary.resources == {"VCPU": (12, 3), "MEMORY_MB": (64, 0)}
     assert summary.provider is BASE.providers["host"]
 
 
 def test_a_summary_can_be_kept_to_the_classes_asked_for():
-    assert candidate_summary.summarize(BASE, "host", {"VCPU"}).resources == {"VCPU": (12, 3)}
+    assert summaries.summarize(BASE, "host", {"VCPU"}).resources == {"VCPU": (12, 3)}

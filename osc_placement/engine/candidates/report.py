@@ -11,7 +11,10 @@ import enum
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from osc_placement.engine import candidate_forest, candidate_plan, candidate_tree, record, state
+from osc_placement.engine import record, state
+from osc_placement.engine.candidates import forest as forests
+from osc_placement.engine.candidates import plan as plans
+from osc_placement.engine.candidates import tree as trees
 from osc_placement.model.candidate import Candidate
 
 
@@ -71,10 +74,10 @@ class Reporter(Protocol):
 
 
 def search_reporting(
-    base: state.State, plan: candidate_plan.Plan, reporter: Reporter
+    base: state.State, plan: plans.Plan, reporter: Reporter
 ) -> Iterator[Candidate]:
     """The candidates, and to the reporter all that is none."""
-    forest = candidate_forest.Forest(base, plan)
+    forest = forests.Forest(base, plan)
     for provider in base.providers.values():
         for slot in plan.slots:
             refusals = provider_refusals(base, slot, provider)
@@ -89,7 +92,7 @@ def search_reporting(
 
 
 def provider_refusals(
-    base: state.State, slot: candidate_plan.Slot, provider: record.ProviderRecord
+    base: state.State, slot: plans.Slot, provider: record.ProviderRecord
 ) -> list[Refusal]:
     """Every constraint of a slot that a provider fails; empty when it suits."""
     group = slot.group
@@ -140,7 +143,7 @@ def _amount_refusals(
         yield Refusal(Reason.CAPACITY, names, wanted=amount, found=max(free, 0))
 
 
-def tree_refusals(forest: candidate_forest.Forest, root_uuid: str) -> list[Refusal]:
+def tree_refusals(forest: forests.Forest, root_uuid: str) -> list[Refusal]:
     """Why a tree gives no candidate; empty when it gives one.
 
     What its root fails at, else the groups that nobody in reach can serve, else each
@@ -163,18 +166,18 @@ def tree_refusals(forest: candidate_forest.Forest, root_uuid: str) -> list[Refus
     return [
         Refusal(reason)
         for reason, relaxed in _relaxed(plan)
-        if _gives_any(candidate_forest.Forest(forest.base, relaxed), root_uuid)
+        if _gives_any(forests.Forest(forest.base, relaxed), root_uuid)
     ] or [Refusal(Reason.COMBINATION)]
 
 
-def _gives_any(forest: candidate_forest.Forest, root_uuid: str) -> bool:
+def _gives_any(forest: forests.Forest, root_uuid: str) -> bool:
     try:
         return next(forest.candidates_in(root_uuid), None) is not None
-    except candidate_tree.SearchTooLong:
+    except trees.SearchTooLong:
         return False
 
 
-def _relaxed(plan: candidate_plan.Plan) -> Iterator[tuple[Reason, candidate_plan.Plan]]:
+def _relaxed(plan: plans.Plan) -> Iterator[tuple[Reason, plans.Plan]]:
     """The plan without one of the constraints that it has between its groups."""
     if plan.isolate:
         yield Reason.ISOLATE, dataclasses.replace(plan, isolate=False)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from osc_placement.engine import candidate_plan, errors, record, state
+from osc_placement.engine import errors, record, state
+from osc_placement.engine.candidates import plan as plans
 from osc_placement.model import allocation
 from osc_placement.model.candidate import Candidate
 
@@ -53,7 +54,7 @@ class Effort:
 class _Level(NamedTuple):
     """A slot, at the depth at which it is filled, and what stands in the way of filling it."""
 
-    slot: candidate_plan.Slot
+    slot: plans.Slot
     options: _Options
     isolated: bool
     together: tuple[frozenset[str], ...]
@@ -66,9 +67,9 @@ class Walk:
     def __init__(
         self,
         base: state.State,
-        plan: candidate_plan.Plan,
+        plan: plans.Plan,
         root_uuid: str,
-        options: Mapping[candidate_plan.Slot, _Options],
+        options: Mapping[plans.Slot, _Options],
         effort: Effort,
     ) -> None:
         self.base = base
@@ -243,9 +244,7 @@ class Walk:
         return _can_seat([level.options for level in asking], seats)
 
 
-def _levels(
-    plan: candidate_plan.Plan, options: Mapping[candidate_plan.Slot, _Options]
-) -> list[_Level]:
+def _levels(plan: plans.Plan, options: Mapping[plans.Slot, _Options]) -> list[_Level]:
     """The slots in the order in which they are filled.
 
     Suffixed groups first, so that a path is what isolation is about; then the scarcest, so that

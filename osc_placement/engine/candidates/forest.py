@@ -9,21 +9,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
-from osc_placement.engine import candidate_plan, candidate_tree, record, standard, state
+from osc_placement.engine import record, standard, state
+from osc_placement.engine.candidates import plan as plans
+from osc_placement.engine.candidates import tree as trees
 from osc_placement.model.candidate import Candidate
 
-Options = dict[candidate_plan.Slot, list[record.ProviderRecord]]
+Options = dict[plans.Slot, list[record.ProviderRecord]]
 
 
 class Forest:
     """All trees of a state, seen with the eyes of one query."""
 
-    def __init__(self, base: state.State, plan: candidate_plan.Plan) -> None:
+    def __init__(self, base: state.State, plan: plans.Plan) -> None:
         self.base = base
         self.plan = plan
-        self.effort = candidate_tree.Effort()
+        self.effort = trees.Effort()
         self.sharing = base.with_trait[standard.SHARING_TRAIT]
-        self._shared_suits: dict[tuple[candidate_plan.Slot, str], bool] = {}
+        self._shared_suits: dict[tuple[plans.Slot, str], bool] = {}
         self._sharing_in: dict[str, list[str]] = {}
 
     def candidates(self) -> Iterator[Candidate]:
@@ -62,7 +64,7 @@ class Forest:
                 if key in seen:
                     return iter(())
                 seen.add(key)
-        walk = candidate_tree.Walk(self.base, self.plan, root_uuid, options, self.effort)
+        walk = trees.Walk(self.base, self.plan, root_uuid, options, self.effort)
         return walk.candidates()
 
     def options(self, tree: Iterable[str], sharing: Iterable[str] = ()) -> Options:
@@ -77,9 +79,7 @@ class Forest:
                 options[slot] = suiting
         return options
 
-    def _suiting(
-        self, slot: candidate_plan.Slot, tree: Iterable[str]
-    ) -> list[record.ProviderRecord]:
+    def _suiting(self, slot: plans.Slot, tree: Iterable[str]) -> list[record.ProviderRecord]:
         base = self.base
         providers = base.providers
         for resource_class in slot.resources:
@@ -139,7 +139,7 @@ class Forest:
             self._sharing_in[aggregate] = found
         return found
 
-    def _suits_shared(self, slot: candidate_plan.Slot, uuid: str) -> bool:
+    def _suits_shared(self, slot: plans.Slot, uuid: str) -> bool:
         key = (slot, uuid)
         found = self._shared_suits.get(key)
         if found is None:

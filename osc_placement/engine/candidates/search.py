@@ -43,23 +43,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from osc_placement.engine import (
-    candidate_forest,
-    candidate_plan,
-    candidate_report,
-    candidate_tree,
-    state,
-)
+from osc_placement.engine import state
+from osc_placement.engine.candidates import forest as forests
+from osc_placement.engine.candidates import plan as plans
+from osc_placement.engine.candidates import report as reports
+from osc_placement.engine.candidates import tree as trees
 from osc_placement.model.candidate import Candidate, CandidateQuery
 
-TooManyCandidates = candidate_tree.TooManyCandidates
-SearchTooLong = candidate_tree.SearchTooLong
+TooManyCandidates = trees.TooManyCandidates
+SearchTooLong = trees.SearchTooLong
 
 
 def search(
     base: state.State,
     query: CandidateQuery,
-    reporter: candidate_report.Reporter | None = None,
+    reporter: reports.Reporter | None = None,
     max_candidates: int | None = None,
 ) -> Iterator[Candidate]:
     """Every candidate once, at most ``query.limit`` of them.
@@ -71,11 +69,11 @@ def search(
     one of that kind, where groups hinder each other beyond reason.
     With a ``reporter`` every provider and every tree is looked at.
     """
-    plan = candidate_plan.prepare(base, query)
+    plan = plans.prepare(base, query)
     if reporter is None:
-        found = candidate_forest.Forest(base, plan).candidates()
+        found = forests.Forest(base, plan).candidates()
     else:
-        found = candidate_report.search_reporting(base, plan, reporter)
+        found = reports.search_reporting(base, plan, reporter)
     limit = query.limit
     for count, each in enumerate(found):
         if max_candidates is not None and count >= max_candidates:
