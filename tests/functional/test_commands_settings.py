@@ -1,0 +1,149 @@
+"""Where settings come from, and what an operator sees of a server that is not well."""
+
+from __future__ import annotations
+
+import http.server
+import pathlib
+import socket
+import threading
+from typing import Any
+
+import pytest
+
+from tests.peer import shell
+from tests.peer.target import OverHttp, Target
+
+LIST = ["resource", "provider", "list", "-f", "csv"]
+FLAT = '"uuid","name","generation"'
+NESTED = f'{FLAT},"root_provider_uuid","parent_provider_uuid"'
+
+
+@pytest.fixture
+def cloud(
+    target: Target,
+    openstack: shell.OpenStack,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: pathlib.Path,
+) -> Any:
+    """Run ``openstack`` with a clouds.yaml of one cloud, named ``it``, and these lines in it."""
+    if isinstance(target, OverHttp):
+        reach = f"auth_type: admin_token, auth: {{endpoint: '{target.url}', token: admin}}"
+    else:
+        reach = f"placement_database: {target.options[1]}"
+    openstack.do("resource provider create", "node")
+    monkeypatch.setenv("OS_CLOUD", "it")
+    # The SDK looks for the file's usual places once per process.
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
+
+    def run(setting: str, *arguments: str) -> shell.Outcome:
+        entry = f"{reach}, {setting}" if setting else reach
+        (tmp_path / "clouds.yaml").write_text(f"clouds: {{it: {{{entry}}}}}\n")
+        return shell.run([*arguments, *LIST])
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("setting", "heading"),
+    [
+        ("", NESTED),
+        ("placement_api_version: '1.13'", FLAT),
+        ("placement_api_version: 1.13", FLAT),
+        ("placement_api_version: '1.14'", NESTED),
+        ("placement_api_version: latest", NESTED),
+        ("placement_api_version: 1", NESTED),
+    ],
+)
+def test_clouds_yaml_pins_the_version(cloud: Any, setting: str, heading: str) -> None:
+    outcome = cloud(setting)
+    assert (outcome.code, outcome.stderr) == (0, ""), outcome
+    assert outcome.stdout.splitlines()[0] == heading
+
+
+def test_an_option_wins_over_the_environment_and_that_over_clouds_yaml(
+    cloud: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OS_PLACEMENT_API_VERSION", "1.5")
+    assert cloud("placement_api_version: '1.20'").stdout.splitlines()[0] == FLAT
+    pinned = cloud("placement_api_version: '1.2'", "--os-placement-api-version", "1.20")
+    assert pinned.stdout.splitlines()[0] == NESTED
+
+
+def test_a_version_that_yaml_cut_short_is_refused(cloud: Any) -> None:
+    outcome = cloud("placement_api_version: 1.30")
+    assert outcome.code == 1
+    assert 'placement_api_version: "1.30"' in outcome.stderr
+
+
+def test_nonsense_in_clouds_yaml_is_told(cloud: Any) -> None:
+    outcome = cloud("placement_api_version: newest")
+    assert (outcome.code, "1.0 to 1.39" in outcome.stderr) == (1, True)
+
+
+def test_the_environment_names_the_database(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OSC_PLACEMENT_DATABASE", str(tmp_path / "cloud.db"))
+    assert shell.run(["resource", "provider", "create", "node"]).code == 0
+    assert len(shell.run(LIST).stdout.splitlines()) == 2
+
+
+class Page(http.server.BaseHTTPRequestHandler):
+    """Answers everything as a proxy does that has lost its backend."""
+
+    body = b"<html>\n<head><title>502 Bad Gateway</title></head>\n</html>\n"
+    status = 502
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.send_header("content-length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
+
+    def log_message(self, *_: Any) -> None:
+        """Keep quiet."""
+
+
+def run_at(url: str, *arguments: str) -> shell.Outcome:
+    reach = ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
+    return shell.run([*reach, *arguments])
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (502, Page.body, "502 Bad Gateway (HTTP 502)"),
+        (503, b"", "HTTP 503"),
+        (200, b"<html><body>Sign in</body></html>", "not JSON but: Sign in"),
+        (200, b"", "no version document"),
+        (200, b"[]", "no version document"),
+        (404, b'{"error": "gone"}', "HTTP 404"),
+    ],
+)
+def test_an_answer_that_is_not_placements_is_one_line(status: int, body: bytes, told: str) -> None:
+    handler = type("Handler", (Page,), {"status": status, "body": body})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        outcome = run_at(f"http://127.0.0.1:{server.server_port}", *LIST)
+        server.shutdown()
+    assert outcome.code == 1
+    assert told in outcome.stderr
+    assert len(outcome.stderr.strip().splitlines()) == 1
+
+
+def test_a_server_that_is_gone_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    for pinned in ([], ["--os-placement-api-version", "1.20"]):
+        outcome = run_at(f"http://127.0.0.1:{port}", *pinned, "trait", "create", "CUSTOM_A")
+        assert outcome.code == 1
+        assert "Connection refused" in outcome.stderr
+        assert len(outcome.stderr.strip().splitlines()) == 1
+
+
+def test_help_needs_no_cloud_and_sends_nothing() -> None:
+    outcome = shell.run(["allocation", "candidate", "list", "--help"])
+    assert outcome.code == 0
+    assert "Needs Placement API 1.10 or later." in outcome.stdout
