@@ -16,10 +16,13 @@ class CatalogCalls(caller.Caller):
             pairs.append(("associated", str(associated).lower()))
         return caller.read(self._get("traits", pairs=pairs), lambda body: list(body["traits"]))
 
-    def show_trait(self, name: str) -> None:
-        """GET /traits/{name} (1.6); NotFound when there is none."""
+    def show_trait(self, name: str) -> str | None:
+        """GET /traits/{name} (1.6): when it was last changed, as the server says it (1.15).
+
+        NotFound when there is none.
+        """
         self.need("traits", "GET /traits")
-        self._get("traits", name)
+        return self._get("traits", name).headers.get("last-modified")
 
     def trait_exists(self, name: str) -> bool:
         """GET /traits/{name} (1.6)."""
@@ -51,6 +54,11 @@ class CatalogCalls(caller.Caller):
         """GET /resource_classes/{name} (1.2); NotFound when there is none."""
         self.need("resource classes", "GET /resource_classes")
         return caller.read(self._get("resource_classes", name), lambda body: str(body["name"]))
+
+    def resource_class_updated(self, name: str) -> str | None:
+        """The same request: when it was last changed, as the server says it (1.15)."""
+        self.need("resource classes", "GET /resource_classes")
+        return self._get("resource_classes", name).headers.get("last-modified")
 
     def resource_class_exists(self, name: str) -> bool:
         """GET /resource_classes/{name} (1.2)."""

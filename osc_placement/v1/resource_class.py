@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from osc_placement.v1 import base, rows
+from osc_placement.v1 import arguments, base, rows
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
@@ -59,13 +59,27 @@ class DeleteResourceClass(base.Command):
 
 
 class ListResourceClass(base.Lister):
-    """List all resource classes"""
+    """List all resource classes
+
+    --long adds when each was last changed, with a request per class.
+    """
 
     needs = "resource classes"
     example = "openstack resource class list -f value"
 
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--long",
+            action="store_true",
+            help="Show when each was last changed." + arguments.since("last-modified"),
+        )
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        return ("name",), rows.names(self.connect().list_resource_classes())
+        client = self.connect([("last-modified", "--long")] if parsed_args.long else [])
+        found = client.list_resource_classes()
+        if parsed_args.long:
+            return ("name", "updated"), rows.updated(found, client.resource_class_updated)
+        return ("name",), rows.names(found)
 
 
 class ShowResourceClass(base.ShowOne):

@@ -6,12 +6,14 @@ FormattableColumn, with one face for people and one for programs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cliff import columns
 
 from osc_placement import microversion
+from osc_placement.client import errors
 from osc_placement.model import inventory
 
 if TYPE_CHECKING:
@@ -125,3 +127,12 @@ def allocation_rows(
 def names(items: Iterable[str]) -> list[Row]:
     """One column."""
     return [(item,) for item in items]
+
+
+def updated(items: Iterable[str], when: Callable[[str], str | None]) -> list[Row]:
+    """``(name, when it was last changed)``; what has vanished since it was listed is left out."""
+    data: list[Row] = []
+    for item in items:
+        with contextlib.suppress(errors.NotFound):
+            data.append((item, when(item)))
+    return data

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from osc_placement.v1 import base, rows
+from osc_placement.v1 import arguments, base, rows
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,10 @@ class DeleteTrait(base.Command):
 
 
 class ListTrait(base.Lister):
-    """List the traits that there are"""
+    """List the traits that there are
+
+    --long adds when each was last changed, with a request per trait.
+    """
 
     needs = "traits"
     example = """\
@@ -62,10 +65,17 @@ openstack trait list --associated"""
             action="store_true",
             help="Only traits that at least one resource provider has",
         )
+        parser.add_argument(
+            "--long",
+            action="store_true",
+            help="Show when each was last changed." + arguments.since("last-modified"),
+        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        client = self.connect()
+        client = self.connect([("last-modified", "--long")] if parsed_args.long else [])
         found = client.list_traits(parsed_args.name, True if parsed_args.associated else None)
+        if parsed_args.long:
+            return ("name", "updated"), rows.updated(found, client.show_trait)
         return ("name",), rows.names(found)
 
 

@@ -57,3 +57,14 @@ def test_a_resource_class_in_use_is_not_deleted(openstack: OpenStack) -> None:
     create(openstack, "node", CUSTOM_GOLD=4)
     code, text = openstack.fails("resource class delete", "CUSTOM_GOLD")
     assert (code, "HTTP 409" in text) == (1, True)
+
+
+def test_a_long_list_tells_when_each_was_changed(openstack: OpenStack) -> None:
+    openstack.do("trait create", "CUSTOM_GOLD")
+    openstack.do("resource class create", "CUSTOM_GOLD")
+    (row,) = openstack("trait list", "--name", "startswith:CUSTOM_", "--long")
+    assert row["updated"].endswith("GMT")
+    classes = {row["name"]: row["updated"] for row in openstack("resource class list", "--long")}
+    assert classes["CUSTOM_GOLD"].endswith("GMT")
+    code, text = openstack.fails("trait list", "--long", version="1.14")
+    assert (code, "requires at least version 1.15" in text) == (1, True)

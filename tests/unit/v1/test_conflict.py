@@ -1,0 +1,86 @@
+"""A write that meets a generation conflict looks again, and decides again."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from osc_placement.client import api
+from osc_placement.v1 import allocation, base, inventory_set, provider_trait
+from tests.unit.client.scripted import App, Reply, client, fault
+
+U = "11111111-1111-4111-8111-111111111111"
+CONFLICT = fault(409, "Refused.\n\nconflict", "placement.concurrent_update")
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "_PAUSE", 0)
+
+
+def inventories(generation: int, **totals: int) -> Reply:
+    held = {name: {"total": total} for name, total in totals.items()}
+    return Reply(body={"resource_provider_generation": generation, "inventories": held})
+
+
+def run(
+    command: type[base.Placement], told: api.Client, *arguments: str
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    options = types.SimpleNamespace(config={})
+    manager = types.SimpleNamespace(placement=told, _cli_options=options)
+    made = command(types.SimpleNamespace(client_manager=manager), None)  # type: ignore[arg-type]
+    parsed = made.get_parser("openstack").parse_args(arguments)
+    return made.take_action(parsed)  # type: ignore[no-any-return]
+
+
+def writes(app: App) -> list[object]:
+    return [asked.body for asked in app.asked if asked.method in {"PUT", "POST"}]
+
+
+def test_an_amended_inventory_keeps_what_somebody_else_changed_meanwhile() -> None:
+    told, app = client(
+        inventories(1, VCPU=8), CONFLICT, inventories(2, VCPU=16, DISK_GB=5),
+        inventories(3, VCPU=16, DISK_GB=5),
+    )  # fmt: skip
+    run(inventory_set.SetInventory, told, U, "--amend", "--resource", "VCPU:reserved=1")
+    first, second = (body for body in writes(app) if isinstance(body, dict))
+    assert (first["resource_provider_generation"], second["resource_provider_generation"]) == (1, 2)
+    assert first["inventories"]["VCPU"]["total"] == 8
+    assert second["inventories"]["VCPU"]["total"] == 16
+    assert second["inventories"]["VCPU"]["reserved"] == 1
+    assert "DISK_GB" in second["inventories"]
+
+
+def test_traits_are_set_under_the_generation_seen_last() -> None:
+    def traits(generation: int) -> Reply:
+        return Reply(body={"resource_provider_generation": generation, "traits": ["CUSTOM_A"]})
+
+    told, app = client(traits(1), CONFLICT, traits(2), traits(3))
+    run(provider_trait.SetResourceProviderTrait, told, U, "--trait", "CUSTOM_A")
+    assert [body["resource_provider_generation"] for body in writes(app)] == [1, 2]  # type: ignore[index]
+
+
+def consumer(generation: int, **resources: int) -> Reply:
+    held = {U: {"resources": resources, "generation": 7}} if resources else {}
+    owner = {"project_id": "p", "user_id": "u", "consumer_generation": generation}
+    return Reply(body={"allocations": held, **owner, "consumer_type": "unknown"})
+
+
+def test_an_amended_allocation_is_decided_anew_and_written_at_1_37() -> None:
+    told, app = client(
+        consumer(1, VCPU=1, VGPU=1), CONFLICT, consumer(2, VCPU=1, DISK_GB=9), Reply(204),
+        consumer(3, VCPU=4, DISK_GB=9),
+    )  # fmt: skip
+    run(allocation.AmendAllocation, told, U, "--allocation", f"rp={U},VCPU=4")
+    _, second = (asked for asked in app.asked if asked.method == "PUT")
+    assert second.version == "1.37"
+    assert second.body["consumer_generation"] == 2
+    assert second.body["allocations"] == {U: {"resources": {"VCPU": 4, "DISK_GB": 9}}}
+    assert "consumer_type" not in second.body
+
+
+def test_what_is_so_already_after_a_conflict_is_not_written_again() -> None:
+    told, app = client(consumer(1, VCPU=1), CONFLICT, consumer(2, VCPU=4), consumer(2, VCPU=4))
+    run(allocation.AmendAllocation, told, U, "--allocation", f"rp={U},VCPU=4")
+    assert len(writes(app)) == 1
