@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Protocol
 import keystoneauth1.adapter
 import keystoneauth1.exceptions
 import keystoneauth1.session
-import keystoneauth1.token_endpoint
 import requests
 import requests.adapters
 import urllib3.exceptions
@@ -167,6 +166,8 @@ def over_session(
 
 def in_process(open_app: Callable[[], WsgiApp], place: str) -> Transport:
     """A transport to a WSGI callable in this process, opened at the first request."""
+    import keystoneauth1.token_endpoint
+
     http = requests.Session()
     http.trust_env = False
     http.mount(EMBEDDED_URL, WsgiAdapter(open_app))
