@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from osc_placement import microversion
+from osc_placement.client import errors
 
 if TYPE_CHECKING:
     from osc_placement.model import candidate
@@ -21,7 +22,13 @@ def encode(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def quote(segment: str) -> str:
-    """One path segment, with everything quoted that could end it."""
+    """One path segment, with everything quoted that could end it.
+
+    Raises InvalidInput for what every client resolves away: ``DELETE …/inventories/..``
+    would be about the provider.
+    """
+    if segment in {".", ".."}:
+        raise errors.InvalidInput([f"{segment!r} is no name of anything"])
     return urllib.parse.quote(segment, safe="")
 
 

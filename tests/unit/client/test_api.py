@@ -123,6 +123,14 @@ def test_identifiers_in_paths_are_quoted() -> None:
     assert (app.asked[0].path, app.asked[0].query) == ("/traits/a/../b?c", "")
 
 
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_name_that_would_lead_elsewhere_is_refused_unsent(name: str) -> None:
+    told, app = client()
+    with pytest.raises(errors.InvalidInput, match="no name of anything"):
+        told.delete_inventory(U, name)
+    assert not app.asked
+
+
 def test_below_1_20_a_created_provider_is_read_by_a_second_request() -> None:
     made = Reply(201, headers={"location": "http://h/resource_providers/u"})
     told, app = client(made, Reply(body=PROVIDER), version="1.19")
