@@ -18,7 +18,7 @@ from webob import exc
 
 from osc_placement import microversion
 from osc_placement.engine import errors, record
-from osc_placement.server import auth, call, cors, faults, policy, routes
+from osc_placement.server import auth, call, cors, faults, keystone, policy, routes
 from osc_placement.server.store import document, memory, repository, sqlite
 from osc_placement.server.store import errors as store_errors
 
@@ -27,25 +27,36 @@ LOG = logging.getLogger(__name__)
 SERVICE_TYPE = "placement"
 _VERSIONS = [f"1.{minor}" for minor in range(microversion.MAXIMUM.minor + 1)]
 
-Authenticate = Callable[[Mapping[str, Any]], auth.Identity | None]
+#: The ways to tell who asks.
+NOAUTH2 = "noauth2"
+KEYSTONE = "keystone"
+STRATEGIES = (NOAUTH2, KEYSTONE)
 
 
 class App:
-    """The Placement API over a repository."""
+    """The Placement API over a repository.
+
+    ``threads`` is how many requests at once are worth a thread: the state serves them one
+    by one, but with ``config_file`` (see ``keystone.wrap``) they wait for another service.
+    """
 
     def __init__(
         self,
         state: repository.Repository,
-        authenticate: Authenticate = auth.noauth2,
         enforcer: policy.Enforcer | None = None,
         cors_allowed_origins: Sequence[str] = (),
+        config_file: str | None = None,
     ) -> None:
         self.repository = state
-        self._authenticate = authenticate
+        self.threads = 1
+        self._authenticate = auth.keystone if config_file else auth.noauth2
         self._enforcer = enforcer or policy.Defaults()
         self._wsgi: Callable[[dict[str, Any], Any], Iterable[bytes]] = self._handle
+        if config_file:
+            self.threads = keystone.THREADS
+            self._wsgi = keystone.wrap(self._handle, config_file)
         if cors_allowed_origins:
-            self._wsgi = cors.wrap(self._handle, cors_allowed_origins)
+            self._wsgi = cors.wrap(self._wsgi, cors_allowed_origins)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         return self._wsgi(environ, start_response)
@@ -109,7 +120,8 @@ class App:
 def create_app(
     database: str | None = None,
     *,
-    authenticate: Authenticate = auth.noauth2,
+    auth: str = NOAUTH2,
+    config_file: str | None = None,
     policy_file: str | None = None,
     legacy_rbac: bool = False,
     first_generation: int = 0,
@@ -119,12 +131,19 @@ def create_app(
     """A Placement on the SQLite file ``database``, or in memory where none is named.
 
     ``load`` is a state document (see ``store.document``) for a Placement that is still
-    empty. Roles default to secure RBAC, as Placement's do; ``legacy_rbac`` lets admin do
-    all. Providers and consumers begin at ``first_generation``. Browsers may ask from
-    ``cors_allowed_origins``.
+    empty. Tokens name their user themselves (``noauth2``), or a ``keystone`` is asked about
+    them, by the section ``[keystone_authtoken]`` of ``config_file``. Roles default to
+    secure RBAC, as Placement's do; ``legacy_rbac`` lets admin do all. Providers and
+    consumers begin at ``first_generation``. Browsers may ask from ``cors_allowed_origins``.
 
-    Raises a StoreError for a database or document that cannot be used.
+    Raises a StoreError for a database or document that cannot be used, a
+    CannotAuthenticate for a ``config_file`` that cannot.
     """
+    if auth not in STRATEGIES or (auth == KEYSTONE) != (config_file is not None):
+        raise keystone.CannotAuthenticate(
+            f"authentication {auth} with config file {config_file}: it is {NOAUTH2} without one,"
+            f" or {KEYSTONE} with one"
+        )
     changes = document.load_document(load) if load is not None else record.Changes()
     enforcer: policy.Enforcer
     if policy_file is None:
@@ -136,10 +155,10 @@ def create_app(
         state = repository.Repository(store, first_generation)
         if changes:
             state.load(changes)
+        return App(state, enforcer, cors_allowed_origins, config_file)
     except BaseException:
         store.close()
         raise
-    return App(state, authenticate, enforcer, cors_allowed_origins)
 
 
 def _fault(error: Exception, request_id: str) -> faults.HttpFault:

@@ -11,12 +11,16 @@ SYSTEM_SCOPE = "HTTP_OPENSTACK_SYSTEM_SCOPE"
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """Credentials as policy rules see them; ``system_scope`` is ``all`` or None."""
+    """Credentials as policy rules see them; ``system_scope`` is ``all`` or None.
+
+    A token is for one of: a project, a domain, the whole system.
+    """
 
     user_id: str | None
     project_id: str | None
     roles: tuple[str, ...] = ()
     system_scope: str | None = None
+    domain_id: str | None = None
 
     def credentials(self) -> dict[str, Any]:
         """The form that oslo.policy takes."""
@@ -25,6 +29,7 @@ class Identity:
             "project_id": self.project_id,
             "roles": list(self.roles),
             "system_scope": self.system_scope,
+            "domain_id": self.domain_id,
         }
 
 
@@ -53,8 +58,11 @@ def noauth2(environ: Mapping[str, Any]) -> Identity | None:
 
 
 def keystone(environ: Mapping[str, Any]) -> Identity | None:
-    """The identity that keystonemiddleware has confirmed; None where it has not."""
-    if environ.get("HTTP_X_IDENTITY_STATUS", "Confirmed") != "Confirmed":
+    """The identity that keystonemiddleware has confirmed; None where it has not.
+
+    The middleware takes these headers away from what a client sends before it sets its own.
+    """
+    if environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
         return None
     user_id = environ.get("HTTP_X_USER_ID")
     if not user_id:
@@ -64,6 +72,7 @@ def keystone(environ: Mapping[str, Any]) -> Identity | None:
         project_id=environ.get("HTTP_X_PROJECT_ID"),
         roles=_names(environ.get("HTTP_X_ROLES")),
         system_scope=environ.get(SYSTEM_SCOPE) or None,
+        domain_id=environ.get("HTTP_X_DOMAIN_ID"),
     )
 
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import ipaddress
 import json
+import os
+import pathlib
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from osc_placement.server import app, serve
+from osc_placement.server import app, keystone, log, serve
 from osc_placement.server.store import errors
 from osc_placement.testing import sample
 
 DESCRIPTION = "A reference server of the OpenStack Placement API, for tests, rehearsal and labs."
 EPILOG = (
     "The state is in memory unless --database names a file. Prints its URL when it is ready,"
-    " and ends on SIGTERM or SIGINT after the answers in flight."
+    " and ends on SIGTERM or SIGINT after the answers in flight. Limits: bodies of 64 MiB,"
+    " request line with headers 64 KiB, 60 s from a request's first byte to its last,"
+    " 120 s of silence, 10,000 connections (less where the system allows fewer open files)."
 )
 
 
@@ -35,6 +40,22 @@ def parser() -> argparse.ArgumentParser:
             "JSON document of a whole state to begin with, for a database that is new; or the"
             f" name of a sample cloud: {', '.join(sample.sample_cloud_names())}"
         ),
+    )
+    made.add_argument(
+        "--export",
+        metavar="FILE",
+        help="write the whole state as a JSON document, - for standard output, and end",
+    )
+    made.add_argument(
+        "--auth",
+        choices=app.STRATEGIES,
+        default=app.NOAUTH2,
+        help="whether tokens are believed, or keystone is asked what they are (%(default)s)",
+    )
+    made.add_argument(
+        "--config-file",
+        metavar="FILE",
+        help=f"for --auth keystone: file with a section [{keystone.GROUP}], as services have it",
     )
     made.add_argument("--policy-file", metavar="FILE", help="oslo.policy file")
     roles = made.add_mutually_exclusive_group()
@@ -61,28 +82,39 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--allow-remote-noauth",
         action="store_true",
-        help="listen beyond loopback although anybody is trusted",
+        help="listen beyond loopback although with noauth2 anybody is trusted",
     )
     return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal; 0, or 1 with the reason on stderr."""
-    options = parser().parse_args(arguments)
+    options = _parsed(arguments)
+    log.configure()
+    serve.raise_file_limit()
     try:
-        _check_address(options.host, options.allow_remote_noauth)
+        _check_database(options)
+        if options.auth == app.NOAUTH2:
+            _check_address(options.host, options.allow_remote_noauth)
         placement = app.create_app(
             options.database,
+            auth=options.auth,
+            config_file=options.config_file,
             policy_file=options.policy_file,
             legacy_rbac=options.legacy_rbac,
             first_generation=options.first_generation,
             cors_allowed_origins=options.cors_allowed_origin,
             load=_document(options.load),
         )
-    except (errors.StoreError, serve.CannotServe) as error:
+    except (errors.StoreError, serve.CannotServe, keystone.CannotAuthenticate) as error:
         return _fail(error)
+    # What is there will stay: the collector need not look at it again and again.
+    gc.freeze()
     try:
-        server = serve.Server(placement, options.host, options.port)
+        if options.export is not None:
+            _export(placement, options.export)
+            return 0
+        server = serve.Server(placement, options.host, options.port, placement.threads)
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         server.run_until_signal()
@@ -91,6 +123,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         placement.close()
     return 0
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    options = parser().parse_args(arguments)
+    if options.auth == app.KEYSTONE and not options.config_file:
+        parser().error(f"--auth {app.KEYSTONE} needs a --config-file")
+    if options.auth != app.KEYSTONE and options.config_file:
+        parser().error(f"--config-file goes with --auth {app.KEYSTONE}")
+    return options
 
 
 def _fail(error: Exception) -> int:
@@ -126,6 +167,26 @@ def _check_address(host: str, allowed: bool) -> None:
             " do everything: add --allow-remote-noauth if that is wanted"
         )
     sys.stderr.write(f"warning: anybody who reaches {host} may do everything here\n")
+
+
+def _check_database(options: argparse.Namespace) -> None:
+    """An export is of what there is: a name mistyped must not make a new database."""
+    made = options.load is None and options.database is not None
+    if options.export is not None and made and not os.path.exists(options.database):
+        raise serve.CannotServe(f"there is no database {options.database} to export")
+
+
+def _export(placement: app.App, path: str) -> None:
+    text = json.dumps(placement.export(), indent=1) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    unfinished = pathlib.Path(f"{path}.part")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        raise serve.CannotServe(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _document(path: str | None) -> Any:
