@@ -16,8 +16,12 @@ from tests.peer import target as targets
 def real_placement(tmp_path_factory: pytest.TempPathFactory) -> Iterator[targets.RealPlacement]:
     """openstack-placement, started once per worker."""
     state = tmp_path_factory.mktemp("placement")
+    shared = state
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # The folder above the worker's own belongs to this run alone.
+        shared = tmp_path_factory.getbasetemp().parent
     with process.running(process.PLACEMENT, state) as url:
-        yield targets.RealPlacement(url, state / "placement.sqlite")
+        yield targets.RealPlacement(url, state / "placement.sqlite", shared)
 
 
 @pytest.fixture(params=targets.NAMES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import fcntl
 import pathlib
 import sqlite3
 from typing import Any
@@ -103,24 +104,31 @@ class Loopback(OverHttp):
 class RealPlacement(OverHttp):
     """openstack-placement on an SQLite file that is put back between two tests."""
 
-    def __init__(self, url: str, database: pathlib.Path) -> None:
+    def __init__(self, url: str, database: pathlib.Path, shared: pathlib.Path) -> None:
+        """``shared`` keeps what was loaded once, for the workers of a whole test run."""
         super().__init__("placement", url)
         self._database = database
-        self._saved: dict[str, pathlib.Path] = {}
-        self._save("")
+        self._shared = shared
+        self._empty = database.with_name("empty.sqlite")
+        _copy(database, self._empty)
 
     def reset(self) -> None:
         """Empty again, in a few milliseconds."""
-        self._restore("")
+        _copy(self._empty, self._database)
 
     def load(self, sample: str) -> None:
-        if sample in self._saved:
-            self._restore(sample)
-            return
-        document = testing.sample_cloud(sample)
+        saved = self._shared / f"{sample}.sqlite"
+        with saved.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not saved.exists():
+                self._fill(testing.sample_cloud(sample))
+                _copy(self._database, saved)
+                return
+        _copy(saved, self._database)
+
+    def _fill(self, document: dict[str, Any]) -> None:
         loading.load(document, self.ask)
         self._set_generations(document)
-        self._save(sample)
 
     def _set_generations(self, document: dict[str, Any]) -> None:
         with contextlib.closing(sqlite3.connect(self._database)) as live, live:
@@ -132,14 +140,6 @@ class RealPlacement(OverHttp):
                     f"UPDATE {table} SET generation = ? WHERE uuid = ?",
                     [(entry["generation"], uuid) for uuid, entry in entries.items()],
                 )
-
-    def _save(self, state: str) -> None:
-        path = self._database.with_name(f"saved-{state or 'empty'}.sqlite")
-        _copy(self._database, path)
-        self._saved[state] = path
-
-    def _restore(self, state: str) -> None:
-        _copy(self._saved[state], self._database)
 
 
 def _copy(source: pathlib.Path, goal: pathlib.Path) -> None:
