@@ -74,8 +74,9 @@ class Server:
 
     def stop(self) -> None:
         """Make ``run`` come to its end."""
-        self._stopping = True
-        self._server.pull_trigger()
+        if not self._stopping:
+            self._stopping = True
+            self._server.pull_trigger()
 
     def run_until_signal(self) -> None:
         """Serve until SIGTERM or SIGINT."""

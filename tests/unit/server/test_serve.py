@@ -1,0 +1,309 @@
+"""The socket: what comes in is bounded, what is malformed is refused, nobody waits for others."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from osc_placement import server
+from osc_placement.server import connection, serve
+
+GET = b"GET /traits HTTP/1.1\r\nHost: a\r\nX-Auth-Token: admin\r\n"
+GET += b"OpenStack-API-Version: placement 1.39\r\n"
+POST = b"POST /resource_providers HTTP/1.1\r\nHost: a\r\nX-Auth-Token: admin\r\n"
+JSON = b"Content-Type: application/json\r\n"
+
+Address = tuple[str, int]
+
+
+@contextlib.contextmanager
+def serving(app: Callable[..., Any]) -> Iterator[tuple[serve.Server, Address]]:
+    service = serve.Server(app, "127.0.0.1", 0)
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    try:
+        yield service, ("127.0.0.1", int(service.url.rpartition(":")[2]))
+    finally:
+        service.stop()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[Address]:
+    with serving(server.create_app()) as (_, found):
+        yield found
+
+
+def connect(address: Address) -> socket.socket:
+    return socket.create_connection(address, timeout=20)
+
+
+def exchange(address: Address, *parts: bytes) -> bytes:
+    """What is answered, up to the end of the connection, which the client announces."""
+    with connect(address) as client:
+        for part in parts:
+            client.sendall(part)
+        client.shutdown(socket.SHUT_WR)
+        return read_all(client)
+
+
+def read_all(client: socket.socket) -> bytes:
+    answer = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := client.recv(65536):
+            answer += part
+    return answer
+
+
+def read_head(client: socket.socket) -> bytes:
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        part = client.recv(65536)
+        if not part:
+            break
+        answer += part
+    return answer
+
+
+def status(answer: bytes) -> int:
+    found = re.match(rb"HTTP/1\.[01] (\d{3}) ", answer)
+    assert found, answer[:200]
+    return int(found[1])
+
+
+def assert_prompt(address: Address, seconds: float = 1.0) -> None:
+    """A client that behaves is answered as if it were alone."""
+    begun = time.monotonic()
+    assert status(exchange(address, GET + b"Connection: close\r\n\r\n")) == 200
+    assert time.monotonic() - begun < seconds
+
+
+MALFORMED = {
+    "no request at all": b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+    "a lower case method": b"get / HTTP/1.1\r\n\r\n",
+    "no version and blanks": b"GET / a b c\r\n\r\n",
+    "an address that is none": b"GET http://[ HTTP/1.1\r\nHost: a\r\n\r\n",
+    "an address with a bad port": b"GET http://a:b:c]/ HTTP/1.1\r\nHost: a\r\n\r\n",
+    "a bare line feed": b"GET / HTTP/1.1\nHost: a\n\r\n\r\n",
+    "a header without a colon": b"GET / HTTP/1.1\r\nHost\r\n\r\n",
+    "a control character": b"GET / HTTP/1.1\r\nHost: a\x00b\r\n\r\n",
+    "a folded first header": b"GET / HTTP/1.1\r\n Host: a\r\n\r\n",
+    "a length of five thousand digits": POST + b"Content-Length: " + b"1" * 5000 + b"\r\n\r\n",
+    "a negative length": POST + JSON + b"Content-Length: -5\r\n\r\n",
+    "a length that is a word": POST + JSON + b"Content-Length: much\r\n\r\n{}",
+    "two lengths": POST + JSON + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+    "a coding that nobody knows": POST + JSON + b"Transfer-Encoding: gzip\r\n\r\n{}",
+    "a chunk of no size": POST + JSON + b"Transfer-Encoding: chunked\r\n\r\nx\r\n{}\r\n0\r\n\r\n",
+    "a chunk that is too long": POST
+    + JSON
+    + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{}\r\n0\r\n\r\n",
+    "a chunk size without end": POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 20_000,
+    "a trailer without end": POST
+    + b"Transfer-Encoding: chunked\r\n\r\n0\r\n"
+    + b"a: b\r\n" * 9_000,
+    "a path that is no UTF-8": b"GET /%ff HTTP/1.1\r\nX-Auth-Token: admin\r\n\r\n",
+    "a query that is no UTF-8": GET.replace(b"/traits", b"/traits?name=%ff") + b"\r\n",
+    "blanks without end": GET + b"a:" + b" " * 60_000 + b"b\r\n\r\n",
+    "headers without end": GET + b"a: b\r\n" * 20_000 + b"\r\n",
+    "a host that is none": GET.replace(b"Host: a", b"Host: [").replace(b"/traits", b"/nothing")
+    + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("raw", MALFORMED.values(), ids=MALFORMED)
+def test_what_is_malformed_is_refused_and_nothing_told_of_the_inside(
+    address: Address, raw: bytes
+) -> None:
+    begun = time.monotonic()
+    answer = exchange(address, raw)
+    assert 400 <= status(answer) < 500
+    assert b"Traceback" not in answer
+    assert b".py" not in answer
+    assert time.monotonic() - begun < 2
+
+
+def test_a_write_with_a_host_that_is_none_is_answered(address: Address) -> None:
+    raw = POST.replace(b"Host: a", b"Host: [") + JSON
+    answer = exchange(address, raw + b"Content-Length: 14\r\n\r\n" + b'{"name": "one"')
+    assert status(answer) == 400
+    answer = exchange(address, raw + b"Content-Length: 15\r\n\r\n" + b'{"name": "one"}')
+    assert status(answer) in (201, 400)
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_sent(address: Address) -> None:
+    length = connection.MAX_BODY + 1
+    answer = exchange(address, POST + JSON + f"Content-Length: {length}\r\n\r\n".encode())
+    assert status(answer) == 413
+
+
+def test_a_body_in_chunks_is_refused_once_it_is_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "MAX_BODY", 200_000)
+    chunk = b"1000\r\n" + b" " * 4096 + b"\r\n"
+    with serving(server.create_app()) as (_, address):
+        fits = exchange(
+            address, POST + JSON + b"Transfer-Encoding: chunked\r\n\r\n", chunk * 40, b"0\r\n\r\n"
+        )
+        assert b"Malformed JSON" in fits
+        with connect(address) as client, contextlib.suppress(OSError):
+            client.sendall(POST + JSON + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 60)
+            assert status(read_head(client)) == 413
+
+
+@pytest.mark.parametrize("filler", [b"?name=", b"?resources=", b"?required=", b"?member_of="])
+def test_a_query_that_is_too_long_is_refused(address: Address, filler: bytes) -> None:
+    target = b"/resource_providers" + filler + b"A," * (connection.MAX_HEADERS // 2)
+    answer = exchange(address, GET.replace(b"/traits", target) + b"\r\n")
+    assert status(answer) == 431
+
+
+def test_half_sent_requests_delay_nobody(address: Address) -> None:
+    halves = (GET, POST + JSON + b"Content-Length: 1000\r\n\r\n{", b"GE", POST + b"Transfer-Enc")
+    with contextlib.ExitStack() as stack:
+        for number in range(200):
+            stack.enter_context(connect(address)).sendall(halves[number % len(halves)])
+        assert_prompt(address)
+
+
+def test_thousands_of_idle_connections_delay_nobody(address: Address) -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Both ends are files of this process.
+    number = min(4000, (soft - 300) // 2)
+    with contextlib.ExitStack() as stack:
+        for _ in range(number):
+            stack.enter_context(connect(address))
+        assert_prompt(address)
+        begun = time.monotonic()
+        client = http.client.HTTPConnection(*address, timeout=20)
+        for _ in range(200):
+            client.request("GET", "/", headers={"x-auth-token": "admin"})
+            client.getresponse().read()
+        client.close()
+        assert time.monotonic() - begun < 4
+
+
+def test_a_request_that_does_not_come_to_its_end_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr(serve, "_SWEEP_SECONDS", 0)
+    with serving(server.create_app()) as (_, address), connect(address) as client:
+        client.sendall(GET)
+        for _ in range(40):
+            time.sleep(0.1)
+            try:
+                client.sendall(b"a: b\r\n")
+            except OSError:
+                return
+    pytest.fail("a client that sends a line now and then is waited for without end")
+
+
+def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(serve, "_SWEEP_SECONDS", 0)
+    with serving(server.create_app()) as (_, address), connect(address) as client:
+        assert client.recv(1) == b""
+
+
+def test_requests_sent_at_once_are_answered_in_order(address: Address) -> None:
+    names = [f"CUSTOM_P{number}".encode() for number in range(60)]
+    asked = b"".join(GET.replace(b"/traits", b"/traits/" + name) + b"\r\n" for name in names)
+    answer = exchange(address, asked)
+    assert re.findall(rb"CUSTOM_P\d+", answer) == names
+
+
+def test_whoever_asks_on_and_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_UNREAD", 100_000)
+
+    def large(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        body = b"x" * (10_000_000 if environ["PATH_INFO"] == "/large" else 1)
+        start_response("200 OK", [("Content-Length", str(len(body)))])
+        return [body]
+
+    with serving(large) as (_, address), connect(address) as client:
+        client.sendall(b"GET /large HTTP/1.1\r\n\r\n" * 20)
+        time.sleep(0.3)
+        assert_prompt(address)
+        assert len(read_all(client)) < 20_000_000
+
+
+def test_a_client_that_waits_for_a_go_ahead_gets_it_or_a_refusal(address: Address) -> None:
+    head = POST + JSON + b"Expect: 100-continue\r\nContent-Length: "
+    with connect(address) as client:
+        client.sendall(head + b"2\r\n\r\n")
+        assert status(read_head(client)) == 100
+        client.sendall(b"{}")
+        assert status(read_head(client)) == 400
+    with connect(address) as client:
+        client.sendall(head + str(connection.MAX_BODY + 1).encode() + b"\r\n\r\n")
+        assert status(read_head(client)) == 413
+    with connect(address) as client:
+        client.sendall(GET + b"Expect: 100-continue\r\n\r\n")
+        assert status(read_head(client)) == 200
+
+
+def slow(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    time.sleep(0.5)
+    start_response("200 OK", [("Content-Length", "5000000")])
+    return [b"x" * 5_000_000]
+
+
+def test_what_is_in_flight_is_answered_whole_and_nothing_new_is_begun() -> None:
+    with serving(slow) as (service, address):
+        busy, idle, half = connect(address), connect(address), connect(address)
+        busy.sendall(GET + b"\r\n")
+        half.sendall(GET)
+        time.sleep(0.2)
+        service.stop()
+        time.sleep(0.1)
+        with pytest.raises(ConnectionRefusedError):
+            connect(address)
+        answer = read_all(busy)
+        assert len(answer.partition(b"\r\n\r\n")[2]) == 5_000_000
+        assert read_all(idle) == b""
+        assert read_all(half) == b""
+
+
+@contextlib.contextmanager
+def process(*options: str) -> Iterator[subprocess.Popen[str]]:
+    started = subprocess.Popen(
+        [sys.executable, "-m", "osc_placement.server", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.communicate()
+
+
+def test_the_command_tells_where_it_is_and_ends_when_it_is_asked() -> None:
+    with process("--port", "0") as started:
+        assert started.stdout is not None
+        url = started.stdout.readline().strip()
+        port = int(url.rpartition(":")[2])
+        assert_prompt(("127.0.0.1", port))
+        with process("--port", str(port)) as second:
+            _, complaint = second.communicate(timeout=20)
+            assert second.returncode == 1
+        assert complaint.startswith(f"osc-placement-server: cannot listen on 127.0.0.1:{port}")
+        assert "Traceback" not in complaint
+        with connect(("127.0.0.1", port)):
+            started.send_signal(signal.SIGTERM)
+            out, complaint = started.communicate(timeout=20)
+        assert (started.returncode, out, complaint) == (0, "", "")
