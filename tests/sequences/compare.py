@@ -23,7 +23,7 @@ _SQL = re.compile(r"Update conflict: .*", re.DOTALL)
 #: Where several names stand in a text, they do so in the order of a hash.
 _NAMES = re.compile(
     r"(?<=Inventory for ')[^']+(?=')|(?<=on resource provider ')[^']+(?=')"
-    r"|(?<=No such trait )[A-Z_, ]+(?=  $)"
+    r"|(?<=No such trait )[A-Za-z_, ]+(?=  $)"
 )
 #: Of several unknown traits one is named, and which one is a matter of a hash.
 _TRAIT = re.compile(r"(?<=No such trait\(s\): )[^.]*")
