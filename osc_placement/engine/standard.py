@@ -6,16 +6,21 @@ import functools
 from collections.abc import Iterable
 
 import os_resource_classes
-import os_traits
-
-TRAITS: frozenset[str] = frozenset(os_traits.get_traits())
 
 #: In the order of their numeric ids, which is the order in which Placement lists them.
 RESOURCE_CLASSES: tuple[str, ...] = tuple(os_resource_classes.STANDARDS)
 
 _CLASS_IDS = {name: number for number, name in enumerate(RESOURCE_CLASSES)}
 
-SHARING_TRAIT: str = os_traits.MISC_SHARES_VIA_AGGREGATE
+SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
+
+
+@functools.cache
+def traits() -> frozenset[str]:
+    """The standard traits; os-traits is imported at the first call, since it takes long."""
+    import os_traits
+
+    return frozenset(os_traits.get_traits())
 
 
 def classes_in_order(names: Iterable[str]) -> list[str]:
@@ -24,6 +29,6 @@ def classes_in_order(names: Iterable[str]) -> list[str]:
 
 
 @functools.lru_cache(maxsize=4096)
-def in_order(traits: frozenset[str]) -> tuple[str, ...]:
+def in_order(names: frozenset[str]) -> tuple[str, ...]:
     """Traits as Placement lists them: the standard ones before the operators' own."""
-    return tuple(sorted(traits, key=lambda name: (name not in TRAITS, name)))
+    return tuple(sorted(names, key=lambda name: (name not in traits(), name)))

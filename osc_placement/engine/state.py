@@ -73,7 +73,7 @@ class State:
 
     def knows_trait(self, name: str) -> bool:
         """Whether a trait exists, standard or custom."""
-        return name in standard.TRAITS or name in self.traits
+        return name in standard.traits() or name in self.traits
 
     def knows_resource_class(self, name: str) -> bool:
         """Whether a resource class exists, standard or custom."""

@@ -24,7 +24,7 @@ def delete(draft: drafts.Draft, name: str) -> None:
     """Remove a custom trait that stands on no provider."""
     if not draft.knows_trait(name):
         raise errors.TraitNotFound(names=name)
-    if name in standard.TRAITS:
+    if name in standard.traits():
         raise errors.TraitStandard(name=name)
     if name in draft.base.with_trait:
         raise errors.TraitInUse(name=name)

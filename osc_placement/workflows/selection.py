@@ -119,7 +119,7 @@ def unknown_trait_fault(trait: str) -> str:
     """What is wrong with a trait that the cloud does not have, and what to do."""
     if trait.startswith(name.CUSTOM_PREFIX) and name.is_custom(trait):
         return f"unknown trait {trait}: 'openstack trait create {trait}' makes it"
-    if trait in standard.TRAITS:
+    if trait in standard.traits():
         return f"the server does not know the standard trait {trait}: it has an older os-traits"
     return (
         f"unknown trait {trait}: standard traits are those of 'openstack trait list',"

@@ -27,7 +27,7 @@ def plan_traits(
     ``create`` are custom traits that the cloud does not have yet: they come first. A
     standard trait is not removed unless ``request.allow`` says so.
     """
-    kept = () if STANDARD_TRAITS in request.allow else standard.TRAITS
+    kept = () if STANDARD_TRAITS in request.allow else standard.traits()
     items = [membership.decide(change.TRAITS, item, request, kept, _OWNED) for item in observed]
     made = [
         change.Change(
@@ -41,7 +41,7 @@ def plan_traits(
         for name in create
     ]
     changed = {name for item in items if isinstance(item, change.Change) for name in item.after}
-    notes = (_WRITTEN_BACK,) if changed & standard.TRAITS else ()
+    notes = (_WRITTEN_BACK,) if changed & standard.traits() else ()
     return plan.make([*made, *items], allow=tuple(sorted(request.allow)), notes=notes)
 
 

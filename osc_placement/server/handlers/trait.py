@@ -23,7 +23,7 @@ def list_all(call: calls.Call) -> webob.Response:
     with call.repository.read() as base:
         found = [
             name
-            for name in (*sorted(standard.TRAITS), *base.traits)
+            for name in (*sorted(standard.traits()), *base.traits)
             if (wanted is None or wanted(name))
             and (associated is None or (name in base.with_trait) == associated)
         ]
