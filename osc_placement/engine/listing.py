@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from osc_placement.engine import inventory, record, state, trait
 from osc_placement.model import candidate
+
+Members = Collection[str]
 
 
 def matching(
@@ -30,95 +32,63 @@ def matching(
     if not all(members(base, aggregates) for aggregates in wanted.member_of):
         return []
     inventory.check_classes(base, wanted.resources)
-    found: Iterable[str] = base.providers
-    narrow = _narrowest(base, wanted, name, uuid)
-    if narrow is not None:
-        found = narrow
+    held = _held(base, wanted, name, uuid)
+    smallest: Members = min(held, key=len, default=base.providers.keys())
+    found = list(smallest)
+    for members_only in held:
+        found = [member for member in found if member in members_only]
+    for barred in _barred(base, wanted):
+        found = [member for member in found if member not in barred]
+    providers = [base.providers[member] for member in found]
+    for resource_class, amount in wanted.resources.items():
+        providers = _with_room(base, providers, resource_class, amount)
+    return providers
+
+
+def _held(
+    base: state.State, wanted: candidate.RequestGroup, name: str | None, uuid: str | None
+) -> list[Members]:
+    """What the indexes know: each of the sets holds every answer."""
+    held: list[Members] = []
+    if uuid is not None:
+        held.append({uuid} & base.providers.keys())
+    if name:
+        held.append({base.named[name]} if name in base.named else ())
+    if wanted.in_tree is not None:
+        held.append(base.tree[base.providers[wanted.in_tree].root_uuid])
+    held += [_any_of(base.with_aggregate, names) for names in wanted.member_of]
+    held += [_any_of(base.with_trait, names) for names in wanted.required]
+    held += [base.with_class[resource_class] for resource_class in wanted.resources]
+    return held
+
+
+def _barred(base: state.State, wanted: candidate.RequestGroup) -> list[Members]:
+    """Sets that hold no answer."""
+    aggregates = [base.with_aggregate[name] for name in wanted.forbidden_aggregates]
+    return [*aggregates, *(base.with_trait[name] for name in wanted.forbidden)]
+
+
+def _any_of(index: state.Index, keys: Collection[str]) -> Members:
+    if len(keys) == 1:
+        return index[next(iter(keys))]
+    return _union(index[key] for key in keys).keys()
+
+
+def _with_room(
+    base: state.State, providers: list[record.ProviderRecord], name: str, amount: int
+) -> list[record.ProviderRecord]:
     return [
         provider
-        for member in found
-        if _suits(base, provider := base.providers[member], wanted, name, uuid)
+        for provider in providers
+        if (offered := provider.inventories[name]).suits_units(amount)
+        and offered.has_room(base.used(provider.uuid).get(name, 0), amount)
     ]
-
-
-def _narrowest(
-    base: state.State, wanted: candidate.RequestGroup, name: str | None, uuid: str | None
-) -> list[str] | None:
-    """The smallest set of providers that an index knows to hold every answer."""
-    sets: list[list[str]] = []
-    if uuid is not None:
-        sets.append([uuid] if uuid in base.providers else [])
-    if name:
-        sets.append([base.named[name]] if name in base.named else [])
-    if wanted.in_tree is not None:
-        tree = base.providers.get(wanted.in_tree)
-        sets.append(list(base.tree[tree.root_uuid]) if tree else [])
-    for alternatives in wanted.member_of:
-        sets.append(members(base, alternatives))
-    for traits in wanted.required:
-        sets.append(_union(base.with_trait[trait] for trait in traits))
-    sets.extend(list(base.with_class[name]) for name in wanted.resources)
-    return min(sets, key=len, default=None)
 
 
 def members(base: state.State, aggregates: Iterable[str]) -> list[str]:
     """The providers that are in any of the aggregates."""
-    return _union(base.with_aggregate[aggregate] for aggregate in aggregates)
+    return list(_union(base.with_aggregate[aggregate] for aggregate in aggregates))
 
 
-def _union(parts: Iterable[Iterable[str]]) -> list[str]:
-    return list(dict.fromkeys(member for part in parts for member in part))
-
-
-def _suits(
-    base: state.State,
-    provider: record.ProviderRecord,
-    wanted: candidate.RequestGroup,
-    name: str | None,
-    uuid: str | None,
-) -> bool:
-    if uuid is not None and provider.uuid != uuid:
-        return False
-    if name and provider.name != name:
-        return False
-    return (
-        _in_tree(base, provider, wanted.in_tree)
-        and has_traits(provider, wanted)
-        and in_aggregates(provider, wanted)
-        and _has_room(base, provider, wanted)
-    )
-
-
-def has_traits(provider: record.ProviderRecord, wanted: candidate.RequestGroup) -> bool:
-    """Whether a provider has one of each required set of traits, and no forbidden one."""
-    return provider.traits.isdisjoint(wanted.forbidden) and not any(
-        provider.traits.isdisjoint(alternatives) for alternatives in wanted.required
-    )
-
-
-def in_aggregates(provider: record.ProviderRecord, wanted: candidate.RequestGroup) -> bool:
-    """Whether a provider is in one of each set of aggregates, and in no forbidden one."""
-    aggregates = frozenset(provider.aggregates)
-    return aggregates.isdisjoint(wanted.forbidden_aggregates) and not any(
-        aggregates.isdisjoint(alternatives) for alternatives in wanted.member_of
-    )
-
-
-def _in_tree(base: state.State, provider: record.ProviderRecord, member: str | None) -> bool:
-    if member is None:
-        return True
-    other = base.providers.get(member)
-    return other is not None and other.root_uuid == provider.root_uuid
-
-
-def _has_room(
-    base: state.State, provider: record.ProviderRecord, wanted: candidate.RequestGroup
-) -> bool:
-    used = base.used(provider.uuid)
-    for name, amount in wanted.resources.items():
-        offered = provider.inventories.get(name)
-        if offered is None or not offered.suits_units(amount):
-            return False
-        if not offered.has_room(used.get(name, 0), amount):
-            return False
-    return True
+def _union(parts: Iterable[Iterable[str]]) -> dict[str, None]:
+    return dict.fromkeys(member for part in parts for member in part)

@@ -86,6 +86,19 @@ class Channel(waitress.channel.HTTPChannel):  # type: ignore[misc]
         request = self.request
         return request is not None and now - request.started > REQUEST_SECONDS
 
+    def write_soon(self, data: bytes) -> int:
+        """Send what goes at once from where it is: waitress copies all of it, twice or more."""
+        with self.outbuf_lock:
+            if not (self.connected and data) or self.total_outbufs_len:
+                return int(super().write_soon(data))
+            try:
+                sent = self.send(data, do_close=False)
+            except OSError:
+                sent = 0
+            self.last_activity = time.time()
+            super().write_soon(data[sent:])
+            return len(data)
+
     def _flush_outbufs_below_high_watermark(self) -> None:
         """Cut off who sends on without reading: the worker must not wait for one client."""
         if self.total_outbufs_len > self.adj.outbuf_high_watermark:
