@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.client import errors, lookup
+from osc_placement.client import lookup
 from osc_placement.model import inventory
-from osc_placement.v1 import arguments, base, rows
+from osc_placement.v1 import aggregate_members, arguments, base, rows
 from osc_placement.v1 import inventory as inventory_commands
 
 if TYPE_CHECKING:
     from osc_placement.client import answer, api
+    from osc_placement.workflows import change
 
 #: ``{resource class: {field: value}}``, as far as the command line gives them.
 Given = Mapping[str, Mapping[str, float]]
+
+_WHAT = "set inventory"
 
 
 class SetInventory(base.Lister):
@@ -71,45 +74,29 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
         faults = arguments.Faults()
         given = parse(parsed_args.resource, faults)
         faults.check()
-        uuids = self._providers(client, parsed_args)
-        work = _dry_run if parsed_args.dry_run else _set
         columns: tuple[str, ...] = ("resource_class", *rows.INVENTORY)
-        if not parsed_args.aggregate:
-            return columns, work(client, uuids[0], given, parsed_args.amend)
-        data = each_provider(
-            uuids, "set inventory", lambda uuid: work(client, uuid, given, parsed_args.amend)
-        )
-        return ("resource_provider", *columns), data
+        if parsed_args.aggregate:
+            data = self._of_all(client, given, parsed_args)
+            return ("resource_provider", *columns), data
+        work = _dry_run if parsed_args.dry_run else _set
+        uuid = lookup.provider_uuid(client, parsed_args.uuid)
+        return columns, work(client, uuid, given, parsed_args.amend)
 
-    def _providers(self, client: api.Client, parsed_args: argparse.Namespace) -> list[str]:
-        if not parsed_args.aggregate:
-            return [lookup.provider_uuid(client, parsed_args.uuid)]
-        members = client.list_providers(member_of=[parsed_args.uuid])
-        if not members:
-            raise errors.PlacementError(
-                f"No resource providers found in aggregate with uuid {parsed_args.uuid}."
+    def _of_all(
+        self, client: api.Client, given: Given, parsed_args: argparse.Namespace
+    ) -> list[rows.Row]:
+        about = aggregate_members.members(client, parsed_args.uuid)
+        amend = parsed_args.amend
+        if parsed_args.dry_run:
+            return aggregate_members.foretell(
+                about, _WHAT, lambda uuid: _dry_run(client, uuid, given, amend)
             )
-        return [item.uuid for item in members]
+        from osc_placement.workflows import batch
 
-
-def each_provider(
-    uuids: Sequence[str], what: str, work: Callable[[str], list[rows.Row]]
-) -> list[rows.Row]:
-    """The rows of every provider, its UUID first; a refusal does not keep the others back.
-
-    Raises InvalidInput with one line per provider that failed, and how many did.
-    """
-    data: list[rows.Row] = []
-    failed: list[str] = []
-    for uuid in uuids:
-        try:
-            data.extend((uuid, *row) for row in work(uuid))
-        except errors.PlacementError as error:
-            failed.append(f"Failed to {what} for resource provider {uuid}: {error}.")
-    if failed:
-        summary = f"Failed to {what} for {len(failed)} of {len(uuids)} resource providers."
-        raise errors.InvalidInput([*failed, summary])
-    return data
+        planned = batch.plan_set_inventories(
+            client, about, lambda found: wanted(found, given, amend=amend), exactly=not amend
+        )
+        return aggregate_members.settle(client, about, _WHAT, planned, _rows)
 
 
 def parse(texts: Iterable[str], faults: arguments.Faults) -> dict[str, dict[str, float]]:
@@ -165,6 +152,12 @@ def _set(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.
         return client.replace_inventories(uuid, found.generation, target)
 
     return rows.inventory_rows(base.retrying(attempt).inventories)
+
+
+def _rows(facts: change.Facts) -> list[rows.Row]:
+    """The rows of one provider of which every fact is known."""
+    classes = dict.fromkeys(key.partition(":")[0] for key in facts)
+    return [(name, *(facts[f"{name}:{field}"] for field in rows.INVENTORY)) for name in classes]
 
 
 def _dry_run(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.Row]:

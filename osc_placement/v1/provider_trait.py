@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.client import errors, lookup
-from osc_placement.v1 import arguments, base, inventory_set, rows
+from osc_placement.client import lookup
+from osc_placement.v1 import aggregate_members, arguments, base, rows
 
 if TYPE_CHECKING:
     from osc_placement.client import answer, api
@@ -65,14 +65,11 @@ openstack resource provider trait set rack1-node7 \\
         if not parsed_args.aggregate:
             uuid = lookup.provider_uuid(client, parsed_args.uuid)
             return ("name",), _set(client, uuid, traits)
-        members = client.list_providers(member_of=[parsed_args.uuid])
-        if not members:
-            raise errors.PlacementError(
-                f"No resource providers found in aggregate with uuid {parsed_args.uuid}."
-            )
-        data = inventory_set.each_provider(
-            [item.uuid for item in members], "set traits", lambda uuid: _set(client, uuid, traits)
-        )
+        from osc_placement.workflows import batch
+
+        about = aggregate_members.members(client, parsed_args.uuid)
+        planned = batch.plan_set_traits(client, about, traits)
+        data = aggregate_members.settle(client, about, "set traits", planned, rows.names)
         return ("resource_provider", "name"), data
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from osc_placement.client import api, errors
 from osc_placement.engine import standard
-from osc_placement.model import name
+from osc_placement.model import name, provider
 from osc_placement.workflows import (
     aggregate,
     change,
@@ -45,7 +45,10 @@ _PLAIN = Reading()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, and ``{change key: what was read for it}``, so that nothing is read twice."""
+    """A plan, and ``{change key: what was read}``, so that nothing is read twice.
+
+    May also tell of what the plan leaves unchanged.
+    """
 
     plan: plan.Plan
     known: Mapping[str, kind.Observed] = dataclasses.field(default_factory=dict)
@@ -81,17 +84,23 @@ def plan_amend(
 
 def plan_set_inventories(
     client: api.Client,
-    aggregate_uuid: str,
-    request: inventory.Request,
+    members: Sequence[provider.Provider],
+    target: inventory.Target,
+    *,
+    exactly: bool,
     reading: Reading = _PLAIN,
 ) -> Planned:
-    """``inventory set AGG --aggregate``: the same request for every provider of an aggregate.
+    """``inventory set AGG --aggregate``: what ``target`` says, for every member of an aggregate.
 
-    Cost and errors: as ``plan_amend``.
+    No guard is asked: the server alone refuses. Cost: one read per provider.
     """
-    selector = selection.Selector(member_of=(aggregate_uuid,))
-    chosen = selection.select(client, selector, reading.host_aggregates)
-    return _plan_inventories(client, chosen, request, reading)
+    seen = observe.observe_inventories(client, members, reading.workers, reading.watch)
+    observed, unread = _sorted_out(seen)
+    made = inventory.plan_targets(observed, target, exactly=exactly)
+    known = {
+        _key(change.INVENTORIES, item.provider): kind.seen_inventories(item) for item in observed
+    }
+    return Planned(_with_remarks(made, unread), known)
 
 
 def plan_traits(
@@ -127,30 +136,19 @@ def plan_traits(
 
 def plan_set_traits(
     client: api.Client,
-    aggregate_uuid: str,
+    members: Sequence[provider.Provider],
     traits: Sequence[str],
-    *,
-    allow: Iterable[str] = (),
     reading: Reading = _PLAIN,
 ) -> Planned:
-    """``trait set AGG --aggregate``: exactly these traits on every provider of an aggregate.
+    """``trait set AGG --aggregate``: exactly these traits on every member of an aggregate.
 
-    Cost: the selection, one request for the traits, one read per provider.
-    Errors: InvalidInput with every fault.
+    No guard is asked: the server alone refuses. Cost: one read per provider.
     """
-    faults = fault.Faults()
-    selector = selection.Selector(member_of=(aggregate_uuid,))
-    with faults.collected():
-        chosen = selection.select(client, selector, reading.host_aggregates)
-    missing = selection.unknown_traits(client, traits)
-    faults.reasons += [selection.unknown_trait_fault(item) for item in missing]
-    faults.check()
-    each = dataclasses.replace(chosen, filters=None)
-    seen = observe.observe_traits(client, each, traits, reading.workers, reading.watch)
+    chosen = selection.Selection(tuple(members))
+    seen = observe.observe_traits(client, chosen, traits, reading.workers, reading.watch)
     observed, unread = _sorted_out(seen)
-    return Planned(
-        _with_remarks(trait.plan_replacement(observed, traits, frozenset(allow)), unread)
-    )
+    known = {_key(change.TRAITS, item.provider): kind.seen_traits(item) for item in observed}
+    return Planned(_with_remarks(trait.plan_replacement(observed, traits), unread), known)
 
 
 def plan_aggregates(
@@ -251,6 +249,10 @@ def _contradictions(request: membership.Request) -> list[str]:
     both = [item for item in request.add if item in request.remove]
     faults = [f"{item} cannot be added and removed at once" for item in both]
     return faults if request.names else ["nothing to add or to remove"]
+
+
+def _key(which: str, about: provider.Provider) -> str:
+    return change.key(which, change.Subject(about.name, about.uuid))
 
 
 def _sorted_out(seen: Iterable[T | change.Remark]) -> tuple[list[T], list[change.Remark]]:

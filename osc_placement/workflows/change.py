@@ -65,7 +65,7 @@ class Change:
     @property
     def key(self) -> str:
         """Identifies the change within its plan."""
-        return f"{self.kind} {self.subject.uuid}"
+        return key(self.kind, self.subject)
 
     def sort_key(self) -> tuple[int, Subject, str]:
         """The one order in which changes are listed and begun."""
@@ -133,6 +133,11 @@ class Remark:
     def from_dict(cls, document: Mapping[str, Any]) -> Remark:
         """Read ``to_dict``'s form; LookupError or TypeError for anything else."""
         return cls(**{**document, "subject": Subject(**document["subject"])})
+
+
+def key(kind: str, subject: Subject) -> str:
+    """What a plan can say of one thing only once."""
+    return f"{kind} {subject.uuid}"
 
 
 def same(one: Value, other: Value) -> bool:

@@ -7,9 +7,10 @@ again when a provider has changed between planning and writing.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from osc_placement.client import errors
 from osc_placement.model import inventory, provider
 from osc_placement.workflows import change, expression, plan
 
@@ -17,6 +18,10 @@ from osc_placement.workflows import change, expression, plan
 OVER_CAPACITY = "over-capacity"
 RESERVED_ABOVE_TOTAL = "reserved-above-total"
 CLASS_IN_USE = "class-in-use"
+GUARDS = (OVER_CAPACITY, RESERVED_ABOVE_TOTAL, CLASS_IN_USE)
+
+#: What a provider's inventories shall become; InvalidInput when they cannot.
+Target = Callable[[inventory.Inventories], inventory.Inventories]
 
 #: Classes of which nova-compute writes all but the ratio at each of its periodic runs,
 #: and the option of nova.conf that makes it write the ratio too.
@@ -31,14 +36,12 @@ _WRITTEN_BY_NOVA = {
 class Request:
     """What shall become of inventories.
 
-    ``create`` makes a class that a provider lacks. ``replace`` makes what is assigned the
-    whole inventory: fields not named get the API's default, classes not named go.
-    ``allow`` holds the guards that are overridden.
+    ``create`` makes a class that a provider lacks. ``allow`` holds the guards that are
+    overridden.
     """
 
     assignments: tuple[expression.Assignment, ...]
     create: bool = False
-    replace: bool = False
     allow: frozenset[str] = frozenset()
 
     @property
@@ -77,6 +80,39 @@ def plan_inventory(observed: Iterable[Observed], request: Request) -> plan.Plan:
     )
 
 
+def plan_targets(observed: Iterable[Observed], target: Target, *, exactly: bool) -> plan.Plan:
+    """Every provider gets what ``target`` makes of its inventories, and no guard is asked.
+
+    ``exactly``: what others add or change before the write is replaced too, otherwise it
+    stays, as far as it is not what differs.
+    """
+    items = [_targeted(item, target, exactly) for item in observed]
+    return plan.make(items, allow=tuple(sorted(GUARDS)))
+
+
+def _targeted(observed: Observed, target: Target, exactly: bool) -> change.Change | change.Remark:
+    subject = change.Subject(observed.provider.name, observed.provider.uuid)
+    facts = observed_facts(observed.inventories)
+    try:
+        wanted = observed_facts(target(observed.inventories))
+    except errors.InvalidInput as error:
+        return change.Remark(change.INVENTORIES, subject, {}, {}, str(error), refused=True)
+    after = dict.fromkeys(facts) | wanted
+    before = change.current(change.INVENTORIES, after, facts)
+    if change.agree(before, after):
+        return change.Remark(change.INVENTORIES, subject, before, after, unchanged=True)
+    if not exactly:
+        before, after = _differing(before, after)
+    return change.Change(change.INVENTORIES, subject, before, after, observed.generation)
+
+
+def _differing(
+    before: change.Facts, after: change.Facts
+) -> tuple[dict[str, change.Value], dict[str, change.Value]]:
+    keys = [key for key in after if not change.same(before[key], after[key])]
+    return {key: before[key] for key in keys}, {key: after[key] for key in keys}
+
+
 def _answered(
     items: Sequence[change.Change | change.Remark],
 ) -> list[change.Change | change.Remark]:
@@ -109,8 +145,7 @@ def decide(observed: Observed, request: Request) -> change.Change | change.Remar
         return change.Remark(
             change.INVENTORIES, subject, before, after, "; ".join(reasons), unchanged=True
         )
-    differing = [key for key in after if not change.same(before[key], after[key])]
-    before, after = ({key: facts[key] for key in differing} for facts in (before, after))
+    before, after = _differing(before, after)
     renewed = amended(observed.inventories, after)
     refused = refusals(observed.inventories, renewed, observed.usages or {}, request.allow)
     if refused:
@@ -203,11 +238,11 @@ def _wanted(
     faults: list[str] = []
     for resource_class, assignments in _grouped(request.assignments).items():
         known = observed.inventories.get(resource_class)
-        if known is None and not (request.create or request.replace):
+        if known is None and not request.create:
             remarks.append(f"it has no {resource_class}; --create makes it")
             continue
         try:
-            fields, dropped = _fields(resource_class, known, assignments, request.replace)
+            fields, dropped = _fields(resource_class, known, assignments)
         except ValueError as error:
             faults += error.args
             continue
@@ -215,8 +250,6 @@ def _wanted(
         remarks += dropped
     if faults:
         raise ValueError("; ".join(faults))
-    if request.replace:
-        after = _vanishing(observed.inventories, request.assignments) | after
     facts = observed_facts(observed.inventories)
     return change.current(change.INVENTORIES, after, facts), after, remarks
 
@@ -225,7 +258,6 @@ def _fields(
     resource_class: str,
     known: inventory.Inventory | None,
     assignments: Sequence[expression.Assignment],
-    replace: bool,
 ) -> tuple[dict[str, change.Value], list[str]]:
     """The facts of one class as wanted, and remarks; ValueError's arguments are faults."""
     current = known.as_dict() if known is not None else {}
@@ -239,21 +271,13 @@ def _fields(
             faults += error.args
             continue
         remarks += [remark] if remark else []
-    if (known is None or replace) and "total" not in wanted and not faults:
+    if known is None and "total" not in wanted and not faults:
         faults.append(f"{resource_class} cannot be made without a total")
     if faults:
         raise ValueError(*faults)
-    if known is None or replace:
+    if known is None:
         wanted = dict(inventory.Inventory.from_dict(wanted).as_dict())  # type: ignore[arg-type]
     return {f"{resource_class}:{field}": value for field, value in wanted.items()}, remarks
-
-
-def _vanishing(
-    inventories: inventory.Inventories, assignments: Iterable[expression.Assignment]
-) -> dict[str, change.Value]:
-    named = {assignment.resource_class for assignment in assignments}
-    gone = {name: item for name, item in inventories.items() if name not in named}
-    return dict.fromkeys(observed_facts(gone), None)
 
 
 def _grouped(

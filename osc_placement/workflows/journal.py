@@ -17,7 +17,7 @@ import os
 import pathlib
 import threading
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from osc_placement.workflows import change, plan, plan_file
 
@@ -41,6 +41,26 @@ class Entry:
 
     state: State
     before: change.Facts | None = None
+
+
+class Notes(Protocol):
+    """What is known of changes, ``{change key: Entry}``, and a way to know more."""
+
+    entries: dict[str, Entry]
+
+    def note(self, key: str, state: State, before: change.Facts | None = None) -> None:
+        """Record what became of a change."""
+
+
+class Unkept:
+    """A journal that nobody reads later: for runs that may simply be run again."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+
+    def note(self, key: str, state: State, before: change.Facts | None = None) -> None:
+        """Record what became of a change, in memory."""
+        self.entries[key] = Entry(state, before)
 
 
 class Journal:

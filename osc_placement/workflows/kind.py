@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from osc_placement.client import api
-from osc_placement.workflows import change, inventory
+from osc_placement.client import answer, api
+from osc_placement.workflows import change, inventory, membership
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class Observed:
 
 
 Reader = Callable[[api.Client, str], Observed]
-Writer = Callable[[api.Client, change.Change, Observed], None]
+Writer = Callable[[api.Client, change.Change, Observed], Observed]
 Guard = Callable[[api.Client, change.Change, Observed, Collection[str]], list[str]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """``read`` and ``write`` send one request each; ``refusals`` at most one.
+    """``read`` and ``write`` send one request each and tell how it is; ``refusals`` at most one.
 
     ``refusals`` are asked when the thing is no longer at the generation it was planned on.
     """
@@ -41,19 +41,28 @@ class Kind:
 
 def seen_inventories(observed: inventory.Observed) -> Observed:
     """What planning has read already, in the form in which a write needs it."""
-    facts = inventory.observed_facts(observed.inventories)
-    return Observed(observed.generation, facts, observed.inventories)
+    return _inventories(observed)
+
+
+def seen_traits(observed: membership.Observed) -> Observed:
+    """The same for traits; ``has`` must tell of all that the provider has."""
+    names = tuple(name for name, has in observed.has.items() if has)
+    return Observed(observed.generation, dict.fromkeys(names, True), names)
+
+
+def _inventories(found: inventory.Observed | answer.ProviderInventories) -> Observed:
+    facts = inventory.observed_facts(found.inventories)
+    return Observed(found.generation, facts, found.inventories)
 
 
 def _read_inventories(client: api.Client, uuid: str) -> Observed:
-    answer = client.list_inventories(uuid)
-    facts = inventory.observed_facts(answer.inventories)
-    return Observed(answer.generation, facts, answer.inventories)
+    return _inventories(client.list_inventories(uuid))
 
 
-def _write_inventories(client: api.Client, item: change.Change, observed: Observed) -> None:
+def _write_inventories(client: api.Client, item: change.Change, observed: Observed) -> Observed:
     renewed = inventory.amended(observed.whole, item.after)
-    client.replace_inventories(item.subject.uuid, observed.generation or 0, renewed)
+    generation = observed.generation or 0
+    return _inventories(client.replace_inventories(item.subject.uuid, generation, renewed))
 
 
 def _refuse_inventories(
@@ -66,36 +75,44 @@ def _refuse_inventories(
     return inventory.refusals(observed.whole, renewed, usages, allow)
 
 
+def _traits(found: answer.ProviderTraits) -> Observed:
+    return Observed(found.generation, dict.fromkeys(found.traits, True), found.traits)
+
+
 def _read_traits(client: api.Client, uuid: str) -> Observed:
-    answer = client.list_provider_traits(uuid)
-    return Observed(answer.generation, dict.fromkeys(answer.traits, True), answer.traits)
+    return _traits(client.list_provider_traits(uuid))
 
 
-def _write_traits(client: api.Client, item: change.Change, observed: Observed) -> None:
+def _write_traits(client: api.Client, item: change.Change, observed: Observed) -> Observed:
     names = _merged(observed.whole, item.after)
-    client.replace_provider_traits(item.subject.uuid, observed.generation or 0, names)
+    generation = observed.generation or 0
+    return _traits(client.replace_provider_traits(item.subject.uuid, generation, names))
+
+
+def _aggregates(found: answer.ProviderAggregates) -> Observed:
+    return Observed(found.generation, dict.fromkeys(found.aggregates, True), found.aggregates)
 
 
 def _read_aggregates(client: api.Client, uuid: str) -> Observed:
     client.need("aggregate generation", "changing aggregates safely")
-    answer = client.list_aggregates(uuid)
-    return Observed(answer.generation, dict.fromkeys(answer.aggregates, True), answer.aggregates)
+    return _aggregates(client.list_aggregates(uuid))
 
 
-def _write_aggregates(client: api.Client, item: change.Change, observed: Observed) -> None:
+def _write_aggregates(client: api.Client, item: change.Change, observed: Observed) -> Observed:
     uuids = _merged(observed.whole, item.after)
-    client.replace_aggregates(item.subject.uuid, observed.generation, uuids)
+    return _aggregates(client.replace_aggregates(item.subject.uuid, observed.generation, uuids))
 
 
 def _read_trait(client: api.Client, name: str) -> Observed:
     return Observed(None, {name: client.trait_exists(name)})
 
 
-def _write_trait(client: api.Client, item: change.Change, _: Observed) -> None:
+def _write_trait(client: api.Client, item: change.Change, _: Observed) -> Observed:
     if item.after[item.subject.uuid]:
         client.create_trait(item.subject.uuid)
     else:
         client.delete_trait(item.subject.uuid)
+    return Observed(None, item.after)
 
 
 def _merged(present: Collection[str], after: change.Facts) -> list[str]:

@@ -38,6 +38,8 @@ class Outcome:
     """One item's: ``before`` and ``after`` are what was really replaced by what.
 
     ``open`` tells that the operator's wish about it was refused by a guard or a limit.
+    ``found`` is every fact of it as it was last seen, also those that the change is not
+    about; empty when a run never looked.
     """
 
     kind: str
@@ -47,6 +49,7 @@ class Outcome:
     status: Status
     reason: str = ""
     open: bool = False
+    found: change.Facts = dataclasses.field(default_factory=dict)
 
     def sort_key(self) -> tuple[bool, change.Subject, str]:
         """By name; what is made for all comes first."""

@@ -57,7 +57,7 @@ class Circumstances:
     """
 
     client: api.Client
-    journal: journal.Journal
+    journal: journal.Notes
     stop: threading.Event
     direction: Direction = Direction.APPLY
     strict: bool = True
@@ -125,7 +125,7 @@ class _Settling:
         wanted = self._change
         now = change.current(wanted.kind, wanted.after, observed.facts)
         if change.agree(now, wanted.after):
-            return self._as_wanted()
+            return self._as_wanted(observed)
         if self._is_stale(now):
             return self._ended(
                 outcome.Status.STALE, f"somebody else made it {change.describe(now)}"
@@ -163,7 +163,7 @@ class _Settling:
         replaced = self._change.before if around.direction is Direction.APPLY else None
         around.journal.note(self._change.key, around.direction.begun, replaced)
         try:
-            self._kind.write(around.client, self._change, observed)
+            written = self._kind.write(around.client, self._change, observed)
         except (errors.GenerationConflict, errors.ConnectionFailed) as error:
             self._last = error
             return None
@@ -171,18 +171,20 @@ class _Settling:
             self._last = error
             self._in_doubt = True
             return None
-        return self._carried_out()
+        return self._carried_out(written)
 
-    def _carried_out(self) -> outcome.Outcome:
+    def _carried_out(self, seen: kind.Observed) -> outcome.Outcome:
         self._around.journal.note(self._change.key, self._around.direction.done)
-        return outcome.of_change(self._change, outcome.Status.APPLIED)
+        ended = outcome.of_change(self._change, outcome.Status.APPLIED)
+        return dataclasses.replace(ended, found=seen.facts)
 
-    def _as_wanted(self) -> outcome.Outcome:
+    def _as_wanted(self, seen: kind.Observed) -> outcome.Outcome:
         if self._in_doubt:
-            return self._carried_out()
+            return self._carried_out(seen)
         if self._around.direction is Direction.UNDO:
             self._around.journal.note(self._change.key, journal.State.UNDONE)
-        return self._ended(outcome.Status.UNCHANGED, "it is so already")
+        ended = self._ended(outcome.Status.UNCHANGED, "it is so already")
+        return dataclasses.replace(ended, found=seen.facts)
 
     def _ended(self, status: outcome.Status, reason: str) -> outcome.Outcome:
         """An end without having changed anything; in the journal, doubt stays doubt."""
@@ -206,8 +208,8 @@ class _Settling:
     def _last_look(self) -> outcome.Outcome | None:
         """What a lost answer came to, without trying again."""
         try:
-            facts = self._look().facts
+            seen = self._look()
         except errors.PlacementError as error:
             return self._ended(outcome.Status.FAILED, str(error))
-        now = change.current(self._change.kind, self._change.after, facts)
-        return self._carried_out() if change.agree(now, self._change.after) else None
+        now = change.current(self._change.kind, self._change.after, seen.facts)
+        return self._carried_out(seen) if change.agree(now, self._change.after) else None

@@ -45,29 +45,16 @@ def plan_traits(
     return plan.make([*made, *items], allow=tuple(sorted(request.allow)), notes=notes)
 
 
-def plan_replacement(
-    observed: Iterable[membership.Observed],
-    traits: Iterable[str],
-    allow: frozenset[str] = frozenset(),
-) -> plan.Plan:
-    """Exactly ``traits`` on each provider: all others go, as with ``trait set``.
+def plan_replacement(observed: Iterable[membership.Observed], traits: Iterable[str]) -> plan.Plan:
+    """Exactly ``traits`` on each provider: all others go, as with ``trait set``; no guard is asked.
 
     ``has`` of each item tells of every trait that the provider has.
     """
     wanted = tuple(dict.fromkeys(traits))
-    plans = [
-        plan_traits(
-            [item],
-            membership.Request(
-                add=wanted,
-                remove=tuple(
-                    sorted(name for name, there in item.has.items() if there and name not in wanted)
-                ),
-                allow=allow,
-            ),
-        )
-        for item in observed
-    ]
-    items = [item for part in plans for item in part.items()]
-    notes = tuple(dict.fromkeys(note for part in plans for note in part.notes))
-    return plan.make(items, allow=tuple(sorted(allow)), notes=notes)
+    items = [membership.decide(change.TRAITS, item, _instead(item, wanted)) for item in observed]
+    return plan.make(items, allow=(STANDARD_TRAITS,))
+
+
+def _instead(observed: membership.Observed, wanted: tuple[str, ...]) -> membership.Request:
+    there = sorted(name for name, has in observed.has.items() if has)
+    return membership.Request(wanted, tuple(name for name in there if name not in wanted))

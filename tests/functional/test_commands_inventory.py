@@ -133,6 +133,27 @@ def test_one_provider_that_refuses_does_not_keep_the_others_back(openstack: Open
     assert row["resource_class"] == "DISK_GB"
 
 
+def test_upstreams_batch_form_asks_no_guard_and_ends_with_1_at_most(openstack: OpenStack) -> None:
+    uuids = [member(openstack, name, VCPU=8) for name in ("one", "two")]
+    allocate(openstack, uuids[1], "VCPU=4")
+    amend = (SET, AGGREGATE, "--aggregate", "--amend")
+    rows = openstack(*amend, "--resource", "VCPU=2", "--resource", "VCPU:max_unit=1")
+    assert [(row["resource_provider"], row["total"]) for row in rows] == [(u, 2) for u in uuids]
+    assert openstack(*amend, "--resource", "VCPU=2") == rows
+    outcome = openstack.run(*amend, "--resource", "VCPU=2")
+    assert outcome.stderr == ""
+    for value, reason in (
+        ("VCPU=0", "0 is less than the minimum of 1"),
+        ("CUSTOM_NO=1", "No such"),
+    ):
+        code, text = openstack.fails(*amend, "--resource", value)
+        lines = text.strip().splitlines()
+        assert code == 1
+        assert reason in lines[0]
+        assert lines[0].startswith(f"Failed to set inventory for resource provider {uuids[0]}: ")
+        assert lines[-1] == "Failed to set inventory for 2 of 2 resource providers."
+
+
 def test_one_class_is_replaced(openstack: OpenStack) -> None:
     create(openstack, "node", VCPU=8, MEMORY_MB=64)
     command = "resource provider inventory class set"

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from osc_placement.client import compute, errors
+from osc_placement.model import inventory
 from osc_placement.workflows import batch, carry_out, outcome, selection
 from tests.unit.workflows import fake
 
@@ -200,13 +201,44 @@ def test_a_standard_trait_is_not_removed_unless_it_is_allowed() -> None:
     assert client.stored[fake.uuid_of("cmp-1")].traits == ()
 
 
-def test_setting_the_traits_of_an_aggregate_replaces_all_but_standard_ones() -> None:
-    client = cloud()
+def test_setting_the_traits_of_an_aggregate_replaces_all_and_keeps_nothing_on_disk() -> None:
+    client: Any = cloud()
+    members = client.list_providers(member_of=[fake.AGGREGATE])
+    client.calls.clear()
     client.stored[fake.uuid_of("cmp-1")].traits = ("HW_CPU_X86_AVX2",)
-    report = applied(client, batch.plan_set_traits(client, fake.AGGREGATE, ["CUSTOM_B"]))  # type: ignore[arg-type]
-    assert client.stored[fake.uuid_of("cmp-2")].traits == ("CUSTOM_B",)
-    assert client.stored[fake.uuid_of("cmp-1")].traits == ("HW_CPU_X86_AVX2",)
-    assert report.count(outcome.Status.LEFT_ALONE) == 1
+    report = carry_out.at_once(client, batch.plan_set_traits(client, members, ["CUSTOM_B"]))
+    assert {client.stored[item.uuid].traits for item in members} == {("CUSTOM_B",)}
+    assert [dict(item.found) for item in report.outcomes] == [{"CUSTOM_B": True}] * 2
+    assert len(client.calls) == 4
+    assert not carry_out.plan_file.state_directory().exists()
+
+
+@pytest.mark.parametrize("exactly", [True, False])
+def test_setting_inventories_asks_no_guard_and_lives_with_a_rival(exactly: bool) -> None:
+    client: Any = cloud()
+    members = client.list_providers(member_of=[fake.AGGREGATE])
+    rivalled = client.stored[members[0].uuid]
+    rivalled.usages = {"VCPU": 32}
+
+    def target(found: inventory.Inventories) -> inventory.Inventories:
+        kept = {} if exactly else dict(found)
+        return kept | {"VCPU": inventory.Inventory(total=1, max_unit=1)}
+
+    def rival(method: str, uuid: str) -> None:
+        if uuid == rivalled.uuid:
+            client.before_write = lambda method, uuid: None
+            rivalled.generation += 1
+            rivalled.inventories["VCPU"] = rivalled.inventories["VCPU"].replace(step_size=2)
+
+    client.before_write = rival
+    planned = batch.plan_set_inventories(client, members, target, exactly=exactly)
+    report = carry_out.at_once(client, planned)
+    assert report.count(outcome.Status.APPLIED) == 2
+    assert rivalled.inventories["VCPU"].total == 1
+    assert rivalled.inventories["VCPU"].step_size == (1 if exactly else 2)
+    assert ("MEMORY_MB" in rivalled.inventories) is not exactly
+    again = batch.plan_set_inventories(client, members, target, exactly=exactly)
+    assert len(again.plan.changes) == (0 if exactly else 1)
 
 
 def test_aggregates_are_added_and_removed_and_the_others_stay() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osc_placement.client import errors
 from osc_placement.model import inventory as model
 from osc_placement.model import provider
 from osc_placement.workflows import change, expression, inventory, plan
@@ -141,15 +142,25 @@ def test_an_amount_that_gets_out_of_range_leaves_that_provider_alone() -> None:
     assert [(item.subject.name, item.refused) for item in found.remarks] == [("small", True)]
 
 
-def test_replace_drops_what_is_not_named_but_nothing_in_use() -> None:
-    free = decided(observed(usages={}), "VCPU:total=32", "VCPU:max_unit=32", replace=True)
-    assert isinstance(free, change.Change)
-    assert inventory.amended({"VCPU": VCPU, "DISK_GB": DISK}, free.after) == {
-        "VCPU": model.Inventory(total=32, max_unit=32)
-    }
-    used = decided(observed(usages={"DISK_GB": 5}), "VCPU:total=32", replace=True)
-    assert isinstance(used, change.Remark)
-    assert "DISK_GB would vanish with 5 in use (--allow class-in-use" in used.reason
+def test_a_target_drops_what_is_not_in_it_and_asks_no_guard() -> None:
+    wanted = {"VCPU": model.Inventory(total=32, max_unit=32)}
+    (found,) = inventory.plan_targets([observed()], lambda _: wanted, exactly=True).changes
+    assert inventory.amended({"VCPU": VCPU, "DISK_GB": DISK}, found.after) == wanted
+    late = {"VCPU": VCPU.replace(step_size=2), "DISK_GB": DISK}
+    assert inventory.amended(late, found.after) == wanted
+
+
+def test_a_target_that_is_met_is_no_change() -> None:
+    made = inventory.plan_targets([observed()], lambda found: found, exactly=False)
+    assert [item.unchanged for item in made.remarks] == [True]
+
+
+def test_a_target_that_cannot_be_is_one_provider_left_alone() -> None:
+    def none(_: model.Inventories) -> model.Inventories:
+        raise errors.InvalidInput(["it needs a total"])
+
+    made = inventory.plan_targets([observed()], none, exactly=True)
+    assert [(item.reason, item.refused) for item in made.remarks] == [("it needs a total", True)]
 
 
 def test_usages_are_needed_only_where_capacity_shrinks() -> None:
