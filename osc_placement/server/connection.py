@@ -6,6 +6,7 @@ Every limit on what a client may send or leave unread stands here; ``serve`` app
 from __future__ import annotations
 
 import re
+import socket
 import time
 from typing import Any
 
@@ -22,6 +23,8 @@ MAX_CHUNK_LINE = 8 * 1024
 MAX_BLANKS = 256
 #: Seconds from the first byte of a request to its last.
 REQUEST_SECONDS = 60.0
+#: Seconds that a client gets to read a refusal, while what it still sends is thrown away.
+LINGER_SECONDS = 5.0
 #: Bytes of answers that wait for a client while it sends further requests.
 MAX_UNREAD = 16 * 1024 * 1024
 
@@ -78,13 +81,45 @@ class Channel(waitress.channel.HTTPChannel):  # type: ignore[misc]
 
     parser_class = Parser
 
-    def readable(self) -> bool:
-        return not self.server.draining and bool(super().readable())
+    #: When the last answer was sent; the client has not closed the connection since.
+    _lingers_since: float | None = None
 
     def is_late(self, now: float) -> bool:
-        """Whether a request has begun to come in too long ago."""
+        """Whether the client has had its time: for a request, or to read the last answer."""
+        if self._lingers_since is not None:
+            return now - self._lingers_since > LINGER_SECONDS
         request = self.request
         return request is not None and now - request.started > REQUEST_SECONDS
+
+    def readable(self) -> bool:
+        if self._lingers_since is not None:
+            return not self.will_close
+        return not self.server.draining and bool(super().readable())
+
+    def handle_read(self) -> None:
+        if self._lingers_since is None:
+            super().handle_read()
+        else:
+            self.recv(self.adj.recv_bytes)
+
+    def handle_write(self) -> None:
+        if self.close_when_flushed and not self.will_close:
+            self._flush_exception(self._flush_some)
+            if not self.connected:
+                return
+            if not (self.total_outbufs_len or self.will_close):
+                self._linger()
+                return
+        super().handle_write()
+
+    def _linger(self) -> None:
+        """End the sending side alone: closing what is not read to its end cuts off the answer."""
+        self.close_when_flushed = False
+        self._lingers_since = time.monotonic()
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.handle_close()
 
     def write_soon(self, data: bytes) -> int:
         """Send what goes at once from where it is: waitress copies all of it, twice or more."""
