@@ -13,7 +13,7 @@ SYSTEM_SCOPE = "HTTP_OPENSTACK_SYSTEM_SCOPE"
 class Identity:
     """Credentials as policy rules see them; ``system_scope`` is ``all`` or None.
 
-    A token is for one of: a project, a domain, the whole system.
+    A token is for one of: a project, a domain, the whole system, or nothing yet.
     """
 
     user_id: str | None
@@ -21,6 +21,11 @@ class Identity:
     roles: tuple[str, ...] = ()
     system_scope: str | None = None
     domain_id: str | None = None
+
+    @property
+    def is_of_project(self) -> bool:
+        """Whether it is of the one kind that Placement serves (or of no kind)."""
+        return not self.system_scope and not self.domain_id
 
     def credentials(self) -> dict[str, Any]:
         """The form that oslo.policy takes."""

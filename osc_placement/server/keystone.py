@@ -1,8 +1,8 @@
 """Real tokens: keystonemiddleware around the application.
 
 Loaded only with ``--auth keystone``: it takes half a second, and the extra ``keystone``.
-The middleware asks keystone what a token is worth and says so in headers, which
-``auth.keystone`` reads; what was not confirmed the application itself refuses.
+The middleware asks keystone what a token is worth, refuses what was not confirmed, and says
+the rest in headers, which ``auth.keystone`` reads.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from typing import Any
+
+from webob import exc
 
 LOG = logging.getLogger(__name__)
 
@@ -41,12 +43,14 @@ def wrap(app: Wsgi, config_file: str) -> Wsgi:
     middleware = _middleware(app, config_file)
 
     def guarded(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        if environ.get("PATH_INFO") not in ("/", ""):
-            try:
-                return middleware(environ, start_response)
-            except Exception:  # whatever a plugin raises, it has confirmed nobody
-                LOG.exception("no token can be confirmed")
-        return app({**environ, _STATUS: "Invalid"}, start_response)
+        if environ.get("PATH_INFO") in ("/", ""):
+            return app({**environ, _STATUS: "Invalid"}, start_response)
+        try:
+            return middleware(environ, start_response)
+        except Exception:  # the middleware expects some, but a plugin raises what it likes
+            LOG.exception("no token can be confirmed")
+            answer = exc.HTTPServiceUnavailable("The identity service could not be asked.")
+            return answer(environ, start_response)  # type: ignore[no-any-return]
 
     return guarded
 
@@ -66,8 +70,7 @@ def _middleware(app: Wsgi, path: str) -> Wsgi:
             config.register_opts(options, group)
         for name, value in DEFAULTS.items():
             config.set_default(name, value, GROUP)
-        settings = {"oslo_config_config": config, "delay_auth_decision": True}
-        middleware: Wsgi = auth_token.AuthProtocol(app, settings)
+        middleware: Wsgi = auth_token.AuthProtocol(app, {"oslo_config_config": config})
         known = config[GROUP].auth_type or config[GROUP].auth_section
     except Exception as error:  # authentication plugins raise what they like
         raise CannotAuthenticate(f"{path}: {error}") from error

@@ -79,7 +79,7 @@ class Defaults:
         self, rule: str, identity: auth.Identity, target: Mapping[str, Any] | None
     ) -> None:
         """Raises faults.Forbidden where the defaults do not allow it."""
-        if identity.system_scope:
+        if not identity.is_of_project:
             raise faults.Forbidden(rule)
         if not self._allows(rule, identity, target or {}):
             raise faults.Forbidden(f"Policy does not allow {rule} to be performed.")
@@ -124,7 +124,7 @@ class FromFile:
         self, rule: str, identity: auth.Identity, target: Mapping[str, Any] | None
     ) -> None:
         """Raises faults.Forbidden where file and defaults do not allow it."""
-        if identity.system_scope:
+        if not identity.is_of_project:
             raise faults.Forbidden(rule)
         allowed = self._enforcer.authorize(rule, dict(target or {}), identity.credentials())
         if not allowed:
