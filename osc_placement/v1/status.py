@@ -13,8 +13,10 @@ from osc_placement.workflows import status
 class ShowStatus(base.ShowOne):
     """Show which Placement this is, how much it holds and what it can do
 
-    With --check it is also held against what nova and this client need, and the exit code
-    tells the worst finding, as that of placement-status and nova-status does.
+    With --check it is also held against what nova and this client need, and asked for
+    consumers that have no project and user of their own. The exit code tells the worst
+    finding, as that of placement-status and nova-status does; what neither can be seen nor
+    checked by way of the API is named.
     """
 
     unpinned: ClassVar[microversion.Microversion] = microversion.MAXIMUM
@@ -36,7 +38,7 @@ class ShowStatus(base.ShowOne):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         pinned = self.app.client_manager.placement.pinned  # type: ignore[attr-defined]
-        found = status.observe_status(self.connect())
+        found = status.observe_status(self.connect(), check=parsed_args.check)
         fields: dict[str, Any] = {
             "target": found.target,
             "server_versions": " to ".join(map(str, found.server)),
@@ -52,6 +54,7 @@ class ShowStatus(base.ShowOne):
         if parsed_args.check:
             made = list(status.checks(found))
             fields["checks"] = rows.Amounts({item.name: _verdict(item) for item in made})
+            fields["not_checked"] = rows.Lines(list(status.NOT_CHECKED))
             self.exit_code = max(item.verdict for item in made)
         return tuple(fields), tuple(fields.values())
 

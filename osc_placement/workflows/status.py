@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from osc_placement import microversion
-from osc_placement.client import api
+from osc_placement.client import answer, api
 from osc_placement.model import name
 
 #: What nova asks for since Ussuri; below it nova-status reports a failure.
 NOVA_NEEDS = microversion.Microversion(1, 36)
+
+#: The project and user of consumers that were written below 1.8, when there were none: the
+#: default of placement.conf's incomplete_consumer_project_id and incomplete_consumer_user_id.
+PLACEHOLDER = "00000000-0000-0000-0000-000000000000"
+
+#: What the API does not tell, and who does.
+NOT_CHECKED = (
+    "providers without a root, tables to migrate: placement-status upgrade check",
+    "cells, services, the version of every nova-compute: nova-status upgrade check",
+    "incomplete consumers, where placement.conf names another placeholder than zeros",
+    "consumers without a type: the API counts them by project only",
+    "host aggregates of nova that have no mirror here",
+)
 
 
 class Verdict(enum.IntEnum):
@@ -33,7 +46,11 @@ class Check:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Status:
-    """``lacking`` names the features that the version in use does not have."""
+    """``lacking`` names the features that the version in use does not have.
+
+    ``incomplete`` is what consumers of the placeholder project use; None when nobody
+    asked, or could.
+    """
 
     target: str
     server: tuple[microversion.Microversion, microversion.Microversion]
@@ -44,10 +61,14 @@ class Status:
     custom_traits: int | None
     custom_resource_classes: int | None
     lacking: tuple[str, ...]
+    incomplete: Sequence[answer.Usage] | None = None
 
 
-def observe_status(client: api.Client) -> Status:
-    """Ask how much there is. Cost: three listings, and the version document."""
+def observe_status(client: api.Client, *, check: bool = False) -> Status:
+    """Ask how much there is and, for ``checks``, what incomplete consumers use.
+
+    Cost: three listings and the version document; one request more with ``check``.
+    """
     version = client.microversion
     providers = client.list_providers()
     roots = {item.root_uuid for item in providers}
@@ -63,6 +84,7 @@ def observe_status(client: api.Client) -> Status:
         lacking=tuple(
             feature for feature, needs in microversion.FEATURES.items() if needs > version
         ),
+        incomplete=_incomplete(client) if check else None,
     )
 
 
@@ -71,6 +93,7 @@ def checks(status: Status) -> Iterator[Check]:
     highest = status.server[1]
     yield _least("nova can use this Placement", highest, NOVA_NEEDS, Verdict.FAILURE)
     yield _least("this client can use all it knows", highest, microversion.MAXIMUM, Verdict.WARNING)
+    yield _complete("every consumer has a project and a user", status.incomplete)
 
 
 def _least(
@@ -82,6 +105,28 @@ def _least(
     if highest >= needs:
         return Check(what, Verdict.SUCCESS)
     return Check(what, otherwise, f"it has {highest} and {needs} is needed: upgrade Placement")
+
+
+def _complete(what: str, incomplete: Sequence[answer.Usage] | None) -> Check:
+    if incomplete is None:
+        return Check(what, Verdict.WARNING, "not checked: it needs 1.9")
+    used = [item for item in incomplete if item.resources or item.consumer_count]
+    if not used:
+        return Check(what, Verdict.SUCCESS)
+    counts = [item.consumer_count for item in used if item.consumer_count is not None]
+    who = f"{sum(counts)} consumers" if counts else "consumers"
+    return Check(
+        what,
+        Verdict.WARNING,
+        f"{who} of project {PLACEHOLDER}: 'nova-manage placement heal_allocations' gives"
+        " instances theirs",
+    )
+
+
+def _incomplete(client: api.Client) -> Sequence[answer.Usage] | None:
+    if not microversion.supports(client.microversion, "usages by project"):
+        return None
+    return client.show_usages(PLACEHOLDER)
 
 
 def _traits(client: api.Client) -> int | None:

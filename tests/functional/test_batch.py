@@ -216,9 +216,18 @@ def test_a_plan_of_another_cloud_or_an_edited_one_is_refused(openstack: shell.Op
     assert (code, "digest" in said) == (1, True)
 
 
-def test_the_status_tells_where_we_are(openstack: shell.OpenStack) -> None:
-    found = openstack("placement status", "--check")
-    assert found["server_versions"] == "1.0 to 1.39"
-    assert found["microversion"] == "1.39"
-    assert found["resource_providers"] == 22
-    assert set(found["checks"].values()) == {"success"}
+def test_the_status_tells_where_we_are_and_finds_consumers_without_an_owner(
+    openstack: shell.OpenStack,
+) -> None:
+    for version, who in ((None, "8 consumers"), ("1.37", "consumers")):
+        outcome = openstack.run("placement status", "--check", "-f", "json", version=version)
+        assert outcome.code == 1
+        found = json.loads(outcome.stdout)
+        assert found["server_versions"] == "1.0 to 1.39"
+        assert found["microversion"] == (version or "1.39")
+        assert found["resource_providers"] == 22
+        owned = found["checks"].pop("every consumer has a project and a user")
+        assert owned.startswith(f"warning: {who} of project 00000000-")
+        assert set(found["checks"].values()) == {"success"}
+        assert any("nova-status" in line for line in found["not_checked"])
+    assert "checks" not in openstack("placement status")

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from osc_placement.client import answer
 from osc_placement.microversion import Microversion
 from osc_placement.workflows import status
 
@@ -17,15 +18,16 @@ FOUND = status.Status(
     custom_traits=0,
     custom_resource_classes=0,
     lacking=(),
+    incomplete=(),
 )
 
 
 @pytest.mark.parametrize(
     ("minor", "verdicts"),
     [
-        (39, [status.Verdict.SUCCESS, status.Verdict.SUCCESS]),
-        (36, [status.Verdict.SUCCESS, status.Verdict.WARNING]),
-        (35, [status.Verdict.FAILURE, status.Verdict.WARNING]),
+        (39, [status.Verdict.SUCCESS] * 3),
+        (36, [status.Verdict.SUCCESS, status.Verdict.WARNING, status.Verdict.SUCCESS]),
+        (35, [status.Verdict.FAILURE, status.Verdict.WARNING, status.Verdict.SUCCESS]),
     ],
 )
 def test_a_server_is_held_against_what_nova_and_this_client_need(
@@ -35,3 +37,21 @@ def test_a_server_is_held_against_what_nova_and_this_client_need(
     found = list(status.checks(dataclasses.replace(FOUND, server=server)))
     assert [item.verdict for item in found] == verdicts
     assert all(item.details for item in found if item.verdict)
+
+
+@pytest.mark.parametrize(
+    ("incomplete", "verdict", "said"),
+    [
+        ((), status.Verdict.SUCCESS, ""),
+        ([answer.Usage({})], status.Verdict.SUCCESS, ""),
+        ([answer.Usage({"VCPU": 2})], status.Verdict.WARNING, "consumers of project 0000"),
+        ([answer.Usage({"VCPU": 2}, "unknown", 3)], status.Verdict.WARNING, "3 consumers of"),
+        (None, status.Verdict.WARNING, "not checked"),
+    ],
+)
+def test_consumers_without_an_owner_are_told(
+    incomplete: list[answer.Usage] | None, verdict: status.Verdict, said: str
+) -> None:
+    found = list(status.checks(dataclasses.replace(FOUND, incomplete=incomplete)))[-1]
+    assert found.verdict is verdict
+    assert said in found.details
