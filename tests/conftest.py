@@ -13,12 +13,17 @@ sys.path.append(str(pathlib.Path(__file__).parents[1]))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--serve`` chooses the server that tests/conformance judges."""
+    """``--serve`` and ``--long``: what is judged by tests/conformance, and how long load lasts."""
     parser.addoption(
         "--serve",
         choices=("embedded", "placement"),
         default="embedded",
         help="whom the gabbi tests judge: the embedded server, or openstack-placement itself",
+    )
+    parser.addoption(
+        "--long",
+        action="store_true",
+        help="let the load test and the fuzz tests go on for minutes",
     )
 
 

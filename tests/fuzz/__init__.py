@@ -1,0 +1,1 @@
+"""Whatever is sent to the server, over a socket."""

@@ -1,0 +1,75 @@
+"""A server to be fuzzed, and a client that sends it any bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from osc_placement import server
+from osc_placement.server import serve
+
+
+class Target:
+    """A listening server whose application can be put back to an empty one."""
+
+    def __init__(self) -> None:
+        self.app = server.create_app()
+        self._service = serve.Server(self._call, "127.0.0.1", 0)
+        self._thread = threading.Thread(target=self._service.run)
+        self._thread.start()
+        self._port = int(self._service.url.rpartition(":")[2])
+
+    def _call(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        return self.app(environ, start_response)
+
+    def reset(self) -> None:
+        """Empty again."""
+        self.app = server.create_app()
+
+    def stop(self) -> None:
+        self._service.stop()
+        self._thread.join()
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self._port), timeout=20)
+
+    def send(self, raw: bytes) -> list[int]:
+        """The statuses of all that is answered to these bytes, each answer looked at."""
+        with self.connect() as client:
+            with contextlib.suppress(OSError):
+                client.sendall(raw)
+                client.shutdown(socket.SHUT_WR)
+            return list(_answers(client))
+
+
+def _answers(client: socket.socket) -> Iterator[int]:
+    while client.recv(1, socket.MSG_PEEK):
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+        status = answer.status
+        if status in (100, 204, 304):
+            yield status
+            return
+        body = answer.read()
+        check(status, answer.getheader("content-type") or "", body)
+        yield status
+        if answer.will_close:
+            return
+
+
+def check(status: int, media_type: str, body: bytes) -> None:
+    """Raises AssertionError for what no client may ever see."""
+    assert status < 500, f"{status}: {body[:500]!r}"
+    assert b"Traceback" not in body
+    assert not re.search(rb'File "/|line \d+, in ', body)
+    if media_type.startswith("application/json") and body:
+        document = json.loads(body)
+        # Placement leaves a 401 to webob.
+        if status >= 400 and status != 401:
+            assert document["errors"][0]["status"] == status

@@ -1,0 +1,1 @@
+"""The server under many writers at once."""
