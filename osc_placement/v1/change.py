@@ -163,7 +163,7 @@ class Batch(Changing):
         if self._embedded():
             return None
         manager = self.app.client_manager
-        return lambda: compute.host_aggregates(manager.sdk_connection)
+        return lambda: compute.host_aggregates(compute.SessionNova(manager.sdk_connection))
 
 
 def _add_undo_out(group: argparse._ActionsContainer) -> None:

@@ -12,9 +12,9 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from osc_placement.client import api, compute, errors, lookup
+from osc_placement.client import api, errors, lookup
 from osc_placement.engine import standard
-from osc_placement.model import name, provider
+from osc_placement.model import name, nova, provider
 from osc_placement.workflows import fault, patience
 
 #: From how many named providers on one listing of all is cheaper than a request for each.
@@ -22,7 +22,7 @@ MANY = 5
 
 #: Asks nova for its host aggregates; called only when an aggregate is given by another
 #: word than a UUID.
-HostAggregates = Callable[[], Sequence[compute.HostAggregate]]
+HostAggregates = Callable[[], Sequence[nova.HostAggregate]]
 
 _NOTHING = (
     "nothing is selected: name providers, or give --member-of, --in-tree, --required,"

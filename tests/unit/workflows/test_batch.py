@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from osc_placement.client import compute, errors
+from osc_placement.client import errors
+from osc_placement.model import nova
 from osc_placement.model import inventory
 from osc_placement.workflows import batch, carry_out, outcome, selection
 from tests.unit.workflows import fake
@@ -90,11 +91,11 @@ def test_a_selection_that_makes_no_sense_is_named(fields: dict[str, Any], said: 
 
 
 def test_a_host_aggregate_is_found_by_name_or_id() -> None:
-    def known() -> list[compute.HostAggregate]:
+    def known() -> list[nova.HostAggregate]:
         return [
-            compute.HostAggregate("7", "racks", fake.AGGREGATE),
-            compute.HostAggregate("8", "twice", fake.AGGREGATE),
-            compute.HostAggregate("9", "twice", fake.AGGREGATE),
+            nova.HostAggregate("7", "racks", fake.AGGREGATE),
+            nova.HostAggregate("8", "twice", fake.AGGREGATE),
+            nova.HostAggregate("9", "twice", fake.AGGREGATE),
         ]
 
     for text in ("racks", "7", f"in:racks,{fake.AGGREGATE}"):
