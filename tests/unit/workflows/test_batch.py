@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from osc_placement.client import errors
-from osc_placement.model import nova
-from osc_placement.model import inventory
+from osc_placement.model import inventory, nova
 from osc_placement.workflows import batch, carry_out, outcome, selection
 from tests.unit.workflows import fake
 
