@@ -13,7 +13,7 @@ import pathlib
 import threading
 from collections.abc import Iterator, Mapping
 
-from osc_placement.client import api
+from osc_placement.client import api, errors
 from osc_placement.workflows import (
     batch,
     change,
@@ -210,7 +210,9 @@ def _with_undo(report: outcome.Report, made: plan.Plan, path: pathlib.Path) -> o
     if not taken.changes:
         path.unlink(missing_ok=True)
         return report
-    plan_file.write(path, taken)
+    # It tells more than was done until it is narrowed, and its journal knows what was.
+    with contextlib.suppress(errors.PlacementError):
+        plan_file.write(path, taken)
     return dataclasses.replace(report, undo_path=path)
 
 

@@ -6,6 +6,7 @@ again when a provider has changed between planning and writing.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -344,22 +345,19 @@ def _capacities(
     observed: Iterable[Observed], items: Iterable[change.Change | change.Remark]
 ) -> dict[str, plan.Capacity]:
     """``{resource class: Capacity}`` over all of ``observed``, for the classes that change."""
-    before: dict[str, int] = {}
-    after: dict[str, int] = {}
-    touched: dict[str, None] = {}
+    before: collections.Counter[str] = collections.Counter()
+    after: collections.Counter[str] = collections.Counter()
+    over: collections.Counter[str] = collections.Counter()
+    touched: set[str] = set()
     for state, item in zip(observed, items, strict=True):
         facts = item.after if isinstance(item, change.Change) else {}
-        touched.update(dict.fromkeys(_by_class(facts)))
-        for total, inventories in (
-            (before, state.inventories),
-            (after, amended(state.inventories, facts)),
-        ):
-            for resource_class in inventories:
-                capacity = _capacity(inventories, resource_class)
-                total[resource_class] = total.get(resource_class, 0) + capacity
-    return {
-        name: plan.Capacity(before.get(name, 0), after.get(name, 0)) for name in sorted(touched)
-    }
+        renewed = amended(state.inventories, facts)
+        touched |= _by_class(facts).keys()
+        before.update({name: one.capacity for name, one in state.inventories.items()})
+        after.update({name: one.capacity for name, one in renewed.items()})
+        usages = (state.usages or {}) if facts else {}
+        over.update(name for name, used in usages.items() if used > _capacity(renewed, name))
+    return {name: plan.Capacity(before[name], after[name], over[name]) for name in sorted(touched)}
 
 
 def _capacity(inventories: inventory.Inventories, resource_class: str) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import errno
 import fcntl
 import hashlib
 import json
@@ -19,6 +20,7 @@ import threading
 from collections.abc import Mapping
 from typing import IO, Any, Protocol
 
+from osc_placement.client import errors
 from osc_placement.workflows import change, plan, plan_file
 
 
@@ -43,13 +45,17 @@ class Entry:
     before: change.Facts | None = None
 
 
+class Unwritable(errors.PlacementError):
+    """What became of a change cannot be recorded: nothing more may be begun."""
+
+
 class Notes(Protocol):
     """What is known of changes, ``{change key: Entry}``, and a way to know more."""
 
     entries: dict[str, Entry]
 
     def note(self, key: str, state: State, before: change.Facts | None = None) -> None:
-        """Record what became of a change."""
+        """Record what became of a change. Errors: Unwritable."""
 
 
 class Unkept:
@@ -82,21 +88,35 @@ class Journal:
         self._written = self._synced = 0
 
     def note(self, key: str, state: State, before: change.Facts | None = None) -> None:
-        """Record what became of a change; on disk when this returns."""
+        """Record what became of a change; on disk when this returns. Errors: Unwritable."""
         line: dict[str, Any] = {"key": key, "state": state}
         if before is not None:
             line["before"] = dict(before)
-        with self._writing:
-            self._file.write(json.dumps(line).encode() + b"\n")
-            self._file.flush()
-            self._written += 1
-            mine = self._written
-            self.entries[key] = _merge(self.entries.get(key), line)
-        self._sync(mine)
+        try:
+            with self._writing:
+                self._write(json.dumps(line).encode() + b"\n")
+                self._written += 1
+                mine = self._written
+                self.entries[key] = _merge(self.entries.get(key), line)
+            self._sync(mine)
+        except OSError as error:
+            raise Unwritable(
+                f"the journal {self.path} cannot be written: {error.strerror}"
+            ) from error
 
     def close(self) -> None:
         """Let go of the file and its lock."""
         self._file.close()
+
+    def _write(self, line: bytes) -> None:
+        """Straight to the file: what a full disk refused must not be tried again by closing.
+
+        A line of which only a part was written is taken back, so that the next one is whole.
+        """
+        written = os.write(self._file.fileno(), line)
+        if written < len(line):
+            os.ftruncate(self._file.fileno(), os.fstat(self._file.fileno()).st_size - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _sync(self, mine: int) -> None:
         """Wait until line number ``mine`` is on disk; one flush serves all who wait for it."""

@@ -23,10 +23,14 @@ class PlanRefused(errors.PlacementError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Capacity:
-    """Of one resource class over all providers of a plan, before and after."""
+    """Of one resource class over all providers of a plan, before and after.
+
+    ``over``: how many providers the plan leaves with less of it than is in use.
+    """
 
     before: int
     after: int
+    over: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,8 +85,9 @@ class Plan:
         """What becomes of capacity, class by class, over everything that the plan is about."""
         return tuple(
             f"{resource_class} capacity {capacity.before} -> {capacity.after}"
+            + (f", over capacity on {capacity.over} of them" if capacity.over else "")
             for resource_class, capacity in self.capacities.items()
-            if capacity.before != capacity.after
+            if capacity.before != capacity.after or capacity.over
         )
 
     def to_json(self) -> str:
@@ -123,7 +128,7 @@ def from_json(text: str) -> Plan:
         document = json.loads(text)
         found = document.pop("format_version")
         digest = document.pop("digest")
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise PlanRefused("this is no plan, or a part of it is missing") from error
     if found != FORMAT_VERSION:
         raise PlanRefused(
@@ -159,7 +164,7 @@ def _from_document(document: Mapping[str, Any]) -> Plan:
 
 def place(target: str) -> str:
     """The endpoint or file of a target, without what this operator calls the cloud."""
-    return target.partition(" (")[0]
+    return target.partition(" (")[0].rstrip("/")
 
 
 def check_target(plan: Plan, target: str, origin: str | None = None) -> None:

@@ -16,7 +16,7 @@ from osc_placement.workflows import change, journal, kind, outcome, patience
 
 
 class Halted(errors.PlacementError):
-    """Trying further items is pointless: nobody answers, or nobody lets us in.
+    """Trying further items is pointless: nobody answers, or lets us in, or the disk is full.
 
     ``outcome`` is what became of the item at hand.
     """
@@ -88,8 +88,15 @@ class _Settling:
         entry = around.journal.entries.get(wanted.key)
         self._in_doubt = entry is not None and entry.state in journal.IN_DOUBT
         self._last: errors.PlacementError | None = None
+        self._unwritable: journal.Unwritable | None = None
 
     def run(self) -> outcome.Outcome:
+        ended = self._run()
+        if self._unwritable is not None:
+            raise Halted(self._unwritable, ended)
+        return ended
+
+    def _run(self) -> outcome.Outcome:
         for pause in patience.pauses(patience.WRITES):
             ended = self._attempt()
             if ended is not None:
@@ -161,7 +168,9 @@ class _Settling:
         around = self._around
         # What undo gives back is what applying replaced: undoing does not change that.
         replaced = self._change.before if around.direction is Direction.APPLY else None
-        around.journal.note(self._change.key, around.direction.begun, replaced)
+        self._note(around.direction.begun, replaced)
+        if self._unwritable is not None:
+            return self._ended(outcome.Status.FAILED, f"not begun: {self._unwritable}")
         try:
             written = self._kind.write(around.client, self._change, observed)
         except (errors.GenerationConflict, errors.ConnectionFailed) as error:
@@ -174,7 +183,7 @@ class _Settling:
         return self._carried_out(written)
 
     def _carried_out(self, seen: kind.Observed) -> outcome.Outcome:
-        self._around.journal.note(self._change.key, self._around.direction.done)
+        self._note(self._around.direction.done)
         ended = outcome.of_change(self._change, outcome.Status.APPLIED)
         return dataclasses.replace(ended, found=seen.facts)
 
@@ -182,7 +191,7 @@ class _Settling:
         if self._in_doubt:
             return self._carried_out(seen)
         if self._around.direction is Direction.UNDO:
-            self._around.journal.note(self._change.key, journal.State.UNDONE)
+            self._note(journal.State.UNDONE)
         ended = self._ended(outcome.Status.UNCHANGED, "it is so already")
         return dataclasses.replace(ended, found=seen.facts)
 
@@ -191,10 +200,17 @@ class _Settling:
         around, key = self._around, self._change.key
         entry = around.journal.entries.get(key)
         if entry is not None and entry.state is around.direction.begun and not self._in_doubt:
-            around.journal.note(key, around.direction.untouched)
+            self._note(around.direction.untouched)
         if self._in_doubt and status is outcome.Status.FAILED:
             reason = f"whether it was carried out is unknown: {reason}"
         return outcome.of_change(self._change, status, reason)
+
+    def _note(self, state: journal.State, before: change.Facts | None = None) -> None:
+        """Tell the journal; when it cannot be told, this change is the last one."""
+        try:
+            self._around.journal.note(self._change.key, state, before)
+        except journal.Unwritable as error:
+            self._unwritable = error
 
     def _give_up(self) -> outcome.Outcome:
         if self._in_doubt:

@@ -1,0 +1,110 @@
+"""What is kept on disk: who may read it, and what happens when the disk is full."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import stat
+from typing import Any
+
+import pytest
+
+from osc_placement.workflows import (
+    batch,
+    carry_out,
+    execute,
+    journal,
+    outcome,
+    plan_file,
+    selection,
+)
+from tests.unit.workflows import fake
+
+IN_AGGREGATE = selection.Selector(member_of=(fake.AGGREGATE,))
+
+
+def applied(client: Any, **options: Any) -> outcome.Report:
+    planned = batch.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
+    limits = execute.Limits(workers=1)
+    return carry_out.carry_out(
+        client, planned, "a test", carry_out.Options(limits=limits, **options)
+    )
+
+
+def ratios(client: fake.FakeClient) -> list[float]:
+    return [item.inventories["VCPU"].allocation_ratio for item in client.stored.values()]
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch, after: int, part: int) -> None:
+    """After so many lines, only ``part`` bytes of a line get to the journal."""
+    written = 0
+    write = os.write
+
+    def filled(descriptor: int, data: bytes) -> int:
+        nonlocal written
+        written += 1
+        if written <= after:
+            return write(descriptor, data)
+        if part:
+            return write(descriptor, data[:part])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal.os, "write", filled)
+
+
+def test_only_the_owner_may_read_what_is_kept() -> None:
+    report = applied(fake.FakeClient(fake.hosts(3)))
+    assert {report.plan_path, report.undo_path} != {None}
+    found = list(plan_file.state_directory().rglob("*"))
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in found if path.is_file()}
+    folders = {stat.S_IMODE(path.stat().st_mode) for path in found if path.is_dir()}
+    assert sorted(path.suffix for path in found if path.is_file()) == [".json", ".json", ".jsonl"]
+    assert (modes, folders) == ({0o600}, {0o700})
+
+
+@pytest.mark.parametrize("part", [0, 9])
+@pytest.mark.parametrize("after", [0, 1, 2, 3])
+def test_a_full_disk_ends_the_run_with_the_truth_and_the_plan_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, after: int, part: int
+) -> None:
+    client: Any = fake.FakeClient(fake.hosts(3))
+    path = tmp_path / "plan.json"
+    with monkeypatch.context() as patch:
+        fill_disk(patch, after, part)
+        report = applied(client, plan_out=path)
+    assert "No space left" in report.halted
+    assert report.exit_code() == 6
+    done = report.count(outcome.Status.APPLIED)
+    assert done == client.writes == (after + 1) // 2
+    rest = carry_out.apply(client, plan_file.read(path), path, carry_out.Options())
+    assert rest.count(outcome.Status.APPLIED) == 3
+    assert ratios(client) == [17.0] * 3
+    assert client.writes == 3
+
+
+def test_an_undo_file_that_cannot_be_narrowed_stays_whole_and_is_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client: Any = fake.FakeClient(fake.hosts(3))
+    write, calls = plan_file.write, []
+
+    def once(path: pathlib.Path, made: Any) -> None:
+        calls.append(path)
+        if len(calls) == 3:
+            raise carry_out.errors.PlacementError("no space")
+        write(path, made)
+
+    monkeypatch.setattr(plan_file, "write", once)
+    planned = batch.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
+    report = carry_out.carry_out(
+        client, planned, "a test", carry_out.Options(limits=execute.Limits(max_count=2))
+    )
+    assert report.undo_path is not None
+    options = carry_out.Options()
+    made = plan_file.read(report.undo_path)
+    assert len(made.changes) == 3
+    back = carry_out.take_back(client, made, report.undo_path, options)
+    assert back.count(outcome.Status.APPLIED) == 2
+    assert back.exit_code() == 0
+    assert ratios(client) == [16.0] * 3
