@@ -142,7 +142,9 @@ def _over_session(instance: Any, settings: Mapping[str, Any]) -> transport.Trans
 
 
 def _place(instance: Any) -> str | None:
-    named = {"cloud": instance._cli_options.name, "region": instance.region_name}
+    cloud = instance._cli_options.name
+    # openstacksdk's word for a cloud that nobody has named.
+    named = {"cloud": cloud if cloud != "defaults" else "", "region": instance.region_name}
     return ", ".join(f"{what} {name}" for what, name in named.items() if name) or None
 
 
