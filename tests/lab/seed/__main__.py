@@ -1,0 +1,20 @@
+"""``python -m tests.lab.seed FOLDER PORT HOSTS SERVERS``."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+from tests.lab.seed import faulty, hosts, servers, world
+
+
+def main() -> None:
+    folder, port, host_count, server_count = sys.argv[1:]
+    cloud = world.World(pathlib.Path(folder), int(port))
+    hosts.fill(cloud, int(host_count))
+    servers.fill(cloud, int(server_count))
+    faulty.fill(cloud)
+    cloud.write()
+
+
+main()

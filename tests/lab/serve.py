@@ -1,0 +1,51 @@
+"""One of the services under gunicorn: ``serve.py NAME PORT WORKERS ACCESS-LOG``.
+
+Run by the lab's own Python, which has nothing of this project.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from gunicorn.app import base
+
+MODULES = {
+    "keystone": "keystone.wsgi.api",
+    "placement": "placement.wsgi.api",
+    "nova": "nova.wsgi.osapi_compute",
+}
+NAME, PORT, WORKERS, ACCESS = sys.argv[1:]
+# The services read the command line as their own.
+sys.argv = [f"lab-{NAME}"]
+
+SETTINGS = {
+    "bind": f"127.0.0.1:{PORT}",
+    "workers": int(WORKERS),
+    "worker_class": "gthread",
+    "threads": 8,
+    "timeout": 600,
+    "graceful_timeout": 2,
+    "keepalive": 75,
+    "limit_request_line": 8190,
+    "proc_name": MODULES[NAME],
+    "accesslog": ACCESS,
+    "access_log_format": '%(t)s "%(r)s" %(s)s %(b)s v=%({openstack-api-version}i)s %(M)sms',
+    "control_socket_disable": True,
+}
+
+
+class Server(base.BaseApplication):
+    """gunicorn with one of the services' own WSGI modules."""
+
+    def load_config(self) -> None:
+        for key, value in SETTINGS.items():
+            if key in self.cfg.settings:
+                self.cfg.set(key, value)
+
+    def load(self) -> Any:
+        return importlib.import_module(MODULES[NAME]).application
+
+
+Server().run()
