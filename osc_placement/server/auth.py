@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 SYSTEM_SCOPE = "HTTP_OPENSTACK_SYSTEM_SCOPE"
+DOMAIN = "HTTP_X_DOMAIN_ID"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +60,7 @@ def noauth2(environ: Mapping[str, Any]) -> Identity | None:
         project_id=environ.get("HTTP_X_PROJECT_ID") or project_id or user_id,
         roles=roles,
         system_scope=system_scope,
+        domain_id=environ.get(DOMAIN) or None,
     )
 
 
@@ -77,7 +79,7 @@ def keystone(environ: Mapping[str, Any]) -> Identity | None:
         project_id=environ.get("HTTP_X_PROJECT_ID"),
         roles=_names(environ.get("HTTP_X_ROLES")),
         system_scope=environ.get(SYSTEM_SCOPE) or None,
-        domain_id=environ.get("HTTP_X_DOMAIN_ID"),
+        domain_id=environ.get(DOMAIN),
     )
 
 
