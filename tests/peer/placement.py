@@ -5,7 +5,8 @@ From the environment, as every server that the tests start:
 * PLACEMENT_FIXTURE: ``default``, ``legacy-rbac``, ``secure-rbac``, ``open-policy`` or ``cors``;
   or ``keystone``, and then KEYSTONE_URL is the keystone (see tests/peer/keystone.py) to ask;
 * PLACEMENT_STATE_DIR: a folder of its own. A ``placement.sqlite`` that stands there
-  already is used as it is; without one the service makes an empty one.
+  already is used as it is; without one the service makes an empty one;
+* PLACEMENT_DURABLE: ``yes`` waits at every write until it is on disk, as the service does by default.
 
 On 127.0.0.1, one worker with one thread: on SQLite the service answers concurrent writers with 500.
 """
@@ -27,7 +28,7 @@ auth_strategy = {auth}
 [placement_database]
 connection = sqlite:///{state}/placement.sqlite
 sync_on_startup = {sync}
-sqlite_synchronous = False
+sqlite_synchronous = {durable}
 [oslo_policy]
 enforce_scope = True
 enforce_new_defaults = {new_defaults}
@@ -61,6 +62,7 @@ def configure(state: pathlib.Path, fixture: str) -> None:
         state=state,
         auth="keystone" if fixture == "keystone" else "noauth2",
         sync=not (state / "placement.sqlite").exists(),
+        durable=os.environ.get("PLACEMENT_DURABLE", "no") == "yes",
         new_defaults=fixture in ("secure-rbac", "keystone"),
         policy=policy,
     )
