@@ -57,7 +57,7 @@ def foretell(
     about: Iterable[provider.Provider], what: str, work: Callable[[str], list[rows.Row]]
 ) -> list[rows.Row]:
     """What ``work`` tells of every provider, some at a time; errors as those of ``settle``."""
-    from osc_placement.workflows import execute, worker
+    from osc_placement.workflows import guard, worker
 
     def told(item: provider.Provider) -> list[rows.Row] | str:
         try:
@@ -65,7 +65,7 @@ def foretell(
         except errors.PlacementError as error:
             return _failure(what, item.uuid, str(error))
 
-    found = list(worker.each(told, about, execute.WORKERS))
+    found = list(worker.each(told, about, guard.WORKERS))
     _raise([item for item in found if isinstance(item, str)], what, len(found))
     return [row for item in found if isinstance(item, list) for row in item]
 

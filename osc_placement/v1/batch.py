@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from osc_placement.client import api
 from osc_placement.v1 import change, selector
-from osc_placement.workflows import batch, inventory, selection, trait
+from osc_placement.workflows import guard
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.workflows import batch, selection
 
 
 class AmendInventory(change.Batch):
@@ -19,7 +23,7 @@ class AmendInventory(change.Batch):
     capacity, or reserve more than its total, is left alone unless it is allowed.
     """
 
-    guards = (inventory.OVER_CAPACITY, inventory.RESERVED_ABOVE_TOTAL)
+    guards = (guard.OVER_CAPACITY, guard.RESERVED_ABOVE_TOTAL)
     example = """\
 openstack resource provider inventory amend --member-of <aggregate> \\
     --resource VCPU:allocation_ratio=4 --resource MEMORY_MB:reserved+=1024 --dry-run
@@ -50,6 +54,8 @@ openstack resource provider inventory amend rack1-node7 --resource DISK_GB:total
         parsed_args: argparse.Namespace,
         reading: batch.Reading,
     ) -> batch.Planned:
+        from osc_placement.workflows import batch
+
         return batch.plan_amend(
             client,
             selected,
@@ -104,6 +110,8 @@ openstack resource provider trait add --trait CUSTOM_GOLD rack1-node7 rack1-node
         parsed_args: argparse.Namespace,
         reading: batch.Reading,
     ) -> batch.Planned:
+        from osc_placement.workflows import batch
+
         return batch.plan_traits(
             client, selected, add=parsed_args.trait, create=parsed_args.create, reading=reading
         )
@@ -116,7 +124,7 @@ class RemoveTrait(_TraitBatch):
     is left alone unless that is allowed.
     """
 
-    guards = (trait.STANDARD_TRAITS,)
+    guards = (guard.STANDARD_TRAITS,)
     example = """\
 openstack resource provider trait remove --trait CUSTOM_GOLD --required CUSTOM_GOLD"""
 
@@ -132,6 +140,8 @@ openstack resource provider trait remove --trait CUSTOM_GOLD --required CUSTOM_G
         parsed_args: argparse.Namespace,
         reading: batch.Reading,
     ) -> batch.Planned:
+        from osc_placement.workflows import batch
+
         return batch.plan_traits(
             client, selected, remove=parsed_args.trait, allow=parsed_args.allow, reading=reading
         )
@@ -176,6 +186,8 @@ openstack resource provider aggregate add --aggregate <aggregate> --name-glob 'r
         parsed_args: argparse.Namespace,
         reading: batch.Reading,
     ) -> batch.Planned:
+        from osc_placement.workflows import batch
+
         return batch.plan_aggregates(client, selected, add=parsed_args.aggregate, reading=reading)
 
 
@@ -195,6 +207,8 @@ openstack resource provider aggregate remove --aggregate <aggregate> --member-of
         parsed_args: argparse.Namespace,
         reading: batch.Reading,
     ) -> batch.Planned:
+        from osc_placement.workflows import batch
+
         return batch.plan_aggregates(
             client, selected, remove=parsed_args.aggregate, reading=reading
         )

@@ -7,22 +7,17 @@ import pathlib
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cliff import columns
 
 from osc_placement import microversion
-from osc_placement.client import api, compute
 from osc_placement.v1 import arguments, base, progress, rows, selector
-from osc_placement.workflows import (
-    batch,
-    carry_out,
-    change,
-    execute,
-    observe,
-    outcome,
-    selection,
-)
+from osc_placement.workflows import guard
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.workflows import batch, carry_out, observe, outcome, selection
 
 COLUMNS = ("name", "uuid", "before", "after", "status", "reason")
 
@@ -41,6 +36,8 @@ class Facts(columns.FormattableColumn[Any]):
     """``{key: value}``; people see ``VCPU:total=4``, ``CUSTOM_A`` or ``no CUSTOM_A``."""
 
     def human_readable(self) -> str:
+        from osc_placement.workflows import change
+
         return change.describe(self._value)
 
 
@@ -85,8 +82,8 @@ class Changing(base.Lister):
             "--workers",
             metavar="<count>",
             type=arguments.positive,
-            default=execute.WORKERS,
-            help=f"How many requests are under way at once (default: {execute.WORKERS})",
+            default=guard.WORKERS,
+            help=f"How many requests are under way at once (default: {guard.WORKERS})",
         )
         group.add_argument(
             "--on-error",
@@ -127,6 +124,8 @@ class Batch(Changing):
     """A changing command with a SELECTOR."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows import batch, carry_out
+
         client = self.connect([*selector.features(parsed_args), *self.features(parsed_args)])
         selected = selector.read_selector(parsed_args)
         with progress.shown(quiet=self.is_quiet) as watch:
@@ -162,6 +161,8 @@ class Batch(Changing):
     def _host_aggregates(self) -> selection.HostAggregates | None:
         if self._embedded():
             return None
+        from osc_placement.client import compute
+
         manager = self.app.client_manager
         return lambda: compute.host_aggregates(compute.SessionNova(manager.sdk_connection))
 
@@ -178,6 +179,8 @@ def _add_undo_out(group: argparse._ActionsContainer) -> None:
 
 def options(parsed_args: argparse.Namespace, watch: observe.Watch) -> carry_out.Options:
     """The change options, as the workflows take them."""
+    from osc_placement.workflows import carry_out, execute
+
     return carry_out.Options(
         dry_run=parsed_args.dry_run,
         allow=tuple(getattr(parsed_args, "allow", ())),
@@ -194,6 +197,8 @@ def options(parsed_args: argparse.Namespace, watch: observe.Watch) -> carry_out.
 
 def outcome_rows(outcomes: Sequence[outcome.Outcome]) -> list[rows.Row]:
     """The values of COLUMNS; what is no provider has no UUID."""
+    from osc_placement.workflows import change
+
     return [
         (
             item.subject.name,

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from osc_placement.client import api
 from osc_placement.v1 import base, change, progress
-from osc_placement.workflows import carry_out, inventory, outcome, plan, plan_file, trait
+from osc_placement.workflows import guard
 
-_GUARDS = (
-    inventory.OVER_CAPACITY,
-    inventory.RESERVED_ABOVE_TOTAL,
-    inventory.CLASS_IN_USE,
-    trait.STANDARD_TRAITS,
-)
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.workflows import plan
 
 
 class ShowPlan(change.Changing):
@@ -36,6 +32,8 @@ class ShowPlan(change.Changing):
         _add_file(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows import outcome, plan_file
+
         made = plan_file.read(parsed_args.file)
         self.tell(
             [
@@ -49,10 +47,12 @@ class ShowPlan(change.Changing):
 
 
 class _OfFile(change.Changing):
-    guards = _GUARDS
+    guards = guard.ALL
 
     def connect_for(self, made: plan.Plan) -> api.Client:
         """The client; a plan of another cloud is refused before any request."""
+        from osc_placement.workflows import plan
+
         plan.check_target(made, self.app.client_manager.placement.target)  # type: ignore[attr-defined]
         return self.connect()
 
@@ -79,6 +79,8 @@ openstack placement plan apply ratios.json"""
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows import carry_out, plan_file
+
         made = plan_file.read(parsed_args.file)
         client = self.connect_for(made)
         with progress.shown(quiet=self.is_quiet) as watch:
@@ -108,6 +110,8 @@ class UndoPlan(_OfFile):
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows import carry_out, plan_file
+
         made = plan_file.read(parsed_args.file)
         client = self.connect_for(made)
         with progress.shown(quiet=self.is_quiet) as watch:

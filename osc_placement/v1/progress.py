@@ -7,16 +7,18 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from osc_placement.workflows import observe
-
 if TYPE_CHECKING:
     import rich.progress
+
+    from osc_placement.workflows import observe
 
 
 @contextlib.contextmanager
 def shown(*, quiet: bool) -> Iterator[observe.Watch]:
     """A watch for long tasks: a bar while the block runs, nothing off a terminal or with -q."""
     if quiet or not sys.stderr.isatty():
+        from osc_placement.workflows import observe
+
         yield observe.Unwatched()
         return
     import rich.console

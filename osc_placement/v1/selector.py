@@ -6,10 +6,13 @@ import argparse
 import pathlib
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from osc_placement.client import errors
 from osc_placement.v1 import arguments
-from osc_placement.workflows import selection
+
+if TYPE_CHECKING:
+    from osc_placement.workflows import selection
 
 
 def add_selector(parser: argparse.ArgumentParser) -> None:
@@ -57,6 +60,8 @@ def add_selector(parser: argparse.ArgumentParser) -> None:
 
 def read_selector(parsed_args: argparse.Namespace) -> selection.Selector:
     """What the command line selects. Errors: PlacementError for an unreadable file."""
+    from osc_placement.workflows import selection
+
     return selection.Selector(
         providers=(*parsed_args.providers, *_from_file(parsed_args.providers_from)),
         member_of=tuple(arguments.member_of(parsed_args.member_of, parsed_args.not_member_of)),
@@ -92,6 +97,8 @@ def _from_file(path: str | None) -> tuple[str, ...]:
 
 
 def _named(text: str, where: str) -> tuple[str, ...]:
+    from osc_placement.workflows import selection
+
     found = selection.provider_lines(text.splitlines())
     if not found:
         raise errors.PlacementError(f"--providers-from: {where} names no provider")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
 from osc_placement.v1 import base, rows
-from osc_placement.workflows import status
+
+if TYPE_CHECKING:
+    from osc_placement.workflows import status
 
 
 class ShowStatus(base.ShowOne):
@@ -37,6 +39,8 @@ class ShowStatus(base.ShowOne):
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        from osc_placement.workflows import status
+
         pinned = self.app.client_manager.placement.pinned  # type: ignore[attr-defined]
         found = status.observe_status(self.connect(), check=parsed_args.check)
         fields: dict[str, Any] = {

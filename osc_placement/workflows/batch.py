@@ -16,9 +16,9 @@ from osc_placement.model import name, provider
 from osc_placement.workflows import (
     aggregate,
     change,
-    execute,
     expression,
     fault,
+    guard,
     inventory,
     kind,
     membership,
@@ -35,7 +35,7 @@ T = TypeVar("T")
 class Reading:
     """How a cloud is read: by how many workers, who watches, who knows nova's aggregates."""
 
-    workers: int = execute.WORKERS
+    workers: int = guard.WORKERS
     watch: observe.Watch = dataclasses.field(default_factory=observe.Unwatched)
     host_aggregates: selection.HostAggregates | None = None
 

@@ -11,10 +11,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from osc_placement.workflows import change, kind, outcome, settle, worker
-
-#: How many changes are under way at once when nobody says how many.
-WORKERS = 8
+from osc_placement.workflows import change, guard, kind, outcome, settle, worker
 
 Told = Callable[[outcome.Outcome], None]
 
@@ -25,7 +22,7 @@ class Limits:
     there are; ``stop_on_error`` begins nothing more after a change that was not applied.
     """
 
-    workers: int = WORKERS
+    workers: int = guard.WORKERS
     max_count: int | None = None
     stop_on_error: bool = False
 

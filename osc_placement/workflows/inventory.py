@@ -13,13 +13,7 @@ from typing import Any
 
 from osc_placement.client import errors
 from osc_placement.model import inventory, provider
-from osc_placement.workflows import change, expression, plan
-
-#: What the operator may allow, by the names of ``--allow``.
-OVER_CAPACITY = "over-capacity"
-RESERVED_ABOVE_TOTAL = "reserved-above-total"
-CLASS_IN_USE = "class-in-use"
-GUARDS = (OVER_CAPACITY, RESERVED_ABOVE_TOTAL, CLASS_IN_USE)
+from osc_placement.workflows import change, expression, guard, plan
 
 #: What a provider's inventories shall become; InvalidInput when they cannot.
 Target = Callable[[inventory.Inventories], inventory.Inventories]
@@ -88,7 +82,7 @@ def plan_targets(observed: Iterable[Observed], target: Target, *, exactly: bool)
     stays, as far as it is not what differs.
     """
     items = [_targeted(item, target, exactly) for item in observed]
-    return plan.make(items, allow=tuple(sorted(GUARDS)))
+    return plan.make(items, allow=tuple(sorted(guard.ALL)))
 
 
 def _targeted(observed: Observed, target: Target, exactly: bool) -> change.Change | change.Remark:
@@ -193,17 +187,19 @@ def refusals(
     for resource_class, old in before.items():
         used = usages.get(resource_class, 0)
         new = after.get(resource_class)
-        if new is None and used and CLASS_IN_USE not in allow:
-            reasons.append(f"{resource_class} would vanish with {used} in use{_hint(CLASS_IN_USE)}")
-        if new is not None and _overfills(old, new, used) and OVER_CAPACITY not in allow:
+        if new is None and used and guard.CLASS_IN_USE not in allow:
+            reasons.append(
+                f"{resource_class} would vanish with {used} in use{_hint(guard.CLASS_IN_USE)}"
+            )
+        if new is not None and _overfills(old, new, used) and guard.OVER_CAPACITY not in allow:
             reasons.append(
                 f"{resource_class} would be over capacity: {used} used, capacity"
-                f" {old.capacity} -> {new.capacity}{_hint(OVER_CAPACITY)}"
+                f" {old.capacity} -> {new.capacity}{_hint(guard.OVER_CAPACITY)}"
             )
-    if RESERVED_ABOVE_TOTAL not in allow:
+    if guard.RESERVED_ABOVE_TOTAL not in allow:
         reasons += [
             f"{resource_class} would have reserved {new.reserved} above total {new.total}"
-            + _hint(RESERVED_ABOVE_TOTAL)
+            + _hint(guard.RESERVED_ABOVE_TOTAL)
             for resource_class, new in after.items()
             if new.reserved > new.total and new != before.get(resource_class)
         ]

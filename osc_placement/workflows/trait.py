@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from osc_placement.engine import standard
-from osc_placement.workflows import change, membership, plan
+from osc_placement.workflows import change, guard, membership, plan
 
-#: The name of ``--allow`` that lets a standard trait be removed.
-STANDARD_TRAITS = "standard-traits"
-
-_OWNED = f"compute drivers and nova own standard traits (--allow {STANDARD_TRAITS} to do it anyway)"
+_OWNED = (
+    "compute drivers and nova own standard traits"
+    f" (--allow {guard.STANDARD_TRAITS} to do it anyway)"
+)
 _WRITTEN_BACK = (
     "nova-compute writes the driver's own traits back at its next periodic run,"
     " whatever is set here"
@@ -27,7 +27,7 @@ def plan_traits(
     ``create`` are custom traits that the cloud does not have yet: they come first. A
     standard trait is not removed unless ``request.allow`` says so.
     """
-    kept = () if STANDARD_TRAITS in request.allow else standard.traits()
+    kept = () if guard.STANDARD_TRAITS in request.allow else standard.traits()
     items = [membership.decide(change.TRAITS, item, request, kept, _OWNED) for item in observed]
     made = [
         change.Change(
@@ -52,7 +52,7 @@ def plan_replacement(observed: Iterable[membership.Observed], traits: Iterable[s
     """
     wanted = tuple(dict.fromkeys(traits))
     items = [membership.decide(change.TRAITS, item, _instead(item, wanted)) for item in observed]
-    return plan.make(items, allow=(STANDARD_TRAITS,))
+    return plan.make(items, allow=(guard.STANDARD_TRAITS,))
 
 
 def _instead(observed: membership.Observed, wanted: tuple[str, ...]) -> membership.Request:

@@ -1,0 +1,40 @@
+"""OpenStackClient imports every command of every plugin: ours bring nothing heavy along."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+#: What is imported when a command runs that needs it.
+HEAVY = (
+    "osc_placement.server",
+    "osc_placement.testing",
+    "osc_placement.workflows.batch",
+    "osc_placement.workflows.carry_out",
+    "osc_placement.workflows.execute",
+    "os_traits",
+    "rich.progress",
+    "jsonschema",
+    "orjson",
+    "webob",
+    "yaml",
+)
+
+LOAD = """\
+import importlib.metadata, sys
+from openstackclient import shell
+before = set(sys.modules)
+import osc_placement.plugin
+for entry in importlib.metadata.entry_points(group="openstack.placement.v1"):
+    entry.load()
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+def test_loading_all_commands_imports_no_workflow_and_no_server() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", LOAD], check=True, capture_output=True, text=True, timeout=60
+    )
+    loaded = set(run.stdout.split())
+    assert "osc_placement.v1.batch" in loaded
+    assert sorted(loaded & set(HEAVY)) == []
