@@ -6,7 +6,7 @@ From the environment, as every server that the tests start:
   or ``keystone``, and then KEYSTONE_URL is the keystone (see tests/peer/keystone.py) to ask;
 * PLACEMENT_STATE_DIR: a folder of its own. A ``placement.sqlite`` that stands there
   already is used as it is; without one the service makes an empty one;
-* PLACEMENT_DURABLE: ``yes`` waits at every write until it is on disk, as the service does by default.
+* PLACEMENT_DURABLE: ``yes`` waits at each write until it is on disk, as the service itself does.
 
 On 127.0.0.1, one worker with one thread: on SQLite the service answers concurrent writers with 500.
 """

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from unittest import mock
 
+from openstack.config import loader
 from openstackclient import shell
 from osc_lib import clientmanager
 
@@ -70,7 +71,7 @@ def run(arguments: list[str], stdin: str = "") -> Outcome:
         mock.patch.object(sys, "argv", ["openstack"]),
         mock.patch.object(shell.OpenStackShell, "NAME", "openstack"),
         _logging_as_it_was(),
-        _no_client_kept(),
+        _nothing_kept(),
         warnings.catch_warnings(),
     ):
         try:
@@ -92,9 +93,16 @@ def _logging_as_it_was() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _no_client_kept() -> Iterator[None]:
-    """The shell keeps the clients that it made on a class: the next shell would get them."""
-    yield
-    for attribute in vars(clientmanager.ClientManager).values():
-        if hasattr(attribute, "_handle"):
-            attribute._handle = None
+def _nothing_kept() -> Iterator[None]:
+    """The shell keeps the clients that it made on a class: the next shell would get them.
+
+    Older SDKs also keep the file that OS_CLIENT_CONFIG_FILE named.
+    """
+    files = loader.CONFIG_FILES[:]
+    try:
+        yield
+    finally:
+        loader.CONFIG_FILES[:] = files
+        for attribute in vars(clientmanager.ClientManager).values():
+            if hasattr(attribute, "_handle"):
+                attribute._handle = None
