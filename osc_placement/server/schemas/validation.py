@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
-from jsonschema import exceptions
+from jsonschema import exceptions, validators
 
 from osc_placement.model import name as names
 from osc_placement.server import faults
@@ -23,19 +24,47 @@ class Schema:
         self._lenient_uuids = lenient_uuids
 
     @functools.cached_property
-    def _validator(self) -> jsonschema.Draft202012Validator:
+    def _validator(self) -> Any:
         checker = jsonschema.FormatChecker(())
         checker.checks("uuid")(_is_uuid if self._lenient_uuids else _is_dashed_uuid)
-        return jsonschema.Draft202012Validator(self.definition, format_checker=checker)
+        return _validator_class()(self.definition, format_checker=checker)
 
     def check(self, document: Any, prefix: str) -> None:
         """Raises BadRequest with ``prefix`` and the most telling fault of the document."""
         try:
             error = exceptions.best_match(self._validator.iter_errors(document))
+            text = "" if error is None else str(error)
         except (OverflowError, RecursionError) as unusable:
             raise faults.BadRequest(f"{prefix}{unusable}") from unusable
-        if error is not None:
-            raise faults.BadRequest(f"{prefix}{error}")
+        if text:
+            raise faults.BadRequest(f"{prefix}{text}")
+
+
+@functools.cache
+def _validator_class() -> Any:
+    extend: Any = validators.extend
+    return extend(jsonschema.Draft202012Validator, {"uniqueItems": _check_unique})
+
+
+def _check_unique(
+    validator: Any, wanted: bool, instance: Any, _: Any
+) -> Iterator[exceptions.ValidationError]:
+    """The library's own takes quadratic time for items that cannot be ordered."""
+    if not (wanted and validator.is_type(instance, "array")):
+        return
+    if len({_hashable(item) for item in instance}) < len(instance):
+        yield exceptions.ValidationError(f"{instance!r} has non-unique elements")
+
+
+def _hashable(item: Any) -> Any:
+    """Equal for items that are equal as JSON: 1 and 1.0 are, 1 and true are not."""
+    if isinstance(item, bool):
+        return "bool", item
+    if isinstance(item, list):
+        return tuple(map(_hashable, item))
+    if isinstance(item, dict):
+        return frozenset((key, _hashable(value)) for key, value in item.items())
+    return item
 
 
 def _is_uuid(value: object) -> bool:

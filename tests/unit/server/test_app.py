@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -134,3 +135,33 @@ def test_a_huge_ratio_is_shown_as_it_is() -> None:
     ask(app, f"/resource_providers/{uuid}/inventories", "POST", body)
     answer = ask(app, "/allocation_candidates?resources=VCPU:1")
     assert answer.json["provider_summaries"][uuid]["resources"]["VCPU"]["capacity"] > 2**64
+
+
+HOSTILE = {
+    "items that cannot be ordered": {"aggregates": [{"a": n} for n in range(20_000)]},
+    "an item twice": {"aggregates": [{"a": 1}, {"a": 1.0}]},
+    "many faults": {"aggregates": [f"x{n}" for n in range(20_000)]},
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+def test_a_document_made_to_keep_the_server_busy_is_refused_at_once(body: Any) -> None:
+    app = server.create_app()
+    uuid = "00000000-0000-4000-8000-000000000001"
+    ask(app, "/resource_providers", "POST", {"name": "a", "uuid": uuid})
+    begun = time.monotonic()
+    body = {**body, "resource_provider_generation": 0}
+    answer = ask(app, f"/resource_providers/{uuid}/aggregates", "PUT", body)
+    assert answer.status_int == 400
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("depth", [200, 900, 990, 5000])
+def test_a_document_too_deep_to_be_shown_is_refused(app: server.App, depth: int) -> None:
+    request = webob.Request.blank(
+        "/resource_providers",
+        method="POST",
+        body=b'{"a":' * depth + b"1" + b"}" * depth,
+        headers={"x-auth-token": "admin", "content-type": "application/json"},
+    )
+    assert request.get_response(app).status_int == 400
