@@ -36,9 +36,9 @@ LAYERS: dict[str, set[str]] = {
 SERVER_API = ("osc_placement.server", "osc_placement.server.store")
 SERVER_USERS = ("plugin", "workflows.rehearsal", "workflows.snapshot")
 
-#: The server knows the sample clouds by name only where its options are read.
+#: The sample clouds are known by name only where options are read.
 SAMPLES = "osc_placement.testing.sample"
-SAMPLE_USERS = ("server.run",)
+SAMPLE_USERS = ("server.run", "v1.nova")
 
 #: outside library -> the modules (by prefix) that alone may import it.
 OUTSIDE: dict[str, tuple[str, ...]] = {

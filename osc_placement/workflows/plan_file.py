@@ -31,12 +31,17 @@ def default_path(made: plan.Plan, role: str) -> pathlib.Path:
 
 def write(path: pathlib.Path, made: plan.Plan) -> None:
     """Write a plan file, mode 0600; what stood there is replaced whole."""
+    replace(path, made.to_json())
+
+
+def replace(path: pathlib.Path, text: str) -> None:
+    """Write a file whole or not at all, mode 0600. Errors: PlacementError, which names it."""
     with explained(path):
         make_directory(path.parent)
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(made.to_json())
+                file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
             pathlib.Path(name).replace(path)

@@ -1,0 +1,52 @@
+"""Nova, for the commands that hold Placement against it: the cloud's, or answers in a file."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from typing import Any
+
+from osc_placement.client import compute, errors
+from osc_placement.testing import sample
+from osc_placement.v1 import base
+
+
+def add_answers(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--nova-answers``."""
+    parser.add_argument(
+        "--nova-answers",
+        metavar="<file>",
+        help='Take nova\'s answers from this JSON file ({"GET /v2.1/os-aggregates": ...}) instead'
+        " of asking nova; 12-hosts is the sample cloud's. To rehearse on a"
+        " --os-placement-database.",
+    )
+
+
+def reached(command: base.Placement, parsed_args: argparse.Namespace) -> compute.Nova:
+    """Who answers for nova. Errors: PlacementError where there is neither cloud nor file."""
+    if parsed_args.nova_answers is not None:
+        return _recorded(parsed_args.nova_answers)
+    manager: Any = command.app.client_manager
+    if not command.auth_required:
+        _authenticate(manager)
+    return compute.SessionNova(manager.sdk_connection)
+
+
+def _recorded(given: str) -> compute.RecordedNova:
+    if not pathlib.Path(given).exists():
+        try:
+            return compute.RecordedNova(sample.sample_nova(given), f"the sample {given}")
+        except sample.UnknownSample:
+            pass
+    return compute.read_answers(pathlib.Path(given))
+
+
+def _authenticate(manager: Any) -> None:
+    """Log in for nova alone: Placement is embedded and needs no login."""
+    try:
+        manager.setup_auth()
+    except Exception as error:  # osc-lib, the SDK and keystoneauth each raise their own.
+        raise errors.PlacementError(
+            "this command asks nova: choose a cloud (--os-cloud), or give nova's answers in a"
+            f" file (--nova-answers): {error}"
+        ) from error

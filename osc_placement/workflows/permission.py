@@ -1,0 +1,34 @@
+"""What a user may not do, told so that somebody can give the right: whose it is, and its rule."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+from osc_placement.client import compute, errors
+from osc_placement.workflows import fault
+
+_RULE = re.compile(r"placement:[\w:]+")
+
+
+@contextlib.contextmanager
+def collected(faults: fault.Faults) -> Iterator[None]:
+    """Keep a refusal for want of rights among the faults, so that all are told at once."""
+    try:
+        yield
+    except errors.ApiError as error:
+        if error.status != 403:
+            raise
+        faults.add(missing(error))
+
+
+def missing(error: errors.ApiError) -> str:
+    """Which right a refused request would have needed."""
+    if isinstance(error, compute.NovaRefused):
+        service, rule = "nova", error.rule
+    else:
+        found = _RULE.search(error.detail)
+        service, rule = "placement", found[0] if found else None
+    right = f"the rule {rule} of {service}'s policy" if rule else f"a right in {service}'s policy"
+    return f"this user lacks {right}, which by default admins have; nothing was changed: {error}"
