@@ -5,6 +5,7 @@ Every failure of this package is a PlacementError; its text is for an operator.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from osc_placement import microversion
@@ -14,6 +15,9 @@ CONCURRENT_UPDATE = "placement.concurrent_update"
 INVENTORY_IN_USE = "placement.inventory.inuse"
 
 _IN_FLIGHT = frozenset({500, 502, 503, 504})
+
+_RULE = re.compile(r"placement:[\w:]+")
+_FOR_SERVICES = frozenset({"placement:reshaper:reshape"})
 
 
 class PlacementError(Exception):
@@ -81,6 +85,27 @@ class ApiError(PlacementError):
         return f"{_essence(self.detail)}{known}"
 
 
+class Forbidden(ApiError):
+    """403: Placement's policy does not give this user ``rule``, the right to do that."""
+
+    @property
+    def rule(self) -> str | None:
+        """The policy rule's name, when the answer tells it."""
+        found = _RULE.search(self.detail)
+        return found[0] if found else None
+
+    def __str__(self) -> str:
+        if self.rule is None:
+            return super().__str__()
+        if _essence(self.detail) == self.rule:
+            return (
+                f"{self.rule} needs a token of a project, and this one is of a domain or of the"
+                f" system (HTTP {self.status})"
+            )
+        roles = "service" if self.rule in _FOR_SERVICES else "admin or service"
+        return f"{super().__str__()}: by default that takes the role {roles}"
+
+
 class NotFound(ApiError):
     """404: what the request is about is not there."""
 
@@ -139,7 +164,7 @@ def _kind(status: int, code: str | None, detail: str, *, writing: bool) -> type[
         return _conflict(code, detail.lower())
     if status in _IN_FLIGHT and writing:
         return AnswerLost
-    return {404: NotFound, 406: NotAcceptable}.get(status, ApiError)
+    return {403: Forbidden, 404: NotFound, 406: NotAcceptable}.get(status, ApiError)
 
 
 def _conflict(code: str | None, text: str) -> type[Conflict]:

@@ -319,9 +319,13 @@ def _refusal(response: requests.Response, method: str, url: str) -> errors.ApiEr
 
 
 def _fault_of(response: requests.Response) -> dict[str, Any] | None:
-    """The error object of Placement's JSON, None when the body is anything else."""
+    """The error object of Placement's JSON, None when the body is anything else.
+
+    Tokens are refused before Placement, by keystonemiddleware: ``{"error": {"message": ...}}``.
+    """
     try:
-        fault = json.loads(response.content)["errors"][0]
+        answer = json.loads(response.content)
+        fault = {"detail": answer["error"]["message"]} if "error" in answer else answer["errors"][0]
     except (ValueError, LookupError, TypeError):
         return None
     return fault if isinstance(fault, dict) and "detail" in fault else None

@@ -39,7 +39,8 @@ def test_conflicts_are_told_apart(code: str | None, text: str, kind: type[Except
         (404, "GET", errors.NotFound),
         (406, "GET", errors.NotAcceptable),
         (400, "PUT", errors.ApiError),
-        (403, "GET", errors.ApiError),
+        (401, "GET", errors.ApiError),
+        (403, "GET", errors.Forbidden),
         (500, "GET", errors.ApiError),
         (500, "PUT", errors.AnswerLost),
         (501, "PUT", errors.ApiError),
@@ -59,3 +60,30 @@ def test_a_missing_version_is_told_as_upstream_tells_it() -> None:
 
 def test_every_reason_stands_on_a_line_of_its_own() -> None:
     assert str(errors.InvalidInput(["one", "two"])) == "one\ntwo"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "Access was denied to this resource.\n\n"
+            " Policy does not allow placement:traits:list to be performed.  ",
+            "Policy does not allow placement:traits:list to be performed. (HTTP 403):"
+            " by default that takes the role admin or service",
+        ),
+        (
+            "Access was denied to this resource.\n\n"
+            " Policy does not allow placement:reshaper:reshape to be performed.  ",
+            "Policy does not allow placement:reshaper:reshape to be performed. (HTTP 403):"
+            " by default that takes the role service",
+        ),
+        (
+            "Access was denied to this resource.\n\n placement:traits:list  ",
+            "placement:traits:list needs a token of a project, and this one is of a domain or of"
+            " the system (HTTP 403)",
+        ),
+        ("a proxy says no", "a proxy says no (HTTP 403)"),
+    ],
+)
+def test_a_refusal_tells_which_right_is_missing(text: str, told: str) -> None:
+    assert str(errors.from_status(403, text, method="GET")) == told

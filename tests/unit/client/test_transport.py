@@ -84,6 +84,8 @@ def test_an_error_carries_what_the_server_said() -> None:
         (b'{"message": "no"}', 'GET /: {"message": "no"} (HTTP 502)'),
         (b"[]", "GET /: [] (HTTP 502)"),
         (b'{"errors": []}', 'GET /: {"errors": []} (HTTP 502)'),
+        (b'{"error": {"message": "Who are you?"}}', "Who are you? (HTTP 502)"),
+        (b'{"error": "no"}', 'GET /: {"error": "no"} (HTTP 502)'),
     ],
 )
 def test_an_error_that_is_not_placements_is_told_by_its_first_line(body: bytes, told: str) -> None:
