@@ -1,0 +1,334 @@
+"""Tokens confirmed by keystone: keystonemiddleware itself, with a keystone that is a table."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import pathlib
+import subprocess
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import requests
+import webob
+from keystonemiddleware import auth_token
+
+from osc_placement import server
+from osc_placement.server import auth, keystone, run, serve
+from osc_placement.testing import service
+
+URL = "http://keystone.example.com/v3"
+CONFIGURATION = f"""\
+[keystone_authtoken]
+auth_type = none
+www_authenticate_uri = {URL}
+"""
+DOMAIN = {"id": "default", "name": "Default"}
+
+#: What nobody but the middleware may say.
+SMUGGLED = {
+    "x-identity-status": "Confirmed",
+    "x-user-id": "mallory",
+    "x-project-id": "acme",
+    "x-roles": "admin,service",
+    "x-role": "admin",
+    "x-service-roles": "admin,service",
+    "x-is-admin-project": "True",
+}
+
+
+def project(name: str, *roles: str) -> dict[str, Any]:
+    return token(roles, project={"id": name, "name": name, "domain": DOMAIN})
+
+
+def token(roles: tuple[str, ...], **scope: Any) -> dict[str, Any]:
+    """What keystone answers for a valid token."""
+    now = datetime.datetime.now(datetime.UTC)
+    form = "%Y-%m-%dT%H:%M:%S.%fZ"
+    facts = {
+        "user": {"id": "somebody", "name": "somebody", "domain": DOMAIN},
+        "roles": [{"id": name, "name": name} for name in roles],
+        "issued_at": now.strftime(form),
+        "expires_at": (now + datetime.timedelta(hours=1)).strftime(form),
+        "methods": ["password"],
+        "catalog": [],
+    }
+    return {"token": {**facts, **scope}}
+
+
+TOKENS = {
+    "admin": project("admin", "admin"),
+    "member": project("acme", "member", "reader"),
+    "robot": project("service", "service"),
+    "system": token(("admin",), system={"all": True}),
+    "domain": token(("admin",), domain=DOMAIN),
+}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tokens that keystone was asked about; it knows TOKENS."""
+    seen: list[str] = []
+
+    def fetch(protocol: Any, name: str, **_: Any) -> dict[str, Any]:
+        seen.append(name)
+        if name not in TOKENS:
+            raise auth_token.InvalidToken("unknown")
+        return TOKENS[name]
+
+    monkeypatch.setattr(auth_token.AuthProtocol, "fetch_token", fetch)
+    return seen
+
+
+@pytest.fixture
+def config_file(tmp_path: pathlib.Path) -> str:
+    path = tmp_path / "server.conf"
+    path.write_text(CONFIGURATION)
+    return str(path)
+
+
+@pytest.fixture
+def app(asked: list[str], config_file: str) -> Iterator[server.App]:
+    with contextlib.closing(server.create_app(auth="keystone", config_file=config_file)) as made:
+        yield made
+
+
+def ask(app: server.App, path: str, name: str | None = None, **headers: str) -> webob.Response:
+    sent = {"openstack-api-version": "placement 1.39", **headers}
+    if name is not None:
+        sent["x-auth-token"] = name
+    return webob.Request.blank(path, headers=sent).get_response(app)
+
+
+@pytest.mark.parametrize("name", [None, "garbage", ""])
+def test_a_token_that_is_not_confirmed_is_refused_with_where_to_get_one(
+    app: server.App, name: str | None
+) -> None:
+    answer = ask(app, "/traits", name)
+    assert answer.status_int == 401
+    assert answer.headers["www-authenticate"] == f'Keystone uri="{URL}"'
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("admin", 200), ("robot", 200), ("member", 403), ("system", 403), ("domain", 403)],
+)
+def test_what_a_token_may_do_is_by_its_roles_and_scope(
+    app: server.App, name: str, status: int
+) -> None:
+    assert ask(app, "/resource_providers", name).status_int == status
+
+
+@pytest.mark.parametrize(("name", "status"), [("acme", 200), ("globex", 403)])
+def test_a_reader_sees_the_usages_of_the_tokens_project(
+    app: server.App, name: str, status: int
+) -> None:
+    assert ask(app, f"/usages?project_id={name}", "member").status_int == status
+
+
+def test_the_root_is_for_everybody_and_keystone_is_not_asked(
+    app: server.App, asked: list[str]
+) -> None:
+    for name in (None, "garbage", "admin"):
+        assert ask(app, "/", name).status_int == 200
+    assert asked == []
+
+
+@pytest.mark.parametrize("name", [None, "garbage"])
+def test_a_client_cannot_confirm_itself(app: server.App, name: str | None) -> None:
+    assert ask(app, "/traits", name, **SMUGGLED).status_int == 401
+
+
+def test_a_client_cannot_give_itself_roles(app: server.App) -> None:
+    assert ask(app, "/traits", "member", **SMUGGLED).status_int == 403
+
+
+def test_a_client_cannot_change_its_scope(app: server.App) -> None:
+    scope = {"openstack-system-scope": "all", "x-domain-id": "default"}
+    assert ask(app, "/traits", "admin", **scope).status_int == 200
+
+
+@pytest.mark.parametrize("status", [None, "Invalid", "confirmed", ""])
+def test_an_identity_counts_only_when_it_was_confirmed(status: str | None) -> None:
+    environ = {"HTTP_X_USER_ID": "u", "HTTP_X_ROLES": "admin"}
+    if status is not None:
+        environ["HTTP_X_IDENTITY_STATUS"] = status
+    assert auth.keystone(environ) is None
+
+
+def test_an_identity_is_what_the_middleware_says() -> None:
+    environ = {
+        "HTTP_X_IDENTITY_STATUS": "Confirmed",
+        "HTTP_X_USER_ID": "u",
+        "HTTP_X_PROJECT_ID": None,
+        "HTTP_X_ROLES": "admin, reader",
+        "HTTP_OPENSTACK_SYSTEM_SCOPE": "all",
+        "HTTP_X_DOMAIN_ID": None,
+    }
+    assert auth.keystone(environ) == auth.Identity("u", None, ("admin", "reader"), "all", None)
+
+
+def test_browsers_ask_beforehand_without_a_token(asked: list[str], config_file: str) -> None:
+    origin = "http://dashboard.example.com"
+    app = server.create_app(auth="keystone", config_file=config_file, cors_allowed_origins=[origin])
+    headers = {"origin": origin, "access-control-request-method": "GET"}
+    request = webob.Request.blank("/traits", method="OPTIONS", headers=headers)
+    assert request.get_response(app).headers["access-control-allow-origin"] == origin
+
+
+def test_a_keystone_that_is_not_there_is_told_as_unavailable(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "server.conf"
+    path.write_text(
+        "[keystone_authtoken]\nauth_type = v3token\nauth_url = http://127.0.0.1:1\ntoken = x\n"
+        "http_request_max_retries = 0\n"
+    )
+    app = server.create_app(auth="keystone", config_file=str(path))
+    assert ask(app, "/traits", "admin").status_int == 503
+    assert ask(app, "/").status_int == 200
+
+
+def test_a_plugin_that_fails_confirms_nobody(
+    app: server.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise LookupError("secret details")
+
+    monkeypatch.setattr(auth_token.AuthProtocol, "fetch_token", fail)
+    answer = ask(app, "/traits", "admin")
+    assert answer.status_int == 503
+    assert "secret" not in answer.text
+
+
+def test_a_slow_keystone_keeps_nobody_waiting_but_who_asked_it(
+    config_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def fetch(protocol: Any, name: str, **_: Any) -> dict[str, Any]:
+        if name == "slow":
+            arrived.set()
+            assert go_on.wait(30)
+        return TOKENS["admin"]
+
+    monkeypatch.setattr(auth_token.AuthProtocol, "fetch_token", fetch)
+    answers: list[int] = []
+    with service.LoopbackPlacement(auth="keystone", config_file=config_file) as placement:
+
+        def get(name: str) -> None:
+            headers = {"x-auth-token": name, "openstack-api-version": "placement 1.6"}
+            answer = requests.get(f"{placement.url}/traits", headers=headers, timeout=30)
+            answers.append(answer.status_code)
+
+        slow = threading.Thread(target=get, args=["slow"])
+        slow.start()
+        assert arrived.wait(30)
+        get("quick")
+        assert answers == [200]
+        go_on.set()
+        slow.join()
+    assert answers == [200, 200]
+
+
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """The options that the middleware gets for a file."""
+    given: list[Any] = []
+
+    def stand_in(app: Any, options: dict[str, Any]) -> Any:
+        given.append(options["oslo_config_config"])
+        return app
+
+    def read(path: str) -> Any:
+        keystone.wrap(lambda *_: [], path)
+        return given[-1].keystone_authtoken
+
+    monkeypatch.setattr(auth_token, "AuthProtocol", stand_in)
+    return read
+
+
+def test_a_request_to_keystone_has_a_limit_unless_the_file_says_so(
+    settings: Callable[[str], Any], config_file: str
+) -> None:
+    assert settings(config_file).http_connect_timeout == 10
+    assert settings(config_file).service_type == "placement"
+    path = pathlib.Path(config_file)
+    path.write_text(f"{CONFIGURATION}http_connect_timeout = 3\n")
+    assert settings(config_file).http_connect_timeout == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, "Failed to find some config files"),
+        ("", r"no auth_type in \[keystone_authtoken\]"),
+        ("[keystone_authtoken]\nauth_type = nonsense\n", "nonsense"),
+        ("[keystone_authtoken]\nauth_type = password\n", "auth_url"),
+        ("[keystone_authtoken]\ntoken_cache_time = soon\n", "token_cache_time"),
+        ("nothing\n", "server.conf"),
+    ],
+)
+def test_a_file_that_is_of_no_use_is_refused_with_the_reason(
+    tmp_path: pathlib.Path, text: str | None, reason: str
+) -> None:
+    path = tmp_path / "server.conf"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(keystone.CannotAuthenticate, match=reason):
+        server.create_app(auth="keystone", config_file=str(path))
+
+
+def test_without_the_middleware_the_reason_is_how_to_get_it(
+    config_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "keystonemiddleware", None)
+    with pytest.raises(keystone.CannotAuthenticate, match=r"osc-placement\[keystone\]"):
+        server.create_app(auth="keystone", config_file=config_file)
+
+
+@pytest.mark.parametrize(
+    "options", [{"auth": "keystone"}, {"config_file": "x"}, {"auth": "noauth", "config_file": "x"}]
+)
+def test_options_that_contradict_each_other_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(keystone.CannotAuthenticate):
+        server.create_app(**options)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--auth", "keystone"], ["--config-file", "x"], ["--auth", "other"]]
+)
+def test_a_command_line_that_contradicts_itself_is_a_usage_error(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run.main(arguments)
+    assert ended.value.code == 2
+
+
+def test_a_file_that_is_not_there_ends_the_command_with_the_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run.main(["--auth", "keystone", "--config-file", "/nowhere"]) == 1
+    assert "/nowhere" in capsys.readouterr().err
+
+
+def test_with_keystone_any_address_will_do(
+    config_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[tuple[Any, ...]] = []
+
+    def start(app: Any, *where: Any) -> Any:
+        started.append(where)
+        return types.SimpleNamespace(url="http://x", run_until_signal=lambda: None)
+
+    monkeypatch.setattr(serve, "Server", start)
+    assert run.main(["--auth", "keystone", "--config-file", config_file, "--host", "0.0.0.0"]) == 0
+    assert started == [("0.0.0.0", 8778, keystone.THREADS)]
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_who_does_not_ask_for_keystone_does_not_load_it() -> None:
+    code = "import sys, osc_placement.server.run; print('keystonemiddleware' in sys.modules)"
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert outcome.stdout == "False\n"
