@@ -79,6 +79,10 @@ class State:
         """Whether a resource class exists, standard or custom."""
         return name in _STANDARD_CLASSES or name in self.resource_classes
 
+    def is_empty(self) -> bool:
+        """Whether nothing was ever put here, or nothing is left of it."""
+        return not (self.providers or self.consumers or self.traits or self.resource_classes)
+
     def apply(self, changes: record.Changes) -> None:
         """Take over the changes of a draft."""
         for uuid, consumer in changes.consumers.items():

@@ -115,9 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _export(placement, options.export)
             return 0
         server = serve.Server(placement, options.host, options.port, placement.threads)
+        server.stop_on_signals()
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
-        server.run_until_signal()
+        server.run()
     except serve.CannotServe as error:
         return _fail(error)
     finally:

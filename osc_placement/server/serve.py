@@ -78,11 +78,10 @@ class Server:
             self._stopping = True
             self._server.pull_trigger()
 
-    def run_until_signal(self) -> None:
-        """Serve until SIGTERM or SIGINT."""
+    def stop_on_signals(self) -> None:
+        """From now on SIGTERM and SIGINT stop it."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stop())
-        self.run()
 
     def _refuse_more(self) -> None:
         self._server.draining = True

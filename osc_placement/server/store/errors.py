@@ -23,6 +23,10 @@ class NotWritable(StoreError):
     """The file, or the folder that it is to be made in, cannot be written."""
 
 
+class NotEmpty(StoreError):
+    """A document is to be loaded where something is already."""
+
+
 class DocumentInvalid(StoreError):
     """A document that is to be loaded is faulty; ``faults`` names every place."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from osc_placement.engine import draft, record, state
+from osc_placement.server.store import errors
 
 
 class Store(Protocol):
@@ -58,8 +59,12 @@ class Repository:
                 self._state.apply(changes)
 
     def load(self, changes: record.Changes) -> None:
-        """Take over records as they are, generations included."""
+        """Take over records as they are, generations included; raises NotEmpty."""
         with self._lock:
+            if not self._state.is_empty():
+                raise errors.NotEmpty(
+                    "there is a state already, which is not empty: load into a new database"
+                )
             self._store.commit(changes)
             self._state.apply(changes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import pathlib
+import socket
 import subprocess
 import sys
 import threading
@@ -189,6 +190,18 @@ def test_a_keystone_that_is_not_there_is_told_as_unavailable(tmp_path: pathlib.P
     app = server.create_app(auth="keystone", config_file=str(path))
     assert ask(app, "/traits", "admin").status_int == 503
     assert ask(app, "/").status_int == 200
+
+
+def test_a_keystone_that_never_answers_is_given_up(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "server.conf"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        path.write_text(
+            "[keystone_authtoken]\nauth_type = v3token\ntoken = x\nhttp_connect_timeout = 1\n"
+            f"auth_url = http://127.0.0.1:{silent.getsockname()[1]}\n"
+            "http_request_max_retries = 0\n"
+        )
+        app = server.create_app(auth="keystone", config_file=str(path))
+        assert ask(app, "/traits", "admin").status_int == 503
 
 
 def test_a_plugin_that_fails_confirms_nobody(
