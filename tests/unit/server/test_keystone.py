@@ -333,7 +333,7 @@ def test_with_keystone_any_address_will_do(
 
     def start(app: Any, *where: Any) -> Any:
         started.append(where)
-        return types.SimpleNamespace(url="http://x", run_until_signal=lambda: None)
+        return types.SimpleNamespace(url="http://x", stop_on_signals=lambda: None, run=lambda: None)
 
     monkeypatch.setattr(serve, "Server", start)
     assert run.main(["--auth", "keystone", "--config-file", config_file, "--host", "0.0.0.0"]) == 0
