@@ -33,12 +33,19 @@ EXIT_CODES: Mapping[int, str] = {
 
 
 class Facts(columns.FormattableColumn[Any]):
-    """``{key: value}``; people see ``VCPU:total=4``, ``CUSTOM_A`` or ``no CUSTOM_A``."""
+    """``{key: value}``; people see ``VCPU:total=4`` or ``no CUSTOM_A``, one fact to a line."""
 
     def human_readable(self) -> str:
         from osc_placement.workflows import change
 
-        return change.describe(self._value)
+        return change.describe(self._value, "\n")
+
+
+class Reasons(columns.FormattableColumn[str]):
+    """Reasons with semicolons; people see one to a line."""
+
+    def human_readable(self) -> str:
+        return self._value.replace("; ", "\n")
 
 
 class Changing(base.Lister):
@@ -49,6 +56,9 @@ class Changing(base.Lister):
 
     #: The guards that ``--allow`` can override.
     guards: ClassVar[Collection[str]] = ()
+
+    #: Lines for people, who get them when they have seen the rows.
+    _said: Sequence[str] = ()
 
     #: Whether there is a file that takes it back; what undoes is taken back by its plan.
     has_undo: ClassVar[bool] = True
@@ -109,9 +119,22 @@ class Changing(base.Lister):
         return COLUMNS, outcome_rows(report.outcomes)
 
     def tell(self, lines: Sequence[str]) -> None:
-        """Lines for people, on stderr; none with -q."""
-        if not self.is_quiet:
-            sys.stderr.writelines(f"{line}\n" for line in lines)
+        """Lines for people, on stderr and after the rows; none with -q."""
+        self._said = () if self.is_quiet else lines
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """A table leaves UUIDs out unless they are asked for, and keeps to a terminal's width."""
+        if parsed_args.formatter == "table":
+            parsed_args.columns = parsed_args.columns or [
+                name for name in column_names if name != "uuid"
+            ]
+            parsed_args.fit_width = parsed_args.fit_width or sys.stdout.isatty()
+        try:
+            code: int = super().produce_output(parsed_args, column_names, data)
+            sys.stdout.flush()
+        finally:
+            sys.stderr.writelines(f"{line}\n" for line in self._said)
+        return code
 
     @property
     def is_quiet(self) -> bool:
@@ -206,7 +229,7 @@ def outcome_rows(outcomes: Sequence[outcome.Outcome]) -> list[rows.Row]:
             Facts(dict(item.before)),
             Facts(dict(item.after)),
             str(item.status),
-            item.reason,
+            Reasons(item.reason),
         )
         for item in outcomes
     ]
@@ -219,10 +242,14 @@ def _remarks(report: outcome.Report) -> list[str]:
     if report.halted:
         lines.append(f"Stopped: {report.halted}")
     if report.limited or report.interrupted:
-        again = f"openstack placement plan apply {report.plan_path}" if report.plan_path else ""
+        again = _command("apply", report.plan_path) if report.plan_path else ""
         lines.append(f"There is more to do: {again or 'run the same command again'}")
     elif report.plan_path:
         lines.append(f"Plan: {report.plan_path}")
     if report.undo_path:
-        lines.append(f"To take it back: openstack placement plan undo {report.undo_path}")
+        lines.append(f"To take it back: {_command('undo', report.undo_path)}")
     return lines
+
+
+def _command(verb: str, path: pathlib.Path) -> str:
+    return f"openstack placement plan {verb} {shlex.quote(str(path))}"

@@ -158,12 +158,12 @@ def current(kind: str, keys: Iterable[str], observed: Facts) -> dict[str, Value]
     return {key: observed.get(key, ABSENT[kind]) for key in keys}
 
 
-def describe(facts: Facts) -> str:
+def describe(facts: Facts, between: str = ", ") -> str:
     """Facts as an operator reads them: ``VCPU:total=4``, ``CUSTOM_A``, ``no CUSTOM_A``.
 
     A resource class of which every fact is None reads ``no VCPU``.
     """
-    return ", ".join(dict.fromkeys(_describe(key, value) for key, value in facts.items()))
+    return between.join(dict.fromkeys(_describe(key, value) for key, value in facts.items()))
 
 
 def _describe(key: str, value: Value) -> str:

@@ -236,7 +236,7 @@ def _wanted(
     for resource_class, assignments in _grouped(request.assignments).items():
         known = observed.inventories.get(resource_class)
         if known is None and not request.create:
-            remarks.append(f"it has no {resource_class}; --create makes it")
+            remarks.append(f"it has no {resource_class} (--create makes it)")
             continue
         try:
             fields, dropped = _fields(resource_class, known, assignments)

@@ -231,3 +231,19 @@ def test_the_status_tells_where_we_are_and_finds_consumers_without_an_owner(
         assert set(found["checks"].values()) == {"success"}
         assert any("nova-status" in line for line in found["not_checked"])
     assert "checks" not in openstack("placement status")
+
+
+def test_a_table_leaves_uuids_out_and_has_one_fact_and_one_reason_to_a_line(
+    openstack: shell.OpenStack,
+) -> None:
+    arguments = (AMEND, HOSTS[0], "--resource", "VCPU:total=50", "--resource", "VCPU:reserved=4")
+    table = openstack.do(*arguments, "--dry-run").splitlines()
+    assert table[1].replace("|", " ").split() == ["name", "before", "after", "status", "reason"]
+    assert ["VCPU:total=50" in line for line in table].count(True) == 1
+    assert [line.split("|")[3].strip() for line in table[3:5]] == [
+        "VCPU:total=50",
+        "VCPU:reserved=4",
+    ]
+    assert max(map(len, table)) < 130
+    asked = openstack.do(*arguments, "--dry-run", "-c", "uuid", "-c", "status")
+    assert asked.splitlines()[1].replace("|", " ").split() == ["uuid", "status"]

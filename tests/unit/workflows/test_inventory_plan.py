@@ -104,7 +104,7 @@ def test_a_class_that_the_provider_lacks_is_left_alone_and_the_others_are_done()
     found = decided(observed(), "CUSTOM_GPU:total=4", "VCPU:allocation_ratio=20")
     assert isinstance(found, change.Change)
     assert found.after == {"VCPU:allocation_ratio": 20.0}
-    assert "it has no CUSTOM_GPU; --create makes it" in found.reason
+    assert "it has no CUSTOM_GPU (--create makes it)" in found.reason
 
 
 def test_a_provider_that_lacks_all_is_left_alone() -> None:
