@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import types
 from typing import Any
 
 from osc_placement.client import compute, errors
@@ -26,10 +27,10 @@ def reached(command: base.Placement, parsed_args: argparse.Namespace) -> compute
     """Who answers for nova. Errors: PlacementError where there is neither cloud nor file."""
     if parsed_args.nova_answers is not None:
         return _recorded(parsed_args.nova_answers)
-    manager: Any = command.app.client_manager
+    shell: Any = command.app
     if not command.auth_required:
-        _authenticate(manager)
-    return compute.SessionNova(manager.sdk_connection)
+        _authenticate(shell)
+    return compute.SessionNova(shell.client_manager.sdk_connection)
 
 
 def _recorded(given: str) -> compute.RecordedNova:
@@ -41,10 +42,10 @@ def _recorded(given: str) -> compute.RecordedNova:
     return compute.read_answers(pathlib.Path(given))
 
 
-def _authenticate(manager: Any) -> None:
-    """Log in for nova alone: Placement is embedded and needs no login."""
+def _authenticate(shell: Any) -> None:
+    """Log in for nova alone, as the shell does it: Placement is embedded and needs no login."""
     try:
-        manager.setup_auth()
+        shell.prepare_to_run_command(types.SimpleNamespace(auth_required=True))
     except Exception as error:  # osc-lib, the SDK and keystoneauth each raise their own.
         raise errors.PlacementError(
             "this command asks nova: choose a cloud (--os-cloud), or give nova's answers in a"

@@ -91,11 +91,15 @@ class Report:
             return Exit.INTERRUPTED
         if self.dry_run:
             return Exit.CHANGES if detailed and self.count(Status.PLANNED) else Exit.DONE
-        if self.count(Status.FAILED) or self.halted or any(item.open for item in self.outcomes):
+        if self.count(Status.FAILED) or self.halted:
             return Exit.SOME_FAILED
-        if self.count(Status.STALE):
-            return Exit.STALE
-        return Exit.LIMIT if self.limited else Exit.DONE
+        stale = self.count(Status.STALE)
+        # What is refused stays so: whoever runs it again while the limit is reached must end.
+        if self.limited and not stale:
+            return Exit.LIMIT
+        if any(item.open for item in self.outcomes):
+            return Exit.SOME_FAILED
+        return Exit.STALE if stale else Exit.DONE
 
 
 def of_change(item: change.Change, status: Status, reason: str = "") -> Outcome:

@@ -24,11 +24,11 @@ def collected(faults: fault.Faults) -> Iterator[None]:
 
 
 def missing(error: errors.ApiError) -> str:
-    """Which right a refused request would have needed."""
+    """Which right a refused request would have needed, and whose it is to give."""
     if isinstance(error, compute.NovaRefused):
-        service, rule = "nova", error.rule
+        service, rule = "nova (by default, admins of a project have it)", error.rule
     else:
         found = _RULE.search(error.detail)
         service, rule = "placement", found[0] if found else None
-    right = f"the rule {rule} of {service}'s policy" if rule else f"a right in {service}'s policy"
-    return f"this user lacks {right}, which by default admins have; nothing was changed: {error}"
+    named = f", {rule}" if rule else ""
+    return f"a right is missing in {service}{named}; nothing was changed: {error}"

@@ -24,6 +24,7 @@ def report(*statuses: Status, refused: bool = False, **fields: Any) -> outcome.R
         (report(Status.LEFT_ALONE), 0),
         (report(Status.APPLIED, Status.LEFT_ALONE, refused=True), 6),
         (report(Status.APPLIED, Status.PLANNED, limited=True), 5),
+        (report(Status.PLANNED, Status.LEFT_ALONE, refused=True, limited=True), 5),
         (report(Status.STALE, Status.APPLIED), 7),
         (report(Status.STALE, limited=True), 7),
         (report(Status.STALE, Status.FAILED, limited=True), 6),

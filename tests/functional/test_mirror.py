@@ -1,0 +1,262 @@
+"""``placement aggregate mirror`` on every target; nova's part is what a real one has answered."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from osc_placement import testing
+from tests.functional import nova_stand_in
+from tests.peer import shell
+from tests.peer import target as targets
+
+MIRROR = "placement aggregate mirror"
+RECORDED = ("--nova-answers", "12-hosts")
+DOMAIN = "lab.example.org"
+
+NOVA = testing.sample_nova("12-hosts")
+AGGREGATES = {item["name"]: item for item in NOVA["GET /v2.1/os-aggregates"]["aggregates"]}
+NODES = {
+    item["hypervisor_hostname"]: item
+    for item in NOVA["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
+}
+SHARE = "7c4aee34-82dc-5451-83d6-8ae744ab9365"
+
+
+def uuid_of(name: str) -> str:
+    return str(AGGREGATES[name]["uuid"])
+
+
+def wanted(without: tuple[str, ...] = ("cmp-0010",)) -> dict[str, set[str]]:
+    """``{aggregate: provider names}`` as nova has it, of the hosts that have a provider."""
+    nodes = {item["service"]["host"]: name for name, item in NODES.items()}
+    return {
+        name: {nodes[host] for host in item["hosts"] if host in nodes and host not in without}
+        for name, item in AGGREGATES.items()
+    }
+
+
+def members(target: targets.Target) -> dict[str, set[str]]:
+    """The same as Placement has it."""
+    return {
+        name: {
+            entry["name"]
+            for entry in target.ask("GET", f"/resource_providers?member_of={uuid_of(name)}")[
+                "resource_providers"
+            ]
+        }
+        for name in AGGREGATES
+    }
+
+
+def put(target: targets.Target, provider: str, *aggregates: str) -> None:
+    """Exactly these aggregates on a provider."""
+    path = f"/resource_providers/{provider}"
+    body = {
+        "aggregates": list(aggregates),
+        "resource_provider_generation": target.ask("GET", path)["generation"],
+    }
+    target.ask("PUT", f"{path}/aggregates", body)
+
+
+def rows(
+    openstack: shell.OpenStack, *arguments: str, code: int = 0, nova: tuple[str, ...] = RECORDED
+) -> dict[str, Any]:
+    outcome = openstack.run(MIRROR, *nova, *arguments, "-f", "json")
+    assert outcome.code == code, outcome
+    return {row["name"]: row for row in json.loads(outcome.stdout)}
+
+
+def status_of(found: dict[str, Any]) -> dict[str, str]:
+    return {name: row["status"] for name, row in found.items()}
+
+
+@pytest.fixture(autouse=True)
+def cloud(target: targets.Target) -> None:
+    target.load("12-hosts")
+
+
+def test_a_cloud_is_mirrored_and_what_stands_in_the_way_is_told(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    foreign = target.ask("GET", f"/resource_providers/{SHARE}/aggregates")
+    check = ("--dry-run", "--detailed-exitcode")
+    planned = rows(openstack, *check, code=3)
+    assert members(target) != wanted()
+    found = rows(openstack, code=6)
+    assert members(target) == wanted()
+    assert {name for name, status in status_of(found).items() if status == "left alone"} == {
+        "empty",
+        "ghost-nonode",
+        "ghost-unmapped",
+        f"cmp-0010.{DOMAIN}",
+    }
+    assert [name for name, status in status_of(planned).items() if status == "planned"] == [
+        name for name, status in status_of(found).items() if status == "applied"
+    ]
+    assert found[f"cmp-0001.{DOMAIN}"]["reason"] == "to ssd, tenant-acme"
+    again = rows(openstack, *check)
+    assert set(status_of(again).values()) == {"unchanged", "left alone"}
+    assert target.ask("GET", f"/resource_providers/{SHARE}/aggregates") == foreign
+
+
+def test_drift_in_both_directions_is_found_and_mended_and_taken_back(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    rows(openstack, code=6)
+    node = NODES[f"cmp-0001.{DOMAIN}"]["id"]
+    put(target, node, uuid_of("az2"), uuid_of("ssd"))
+    put(target, SHARE, uuid_of("az1"))
+    drifted = members(target)
+    found = rows(openstack, "--dry-run", "--detailed-exitcode", "--prune", code=3)
+    row = found[f"cmp-0001.{DOMAIN}"]
+    assert (row["status"], row["reason"]) == ("planned", "to az1, tenant-acme; out of az2")
+    assert "no compute node" in found["nfs-share"]["reason"]
+    assert rows(openstack, "--prune", "--undo-out", "undo.json", code=6)
+    assert members(target) == wanted() | {"az1": wanted()["az1"] | {"nfs-share"}}
+    openstack.do("placement plan undo", "undo.json")
+    assert members(target) == drifted
+    rows(openstack, "--prune", "--provider", "nfs-share", code=6)
+    assert members(target) == wanted()
+
+
+def test_what_is_stale_is_drift_even_for_a_run_that_would_not_prune(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    rows(openstack, code=6)
+    node = NODES[f"cmp-0003.{DOMAIN}"]["id"]
+    put(target, node, uuid_of("az1"), uuid_of("empty"))
+    found = rows(openstack, "--dry-run", "--detailed-exitcode", code=3)
+    row = found[f"cmp-0003.{DOMAIN}"]
+    assert row["status"] == "left alone"
+    assert (row["before"], row["after"]) == ({uuid_of("empty"): True}, {uuid_of("empty"): False})
+    assert "--prune takes it out" in row["reason"]
+    rows(openstack, "--dry-run")
+
+
+def test_a_run_is_narrowed_to_hosts_and_aggregates(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    narrowed = ("--host", "cmp-0001", "--host", "cmp-0007", "--host-aggregate", "ssd")
+    assert set(rows(openstack, *narrowed)) == {f"cmp-0001.{DOMAIN}", f"cmp-0007.{DOMAIN}"}
+    assert members(target)["ssd"] == {f"cmp-0001.{DOMAIN}", f"cmp-0007.{DOMAIN}"}
+    assert members(target)["az2"] == set()
+
+
+def test_a_plan_is_kept_limited_and_gone_on_with(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    rows(openstack, "--dry-run", "--plan-out", "plan.json")
+    shown = openstack.run("placement plan show", "plan.json")
+    assert "placement aggregate mirror" in shown.stderr
+    assert openstack.run("placement plan apply", "plan.json", "--max-count", "3").code == 5
+    openstack.run("placement plan apply", "plan.json")
+    assert members(target) == wanted()
+
+
+def answers(tmp_path: pathlib.Path, document: Any) -> tuple[str, ...]:
+    path = tmp_path / "nova.json"
+    path.write_text(json.dumps(document))
+    return ("--nova-answers", str(path))
+
+
+def test_an_aggregate_that_nova_deletes_is_known_from_the_last_run(
+    openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
+) -> None:
+    rows(openstack, code=6)
+    document = copy.deepcopy(NOVA)
+    listed = document["GET /v2.1/os-aggregates"]["aggregates"]
+    listed[:] = [item for item in listed if item["name"] not in ("pinned", "ssd")]
+    less = answers(tmp_path, document)
+    assert "in ssd, but nova has deleted it" in str(rows(openstack, code=6, nova=less))
+    rows(openstack, "--forget", uuid_of("ssd"), code=6, nova=less)
+    assert (members(target)["ssd"], members(target)["pinned"]) == (set(), wanted()["pinned"])
+    rows(openstack, "--prune", code=6, nova=less)
+    assert members(target)["pinned"] == set()
+    code, said = openstack.fails(MIRROR, *less, "--forget", uuid_of("az1"))
+    assert (code, "it is 'az1'" in said) == (1, True)
+
+
+def test_a_compute_service_is_needed_or_its_answers(
+    openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
+) -> None:
+    for nova, said in (
+        (("--nova-answers", "nofile.json"), "nofile.json"),
+        (answers(tmp_path, {}), "os-aggregates"),
+        ((), "nova"),
+    ):
+        before = members(target)
+        code, text = openstack.fails(MIRROR, *nova)
+        assert (code, said in text, "Traceback" in text) == (1, True, False), text
+        assert members(target) == before
+
+
+@pytest.fixture
+def nova(
+    openstack: shell.OpenStack, target: targets.Target, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[nova_stand_in.Nova]:
+    """A compute API beside the target, which a clouds.yaml names."""
+    stand_in = nova_stand_in.Nova(copy.deepcopy(NOVA))
+    placement = getattr(target, "url", "http://127.0.0.1:9/none")
+    settings = {
+        "auth_type": "admin_token",
+        "auth": {"endpoint": placement, "token": "admin"},
+        "compute_endpoint_override": stand_in.url,
+        "placement_endpoint_override": placement,
+    }
+    pathlib.Path("clouds.yaml").write_text(json.dumps({"clouds": {"here": settings}}))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(pathlib.Path("clouds.yaml").absolute()))
+    monkeypatch.setenv("OS_CLOUD", "here")
+    if target.name != "embedded":
+        monkeypatch.setattr(target, "options", [])
+    yield stand_in
+    stand_in.stop()
+
+
+def test_nova_is_asked_page_by_page_at_the_right_versions(
+    openstack: shell.OpenStack, target: targets.Target, nova: nova_stand_in.Nova
+) -> None:
+    rows(openstack, code=6, nova=())
+    assert members(target) == wanted()
+    assert nova.asked == [
+        "/os-aggregates 2.41",
+        "/os-services 2.69",
+        *["/os-hypervisors/detail 2.53"] * 4,
+        "/os-aggregates 2.41",
+    ]
+
+
+def test_a_cell_that_is_down_stops_nobody_and_costs_no_membership(
+    openstack: shell.OpenStack, target: targets.Target, nova: nova_stand_in.Nova
+) -> None:
+    rows(openstack, code=6, nova=())
+    far = [item for item in NODES.values() if item["service"]["host"] in ("cmp-0011", "cmp-0012")]
+    listed = nova.answers["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
+    listed[:] = [item for item in listed if item not in far]
+    nova.unreachable = ["cmp-0011", "cmp-0012"]
+    put(target, NODES[f"cmp-0001.{DOMAIN}"]["id"], uuid_of("az2"))
+    found = rows(openstack, "--prune", code=6, nova=())
+    assert found[f"cmp-0001.{DOMAIN}"]["status"] == "applied"
+    assert "its cell is down" in found["cmp-0011"]["reason"]
+    assert "no compute node" in found[f"cmp-0011.{DOMAIN}"]["reason"]
+    assert members(target) == wanted()
+    named = ("--prune", "--provider", f"cmp-0011.{DOMAIN}")
+    assert "may be a compute node" in str(rows(openstack, *named, code=6, nova=()))
+    assert members(target) == wanted()
+
+
+def test_a_right_that_is_missing_in_nova_is_named(
+    openstack: shell.OpenStack, target: targets.Target, nova: nova_stand_in.Nova
+) -> None:
+    nova.forbidden = {"/os-aggregates"}
+    before = members(target)
+    code, said = openstack.fails(MIRROR)
+    assert code == 1
+    assert "a right is missing in nova" in said
+    assert "os_compute_api:os-aggregates:index" in said
+    assert members(target) == before
