@@ -1,93 +1,103 @@
-"""With real tokens: keystone and openstack-placement from PyPI, found by the catalog."""
+"""The real ``openstack`` command with real tokens: what the catalog says, and who may what."""
 
 from __future__ import annotations
 
-import json
-import os
 import pathlib
-import subprocess
-import sys
-from collections.abc import Iterator
 
 import pytest
 
-from tests.peer import process
+from tests.interop import conftest
+from tests.lab import identity, place
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
-
-CLOUDS = """\
-clouds:
-  lab: &lab
-    region_name: RegionOne
-    auth: &auth
-      auth_url: {url}/v3
-      username: admin
-      password: lab
-      project_name: admin
-      user_domain_id: default
-      project_domain_id: default
-  wrong:
-    <<: *lab
-    auth: {{<<: *auth, password: guessed}}
-"""
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 
-class Cloud:
-    """A keystone, a placement that asks it, and ``openstack`` led there by a clouds.yaml."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self._folder = folder
-
-    def run(self, words: str, cloud: str = "lab") -> subprocess.CompletedProcess[str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("OS")}
-        return subprocess.run(
-            [pathlib.Path(sys.executable).with_name("openstack"), *words.split()],
-            env={**kept, "HOME": str(self._folder), "OS_CLOUD": cloud},
-            cwd=self._folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-
-    def do(self, words: str) -> str:
-        outcome = self.run(words)
-        assert outcome.returncode == 0, outcome.stderr
-        return outcome.stdout
-
-
-@pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    folder = tmp_path_factory.mktemp("cloud")
-    keystone, placement = folder / "keystone", folder / "placement"
-    keystone.mkdir()
-    placement.mkdir()
-    with process.running(process.KEYSTONE, keystone) as identity:
-        (folder / "clouds.yaml").write_text(CLOUDS.format(url=identity))
-        more = {"KEYSTONE_URL": identity}
-        with process.running(process.PLACEMENT, placement, "keystone", more) as url:
-            made = Cloud(folder)
-            made.do("service create --name placement placement")
-            made.do(f"endpoint create --region RegionOne placement public {url}")
-            yield made
-
-
-def test_the_catalog_leads_to_placement(cloud: Cloud) -> None:
-    made = json.loads(cloud.do("resource provider create host -f json"))
-    rows = json.loads(cloud.do("resource provider list -f json"))
+def test_the_catalog_leads_to_placement(openstack: conftest.OpenStack) -> None:
+    made = openstack("resource provider create host")
+    rows = openstack("resource provider list")
     assert [row["uuid"] for row in rows] == [made["uuid"]]
+    assert openstack("resource provider show host")["name"] == "host"
 
 
-def test_a_batch_tells_which_cloud_it_was_about(cloud: Cloud) -> None:
-    cloud.do("resource provider create other")
-    outcome = cloud.run("resource provider trait add --create --trait CUSTOM_A --all -f json")
-    assert outcome.returncode == 0
-    assert "cloud lab" in outcome.stderr
-    assert "RegionOne" in outcome.stderr
-    assert {row["status"] for row in json.loads(outcome.stdout)} == {"applied"}
+def test_the_microversion_is_negotiated(openstack: conftest.OpenStack) -> None:
+    status = openstack("placement status")
+    assert status["microversion"] == "1.39"
+    assert status["microversion_is"] == "negotiated"
+    assert openstack.url in status["target"]
 
 
-def test_a_wrong_password_is_one_line(cloud: Cloud) -> None:
-    outcome = cloud.run("resource provider list", cloud="wrong")
-    assert outcome.returncode == 1
-    assert "HTTP 401" in outcome.stderr
-    assert "Traceback" not in outcome.stderr
+def test_a_microversion_can_be_pinned(openstack: conftest.OpenStack) -> None:
+    pinned = openstack("--os-placement-api-version 1.10 placement status")
+    assert pinned["microversion"] == "1.10"
+
+
+def test_a_batch_tells_which_cloud_it_was_about(openstack: conftest.OpenStack) -> None:
+    for name in ("one", "two"):
+        openstack(f"resource provider create {name}")
+    batch = "resource provider trait add --create --trait CUSTOM_A --all"
+    outcome = openstack.run(f"{batch} -f json")
+    assert outcome.returncode == 0, outcome.stderr
+    assert f"cloud {openstack.where}" in outcome.stderr
+    assert len(openstack("resource provider list --required CUSTOM_A")) == 2
+    assert {row["status"] for row in openstack(batch)} == {"unchanged"}
+
+
+@pytest.mark.parametrize("who", ["-member", "-reader"])
+def test_who_lacks_a_role_is_told_which(openstack: conftest.OpenStack, who: str) -> None:
+    told = openstack.refused("resource provider create host", who)
+    assert "placement:resource_providers:create" in told
+    assert "admin or service" in told
+    told = openstack.refused("resource provider trait add --trait CUSTOM_A --all", who)
+    assert "placement:resource_providers:list" in told
+
+
+@pytest.mark.parametrize("who", ["-system", "-domain"])
+def test_who_is_of_no_project_is_told_so(openstack: conftest.OpenStack, who: str) -> None:
+    told = openstack.refused("resource provider list", who)
+    assert "placement:resource_providers:list needs a token of a project" in told
+
+
+def test_a_service_needs_no_role_admin(openstack: conftest.OpenStack) -> None:
+    assert openstack("resource provider list", "-service") == []
+
+
+def test_a_token_that_is_none_is_refused(openstack: conftest.OpenStack) -> None:
+    outcome = openstack.refused(
+        "resource provider list",
+        OS_CLOUD="",
+        OS_AUTH_TYPE="admin_token",
+        OS_ENDPOINT=openstack.url,
+        OS_TOKEN="garbage",
+    )
+    assert outcome == "The request you have made requires authentication. (HTTP 401)"
+
+
+def test_a_wrong_password_is_one_line(openstack: conftest.OpenStack) -> None:
+    assert "HTTP 401" in openstack.refused("resource provider list", OS_PASSWORD="guessed")
+
+
+def test_a_catalog_without_placement_is_told_so(lab: place.Place, tmp_path: pathlib.Path) -> None:
+    openstack = conftest.OpenStack(lab, tmp_path, "empty")
+    told = openstack.refused("resource provider list")
+    assert told == f"public endpoint for placement service in {place.EMPTY_REGION} region not found"
+
+
+def test_an_application_credential_with_rules_may_do_what_they_say(
+    lab: place.Place, openstack: conftest.OpenStack
+) -> None:
+    admin = identity.Keystone(lab)
+    path = f"/users/{admin.user_id}/application_credentials"
+    rule = {"path": "/resource_providers", "method": "GET", "service": "placement"}
+    made = admin.post(path, "application_credential", name=openstack.where, access_rules=[rule])
+    try:
+        token = identity.Keystone.by_credential(lab, made["id"], made["secret"]).token
+        session = {
+            "OS_CLOUD": "",
+            "OS_AUTH_TYPE": "admin_token",
+            "OS_ENDPOINT": openstack.url,
+            "OS_TOKEN": token,
+        }
+        assert openstack.run("resource provider list", **session).returncode == 0
+        assert "HTTP 401" in openstack.refused("trait list", **session)
+    finally:
+        admin.delete(f"{path}/{made['id']}")

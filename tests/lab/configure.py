@@ -109,14 +109,16 @@ CLOUD = """\
 
 IN_PROJECT = "project_name: {}\n      project_domain_name: Default"
 
-#: cloud -> (user, scope)
-CLOUDS = {
-    "lab": ("admin", IN_PROJECT.format("admin")),
-    "lab-system": ("admin", "system_scope: all"),
-    "lab-domain": ("admin", "domain_name: Default"),
-    "lab-service": ("robot", IN_PROJECT.format("service")),
-    "lab-member": ("alice", IN_PROJECT.format("acme")),
-    "lab-reader": ("rita", IN_PROJECT.format("acme")),
+#: The clouds' names begin with where their placement is...
+REGIONS = {"lab": place.REGION, "embedded": place.EMBEDDED_REGION, "empty": place.EMPTY_REGION}
+#: ...and end with who asks: (user, scope).
+WHO = {
+    "": ("admin", IN_PROJECT.format("admin")),
+    "-system": ("admin", "system_scope: all"),
+    "-domain": ("admin", "domain_name: Default"),
+    "-service": ("robot", IN_PROJECT.format("service")),
+    "-member": ("alice", IN_PROJECT.format("acme")),
+    "-reader": ("rita", IN_PROJECT.format("acme")),
 }
 
 
@@ -148,10 +150,12 @@ def tokens(lab: place.Place, user: str, kind: str) -> str:
 
 
 def clouds(lab: place.Place) -> str:
-    """A clouds.yaml: see CLOUDS."""
+    """A clouds.yaml: ``lab``, ``lab-member``, ``embedded-member``... by REGIONS and WHO."""
+    facts = {"keystone": lab.url("keystone"), "password": place.PASSWORD}
     entries = [
-        CLOUD.format(**_facts(lab), name=name, user=user, scope=scope, password=place.PASSWORD)
-        for name, (user, scope) in CLOUDS.items()
+        CLOUD.format(**facts, name=where + who, region=region, user=user, scope=scope)
+        for where, region in REGIONS.items()
+        for who, (user, scope) in WHO.items()
     ]
     return "clouds:\n" + "".join(entries)
 

@@ -3,7 +3,6 @@
 From the environment, as every server that the tests start:
 
 * PLACEMENT_FIXTURE: ``default``, ``legacy-rbac``, ``secure-rbac``, ``open-policy`` or ``cors``;
-  or ``keystone``, and then KEYSTONE_URL is the keystone (see tests/peer/keystone.py) to ask;
 * PLACEMENT_STATE_DIR: a folder of its own. A ``placement.sqlite`` that stands there
   already is used as it is; without one the service makes an empty one;
 * PLACEMENT_DURABLE: ``yes`` waits at each write until it is on disk, as the service itself does.
@@ -24,7 +23,7 @@ CONFIGURATION = """\
 [DEFAULT]
 default_log_levels = placement=ERROR,oslo=ERROR,sqlalchemy=ERROR,alembic=ERROR
 [api]
-auth_strategy = {auth}
+auth_strategy = noauth2
 [placement_database]
 connection = sqlite:///{state}/placement.sqlite
 sync_on_startup = {sync}
@@ -33,18 +32,6 @@ sqlite_synchronous = {durable}
 enforce_scope = True
 enforce_new_defaults = {new_defaults}
 policy_file = {policy}
-"""
-
-KEYSTONE = """\
-[keystone_authtoken]
-www_authenticate_uri = {url}/v3
-auth_url = {url}/v3
-auth_type = password
-username = admin
-password = lab
-project_name = admin
-user_domain_id = default
-project_domain_id = default
 """
 
 CORS = """\
@@ -60,16 +47,13 @@ def configure(state: pathlib.Path, fixture: str) -> None:
     (state / "policy.yaml").write_text("{}\n")
     text = CONFIGURATION.format(
         state=state,
-        auth="keystone" if fixture == "keystone" else "noauth2",
         sync=not (state / "placement.sqlite").exists(),
         durable=os.environ.get("PLACEMENT_DURABLE", "no") == "yes",
-        new_defaults=fixture in ("secure-rbac", "keystone"),
+        new_defaults=fixture == "secure-rbac",
         policy=policy,
     )
     if fixture == "cors":
         text += CORS
-    if fixture == "keystone":
-        text += KEYSTONE.format(url=os.environ["KEYSTONE_URL"])
     (state / "placement.conf").write_text(text)
 
 
