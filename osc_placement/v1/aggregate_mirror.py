@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from osc_placement.v1 import change, nova, progress
-from osc_placement.workflows import batch, carry_out, mirror, outcome
 
 
 class MirrorAggregates(change.Changing):
@@ -77,6 +76,8 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 --host
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows import batch, carry_out, mirror, outcome
+
         client = self.connect()
         asked = nova.reached(self, parsed_args)
         wish = mirror.Wish(
@@ -99,6 +100,12 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 --host
         if mirrored.stale and parsed_args.dry_run and parsed_args.detailed_exitcode:
             self.exit_code = outcome.Exit.CHANGES
         return answer
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """A table says it in names of host aggregates, which the reasons hold, not in UUIDs."""
+        if parsed_args.formatter == "table":
+            parsed_args.columns = parsed_args.columns or ["name", "status", "reason"]
+        return super().produce_output(parsed_args, column_names, data)
 
 
 def _words(parsed_args: argparse.Namespace) -> Iterator[str]:

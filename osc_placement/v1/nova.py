@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import pathlib
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from osc_placement.client import compute, errors
-from osc_placement.testing import sample
+from osc_placement.client import errors
 from osc_placement.v1 import base
+
+if TYPE_CHECKING:
+    from osc_placement.client import compute
 
 
 def add_answers(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +27,8 @@ def add_answers(parser: argparse.ArgumentParser) -> None:
 
 def reached(command: base.Placement, parsed_args: argparse.Namespace) -> compute.Nova:
     """Who answers for nova. Errors: PlacementError where there is neither cloud nor file."""
+    from osc_placement.client import compute
+
     if parsed_args.nova_answers is not None:
         return _recorded(parsed_args.nova_answers)
     shell: Any = command.app
@@ -34,6 +38,9 @@ def reached(command: base.Placement, parsed_args: argparse.Namespace) -> compute
 
 
 def _recorded(given: str) -> compute.RecordedNova:
+    from osc_placement.client import compute
+    from osc_placement.testing import sample
+
     if not pathlib.Path(given).exists():
         try:
             return compute.RecordedNova(sample.sample_nova(given), f"the sample {given}")

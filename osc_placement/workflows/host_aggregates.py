@@ -14,17 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from osc_placement.model import nova, provider
 from osc_placement.workflows import change, plan
 
-_NO_PROVIDER = (
-    "there is no resource provider of host {host}'s compute node: nova-compute makes it"
-    " when it runs"
-)
-_NO_NODE = "nova knows of no compute node (hypervisor) of this host, though it has the service"
-_UNKNOWN_HOST = "nova knows of no compute node (hypervisor) and no compute service of this host"
+_NO_PROVIDER = "it has no resource provider: nova-compute on {host} makes it when it runs"
+_NO_NODE = "nova lists no compute node of this host, though a compute service"
+_UNKNOWN_HOST = "nova lists neither a compute node nor a compute service of this host"
 _CELL_DOWN = "its cell is down: nova cannot tell its compute nodes"
-_CELLS_DOWN = (
-    "nova tells of no compute node (hypervisor) of this host, and may not be able to: a cell"
-    " is down ({hosts})"
-)
+_CELLS_DOWN = "nova lists no compute node of this host, and may not be able to: {hosts} is down"
 _NO_HOSTS = "the host aggregate has no hosts: nothing to mirror"
 _NO_AGGREGATE = "the host is in none of the host aggregates"
 _NOT_A_NODE = "it is no compute node of nova's"
@@ -222,7 +216,7 @@ class _Mirror:
             subject,
             dict.fromkeys(names, False),
             dict.fromkeys(names, True),
-            f"to {_listed(names.values())}: {reason}",
+            f"to {_listed(names.values())}; {reason}",
             refused=True,
         )
 
@@ -233,7 +227,7 @@ class _Mirror:
         if subject.name in hosts.unreachable:
             return _CELL_DOWN
         if hosts.unreachable:
-            return _CELLS_DOWN.format(hosts=_listed(hosts.unreachable))
+            return _CELLS_DOWN.format(hosts=f"the cell of {_listed(hosts.unreachable)}")
         return _NO_NODE if subject.name in hosts.services else _UNKNOWN_HOST
 
     def _decided(

@@ -249,11 +249,11 @@ def test_a_change_says_what_it_was_decided_on_and_why() -> None:
 @pytest.mark.parametrize(
     ("snapshot", "reason"),
     [
-        (cloud({"az": "ghost"}), "no compute service of this host"),
-        (cloud({"az": "idle"}), "though it has the service"),
+        (cloud({"az": "ghost"}), "nor a compute service of this host"),
+        (cloud({"az": "idle"}), "though a compute service"),
         (cloud({"az": "far"}, hosts=DOWN), "its cell is down"),
-        (cloud({"az": "ghost"}, hosts=DOWN), r"a cell is down \(far\)"),
-        (cloud({"az": "a"}, providers=()), "no resource provider of host a's compute node"),
+        (cloud({"az": "ghost"}, hosts=DOWN), r"the cell of far is down"),
+        (cloud({"az": "a"}, providers=()), "nova-compute on a makes it"),
         (cloud({"az": ""}), "no hosts"),
         (cloud({"az": ""}, {"az": "n-a."}), "its host is not in it: --prune"),
         (cloud({}, {"old": "n-a."}, deleted={"U-old": "old"}), "in old, but nova has deleted it"),
