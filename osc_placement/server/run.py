@@ -182,8 +182,13 @@ def _export(placement: app.App, path: str) -> None:
     if path == "-":
         sys.stdout.write(text)
         return
+    goal = pathlib.Path(path)
     unfinished = pathlib.Path(f"{path}.part")
     try:
+        if goal.exists() and not goal.is_file():
+            # Nothing takes the place of /dev/null.
+            goal.write_text(text, encoding="utf-8")
+            return
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)
     except OSError as error:

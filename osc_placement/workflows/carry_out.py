@@ -208,7 +208,7 @@ def _with_undo(report: outcome.Report, made: plan.Plan, path: pathlib.Path) -> o
     if report.interrupted or report.count(outcome.Status.FAILED):
         return dataclasses.replace(report, undo_path=path)
     if not taken.changes:
-        path.unlink(missing_ok=True)
+        plan_file.remove(path)
         return report
     # It tells more than was done until it is narrowed, and its journal knows what was.
     with contextlib.suppress(errors.PlacementError):

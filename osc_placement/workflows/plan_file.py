@@ -35,8 +35,15 @@ def write(path: pathlib.Path, made: plan.Plan) -> None:
 
 
 def replace(path: pathlib.Path, text: str) -> None:
-    """Write a file whole or not at all, mode 0600. Errors: PlacementError, which names it."""
+    """Write a file whole or not at all, mode 0600. Errors: PlacementError, which names it.
+
+    What is no plain file (``/dev/null``, ``/dev/stdout``) is written to: nothing takes its place.
+    """
     with explained(path):
+        if is_special(path):
+            path.write_text(text, encoding="utf-8")
+            return
+        path = path.resolve()
         make_directory(path.parent)
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
@@ -49,6 +56,17 @@ def replace(path: pathlib.Path, text: str) -> None:
             pathlib.Path(name).unlink(missing_ok=True)
             raise
         sync_directory(path.parent)
+
+
+def remove(path: pathlib.Path) -> None:
+    """Remove a file that ``write`` wrote, if it is one."""
+    if not is_special(path):
+        path.unlink(missing_ok=True)
+
+
+def is_special(path: pathlib.Path) -> bool:
+    """Whether there is something that is neither a file nor a folder."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def read(path: pathlib.Path) -> plan.Plan:

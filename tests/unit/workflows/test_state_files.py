@@ -108,3 +108,32 @@ def test_an_undo_file_that_cannot_be_narrowed_stays_whole_and_is_right(
     assert back.count(outcome.Status.APPLIED) == 2
     assert back.exit_code() == 0
     assert ratios(client) == [16.0] * 3
+
+
+def test_what_is_no_plain_file_is_written_to_and_never_replaced(tmp_path: pathlib.Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    applied(fake.FakeClient(fake.hosts(1)), plan_out=pipe)
+    assert plan_file.plan.from_json(os.read(reader, 65536).decode()).relative
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    plan_file.remove(pipe)
+    assert pipe.exists()
+
+
+def test_a_link_stays_and_its_file_is_written(tmp_path: pathlib.Path) -> None:
+    link, file = tmp_path / "link", tmp_path / "folder" / "file"
+    file.parent.mkdir()
+    link.symlink_to(file)
+    applied(fake.FakeClient(fake.hosts(1)), plan_out=link)
+    assert link.is_symlink()
+    assert plan_file.read(file).relative
+
+
+def test_no_undo_file_is_kept_when_nobody_wants_one() -> None:
+    devices = pathlib.Path(os.devnull).stat()
+    for _ in range(2):
+        report = applied(fake.FakeClient(fake.hosts(1)), undo_out=pathlib.Path(os.devnull))
+        assert report.exit_code() == 0
+    assert pathlib.Path(os.devnull).stat().st_rdev == devices.st_rdev
