@@ -174,7 +174,7 @@ def plan_aggregates(
         tuple(uuids[text] for text in add if text in uuids),
         tuple(uuids[text] for text in remove if text in uuids),
     )
-    faults.reasons += _contradictions(request)
+    faults.reasons += _contradictions(request) if uuids else []
     faults.check()
     seen = observe.observe_aggregates(client, chosen, request.names, reading.workers, reading.watch)
     observed, unread = _sorted_out(seen)
