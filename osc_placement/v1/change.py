@@ -88,13 +88,7 @@ class Changing(base.Lister):
             type=arguments.positive,
             help="Change exactly so many, if there are so many",
         )
-        group.add_argument(
-            "--workers",
-            metavar="<count>",
-            type=arguments.positive,
-            default=guard.WORKERS,
-            help=f"How many requests are under way at once (default: {guard.WORKERS})",
-        )
+        add_workers(group)
         group.add_argument(
             "--on-error",
             choices=("continue", "stop"),
@@ -188,6 +182,17 @@ class Batch(Changing):
 
         manager = self.app.client_manager
         return lambda: compute.host_aggregates(compute.SessionNova(manager.sdk_connection))
+
+
+def add_workers(group: argparse._ActionsContainer) -> None:
+    """Declare ``--workers``."""
+    group.add_argument(
+        "--workers",
+        metavar="<count>",
+        type=arguments.positive,
+        default=guard.WORKERS,
+        help=f"How many requests are under way at once (default: {guard.WORKERS})",
+    )
 
 
 def _add_undo_out(group: argparse._ActionsContainer) -> None:
