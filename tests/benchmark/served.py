@@ -26,7 +26,7 @@ class Served:
 
     def __init__(self, port: int) -> None:
         self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-        self._port = port
+        self.port = port
 
     def ask(self, method: str, path: str, body: Any = None) -> bytes:
         """The answer's body; RuntimeError for an error."""
@@ -61,9 +61,9 @@ class Served:
         for entry in pathlib.Path("/proc").iterdir():
             with contextlib.suppress(OSError):
                 words = (entry / "cmdline").read_bytes().split(b"\0")
-                if str(self._port).encode() in words and entry.name != str(os.getpid()):
+                if str(self.port).encode() in words and entry.name != str(os.getpid()):
                     return int(entry.name)
-        raise RuntimeError(f"no process serves port {self._port}")
+        raise RuntimeError(f"no process serves port {self.port}")
 
     def close(self) -> None:
         """End the connection."""

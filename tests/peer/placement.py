@@ -6,8 +6,10 @@ From the environment, as every server that the tests start:
 * PLACEMENT_STATE_DIR: a folder of its own. A ``placement.sqlite`` that stands there
   already is used as it is; without one the service makes an empty one;
 * PLACEMENT_DURABLE: ``yes`` waits at each write until it is on disk, as the service itself does.
+* PLACEMENT_DATABASE: the URL of another database than that SQLite file, as SQLAlchemy takes it.
 
-On 127.0.0.1, one worker with one thread: on SQLite the service answers concurrent writers with 500.
+On 127.0.0.1, one worker with one thread: on SQLite the service answers concurrent writers with
+500. On another database it has eight threads.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ default_log_levels = placement=ERROR,oslo=ERROR,sqlalchemy=ERROR,alembic=ERROR
 [api]
 auth_strategy = noauth2
 [placement_database]
-connection = sqlite:///{state}/placement.sqlite
+connection = {database}
 sync_on_startup = {sync}
 sqlite_synchronous = {durable}
 [oslo_policy]
@@ -46,7 +48,7 @@ def configure(state: pathlib.Path, fixture: str) -> None:
     policy = OPEN_POLICY if fixture == "open-policy" else state / "policy.yaml"
     (state / "policy.yaml").write_text("{}\n")
     text = CONFIGURATION.format(
-        state=state,
+        database=os.environ.get("PLACEMENT_DATABASE") or f"sqlite:///{state}/placement.sqlite",
         sync=not (state / "placement.sqlite").exists(),
         durable=os.environ.get("PLACEMENT_DURABLE", "no") == "yes",
         new_defaults=fixture == "secure-rbac",
@@ -66,7 +68,8 @@ def main() -> None:
     from placement import wsgi
 
     application = wsgi.init_application()
-    waitress.serve(application, host="127.0.0.1", port=int(sys.argv[1]), threads=1)
+    threads = 8 if os.environ.get("PLACEMENT_DATABASE") else 1
+    waitress.serve(application, host="127.0.0.1", port=int(sys.argv[1]), threads=threads)
 
 
 if __name__ == "__main__":
