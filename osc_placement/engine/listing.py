@@ -39,6 +39,9 @@ def matching(
         found = [member for member in found if member in members_only]
     for barred in _barred(base, wanted):
         found = [member for member in found if member not in barred]
+    if held:
+        # An index holds its members in the order in which they were changed last.
+        found = base.in_order(found)
     providers = [base.providers[member] for member in found]
     for resource_class, amount in wanted.resources.items():
         providers = _with_room(base, providers, resource_class, amount)

@@ -6,7 +6,7 @@ the changes of a draft.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, KeysView, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 
 from osc_placement.engine import record, standard
 
@@ -66,6 +66,12 @@ class State:
         self.consumers_of = Index()
         self.consumers_in = Index()
         self._used: dict[str, dict[str, int]] = {}
+        self._numbers: dict[str, int] = {}
+        self._next_number = 0
+
+    def in_order(self, provider_uuids: Iterable[str]) -> list[str]:
+        """The providers in the order of their creation."""
+        return sorted(provider_uuids, key=self._numbers.__getitem__)
 
     def used(self, provider_uuid: str) -> Mapping[str, int]:
         """``{resource class: amount}`` allocated from a provider; zeros may be left out."""
@@ -95,7 +101,11 @@ class State:
             if provider is None:
                 self.providers.pop(uuid, None)
                 self._used.pop(uuid, None)
+                self._numbers.pop(uuid, None)
             else:
+                if uuid not in self._numbers:
+                    self._numbers[uuid] = self._next_number
+                    self._next_number += 1
                 self.providers[uuid] = provider
                 self._index_provider(provider)
         _overlay(self.traits, changes.traits)

@@ -165,3 +165,18 @@ def test_a_document_too_deep_to_be_shown_is_refused(app: server.App, depth: int)
         headers={"x-auth-token": "admin", "content-type": "application/json"},
     )
     assert request.get_response(app).status_int == 400
+
+
+def test_a_list_is_in_the_order_of_creation_whatever_was_changed_since() -> None:
+    app = server.create_app()
+    uuids = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(4)]
+    aggregate = "00000000-0000-4000-8000-0000000000ee"
+    for uuid in uuids:
+        ask(app, "/resource_providers", "POST", {"name": f"host {uuid}", "uuid": uuid})
+    for uuid in (uuids[2], uuids[0], uuids[1], uuids[0]):
+        generation = ask(app, f"/resource_providers/{uuid}").json["generation"]
+        body = {"aggregates": [aggregate], "resource_provider_generation": generation}
+        ask(app, f"/resource_providers/{uuid}/aggregates", "PUT", body)
+    for path, expected in (("", uuids), (f"?member_of={aggregate}", uuids[:3])):
+        found = ask(app, f"/resource_providers{path}").json["resource_providers"]
+        assert [provider["uuid"] for provider in found] == expected
