@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.peer.fixtures import openstack, real_placement, target
 
 __all__ = ["openstack", "real_placement", "target"]
+
+
+@pytest.fixture
+def first_generation() -> int:
+    """Nothing may count on a generation that begins at 0."""
+    return 7

@@ -20,7 +20,7 @@ def test_create_shows_the_tree_from_1_14(
 ) -> None:
     created = openstack("resource provider create", "node", version=version)
     assert set(created) == columns
-    assert (created["name"], created["generation"]) == ("node", 0)
+    assert (created["name"], created["generation"]) == ("node", openstack.generation())
     assert openstack("resource provider show", created["uuid"], version=version) == created
     assert openstack("resource provider list", version=version) == [created]
 
@@ -133,7 +133,7 @@ def test_a_provider_shows_its_allocations_when_asked(openstack: OpenStack) -> No
     shown = openstack("resource provider show", "node", "--allocations", version="1.27")
     assert shown["allocations"] == {consumer: {"resources": {"VCPU": 2}}}
     shown = openstack("resource provider show", "node", "--allocations")
-    assert shown["allocations"][consumer]["consumer_generation"] == 1
+    assert shown["allocations"][consumer]["consumer_generation"] == openstack.generation(1)
     assert "allocations" not in openstack("resource provider show", "node")
 
 
@@ -175,7 +175,8 @@ def test_a_list_is_narrowed_by_aggregates(openstack: OpenStack) -> None:
     for name, uuids in members.items():
         create(openstack, name)
         given = [f"--aggregate={uuid}" for uuid in uuids]
-        openstack("resource provider aggregate set", name, *given, "--generation", "0")
+        first = str(openstack.generation())
+        openstack("resource provider aggregate set", name, *given, "--generation", first)
 
     def listed(*arguments: str) -> set[str]:
         return {row["name"] for row in openstack("resource provider list", *arguments)}
@@ -202,7 +203,8 @@ def test_the_old_aggregate_option_works_with_a_warning(openstack: OpenStack) -> 
 
 def test_a_long_list_shows_what_belongs_to_each_provider(openstack: OpenStack) -> None:
     create(openstack, "node", VCPU=8)
-    openstack("resource provider aggregate set", "node", "--aggregate", AGGREGATE, "--generation=1")
+    generation = f"--generation={openstack.generation(1)}"
+    openstack("resource provider aggregate set", "node", "--aggregate", AGGREGATE, generation)
     openstack("resource provider trait set", "node", "--trait", "STORAGE_DISK_SSD")
     (row,) = openstack("resource provider list", "--long")
     assert row["traits"] == ["STORAGE_DISK_SSD"]
@@ -221,13 +223,14 @@ def test_aggregates_are_set_under_a_generation_from_1_19(openstack: OpenStack) -
     assert (code, text.strip()) == (1, "A generation must be specified.")
     code, text = openstack.fails(*wanted, "--generation", "0", version="1.18")
     assert (code, "requires at least version 1.19" in text) == (1, True)
-    code, text = openstack.fails(*wanted, "--generation", "7")
+    code, text = openstack.fails(*wanted, "--generation", str(openstack.generation(7)))
     assert (code, "HTTP 409" in text) == (1, True)
     code, text = openstack.fails(*wanted, "--generation", "x")
     assert (code, "invalid int value" in text) == (2, True)
-    assert openstack(*wanted, "--generation", "0") == [{"uuid": AGGREGATE}]
+    first, second = str(openstack.generation()), str(openstack.generation(1))
+    assert openstack(*wanted, "--generation", first) == [{"uuid": AGGREGATE}]
     assert openstack("resource provider aggregate list", "node") == [{"uuid": AGGREGATE}]
-    assert openstack("resource provider aggregate set", "node", "--generation", "1") == []
+    assert openstack("resource provider aggregate set", "node", "--generation", second) == []
 
 
 def test_traits_of_a_provider_are_set_listed_and_deleted(openstack: OpenStack) -> None:
@@ -249,7 +252,8 @@ def test_traits_of_a_provider_are_set_listed_and_deleted(openstack: OpenStack) -
 def test_traits_are_set_on_all_of_an_aggregate(openstack: OpenStack) -> None:
     for name in ("one", "two"):
         create(openstack, name)
-        openstack("resource provider aggregate set", name, f"--aggregate={AGGREGATE}", "--gen=0")
+        generation = f"--gen={openstack.generation()}"
+        openstack("resource provider aggregate set", name, f"--aggregate={AGGREGATE}", generation)
     rows = openstack(
         "resource provider trait set", AGGREGATE, "--aggregate", "--trait", "STORAGE_DISK_SSD"
     )

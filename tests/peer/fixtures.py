@@ -24,23 +24,32 @@ def real_placement(tmp_path_factory: pytest.TempPathFactory) -> Iterator[targets
         yield targets.RealPlacement(url, state / "placement.sqlite", shared)
 
 
+@pytest.fixture
+def first_generation() -> int:
+    """What providers and consumers of the loopback target begin at."""
+    return 0
+
+
 @pytest.fixture(params=targets.NAMES)
-def target(request: pytest.FixtureRequest) -> Iterator[targets.Target]:
+def target(request: pytest.FixtureRequest, first_generation: int) -> Iterator[targets.Target]:
     """An empty Placement: embedded in process, on a port, and the real one."""
     if request.param == "placement":
         real: targets.RealPlacement = request.getfixturevalue("real_placement")
         real.reset()
         yield real
     else:
-        yield from embedded(request.param, request.getfixturevalue("tmp_path"))
+        folder = request.getfixturevalue("tmp_path")
+        yield from embedded(request.param, folder, first_generation)
 
 
-def embedded(name: str, folder: pathlib.Path) -> Iterator[targets.Target]:
+def embedded(
+    name: str, folder: pathlib.Path, first_generation: int = 7
+) -> Iterator[targets.Target]:
     """The embedded server: on a file, or on a port."""
     if name == "embedded":
         yield targets.OnFile(folder / "placement.sqlite")
         return
-    loopback = targets.Loopback()
+    loopback = targets.Loopback(first_generation)
     try:
         yield loopback
     finally:

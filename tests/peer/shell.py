@@ -37,6 +37,10 @@ class OpenStack:
     def __init__(self, target: targets.Target) -> None:
         self._target = target
 
+    def generation(self, changes: int = 0) -> int:
+        """The generation of what has been changed so often since it was made."""
+        return self._target.first_generation + changes
+
     def __call__(self, command: str, *arguments: str, version: str | None = None) -> Any:
         """What a successful command hands back as JSON: rows of a list, or one object."""
         return json.loads(self.do(command, *arguments, "-f", "json", version=version) or "null")

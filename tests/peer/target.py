@@ -28,6 +28,8 @@ class Target(abc.ABC):
 
     name: str
     options: list[str]
+    #: What providers and consumers begin at.
+    first_generation: int = 0
 
     @abc.abstractmethod
     def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
@@ -88,13 +90,18 @@ class OnFile(Target):
 class Loopback(OverHttp):
     """The embedded server in memory, on a port of its own."""
 
-    def __init__(self) -> None:
-        self._placement = service.LoopbackPlacement(legacy_rbac=True).start()
-        super().__init__("loopback", self._placement.url)
+    def __init__(self, first_generation: int) -> None:
+        self.first_generation = first_generation
+        self._start()
 
     def load(self, sample: str) -> None:
         self.stop()
-        self._placement = service.LoopbackPlacement(load=sample, legacy_rbac=True).start()
+        self._start(sample)
+
+    def _start(self, sample: str | None = None) -> None:
+        self._placement = service.LoopbackPlacement(
+            load=sample, legacy_rbac=True, first_generation=self.first_generation
+        ).start()
         super().__init__("loopback", self._placement.url)
 
     def stop(self) -> None:
