@@ -1,0 +1,74 @@
+"""Cost grows with what is asked for, not with what is there; see ``tools/benchmark --scale``."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+import webob
+
+from osc_placement import server
+from tests.benchmark import cloud, operations, scale
+
+#: MiB that 20,000 hosts with 60,000 inventories may take.
+MEMORY = 600
+LOAD = """
+import json, resource, sys
+from osc_placement import server
+app = server.create_app(sys.argv[1], load=json.load(open(sys.argv[2])) if sys.argv[2:] else None)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def ask(app: server.App, path: str) -> webob.Response:
+    headers = {"x-auth-token": "admin", "openstack-api-version": "placement 1.39"}
+    return webob.Request.blank(path, headers=headers).get_response(app)
+
+
+def quickest(app: server.App) -> float:
+    """Seconds of ten candidates; the least of many, since others use the machine as well."""
+    seconds = []
+    for turn in range(30):
+        path = operations.QUERIES[1].path.format(amount=256 + turn)
+        begun = time.perf_counter()
+        answer = ask(app, path)
+        seconds.append(time.perf_counter() - begun)
+        assert len(answer.json["allocation_requests"]) == 10
+    return min(seconds)
+
+
+def flat(hosts: int) -> list[cloud.Provider]:
+    return [provider for host in range(hosts) for provider in cloud.flat_host(host)]
+
+
+def test_ten_of_twenty_thousand_cost_what_ten_of_a_thousand_do(tmp_path: pathlib.Path) -> None:
+    document = cloud.document(flat(scale.LARGE))
+    small = quickest(server.create_app(load=cloud.document(flat(scale.SMALL))))
+    large = quickest(server.create_app(load=document))
+    assert large < 3 * small
+    state, database = tmp_path / "state.json", tmp_path / "placement.sqlite"
+    state.write_text(json.dumps(document))
+    for arguments in ([database, state], [database]):
+        begun = time.monotonic()
+        measured = subprocess.run(
+            [sys.executable, "-c", LOAD, *map(str, arguments)],
+            check=True,
+            capture_output=True,
+        )
+        assert int(measured.stdout) < MEMORY
+    # Opened from SQLite alone.
+    assert time.monotonic() - begun < 20
+
+
+def test_more_answers_than_can_be_told_are_refused_and_a_few_of_them_are_told_at_once() -> None:
+    app = server.create_app(load=cloud.document(cloud.wide_host(0, scale.DEVICES)))
+    begun = time.monotonic()
+    answer = ask(app, f"{scale.ASTRONOMICAL}&limit=10")
+    assert len(answer.json["allocation_requests"]) == 10
+    assert time.monotonic() - begun < 2
+    answer = ask(app, scale.ASTRONOMICAL)
+    assert answer.status_int == 400
+    assert "ask with a limit" in answer.json["errors"][0]["detail"]
