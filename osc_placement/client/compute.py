@@ -31,7 +31,13 @@ _VERSION = re.compile(r"/v2(\.\d+)?(?=/)")
 
 
 class Nova(Protocol):
-    """Answers questions: ``ask("/os-aggregates", "2.41")`` is the parsed JSON of that GET."""
+    """Answers questions: ``ask("/os-aggregates", "2.41")`` is the parsed JSON of that GET.
+
+    ``source`` names where the answers come from when that is not the cloud itself.
+    """
+
+    @property
+    def source(self) -> str: ...
 
     def ask(self, path: str, version: str) -> Any:
         """One request. Errors: NovaRefused, and PlacementError when nobody answers."""
@@ -48,6 +54,8 @@ class NovaRefused(errors.ApiError):
 
 class SessionNova:
     """Nova as an openstacksdk connection reaches it."""
+
+    source = ""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -74,14 +82,14 @@ class RecordedNova:
 
     def __init__(self, answers: Mapping[str, Any], source: str) -> None:
         self._answers = {_VERSION.sub("", key): body for key, body in answers.items()}
-        self._source = source
+        self.source = source
 
     def ask(self, path: str, version: str) -> Any:
         """No request."""
         for key in (f"GET {path}", f"GET {path.partition('?')[0]}"):
             if key in self._answers:
                 return self._answers[key]
-        raise errors.PlacementError(f"{self._source} holds no answer to GET {path}")
+        raise errors.PlacementError(f"{self.source} holds no answer to GET {path}")
 
 
 def read_answers(path: pathlib.Path) -> RecordedNova:

@@ -68,7 +68,7 @@ def plan_mirror(
     made = host_aggregates.plan_mirror(snapshot, request)
     trouble = record.trouble or _remembered(client.target, record.names, snapshot)
     stale = host_aggregates.stale(made, snapshot)
-    made = made.replace(notes=tuple(_notes(stale, trouble)))
+    made = made.replace(notes=tuple(_notes(stale, trouble, asked.source)))
     return Mirrored(batch.Planned(made), stale)
 
 
@@ -230,7 +230,9 @@ def _remembered(target: str, seen: Mapping[str, str], snapshot: host_aggregates.
     return ""
 
 
-def _notes(stale: int, trouble: str) -> Iterable[str]:
+def _notes(stale: int, trouble: str, source: str) -> Iterable[str]:
+    if source:
+        yield f"nova's answers come from {source}"
     if stale:
         yield f"{stale} compute nodes are in aggregates that they should not be in (--prune)"
     if trouble:

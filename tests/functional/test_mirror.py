@@ -154,6 +154,7 @@ def test_a_plan_is_kept_limited_and_gone_on_with(
     rows(openstack, "--dry-run", "--plan-out", "plan.json")
     shown = openstack.run("placement plan show", "plan.json")
     assert "placement aggregate mirror" in shown.stderr
+    assert "nova's answers come from the sample 12-hosts" in shown.stderr
     assert openstack.run("placement plan apply", "plan.json", "--max-count", "3").code == 5
     openstack.run("placement plan apply", "plan.json")
     assert members(target) == wanted()

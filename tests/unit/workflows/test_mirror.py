@@ -24,6 +24,8 @@ from tests.unit.workflows import fake
 class FakeNova:
     """Host aggregates as ``{name: [host]}``; every known host has one compute node."""
 
+    source = ""
+
     def __init__(self, aggregates: dict[str, list[str]], hosts: list[str]) -> None:
         self.aggregates, self.hosts = aggregates, hosts
         self.asked: list[str] = []
