@@ -7,13 +7,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from osc_placement.engine import record, state
 from osc_placement.model import allocation, inventory
-from osc_placement.server.store import errors
+from osc_placement.model import name as names
+from osc_placement.server.store import errors, soundness
 
 _LISTS = ("custom_resource_classes", "custom_traits")
 _OBJECTS = ("providers", "consumers")
@@ -32,12 +34,12 @@ def load_document(document: Any, now: float | None = None) -> record.Changes:
     for uuid, fields in document["providers"].items():
         try:
             providers[uuid] = _provider(uuid, fields, stamp)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             faults.append(f"provider {uuid}: {_reason(error)}")
     for uuid, fields in document["consumers"].items():
         try:
             consumers[uuid] = _consumer(uuid, fields, stamp)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             faults.append(f"consumer {uuid}: {_reason(error)}")
     changes = record.Changes(
         providers=providers,
@@ -45,7 +47,7 @@ def load_document(document: Any, now: float | None = None) -> record.Changes:
         traits=dict.fromkeys(document["custom_traits"], stamp),
         resource_classes=dict.fromkeys(document["custom_resource_classes"], stamp),
     )
-    faults.extend(_dangling(changes))
+    faults.extend(soundness.find_faults(changes))
     if faults:
         raise errors.DocumentInvalid(faults)
     return changes
@@ -92,8 +94,18 @@ def _check_shape(document: Any) -> None:
         for key in keys
         if not isinstance(document.get(key), kind)
     ]
+    faults += [
+        f"{key!r}: {name!r} is no name"
+        for key in _LISTS
+        for name in _items(document.get(key))
+        if not isinstance(name, str) or not names.is_custom(name)
+    ]
     if faults:
         raise errors.DocumentInvalid(faults)
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _reason(error: Exception) -> str:
@@ -101,31 +113,41 @@ def _reason(error: Exception) -> str:
 
 
 def _provider(uuid: str, fields: Mapping[str, Any], stamp: float) -> record.ProviderRecord:
+    parent = fields["parent"]
     return record.ProviderRecord(
-        uuid=uuid,
-        name=fields["name"],
-        generation=fields["generation"],
-        root_uuid=fields["root"],
-        parent_uuid=fields["parent"],
-        inventories={
-            name: inventory.Inventory.from_dict(item)
-            for name, item in fields["inventories"].items()
-        },
-        traits=frozenset(fields["traits"]),
-        aggregates=tuple(fields["aggregates"]),
+        uuid=_uuid(uuid),
+        name=_text(fields["name"], "name"),
+        generation=_amount(fields["generation"], "generation"),
+        root_uuid=_uuid(fields["root"]),
+        parent_uuid=None if parent is None else _uuid(parent),
+        inventories={name: _inventory(name, item) for name, item in fields["inventories"].items()},
+        traits=frozenset(_text(name, "trait") for name in fields["traits"]),
+        aggregates=tuple(_aggregate(aggregate) for aggregate in fields["aggregates"]),
         updated_at=stamp,
     )
 
 
+def _inventory(name: str, fields: Mapping[str, Any]) -> inventory.Inventory:
+    read = inventory.Inventory.from_dict(fields)
+    for field in inventory.INTEGER_FIELDS:
+        _amount(getattr(read, field), f"{name}: {field}")
+    ratio = read.allocation_ratio
+    if type(ratio) not in (int, float) or not math.isfinite(ratio):
+        raise ValueError(f"{name}: allocation_ratio {ratio!r} is no number")
+    if read.step_size < 1:
+        raise ValueError(f"{name}: step_size is less than 1")
+    return read
+
+
 def _consumer(uuid: str, fields: Mapping[str, Any], stamp: float) -> record.ConsumerRecord:
-    consumer_type = fields["type"]
+    consumer_type = _text(fields["type"], "type")
     return record.ConsumerRecord(
-        uuid=uuid,
-        generation=fields["generation"],
-        project_id=fields["project"],
-        user_id=fields["user"],
+        uuid=_uuid(uuid),
+        generation=_amount(fields["generation"], "generation"),
+        project_id=_text(fields["project"], "project"),
+        user_id=_text(fields["user"], "user"),
         allocations={
-            provider_uuid: dict(resources)
+            provider_uuid: {name: _amount(amount, name) for name, amount in resources.items()}
             for provider_uuid, resources in fields["allocations"].items()
         },
         consumer_type=None if consumer_type == allocation.UNKNOWN_TYPE else consumer_type,
@@ -133,32 +155,28 @@ def _consumer(uuid: str, fields: Mapping[str, Any], stamp: float) -> record.Cons
     )
 
 
-def _dangling(changes: record.Changes) -> list[str]:
-    """References of the records to what the document does not hold."""
-    known = state.State()
-    known.traits.update(dict.fromkeys(changes.traits, 0.0))
-    known.resource_classes.update(dict.fromkeys(changes.resource_classes, 0.0))
-    faults = []
-    for provider in filter(None, changes.providers.values()):
-        where = f"provider {provider.uuid}"
-        for kind, other in (("parent", provider.parent_uuid), ("root", provider.root_uuid)):
-            if other is not None and other not in changes.providers:
-                faults.append(f"{where}: {kind} {other} is not in the document")
-        faults += [
-            f"{where}: no trait {name}" for name in provider.traits if not known.knows_trait(name)
-        ]
-        faults += [
-            f"{where}: no resource class {name}"
-            for name in provider.inventories
-            if not known.knows_resource_class(name)
-        ]
-    for consumer in filter(None, changes.consumers.values()):
-        for provider_uuid, resources in consumer.allocations.items():
-            holder = changes.providers.get(provider_uuid)
-            offered = holder.inventories if holder is not None else {}
-            faults += [
-                f"consumer {consumer.uuid}: {provider_uuid} offers no {name}"
-                for name in resources
-                if name not in offered
-            ]
-    return faults
+def _amount(value: Any, what: str) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{what} {value!r} is no natural number")
+    return value
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{what} {value!r} is no text")
+    return value
+
+
+def _aggregate(value: Any) -> str:
+    """In any form: aggregates are kept as they were sent."""
+    if not isinstance(value, str) or not names.is_uuid(value):
+        raise ValueError(f"{value!r} is no UUID")
+    return value
+
+
+def _uuid(value: Any) -> str:
+    """The canonical form is the key that requests are looked up by."""
+    text = _aggregate(value)
+    if text != names.canonical_uuid(text):
+        raise ValueError(f"{text!r} is not written as {names.canonical_uuid(text)!r}")
+    return text

@@ -6,6 +6,7 @@ import pathlib
 import sqlite3
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import webob
@@ -144,26 +145,81 @@ def test_a_step_of_the_schema_is_recorded_with_it(tmp_path: pathlib.Path) -> Non
     connection.close()
 
 
-def test_a_faulty_document_is_told_with_all_its_faults() -> None:
-    document = {
+ONE, TWO, NOBODY = (f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2, 9))
+
+
+def sound() -> dict[str, Any]:
+    """A document with nothing wrong."""
+    provider = {
+        "name": "one",
+        "parent": None,
+        "root": ONE,
+        "generation": 1,
+        "inventories": {"VCPU": {"total": 4}},
+        "traits": [],
+        "aggregates": [],
+    }
+    consumer = {"project": "p", "user": "u", "type": "INSTANCE", "generation": 1}
+    return {
         "custom_resource_classes": [],
         "custom_traits": [],
-        "providers": {
-            "p1": {
-                "name": "one",
-                "parent": "p9",
-                "root": "p1",
-                "generation": 1,
-                "inventories": {"CUSTOM_X": {"total": 1}},
-                "traits": ["CUSTOM_T"],
-                "aggregates": [],
-            },
-            "p2": {"name": "two"},
-        },
-        "consumers": {},
+        "providers": {ONE: provider, TWO: {**provider, "name": "two", "parent": ONE}},
+        "consumers": {NOBODY: {**consumer, "allocations": {ONE: {"VCPU": 1}}}},
     }
+
+
+def test_a_faulty_document_is_told_with_all_its_faults() -> None:
+    document = sound()
+    one, two = document["providers"].values()
+    one |= {"parent": NOBODY, "inventories": {"CUSTOM_X": {"total": 1}}, "traits": ["CUSTOM_T"]}
+    del two["aggregates"]
     with pytest.raises(errors.DocumentInvalid) as caught:
         server.create_app(load=document)
     text = str(caught.value)
-    for fault in ("parent p9", "no trait CUSTOM_T", "no resource class CUSTOM_X", "provider p2"):
+    for fault in (
+        f"parent {NOBODY} is not in the document",
+        "no trait CUSTOM_T",
+        "no resource class CUSTOM_X",
+        f"provider {TWO}: 'aggregates' is missing",
+    ):
         assert fault in text
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "fault"),
+    [
+        ("providers", [], "'providers' is missing or not an object"),
+        ("custom_traits", [3], "3 is no name"),
+        ("custom_traits", 3, "'custom_traits' is missing or not a list"),
+        (f"providers {ONE}", None, f"provider {ONE}"),
+        (f"providers {ONE} name", 3, "name 3 is no text"),
+        (f"providers {ONE} name", "two", "has the name 'two', too"),
+        (f"providers {ONE} generation", "1", "generation '1' is no natural number"),
+        (f"providers {ONE} generation", -1, "generation -1 is no natural number"),
+        (f"providers {ONE} root", TWO, "another root than itself"),
+        (f"providers {ONE} parent", TWO, "its parents go in a circle"),
+        (f"providers {TWO} parent", None, "another root than itself"),
+        (f"providers {TWO} parent", "host", "'host' is no UUID"),
+        (f"providers {TWO} root", TWO, "its root is not its parent's"),
+        (f"providers {ONE} inventories VCPU total", True, "VCPU: total True is no natural number"),
+        (f"providers {ONE} inventories VCPU step_size", 0, "VCPU: step_size is less than 1"),
+        (f"providers {ONE} inventories VCPU allocation_ratio", "x", "'x' is no number"),
+        (f"providers {ONE} inventories VCPU allocation_ratio", float("nan"), "nan is no number"),
+        (f"providers {ONE} aggregates", ["a"], "'a' is no UUID"),
+        (f"consumers {NOBODY} type", None, "type None is no text"),
+        (f"consumers {NOBODY} allocations {ONE} VCPU", 1.5, "VCPU 1.5 is no natural number"),
+        (f"consumers {NOBODY} allocations {ONE} DISK_GB", 1, "offers no DISK_GB"),
+        (f"consumers {NOBODY} allocations {NOBODY}", {"VCPU": 1}, "offers no VCPU"),
+    ],
+)
+def test_what_could_not_be_a_state_is_refused(where: str, value: object, fault: str) -> None:
+    document = sound()
+    server.create_app(load=document).close()
+    *path, last = where.split()
+    place: Any = document
+    for key in path:
+        place = place[key]
+    place[last] = value
+    with pytest.raises(errors.DocumentInvalid) as caught:
+        server.create_app(load=document)
+    assert fault in str(caught.value)
