@@ -155,6 +155,7 @@ def test_it_leaves_what_nova_manage_leaves_where_that_finishes(cloud: Cloud) -> 
         shutil.rmtree(cloud.lab.path("saved", "mirror-clean"))
 
 
+@pytest.mark.smoke
 def test_it_goes_on_where_nova_manage_stops(cloud: Cloud) -> None:
     before = cloud.state()
     assert cloud.nova_manage() == 2, "a provider is missing"
@@ -251,6 +252,7 @@ def test_a_plan_is_reviewed_applied_and_taken_back(cloud: Cloud) -> None:
     assert cloud.state() == before
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("who", ["-member", "-reader"])
 def test_a_user_without_rights_hears_which_are_missing(cloud: Cloud, who: str) -> None:
     before = cloud.state()
