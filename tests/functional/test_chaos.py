@@ -29,6 +29,11 @@ def options(url: str) -> list[str]:
     return ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
 
 
+def url(target: targets.Target) -> str:
+    assert isinstance(target, targets.OverHttp)
+    return target.url
+
+
 def inventories(target: targets.Target) -> dict[str, dict[str, dict[str, float]]]:
     return {
         provider["name"]: target.ask("GET", f"/resource_providers/{provider['uuid']}/inventories")[
@@ -43,7 +48,7 @@ def inventories(target: targets.Target) -> dict[str, dict[str, dict[str, float]]
 def test_the_end_state_is_exactly_the_planned_one(target: targets.Target) -> None:
     target.load("200-hosts")
     before = inventories(target)
-    with chaos.between(target.url, **MOODS, reads=0.1) as proxy:  # type: ignore[attr-defined]
+    with chaos.between(url(target), **MOODS, reads=0.1) as proxy:
         outcome = shell.run(
             [
                 *options(proxy.url),
@@ -59,6 +64,7 @@ def test_the_end_state_is_exactly_the_planned_one(target: targets.Target) -> Non
     assert outcome.code == 0
     assert len(changed) > 190
     assert sum(proxy.requests.values()) > sum(proxy.carried_out.values()) * 2
+    assert_trouble(proxy)
     for row in rows:
         name, path = row["name"], f"/resource_providers/{row['uuid']}/inventories"
         ours = 1 if name in changed else 0
@@ -71,10 +77,91 @@ def test_the_end_state_is_exactly_the_planned_one(target: targets.Target) -> Non
                 wanted["allocation_ratio"] += 1
             if resource_class == "MEMORY_MB":
                 wanted["reserved"] += 7
-            found = dict(after[name][resource_class])
             if resource_class == "DISK_GB":
-                found["total"] = wanted["total"]
-            assert found == wanted
+                wanted["total"] -= proxy.rivals[row["uuid"]]
+            assert after[name][resource_class] == wanted
+        for told, real in ((row["before"], before), (row["after"], after)):
+            for fact, value in told.items():
+                resource_class, _, field = fact.partition(":")
+                assert real[name][resource_class][field] == value
+
+
+def assert_trouble(proxy: chaos.Proxy) -> None:
+    """Whether everything really went wrong, and conflicts as often as they should."""
+    writes = sum(proxy.fates.values())
+    assert proxy.fates["conflict"] > 0.2 * writes
+    assert sum(proxy.rivals.values()) > 0.15 * writes
+    assert {"refuse", "cut before", "cut after", "lose after"} <= proxy.fates.keys()
+
+
+@pytest.mark.usefixtures("openstack")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("verb", ["add", "remove"])
+def test_traits_and_aggregates_arrive_and_no_other_is_lost(
+    target: targets.Target, verb: str
+) -> None:
+    target.load("12-hosts")
+    name, aggregate = "CUSTOM_NEW", "5f6c1c8e-5a80-4a4c-9b8e-0f2c9ad3a001"
+    before = memberships(target)
+    kinds = {"trait": name, "aggregate": aggregate}
+    shell.run(f"{' '.join(options(url(target)))} trait create {name}".split())
+    if verb == "remove":
+        for kind, wanted in kinds.items():
+            command = f"resource provider {kind} add --all --{kind} {wanted}"
+            assert shell.run([*options(url(target)), *command.split()]).code == 0
+    with chaos.between(url(target), **MOODS, reads=0.1, seed=5) as proxy:
+        for kind, wanted in kinds.items():
+            command = f"resource provider {kind} {verb} --all --{kind} {wanted} -f json"
+            outcome = shell.run([*options(proxy.url), *command.split()])
+            assert outcome.code == 0, outcome.stderr
+            assert {row["status"] for row in json.loads(outcome.stdout)} == {"applied"}
+    assert proxy.fates["conflict"] > 0
+    assert len(proxy.fates) > 3
+    assert set(proxy.carried_out.values()) == {1}
+    assert len(proxy.carried_out) == 2 * len(before)
+    more = {name, aggregate} if verb == "add" else set()
+    assert memberships(target) == {key: found | more for key, found in before.items()}
+
+
+def memberships(target: targets.Target) -> dict[str, set[str]]:
+    """The traits and aggregates of every provider."""
+    return {
+        provider["uuid"]: {
+            name
+            for part in ("traits", "aggregates")
+            for name in target.ask("GET", f"/resource_providers/{provider['uuid']}/{part}")[part]
+        }
+        for provider in target.ask("GET", "/resource_providers")["resource_providers"]
+    }
+
+
+@pytest.mark.usefixtures("openstack")
+@pytest.mark.timeout(300)
+def test_upstreams_batch_form_settles_the_same(target: targets.Target) -> None:
+    target.load("12-hosts")
+    hosts = target.ask("GET", "/resource_providers?required=COMPUTE_NODE")["resource_providers"]
+    aggregate = "5f6c1c8e-5a80-4a4c-9b8e-0f2c9ad3a001"
+    join = f"resource provider aggregate add --required COMPUTE_NODE --aggregate {aggregate}"
+    assert shell.run([*options(url(target)), *join.split()]).code == 0
+    before = inventories(target)
+    with chaos.between(url(target), **MOODS, reads=0.1, seed=9) as proxy:
+        command = f"resource provider inventory set {aggregate} --aggregate --amend"
+        wanted = "--resource VCPU:max_unit=7 -f json"
+        outcome = shell.run([*options(proxy.url), *command.split(), *wanted.split()])
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert set(proxy.carried_out.values()) == {1}
+    assert len(proxy.carried_out) == len(hosts) > 8
+    after = inventories(target)
+    names = {host["uuid"]: host["name"] for host in hosts}
+    told: dict[str, dict[str, dict[str, float]]] = {}
+    for row in json.loads(outcome.stdout):
+        classes = told.setdefault(row.pop("resource_provider"), {})
+        classes[row.pop("resource_class")] = row
+    assert told.keys() == names.keys()
+    for uuid, name in names.items():
+        assert told[uuid] == after[name]
+        assert after[name]["VCPU"] == before[name]["VCPU"] | {"max_unit": 7}
+        assert after[name]["MEMORY_MB"] == before[name]["MEMORY_MB"]
 
 
 @pytest.mark.usefixtures("openstack")
@@ -82,7 +169,7 @@ def test_the_end_state_is_exactly_the_planned_one(target: targets.Target) -> Non
 def test_undo_through_the_same_chaos_gives_everything_back(target: targets.Target) -> None:
     target.load("12-hosts")
     before = inventories(target)
-    with chaos.between(target.url, **MOODS, reads=0.1, seed=3) as proxy:  # type: ignore[attr-defined]
+    with chaos.between(url(target), **MOODS, reads=0.1, seed=3) as proxy:
         for command in (
             f"{AMEND} --all --resource VCPU:total*=2 --undo-out undo.json",
             "placement plan undo undo.json",
@@ -100,7 +187,7 @@ def test_undo_through_the_same_chaos_gives_everything_back(target: targets.Targe
 @pytest.mark.timeout(300)
 def test_requests_are_as_many_as_promised(target: targets.Target) -> None:
     target.load("200-hosts")
-    with chaos.between(target.url) as proxy:  # type: ignore[attr-defined]
+    with chaos.between(url(target)) as proxy:
 
         def counted(command: str) -> tuple[int, int, int]:
             """Listings, reads of one thing, and writes; the version document is not counted."""

@@ -1,7 +1,8 @@
 """kill -9 of the real process at random moments, and then going on.
 
 A round has up to fourteen kills. A few rounds run with every test run; ``KILL_ROUNDS=12``
-in the environment makes them more than a hundred kills, and ``--junitxml`` records how many.
+in the environment makes them more than a hundred kills; ``--junitxml`` with ``-o
+junit_family=xunit1`` records how many.
 """
 
 from __future__ import annotations

@@ -49,6 +49,8 @@ class Mood:
 class Proxy:
     """Listens on a port of its own; ``carried_out`` counts effective writes per path.
 
+    ``rivals`` counts the other writer's per provider, ``fates`` what became of writes.
+
     ``seen`` is called with every request's method and path before anything else happens.
     """
 
@@ -57,6 +59,8 @@ class Proxy:
         self.mood = mood
         self.carried_out: collections.Counter[str] = collections.Counter()
         self.requests: collections.Counter[str] = collections.Counter()
+        self.rivals: collections.Counter[str] = collections.Counter()
+        self.fates: collections.Counter[str] = collections.Counter()
         self.seen: Callable[[str, str], None] = lambda method, path: None
         self.lock = threading.Lock()
         proxy = self
@@ -98,7 +102,9 @@ class Proxy:
         if status != 200 or "DISK_GB" not in body["inventories"]:
             return
         body["inventories"]["DISK_GB"]["total"] -= 1
-        self.forward("PUT", base, json.dumps(body).encode(), headers)
+        status, _, _ = self.forward("PUT", base, json.dumps(body).encode(), headers)
+        with self.lock:
+            self.rivals[path.split("/")[2]] += status == 200
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -134,6 +140,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with proxy.lock:
             proxy.requests[f"{self.command} {self.path.partition('?')[0]}"] += 1
             fate = self._fate(writing)
+            proxy.fates[fate] += writing
         proxy.seen(self.command, self.path)
         time.sleep(mood.delay)
         if fate == "refuse":
