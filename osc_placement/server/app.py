@@ -137,7 +137,8 @@ def create_app(
     consumers begin at ``first_generation``. Browsers may ask from ``cors_allowed_origins``.
 
     Raises a StoreError for a database or document that cannot be used, a
-    CannotAuthenticate for a ``config_file`` that cannot.
+    CannotAuthenticate for a ``config_file`` that cannot, an UnusableFile for such a
+    ``policy_file``.
     """
     if auth not in STRATEGIES or (auth == KEYSTONE) != (config_file is not None):
         raise keystone.CannotAuthenticate(

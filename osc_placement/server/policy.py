@@ -6,6 +6,8 @@ loaded only for a file.
 
 from __future__ import annotations
 
+import os
+import pathlib
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -98,14 +100,24 @@ class Defaults:
         )
 
 
+class UnusableFile(Exception):
+    """There are no rules to be read; the text says why and what to do."""
+
+
 class FromFile:
-    """The rules with those of an oslo.policy file laid over them."""
+    """The rules with those of an oslo.policy file laid over them.
+
+    Raises UnusableFile for a file that cannot be read or holds no rules: oslo.policy would
+    go on with the defaults, and nobody would know.
+    """
 
     def __init__(self, path: str, legacy: bool = False) -> None:
         from oslo_config import cfg
         from oslo_policy import opts
         from oslo_policy import policy as oslo_policy
 
+        # oslo.policy looks a relative name up in folders of its own, and is content without.
+        path = os.path.abspath(path)
         config = cfg.ConfigOpts()
         config([])
         opts.set_defaults(config, policy_file=path)
@@ -118,7 +130,16 @@ class FromFile:
         self._enforcer.suppress_default_change_warnings = True
         self._enforcer.suppress_deprecation_warnings = True
         self._enforcer.register_defaults(_oslo_defaults(oslo_policy, legacy))
-        self._enforcer.load_rules()
+        try:
+            text = pathlib.Path(path).read_text(encoding="utf-8")
+            held = oslo_policy.parse_file_contents(text)
+            self._enforcer.load_rules()
+        except OSError as error:
+            raise UnusableFile(f"{path} cannot be read: {error.strerror}") from error
+        except (ValueError, TypeError, AttributeError) as error:
+            raise UnusableFile(f"{path} is no policy file: {error}") from error
+        if not isinstance(held, dict):
+            raise UnusableFile(f"{path} is no policy file: it holds no 'RULE: CHECK' lines")
 
     def authorize(
         self, rule: str, identity: auth.Identity, target: Mapping[str, Any] | None

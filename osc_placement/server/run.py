@@ -12,9 +12,16 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from osc_placement.server import app, keystone, log, serve
+from osc_placement.server import app, keystone, log, policy, serve
 from osc_placement.server.store import errors
 from osc_placement.testing import sample
+
+_CANNOT_START = (
+    errors.StoreError,
+    serve.CannotServe,
+    keystone.CannotAuthenticate,
+    policy.UnusableFile,
+)
 
 DESCRIPTION = "A reference server of the OpenStack Placement API, for tests, rehearsal and labs."
 EPILOG = (
@@ -106,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cors_allowed_origins=options.cors_allowed_origin,
             load=_document(options.load),
         )
-    except (errors.StoreError, serve.CannotServe, keystone.CannotAuthenticate) as error:
+    except _CANNOT_START as error:
         return _fail(error)
     # What is there will stay: the collector need not look at it again and again.
     gc.freeze()
@@ -140,15 +147,22 @@ def _fail(error: Exception) -> int:
     return 1
 
 
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"invalid int value: {text!r}") from error
+
+
 def _port(text: str) -> int:
-    port = int(text)
+    port = _whole(text)
     if not 0 <= port <= 65535:
         raise argparse.ArgumentTypeError(f"{text} is no port: 0 to 65535 are")
     return port
 
 
 def _natural(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text} is less than 0")
     return number

@@ -119,6 +119,11 @@ def _open(path: str) -> sqlite3.Connection:
         raise errors.NotWritable(
             f"the database {path} is not writable: change its permissions, or work on a copy"
         )
+    if not os.access(folder, os.W_OK):
+        raise errors.NotWritable(
+            f"the database {path} needs a journal beside it, and the folder {folder} is not"
+            " writable: change its permissions, or work on a copy"
+        )
     try:
         connection = sqlite3.connect(
             path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import time
 from typing import Any
 
@@ -66,6 +67,16 @@ def test_a_reader_sees_the_usages_of_its_own_project(
 ) -> None:
     answer = ask(app, f"/usages?project_id={project}", x_auth_token=token, x_roles="reader")
     assert answer.status_int == status
+
+
+def test_a_policy_file_is_found_from_where_the_server_was_started(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rules.yaml").write_text('"placement:traits:list": "!"')
+    monkeypatch.chdir(tmp_path)
+    app = server.create_app(policy_file="rules.yaml")
+    assert ask(app, "/traits").status_int == 403
+    assert ask(app, "/resource_classes").status_int == 200
 
 
 def test_system_scope_is_refused(app: server.App) -> None:

@@ -73,6 +73,33 @@ def test_a_document_that_is_none_is_refused(
     assert complaint in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (None, "cannot be read: No such file"),
+        ("just some text", "is no policy file"),
+        ("- a\n- list", "is no policy file"),
+        ("a: [unclosed", "is no policy file"),
+        ("\x00", "is no policy file"),
+    ],
+)
+def test_a_policy_file_that_is_none_does_not_mean_the_defaults(
+    text: str | None, complaint: str, tmp_path: pathlib.Path, capsys: Capture
+) -> None:
+    file = tmp_path / "policy.yaml"
+    if text is not None:
+        file.write_text(text)
+    assert run.main(["--policy-file", str(file), "--export", "-"]) == 1
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--port", "--first-generation"])
+def test_what_is_no_number_is_called_that(option: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run.main([option, "x"])
+    assert f"argument {option}: invalid int value: 'x'" in capsys.readouterr().err
+
+
 def test_a_state_is_not_loaded_over_another(tmp_path: pathlib.Path, capsys: Capture) -> None:
     database = str(tmp_path / "placement.sqlite")
     assert run.main(["--database", database, "--load", "12-hosts", "--export", "-"]) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sqlite3
 import subprocess
@@ -43,6 +44,14 @@ def names(file: pathlib.Path) -> set[str]:
 
 def test_what_was_written_is_there_when_it_is_opened_again(path: pathlib.Path) -> None:
     assert names(path) == {"one"}
+
+
+def test_a_folder_that_takes_no_journal_is_named(
+    path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda asked, mode: str(asked) != str(path.parent))
+    with pytest.raises(errors.NotWritable, match=f"the folder {path.parent} is not writable"):
+        sqlite.SqliteStore(str(path))
 
 
 def test_a_file_that_is_no_database_is_left_alone(tmp_path: pathlib.Path) -> None:
