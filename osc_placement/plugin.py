@@ -51,6 +51,7 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
     parser.add_argument(
         "--os-placement-database",
         metavar="<file>",
+        type=_file_name,
         default=os.environ.get("OSC_PLACEMENT_DATABASE") or None,
         help=(
             "Run on this database file with the embedded Placement server in process: no"
@@ -115,6 +116,13 @@ def _version_text(text: str) -> str:
         raise _refused(text) from error
     if not microversion.MINIMUM <= version <= microversion.MAXIMUM:
         raise _refused(text)
+    return text
+
+
+def _file_name(text: str) -> str:
+    """Refuse the empty name: a rehearsal would run on the cloud instead."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name of a database file is wanted, and this is empty")
     return text
 
 

@@ -181,7 +181,7 @@ def reshape_body(
 def read_usages(body: Json, version: microversion.Microversion) -> list[answer.Usage]:
     """Of GET /usages: one entry in all below 1.38, from then on one per consumer type."""
     if not microversion.supports(version, "consumer types"):
-        return [answer.Usage(body["usages"])]
+        return [answer.Usage(dict(body["usages"]))]
     return [_typed_usage(name, counted) for name, counted in body["usages"].items()]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
 from osc_placement.client import errors, lookup
+from osc_placement.model import name
 from osc_placement.v1 import allocation_argument, arguments, base, rows
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class ShowAllocation(base.Lister):
         wishes = ["consumer generation", "consumer types"] if parsed_args.long else []
         client = self.connect(wishes=wishes)
         columns, data = _shown(client, [parsed_args.uuid])
+        if not data and not name.is_uuid(parsed_args.uuid):
+            raise errors.InvalidInput([f"{parsed_args.uuid!r} is no UUID, as consumers have"])
         if not parsed_args.long:
             return columns, data
         if not microversion.supports(client.microversion, "consumer generation"):

@@ -156,7 +156,9 @@ openstack --os-placement-api-version 1.37 resource provider set \\
         texts = [parsed_args.uuid, parsed_args.parent_provider]
         uuids = lookup.provider_uuids(client, [text for text in texts if text is not None])
         uuid = uuids[parsed_args.uuid]
-        new_name = parsed_args.name or client.show_provider(uuid).name
+        new_name = parsed_args.name
+        if new_name is None:
+            new_name = client.show_provider(uuid).name
         if parsed_args.parent_provider is None:
             return _shown(client.update_provider(uuid, new_name), client)
         parent = uuids[parsed_args.parent_provider]

@@ -118,7 +118,10 @@ def unknown_traits(client: api.Client, names: Iterable[str]) -> list[str]:
 def unknown_trait_fault(trait: str) -> str:
     """What is wrong with a trait that the cloud does not have, and what to do."""
     if trait.startswith(name.CUSTOM_PREFIX) and name.is_custom(trait):
-        return f"unknown trait {trait}: 'openstack trait create {trait}' makes it"
+        return (
+            f"unknown trait {trait}: 'openstack trait list' shows those that there are,"
+            f" 'openstack trait create {trait}' makes it"
+        )
     if trait in standard.traits():
         return f"the server does not know the standard trait {trait}: it has an older os-traits"
     return (

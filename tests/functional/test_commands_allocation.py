@@ -215,3 +215,12 @@ def test_delete_gives_everything_back(openstack: OpenStack, node: str) -> None:
     assert openstack(SHOW, CONSUMER) == []
     code, text = openstack.fails("resource provider allocation delete", CONSUMER)
     assert (code, "HTTP 404" in text) == (1, True)
+
+
+def test_what_cannot_be_a_consumer_is_told_and_not_shown_as_one_without_allocations(
+    openstack: OpenStack,
+) -> None:
+    outcome = openstack.run(SHOW, "notauuid", "-f", "json")
+    assert outcome.code == 1
+    assert "'notauuid' is no UUID" in outcome.stderr
+    assert openstack(SHOW, NOBODY) == []

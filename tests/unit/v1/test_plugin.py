@@ -45,6 +45,11 @@ def test_what_is_no_version_is_refused_with_the_range(text: str) -> None:
         parse("--os-placement-api-version", text)
 
 
+def test_an_empty_database_name_is_refused_and_does_not_mean_the_cloud() -> None:
+    with pytest.raises(argparse.ArgumentError, match="is empty"):
+        parse("--os-placement-database", "")
+
+
 def test_nothing_given_hides_nothing_of_clouds_yaml() -> None:
     given = parse()
     assert (given.os_placement_api_version, given.os_placement_database) == (None, None)
