@@ -16,7 +16,11 @@ INTEGER_FIELDS = frozenset(FIELDS) - {"allocation_ratio"}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a provider offers of one resource class."""
+    """What a provider offers of one resource class.
+
+    ``capacity`` is how much may be allocated in all, ``int((total - reserved) *
+    allocation_ratio)``; 0 where the ratio is no finite number.
+    """
 
     total: int
     reserved: int = 0
@@ -25,10 +29,15 @@ class Inventory:
     step_size: int = 1
     allocation_ratio: float = 1.0
 
-    @property
-    def capacity(self) -> int:
-        """How much may be allocated in all: ``int((total - reserved) * allocation_ratio)``."""
-        return int((self.total - self.reserved) * self.allocation_ratio)
+    #: Kept: a search asks for it many times more often than it changes.
+    capacity: int = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        try:
+            capacity = int((self.total - self.reserved) * self.allocation_ratio)
+        except (OverflowError, ValueError):
+            capacity = 0
+        object.__setattr__(self, "capacity", capacity)
 
     def has_room(self, used: int, amount: int) -> bool:
         """Whether ``amount`` more fits beside what is ``used``."""

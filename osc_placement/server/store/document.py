@@ -128,12 +128,12 @@ def _provider(uuid: str, fields: Mapping[str, Any], stamp: float) -> record.Prov
 
 
 def _inventory(name: str, fields: Mapping[str, Any]) -> inventory.Inventory:
-    read = inventory.Inventory.from_dict(fields)
-    for field in inventory.INTEGER_FIELDS:
-        _amount(getattr(read, field), f"{name}: {field}")
-    ratio = read.allocation_ratio
+    for field in inventory.INTEGER_FIELDS & fields.keys():
+        _amount(fields[field], f"{name}: {field}")
+    ratio = fields.get("allocation_ratio", 1.0)
     if type(ratio) not in (int, float) or not math.isfinite(ratio):
         raise ValueError(f"{name}: allocation_ratio {ratio!r} is no number")
+    read = inventory.Inventory.from_dict(fields)
     if read.step_size < 1:
         raise ValueError(f"{name}: step_size is less than 1")
     return read
