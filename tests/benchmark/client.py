@@ -17,11 +17,14 @@ UPSTREAM = "osc-placement==4.9.*"
 
 
 class Run(NamedTuple):
-    """One command: ``memory`` is MiB resident at most, ``said`` what a terminal saw."""
+    """One command: ``memory`` is MiB resident at most, ``said`` what a terminal saw,
+    ``cpu`` the seconds of user and system time.
+    """
 
     seconds: float
     memory: int
     said: str
+    cpu: float
 
 
 def ours() -> pathlib.Path:
@@ -32,11 +35,17 @@ def ours() -> pathlib.Path:
 def upstream(folder: pathlib.Path) -> pathlib.Path:
     """An ``openstack`` with upstream's plugin, in a virtual environment that is made if need be."""
     program = folder / "bin" / "openstack"
-    if not program.exists():
+    return program if program.exists() else installed(folder, UPSTREAM)
+
+
+def installed(folder: pathlib.Path, plugin: str) -> pathlib.Path:
+    """An ``openstack`` with nothing but ``plugin``, as it is now, in an environment of its own."""
+    if not (folder / "bin" / "pip").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        pip = [str(folder / "bin" / "pip"), "install", "--quiet"]
-        subprocess.run([*pip, UPSTREAM, "python-openstackclient"], check=True)
-    return program
+    pip = [str(folder / "bin" / "pip"), "install", "--quiet"]
+    subprocess.run([*pip, plugin, "python-openstackclient"], check=True)
+    subprocess.run([str(folder / "bin" / "python"), "-m", "compileall", "-q", folder], check=True)
+    return folder / "bin" / "openstack"
 
 
 def run(program: pathlib.Path, words: Sequence[str], more: Mapping[str, str] | None = None) -> Run:
@@ -60,7 +69,8 @@ def run(program: pathlib.Path, words: Sequence[str], more: Mapping[str, str] | N
         seconds = time.perf_counter() - begun
     if status:
         raise RuntimeError(f"{program} {' '.join(words)}: {said[-2000:]}")
-    return Run(seconds, usage.ru_maxrss // 1024, said)
+    cpu = usage.ru_utime + usage.ru_stime
+    return Run(seconds, usage.ru_maxrss // 1024, said, cpu)
 
 
 def _heard(descriptor: int) -> str:
