@@ -9,17 +9,22 @@ From the environment, as every server that the tests start:
 * PLACEMENT_DATABASE: the URL of another database than that SQLite file, as SQLAlchemy takes it.
 
 On 127.0.0.1, one worker with one thread: on SQLite the service answers concurrent writers with
-500. On another database it has eight threads.
+500. On another database it is two workers with eight threads each.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
+import socket
 import sys
 import tempfile
+from collections.abc import Callable
 
 OPEN_POLICY = pathlib.Path(__file__).with_name("open-policy.yaml")
+
+WORKERS, THREADS = 2, 8
 
 CONFIGURATION = """\
 [DEFAULT]
@@ -59,17 +64,37 @@ def configure(state: pathlib.Path, fixture: str) -> None:
     (state / "placement.conf").write_text(text)
 
 
-def main() -> None:
-    state = pathlib.Path(os.environ.get("PLACEMENT_STATE_DIR") or tempfile.mkdtemp())
-    configure(state, os.environ.get("PLACEMENT_FIXTURE", "default"))
-    os.environ["OS_PLACEMENT_CONFIG_DIR"] = str(state)
-
+def serve(listening: socket.socket, threads: int, ready: Callable[[], None]) -> None:
+    """One worker, in this process and to its end; ``ready`` is called when it may be asked."""
     import waitress
     from placement import wsgi
 
     application = wsgi.init_application()
-    threads = 8 if os.environ.get("PLACEMENT_DATABASE") else 1
-    waitress.serve(application, host="127.0.0.1", port=int(sys.argv[1]), threads=threads)
+    ready()
+    waitress.serve(application, sockets=[listening], threads=threads)
+
+
+def serve_workers(listening: socket.socket, workers: int) -> None:
+    """Several workers, as a WSGI server would start them: one that makes the tables comes first."""
+    for _ in range(workers):
+        reading, writing = os.pipe()
+        if not os.fork():
+            serve(listening, THREADS, functools.partial(os.close, writing))
+            os._exit(0)
+        os.close(writing)
+        os.read(reading, 1)
+    os.wait()
+
+
+def main() -> None:
+    state = pathlib.Path(os.environ.get("PLACEMENT_STATE_DIR") or tempfile.mkdtemp())
+    configure(state, os.environ.get("PLACEMENT_FIXTURE", "default"))
+    os.environ["OS_PLACEMENT_CONFIG_DIR"] = str(state)
+    listening = socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=128)
+    if os.environ.get("PLACEMENT_DATABASE"):
+        serve_workers(listening, WORKERS)
+    else:
+        serve(listening, 1, lambda: None)
 
 
 if __name__ == "__main__":
