@@ -63,6 +63,20 @@ class Changing(base.Lister):
     #: Whether there is a file that takes it back; what undoes is taken back by its plan.
     has_undo: ClassVar[bool] = True
 
+    #: The columns of the rows.
+    column_names: ClassVar[Sequence[str]] = COLUMNS
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; what would spoil its outcome is refused before anything is done."""
+        unknown = [text for text in parsed_args.columns if _plain(text) not in self.column_names]
+        if unknown:
+            known = ", ".join(self.column_names)
+            self.usage_error(f"unknown column {', '.join(unknown)}: there are {known}")
+        named = _files(parsed_args)
+        if len(set(named.values())) < len(named):
+            self.usage_error(f"{' and '.join(named)} must be different files")
+        return super().run(parsed_args)
+
     def add_change_options(self, parser: argparse.ArgumentParser) -> None:
         """The options of every changing command."""
         group = parser.add_argument_group("how to change")
@@ -182,6 +196,19 @@ class Batch(Changing):
 
         manager = self.app.client_manager
         return lambda: compute.host_aggregates(compute.SessionNova(manager.sdk_connection))
+
+
+def _plain(column: str) -> str:
+    """As cliff compares columns."""
+    return column.lower().strip().replace(" ", "_")
+
+
+def _files(parsed_args: argparse.Namespace) -> dict[str, pathlib.Path]:
+    """``{what names it: the plan file}`` of those given; no two may take each other's place."""
+    names = {"<file>": "file", "--plan-out": "plan_out", "--undo-out": "undo_out"}
+    given = {text: getattr(parsed_args, name, None) for text, name in names.items()}
+    found = {text: path.resolve() for text, path in given.items() if path is not None}
+    return {text: path for text, path in found.items() if path.is_file() or not path.exists()}
 
 
 def add_workers(group: argparse._ActionsContainer) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from osc_placement.v1 import base, change, nova, progress
 
@@ -47,6 +48,8 @@ class RunMigrations(change.Changing):
 openstack placement migration run
 openstack placement migration run --max-count 50"""
 
+    column_names: ClassVar[Sequence[str]] = ("migration", "found", "done")
+
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--max-count",
@@ -61,7 +64,7 @@ openstack placement migration run --max-count 50"""
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.workflows import batch, migrations
 
-        columns = ("migration", "found", "done")
+        columns = tuple(self.column_names)
         if parsed_args.max_count is not None and parsed_args.max_count < 1:
             self.exit_code = migrations.Exit.BAD_VALUE
             self.tell(["--max-count must be at least 1"])

@@ -15,6 +15,9 @@ from collections.abc import Iterator
 from osc_placement.client import errors
 from osc_placement.workflows import plan
 
+#: So much of a file shows whether it is a plan (bytes).
+_START = 200
+
 
 def state_directory() -> pathlib.Path:
     """``$XDG_STATE_HOME/osc-placement``, by default under ``~/.local/state``."""
@@ -30,8 +33,22 @@ def default_path(made: plan.Plan, role: str) -> pathlib.Path:
 
 
 def write(path: pathlib.Path, made: plan.Plan) -> None:
-    """Write a plan file, mode 0600; what stood there is replaced whole."""
+    """Write a plan file, mode 0600; a plan that stood there is replaced whole.
+
+    Errors: PlacementError for a file that is no plan: a name mistyped must not cost a
+    database.
+    """
+    if path.is_file() and not _may_be_replaced(path):
+        raise errors.PlacementError(
+            f"{path} is there and is no plan. Nothing was changed. Give another path, or remove it"
+        )
     replace(path, made.to_json())
+
+
+def _may_be_replaced(path: pathlib.Path) -> bool:
+    with explained(path), path.open("rb") as file:
+        start = file.read(_START)
+    return not start.strip() or b'"format_version"' in start
 
 
 def replace(path: pathlib.Path, text: str) -> None:

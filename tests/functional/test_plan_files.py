@@ -118,3 +118,25 @@ def test_no_file_holds_a_secret(proxy: chaos.Proxy, tmp_path: pathlib.Path) -> N
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(kept) > 3
     assert [path for path in kept if b"secret" in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((AMEND, *HOSTS, "--resource", "VCPU:total=98", "-c", "nmae"), "unknown column nmae"),
+        (("placement plan apply", "plan", "-c", "name", "-c", "x"), "unknown column x"),
+        (("placement plan apply", "plan", "--undo-out", "./plan"), "<file> and --undo-out must"),
+        (("placement plan undo", "plan", "--plan-out", "plan"), "<file> and --plan-out must"),
+        (
+            (AMEND, *HOSTS, "--resource", "VCPU:total=98", "--plan-out", "a", "--undo-out", "a"),
+            "--plan-out and --undo-out must be different files",
+        ),
+    ],
+)
+def test_what_would_spoil_the_outcome_is_refused_before_any_request(
+    proxy: chaos.Proxy, arguments: tuple[str, ...], said: str
+) -> None:
+    outcome = run(proxy, *arguments)
+    assert outcome.code == 2
+    assert said in outcome.stderr
+    assert not proxy.requests

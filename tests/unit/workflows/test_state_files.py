@@ -137,3 +137,22 @@ def test_no_undo_file_is_kept_when_nobody_wants_one() -> None:
         report = applied(fake.FakeClient(fake.hosts(1)), undo_out=pathlib.Path(os.devnull))
         assert report.exit_code() == 0
     assert pathlib.Path(os.devnull).stat().st_rdev == devices.st_rdev
+
+
+def test_what_is_no_plan_is_not_replaced_and_nothing_is_changed(tmp_path: pathlib.Path) -> None:
+    client: Any = fake.FakeClient(fake.hosts(3))
+    file = tmp_path / "cloud.sqlite"
+    file.write_bytes(b"SQLite format 3\x00 and what else there is")
+    for option in ("plan_out", "undo_out"):
+        with pytest.raises(carry_out.errors.PlacementError, match=r"is no plan\. Nothing was"):
+            applied(client, **{option: file})
+    assert file.read_bytes().startswith(b"SQLite")
+    assert client.writes == 0
+
+
+def test_a_plan_and_an_empty_file_are_replaced(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "plan.json"
+    file.touch()
+    for count in (1, 2):
+        applied(fake.FakeClient(fake.hosts(count)), plan_out=file)
+        assert len(plan_file.read(file).changes) == count
