@@ -12,10 +12,10 @@ from osc_placement.engine import allocation as rules
 from osc_placement.engine import draft as drafts
 from osc_placement.engine import errors, record, reshape, state
 from osc_placement.model import allocation as model
-from osc_placement.model import inventory
 from osc_placement.model import name as names
 from osc_placement.server import call as calls
 from osc_placement.server import faults
+from osc_placement.server.handlers import inventory as inventories
 from osc_placement.server.handlers import provider as providers
 from osc_placement.server.schemas import allocation as schemas
 from osc_placement.server.schemas import validation
@@ -101,10 +101,7 @@ def reshape_all(call: calls.Call) -> webob.Response:
     wanted = {
         uuid: (
             given["resource_provider_generation"],
-            {
-                name: inventory.Inventory.from_dict(fields)
-                for name, fields in given["inventories"].items()
-            },
+            inventories.read_all(given["inventories"]),
         )
         for uuid, given in body["inventories"].items()
     }

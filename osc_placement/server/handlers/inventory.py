@@ -10,6 +10,7 @@ from osc_placement import microversion
 from osc_placement.engine import errors, record
 from osc_placement.engine import inventory as rules
 from osc_placement.model import inventory as model
+from osc_placement.model import name as names
 from osc_placement.server import call as calls
 from osc_placement.server.handlers import provider as providers
 from osc_placement.server.schemas import inventory as schemas
@@ -20,6 +21,18 @@ _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation
 
 def _view(inventory: model.Inventory) -> dict[str, Any]:
     return {field: getattr(inventory, field) for field in _FIELDS}
+
+
+def read_all(given: dict[str, Any]) -> dict[str, model.Inventory]:
+    """Inventories as they came, by resource class.
+
+    The schema does not look at what stands under a name that no class can have; nor do
+    we: that there is no such class is what will be told.
+    """
+    return {
+        name: model.Inventory.from_dict(fields) if names.is_symbol(name) else model.Inventory(1)
+        for name, fields in given.items()
+    }
 
 
 def _may_reserve_all(call: calls.Call) -> bool:
@@ -76,9 +89,7 @@ def create(call: calls.Call) -> webob.Response:
 def replace_all(call: calls.Call) -> webob.Response:
     """PUT /resource_providers/{uuid}/inventories"""
     body = providers.provider_body(call, schemas.REPLACE_ALL)
-    wanted = {
-        name: model.Inventory.from_dict(fields) for name, fields in body["inventories"].items()
-    }
+    wanted = read_all(body["inventories"])
     with call.repository.write() as draft:
         provider = rules.replace_all(
             draft,

@@ -191,3 +191,23 @@ def test_a_list_is_in_the_order_of_creation_whatever_was_changed_since() -> None
     for path, expected in (("", uuids), (f"?member_of={aggregate}", uuids[:3])):
         found = ask(app, f"/resource_providers{path}").json["resource_providers"]
         assert [provider["uuid"] for provider in found] == expected
+
+
+@pytest.mark.parametrize("name", ["vcpu", "VCPU\n", "", "CUSTOM-A"])
+@pytest.mark.parametrize("fields", [{}, [], None, "x", {"total": "x"}, {"allocation_ratio": "x"}])
+def test_what_stands_under_a_name_that_is_no_class_is_refused_for_the_name(
+    name: str, fields: Any
+) -> None:
+    app = server.create_app()
+    uuid = "00000000-0000-4000-8000-000000000001"
+    ask(app, "/resource_providers", "POST", {"name": "a", "uuid": uuid})
+    body = {"resource_provider_generation": 0, "inventories": {name: fields}}
+    answers = [
+        ask(app, f"/resource_providers/{uuid}/inventories", "PUT", body),
+        ask(app, "/reshaper", "POST", {"inventories": {uuid: body}, "allocations": {}},
+            x_roles="service"),
+    ]  # fmt: skip
+    for answer in answers:
+        assert answer.status_int == 400
+        (error,) = answer.json["errors"]
+        assert "No such resource class" in error["detail"] or "does not validate" in error["detail"]
