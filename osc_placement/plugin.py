@@ -40,7 +40,7 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
     parser.add_argument(
         "--os-placement-api-version",
         metavar="<placement-api-version>",
-        type=_version_text,
+        action=_Version,
         default=os.environ.get("OS_PLACEMENT_API_VERSION") or None,
         help=(
             f"Placement API version: {microversion.MINIMUM} to {microversion.MAXIMUM},"
@@ -106,16 +106,36 @@ def _written(options: Any) -> object:
     return (clouds.get(options.name) or {}).get(_VERSION_SETTING)
 
 
+class _Version(argparse.Action):
+    """Checks what stands on the command line, and not the environment.
+
+    What the environment says is a default, which argparse would check in every command:
+    "server list" must not fail for Placement's version.
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        try:
+            setattr(namespace, self.dest, _version_text(values))
+        except ValueError as error:
+            raise argparse.ArgumentError(self, str(error)) from error
+
+
 def _version_text(text: str) -> str:
-    """Check the form of a version setting; argparse shows the text of the ValueError's kin."""
+    """Check the form of a version setting. Raises ValueError with the whole range."""
     if text in {NEGOTIATE, LATEST}:
         return text
     try:
         version = microversion.Microversion.parse(text)
     except ValueError as error:
-        raise _refused(text) from error
+        raise ValueError(_refusal(text)) from error
     if not microversion.MINIMUM <= version <= microversion.MAXIMUM:
-        raise _refused(text)
+        raise ValueError(_refusal(text))
     return text
 
 
@@ -126,12 +146,8 @@ def _file_name(text: str) -> str:
     return text
 
 
-class _Refused(argparse.ArgumentTypeError, ValueError):
-    """A version that this client does not speak, told in full."""
-
-
-def _refused(text: str) -> _Refused:
-    return _Refused(
+def _refusal(text: str) -> str:
+    return (
         f"Placement API version {text!r} is not one of {microversion.MINIMUM} to"
         f" {microversion.MAXIMUM}, 'latest', or 1 to negotiate"
     )

@@ -45,6 +45,16 @@ def test_what_is_no_version_is_refused_with_the_range(text: str) -> None:
         parse("--os-placement-api-version", text)
 
 
+def test_a_version_of_the_environment_that_is_none_spoils_no_other_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OS_PLACEMENT_API_VERSION", "1.40")
+    assert parse().os_placement_api_version == "1.40"
+    assert parse("--os-placement-api-version", "1.39").os_placement_api_version == "1.39"
+    with pytest.raises(ValueError, match=r"'1\.40' is not one of 1\.0 to 1\.39"):
+        plugin.requested_version({"placement_api_version": "1.40"})
+
+
 def test_an_empty_database_name_is_refused_and_does_not_mean_the_cloud() -> None:
     with pytest.raises(argparse.ArgumentError, match="is empty"):
         parse("--os-placement-database", "")
