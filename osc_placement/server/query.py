@@ -174,16 +174,23 @@ def parse_candidates(
             'The "group_policy" parameter is required when specifying more than one'
             ' "resources{N}" parameter.'
         )
-    limit = values.get("limit", [None])[0]
     return candidate.CandidateQuery(
         groups=tuple(groups.values()),
         isolate=policy == "isolate",
         same_subtree=subtrees,
         root_required=required,
         root_forbidden=forbidden,
-        limit=int(limit) if limit else None,
+        limit=_limit(values.get("limit", [""])[0]),
         nested=microversion.supports(version, "nested candidates"),
     )
+
+
+def _limit(text: str) -> int | None:
+    """The schema has let digits through alone, but any number of them."""
+    try:
+        return int(text) if text else None
+    except ValueError as error:
+        raise faults.BadRequest(f"{_INVALID}limit has too many digits") from error
 
 
 def _groups(

@@ -211,3 +211,11 @@ def test_what_stands_under_a_name_that_is_no_class_is_refused_for_the_name(
         assert answer.status_int == 400
         (error,) = answer.json["errors"]
         assert "No such resource class" in error["detail"] or "does not validate" in error["detail"]
+
+
+@pytest.mark.parametrize(("digits", "status"), [(20, 200), (5000, 400)])
+def test_a_limit_that_is_no_number_any_more_is_refused(
+    app: server.App, digits: int, status: int
+) -> None:
+    path = f"/allocation_candidates?resources=VCPU:1&limit={'9' * digits}"
+    assert ask(app, path).status_int == status
