@@ -14,7 +14,7 @@ import waitress.channel
 import waitress.parser
 
 #: A reshape of the largest trees is a few MiB.
-MAX_BODY = 64 * 1024 * 1024
+MAX_BODY = 16 * 1024 * 1024
 #: The request line, and so the query, with all headers.
 MAX_HEADERS = 64 * 1024
 #: Chunk sizes and trailers, of which nothing is kept.

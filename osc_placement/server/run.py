@@ -26,7 +26,7 @@ _CANNOT_START = (
 DESCRIPTION = "A reference server of the OpenStack Placement API, for tests, rehearsal and labs."
 EPILOG = (
     "The state is in memory unless --database names a file. Prints its URL when it is ready,"
-    " and ends on SIGTERM or SIGINT after the answers in flight. Limits: bodies of 64 MiB,"
+    " and ends on SIGTERM or SIGINT after the answers in flight. Limits: bodies of 16 MiB,"
     " request line with headers 64 KiB, 60 s from a request's first byte to its last,"
     " 120 s of silence, 10,000 connections (less where the system allows fewer open files)."
 )
