@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,7 @@ from osc_placement.v1 import change, selector
 from osc_placement.workflows import guard
 
 if TYPE_CHECKING:
-    from osc_placement.client import api
-    from osc_placement.workflows import batch, selection
+    from osc_placement.workflows import batch
 
 
 class AmendInventory(change.Batch):
@@ -47,22 +47,14 @@ openstack resource provider inventory amend rack1-node7 --resource DISK_GB:total
         selector.add_selector(parser)
         self.add_change_options(parser)
 
-    def plan(
-        self,
-        client: api.Client,
-        selected: selection.Selector,
-        parsed_args: argparse.Namespace,
-        reading: batch.Reading,
-    ) -> batch.Planned:
+    def planner(self, parsed_args: argparse.Namespace) -> batch.Planner:
         from osc_placement.workflows import batch
 
-        return batch.plan_amend(
-            client,
-            selected,
-            parsed_args.resource,
+        return functools.partial(
+            batch.plan_amend,
+            expressions=parsed_args.resource,
             create=parsed_args.create,
             allow=parsed_args.allow,
-            reading=reading,
         )
 
     def asked(self, parsed_args: argparse.Namespace) -> list[str]:
@@ -103,17 +95,11 @@ openstack resource provider trait add --trait CUSTOM_GOLD rack1-node7 rack1-node
         selector.add_selector(parser)
         self.add_change_options(parser)
 
-    def plan(
-        self,
-        client: api.Client,
-        selected: selection.Selector,
-        parsed_args: argparse.Namespace,
-        reading: batch.Reading,
-    ) -> batch.Planned:
+    def planner(self, parsed_args: argparse.Namespace) -> batch.Planner:
         from osc_placement.workflows import batch
 
-        return batch.plan_traits(
-            client, selected, add=parsed_args.trait, create=parsed_args.create, reading=reading
+        return functools.partial(
+            batch.plan_traits, add=parsed_args.trait, create=parsed_args.create
         )
 
 
@@ -133,17 +119,11 @@ openstack resource provider trait remove --trait CUSTOM_GOLD --required CUSTOM_G
         selector.add_selector(parser)
         self.add_change_options(parser)
 
-    def plan(
-        self,
-        client: api.Client,
-        selected: selection.Selector,
-        parsed_args: argparse.Namespace,
-        reading: batch.Reading,
-    ) -> batch.Planned:
+    def planner(self, parsed_args: argparse.Namespace) -> batch.Planner:
         from osc_placement.workflows import batch
 
-        return batch.plan_traits(
-            client, selected, remove=parsed_args.trait, allow=parsed_args.allow, reading=reading
+        return functools.partial(
+            batch.plan_traits, remove=parsed_args.trait, allow=parsed_args.allow
         )
 
 
@@ -179,16 +159,10 @@ class AddAggregate(_AggregateBatch):
     example = """\
 openstack resource provider aggregate add --aggregate <aggregate> --name-glob 'rack1-*'"""
 
-    def plan(
-        self,
-        client: api.Client,
-        selected: selection.Selector,
-        parsed_args: argparse.Namespace,
-        reading: batch.Reading,
-    ) -> batch.Planned:
+    def planner(self, parsed_args: argparse.Namespace) -> batch.Planner:
         from osc_placement.workflows import batch
 
-        return batch.plan_aggregates(client, selected, add=parsed_args.aggregate, reading=reading)
+        return functools.partial(batch.plan_aggregates, add=parsed_args.aggregate)
 
 
 class RemoveAggregate(_AggregateBatch):
@@ -200,15 +174,7 @@ class RemoveAggregate(_AggregateBatch):
     example = """\
 openstack resource provider aggregate remove --aggregate <aggregate> --member-of <aggregate>"""
 
-    def plan(
-        self,
-        client: api.Client,
-        selected: selection.Selector,
-        parsed_args: argparse.Namespace,
-        reading: batch.Reading,
-    ) -> batch.Planned:
+    def planner(self, parsed_args: argparse.Namespace) -> batch.Planner:
         from osc_placement.workflows import batch
 
-        return batch.plan_aggregates(
-            client, selected, remove=parsed_args.aggregate, reading=reading
-        )
+        return functools.partial(batch.plan_aggregates, remove=parsed_args.aggregate)

@@ -16,7 +16,6 @@ from osc_placement.v1 import arguments, base, progress, rows, selector
 from osc_placement.workflows import guard
 
 if TYPE_CHECKING:
-    from osc_placement.client import api
     from osc_placement.workflows import batch, carry_out, observe, outcome, selection
 
 COLUMNS = ("name", "uuid", "before", "after", "status", "reason")
@@ -161,7 +160,7 @@ class Batch(Changing):
         selected = selector.read_selector(parsed_args)
         with progress.shown(quiet=self.is_quiet) as watch:
             reading = batch.Reading(parsed_args.workers, watch, self._host_aggregates())
-            planned = self.plan(client, selected, parsed_args, reading)
+            planned = self.planner(parsed_args)(client, selected, reading=reading)
             report = carry_out.carry_out(
                 client, planned, self.line(parsed_args, selected), options(parsed_args, watch)
             )
@@ -171,14 +170,8 @@ class Batch(Changing):
         """``(feature, option)`` that the command needs beyond its selector."""
         return []
 
-    def plan(
-        self,
-        client: api.Client,
-        selected: selection.Selector,
-        parsed_args: argparse.Namespace,
-        reading: batch.Reading,
-    ) -> batch.Planned:
-        """Observe and decide."""
+    def planner(self, parsed_args: argparse.Namespace) -> batch.Planner:
+        """What observes and decides, with all that the command line says of the change."""
         raise NotImplementedError
 
     def asked(self, parsed_args: argparse.Namespace) -> list[str]:

@@ -7,7 +7,7 @@ return. Commands call this, and whoever writes a program of their own may.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from osc_placement.client import api, errors
@@ -52,6 +52,10 @@ class Planned:
 
     plan: plan.Plan
     known: Mapping[str, kind.Observed] = dataclasses.field(default_factory=dict)
+
+
+#: Called with a client, a selector and ``reading=``.
+Planner = Callable[..., Planned]
 
 
 def plan_amend(
