@@ -48,7 +48,9 @@ def settle(
     data: list[rows.Row] = []
     for item in about:
         end = ended[item.uuid]
-        facts = end.found or planned.known[change.key(end.kind, end.subject)].facts
+        facts = end.found
+        if facts is None:
+            facts = planned.known[change.key(end.kind, end.subject)].facts
         data += [(item.uuid, *row) for row in rows_of(facts)]
     return data
 

@@ -39,7 +39,7 @@ class Outcome:
 
     ``open`` tells that the operator's wish about it was refused by a guard or a limit.
     ``found`` is every fact of it as it was last seen, also those that the change is not
-    about; empty when a run never looked.
+    about; None when a run never looked.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Outcome:
     status: Status
     reason: str = ""
     open: bool = False
-    found: change.Facts = dataclasses.field(default_factory=dict)
+    found: change.Facts | None = None
 
     def sort_key(self) -> tuple[bool, change.Subject, str]:
         """By name; what is made for all comes first."""

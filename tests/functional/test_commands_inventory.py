@@ -122,6 +122,13 @@ def test_an_aggregates_providers_are_set_together(openstack: OpenStack) -> None:
     assert f"No resource providers found in aggregate with uuid {NOBODY}." in text
 
 
+def test_an_aggregates_providers_can_be_left_without_inventories(openstack: OpenStack) -> None:
+    uuid = member(openstack, "one", VCPU=8)
+    assert openstack(SET, AGGREGATE, "--aggregate") == []
+    assert openstack("resource provider inventory list", uuid) == []
+    assert openstack(SET, AGGREGATE, "--aggregate") == []
+
+
 def test_one_provider_that_refuses_does_not_keep_the_others_back(openstack: OpenStack) -> None:
     used, free = member(openstack, "used", VCPU=8), member(openstack, "free", VCPU=8)
     allocate(openstack, used, "VCPU=1")
