@@ -102,8 +102,7 @@ openstack resource provider allocation set <consumer_uuid> \\
         self._require_owner(parsed_args, client.microversion)
         faults = arguments.Faults()
         parts = allocation_argument.parse(parsed_args.allocation, parsed_args.uuid, faults)
-        faults.check()
-        wanted = allocation_argument.resolve(client, parts)
+        wanted = allocation_argument.resolve(client, parts, faults)
         self._warn(parsed_args, client.microversion)
         base.retrying(lambda: _replace(client, parsed_args, wanted))
         return _shown(client, parsed_args.uuid)
@@ -202,8 +201,7 @@ openstack resource provider allocation amend <consumer_uuid> \\
         parts = allocation_argument.parse(
             parsed_args.allocation, [parsed_args.uuid], faults, least=0
         )
-        faults.check()
-        changes = allocation_argument.resolve(client, parts)[parsed_args.uuid]
+        changes = allocation_argument.resolve(client, parts, faults)[parsed_args.uuid]
 
         def attempt() -> None:
             found = _existing(client, parsed_args.uuid)

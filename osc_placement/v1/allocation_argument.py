@@ -67,11 +67,15 @@ def _add(
     known.update(amounts)
 
 
-def resolve(client: api.Client, parts: Parts) -> dict[str, allocation.Allocations]:
-    """The same with every provider's UUID. Errors: UnknownProvider; InvalidInput on a clash."""
+def resolve(
+    client: api.Client, parts: Parts, faults: arguments.Faults
+) -> dict[str, allocation.Allocations]:
+    """The same with every provider's UUID. Errors: InvalidInput, with ``faults`` and its own."""
     texts = [provider for given in parts.values() for provider in given]
-    uuids = lookup.provider_uuids(client, texts)
-    faults = arguments.Faults()
+    uuids: dict[str, str] = {}
+    with faults.collected():
+        uuids = lookup.provider_uuids(client, texts)
+    faults.check()
     found: Parts = {consumer: {} for consumer in parts}
     for consumer, given in parts.items():
         for provider, amounts in given.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -176,12 +177,18 @@ def _query(client: api.Client, parsed_args: argparse.Namespace) -> candidate.Can
     from osc_placement.model import candidate
 
     asked = request_group.groups(parsed_args)
-    if not any(group.resource for group in asked):
-        raise errors.PlacementError("At least one --resource must be specified.")
     faults = arguments.Faults()
-    uuids = lookup.provider_uuids(client, request_group.provider_texts(asked))
-    read = [request_group.read(group, uuids.__getitem__, faults) for group in asked]
+    if not any(group.resource for group in asked):
+        faults.add("At least one --resource must be specified.")
+    uuids: dict[str, str] = {}
+    read = [request_group.read(group, faults) for group in asked]
+    with faults.collected():
+        uuids = lookup.provider_uuids(client, request_group.provider_texts(asked))
     faults.check()
+    read = [
+        dataclasses.replace(group, in_tree=uuids[group.in_tree]) if group.in_tree else group
+        for group in read
+    ]
     root = parsed_args.root_required
     return candidate.CandidateQuery(
         groups=tuple(read),

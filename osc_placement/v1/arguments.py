@@ -6,6 +6,7 @@ Reading collects every fault of a command line before it raises InvalidInput.
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from osc_placement import microversion
@@ -24,6 +25,21 @@ class Faults:
         """Note a fault, once."""
         if reason not in self.reasons:
             self.reasons.append(reason)
+
+    @contextlib.contextmanager
+    def collected(self) -> Iterator[None]:
+        """Note what an InvalidInput of the block says instead of raising it.
+
+        When the block fails otherwise (nobody answers), what is wrong already is told rather.
+        """
+        try:
+            yield
+        except errors.InvalidInput as error:
+            for reason in error.reasons:
+                self.add(reason)
+        except errors.PlacementError:
+            self.check()
+            raise
 
     def check(self) -> None:
         """Raise InvalidInput with all reasons, if there are any."""

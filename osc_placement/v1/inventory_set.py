@@ -73,13 +73,15 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
         client = self.connect(asked)
         faults = arguments.Faults()
         given = parse(parsed_args.resource, faults)
+        uuid = parsed_args.uuid
+        with faults.collected():
+            uuid = uuid if parsed_args.aggregate else lookup.provider_uuid(client, uuid)
         faults.check()
         columns: tuple[str, ...] = ("resource_class", *rows.INVENTORY)
         if parsed_args.aggregate:
             data = self._of_all(client, given, parsed_args)
             return ("resource_provider", *columns), data
         work = _dry_run if parsed_args.dry_run else _set
-        uuid = lookup.provider_uuid(client, parsed_args.uuid)
         return columns, work(client, uuid, given, parsed_args.amend)
 
     def _of_all(

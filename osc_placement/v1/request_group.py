@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.v1 import arguments
@@ -85,10 +85,8 @@ def aggregates(asked: Asked) -> list[str]:
     return asked.member_of + arguments.old_aggregates(asked.aggregate_uuid)
 
 
-def read(
-    asked: Asked, provider_uuid: Callable[[str], str], faults: arguments.Faults
-) -> candidate.RequestGroup:
-    """The request group that is meant; ``provider_uuid`` knows names."""
+def read(asked: Asked, faults: arguments.Faults) -> candidate.RequestGroup:
+    """The request group that is meant, with the provider of ``--in-tree`` as it was written."""
     from osc_placement.model import candidate
 
     wanted, unwanted = _aggregates(asked)
@@ -102,7 +100,7 @@ def read(
         forbidden=frozenset(asked.forbidden),
         member_of=wanted,
         forbidden_aggregates=unwanted,
-        in_tree=provider_uuid(asked.in_tree[-1]) if asked.in_tree else None,
+        in_tree=asked.in_tree[-1] if asked.in_tree else None,
     )
 
 

@@ -86,11 +86,14 @@ openstack resource provider list --resource VCPU=8 --not-member-of <aggregate> -
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")
         faults = arguments.Faults()
         resources = arguments.resources(parsed_args.resource, faults)
+        in_tree = parsed_args.in_tree
+        with faults.collected():
+            in_tree = in_tree and lookup.provider_uuid(client, in_tree)
         faults.check()
         found = client.list_providers(
             name=parsed_args.name,
             uuid=parsed_args.uuid,
-            in_tree=parsed_args.in_tree and lookup.provider_uuid(client, parsed_args.in_tree),
+            in_tree=in_tree,
             resources=resources,
             required=arguments.required(parsed_args.required, parsed_args.forbidden),
             member_of=arguments.member_of(aggregates, parsed_args.not_member_of),

@@ -23,11 +23,17 @@ class Faults:
 
     @contextlib.contextmanager
     def collected(self) -> Iterator[None]:
-        """Keep what an InvalidInput of the block says instead of raising it."""
+        """Keep what an InvalidInput of the block says instead of raising it.
+
+        When the block fails otherwise (nobody answers), what is wrong already is told rather.
+        """
         try:
             yield
         except errors.InvalidInput as error:
             self.reasons += error.reasons
+        except errors.PlacementError:
+            self.check()
+            raise
 
     def check(self) -> None:
         """Raise InvalidInput with every reason, each once, if there is any."""

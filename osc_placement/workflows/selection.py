@@ -94,6 +94,8 @@ def select(
     faults = fault.Faults([] if selector else [_NOTHING])
     filters = _filters(client, selector, host_aggregates, faults)
     named = _named(client, selector.providers, faults)
+    if filters and faults:
+        _add_unknown_traits(client, filters, faults)
     if filters and not faults:
         listed = _listed(client, filters, faults)
     elif selector.everything or (selector.name_globs and named is None):
@@ -229,15 +231,19 @@ def _listed(
     try:
         return patience.read(functools.partial(client.list_providers, **filters))
     except errors.ApiError as error:
-        traits = _trait_names(filters.get("required", ()))
-        if error.status != 400:
+        if error.status == 400:
+            _add_unknown_traits(client, filters, faults)
+        if not faults:
             raise
-        unknown = unknown_traits(client, traits)
-        if not unknown:
-            raise
-        for trait in unknown:
-            faults.add(unknown_trait_fault(trait))
         return []
+
+
+def _add_unknown_traits(
+    client: api.Client, filters: Mapping[str, Any], faults: fault.Faults
+) -> None:
+    with faults.collected():
+        for trait in unknown_traits(client, _trait_names(filters.get("required", ()))):
+            faults.add(unknown_trait_fault(trait))
 
 
 def _trait_names(required: Iterable[str]) -> list[str]:

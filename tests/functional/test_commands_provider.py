@@ -258,6 +258,7 @@ def test_traits_are_set_on_all_of_an_aggregate(openstack: OpenStack) -> None:
         "resource provider trait set", AGGREGATE, "--aggregate", "--trait", "STORAGE_DISK_SSD"
     )
     assert [row["name"] for row in rows] == ["STORAGE_DISK_SSD"] * 2
+    assert openstack("resource provider trait set", AGGREGATE, "--aggregate") == []
     code, text = openstack.fails("resource provider trait set", NOBODY, "--aggregate")
     assert code == 1
     assert f"No resource providers found in aggregate with uuid {NOBODY}." in text
@@ -280,3 +281,41 @@ def test_a_tree_is_drawn_root_first(openstack: OpenStack) -> None:
     assert by_name["numa0"]["inventories"]["MEMORY_MB"]["total"] == 512
     code, text = openstack.fails("resource provider tree show", NOBODY)
     assert (code, "found" in text) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "said"),
+    [
+        (
+            "resource provider list",
+            ("--resource", "VCPU=x", "--in-tree", "nobody"),
+            ("'x' in 'VCPU=x'", "'nobody'"),
+        ),
+        (
+            "allocation candidate list",
+            ("--resource", "VCPU", "--group", "1", "--resource", "VCPU=x", "--in-tree", "nobody"),
+            ("<resource_class>=<value>: 'VCPU'", "'x' in 'VCPU=x'", "'nobody'"),
+        ),
+        (
+            "resource provider allocation amend",
+            (NOBODY, "--allocation", "rp=nobody,VCPU=1", "--allocation", "nonsense"),
+            ("'nobody'", "'nonsense'"),
+        ),
+        (
+            "resource provider inventory set",
+            ("nobody", "--resource", "VCPU=x"),
+            ("'x' in 'VCPU=x'", "'nobody'"),
+        ),
+        (
+            "resource provider trait add",
+            ("nobody", "--required", "CUSTOM_NO", "--in-tree", "none", "--trait", "nonsense"),
+            ("'nobody'", "CUSTOM_NO", "'none'", "unknown trait nonsense"),
+        ),
+    ],
+)
+def test_unknown_names_and_malformed_values_are_told_together(
+    openstack: OpenStack, command: str, arguments: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    code, text = openstack.fails(command, *arguments)
+    assert code == 1
+    assert [part for part in said if part not in text] == []
