@@ -64,7 +64,7 @@ def placement(folder: pathlib.Path) -> Iterator[tuple[str, served.Served]]:
         environment, what = {}, "SQLite, one thread"
         try:
             environment["PLACEMENT_DATABASE"] = stack.enter_context(postgres.running())
-            what = "PostgreSQL, two workers with eight threads each"
+            what = "PostgreSQL, two workers with one thread each"
         except postgres.Missing as missing:
             print(missing, file=sys.stderr)
         state = folder / "placement"

@@ -9,7 +9,7 @@ From the environment, as every server that the tests start:
 * PLACEMENT_DATABASE: the URL of another database than that SQLite file, as SQLAlchemy takes it.
 
 On 127.0.0.1, one worker with one thread: on SQLite the service answers concurrent writers with
-500. On another database it is two workers with eight threads each.
+500. On another database it is two workers with one thread each, as deployments have it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Callable
 
 OPEN_POLICY = pathlib.Path(__file__).with_name("open-policy.yaml")
 
-WORKERS, THREADS = 2, 8
+WORKERS, THREADS = 2, 1
 
 CONFIGURATION = """\
 [DEFAULT]
@@ -70,6 +70,9 @@ def serve(listening: socket.socket, threads: int, ready: Callable[[], None]) -> 
     from placement import wsgi
 
     application = wsgi.init_application()
+    # Waitress reads and writes in a thread of its own: where the web server is not Python, a
+    # request in hand does not keep the next one from being read.
+    sys.setswitchinterval(0.0005)
     ready()
     waitress.serve(application, sockets=[listening], threads=threads)
 
