@@ -77,7 +77,7 @@ def _may_match(base: state.State, wanted: model.CandidateQuery) -> bool:
     """
     trait.check_exist(base, sorted(wanted.root_required))
     trait.check_exist(base, sorted(wanted.root_forbidden))
-    if wanted.root_required and not _has_root(base, wanted.root_required):
+    if not _has_root(base, wanted.root_required, wanted.root_forbidden):
         return False
     for number, group in enumerate(wanted.groups):
         if _is_known(base, group):
@@ -110,11 +110,17 @@ def _serves(base: state.State, group: model.RequestGroup) -> bool:
     )
 
 
-def _has_root(base: state.State, traits: Collection[str]) -> bool:
-    rarest = min((base.with_trait[name] for name in traits), key=len)
+def _has_root(base: state.State, required: frozenset[str], forbidden: frozenset[str]) -> bool:
+    """Whether what is asked of roots leaves any; True where nothing is asked."""
+    if not required and not forbidden:
+        return True
+    rarest = min((base.with_trait[name] for name in required), key=len, default=base.tree)
+    roots = (base.providers[uuid] for uuid in rarest)
     return any(
-        base.providers[uuid].parent_uuid is None and base.providers[uuid].traits.issuperset(traits)
-        for uuid in rarest
+        root.parent_uuid is None
+        and root.traits.issuperset(required)
+        and root.traits.isdisjoint(forbidden)
+        for root in roots
     )
 
 

@@ -219,3 +219,14 @@ def test_a_limit_that_is_no_number_any_more_is_refused(
 ) -> None:
     path = f"/allocation_candidates?resources=VCPU:1&limit={'9' * digits}"
     assert ask(app, path).status_int == status
+
+
+def test_an_unknown_class_behind_roots_that_nobody_is_goes_unnoticed() -> None:
+    app = server.create_app()
+    uuid = "00000000-0000-4000-8000-000000000001"
+    ask(app, "/resource_providers", "POST", {"name": "a", "uuid": uuid})
+    query = "/allocation_candidates?resources=NOPE:1&root_required=!COMPUTE_NODE"
+    assert ask(app, query).status_int == 400
+    body = {"traits": ["COMPUTE_NODE"], "resource_provider_generation": 0}
+    assert ask(app, f"/resource_providers/{uuid}/traits", "PUT", body).status_int == 200
+    assert ask(app, query).json == {"allocation_requests": [], "provider_summaries": {}}
