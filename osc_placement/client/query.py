@@ -6,7 +6,6 @@ import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from osc_placement import microversion
 from osc_placement.client import errors
 
 if TYPE_CHECKING:
@@ -169,10 +168,3 @@ def parse(text: str) -> Pairs:
     query = text.strip().strip("\"'").partition("HTTP/")[0].strip()
     query = query.rpartition("?")[2].rpartition(" ")[2]
     return urllib.parse.parse_qsl(query, keep_blank_values=True)
-
-
-def version_for(
-    features: Iterable[str], base: microversion.Microversion
-) -> microversion.Microversion:
-    """``base``, or as much more as the features need."""
-    return max([base, *(microversion.FEATURES[feature] for feature in features)])

@@ -102,12 +102,6 @@ class InternalError(HttpFault):
     status = 500
 
 
-class TooLarge(HttpFault):
-    """A body or query beyond what the server is ready to read."""
-
-    status = 413
-
-
 class UnsupportedMediaType(HttpFault):
     """A body that is not declared as JSON."""
 

@@ -122,10 +122,6 @@ class FromFile:
         config([])
         opts.set_defaults(config, policy_file=path)
         config.set_override("enforce_new_defaults", not legacy, group="oslo_policy")
-        self._refused = (
-            oslo_policy.PolicyNotAuthorized,
-            oslo_policy.InvalidScope,
-        )
         self._enforcer = oslo_policy.Enforcer(config, policy_file=path)
         self._enforcer.suppress_default_change_warnings = True
         self._enforcer.suppress_deprecation_warnings = True
