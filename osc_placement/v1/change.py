@@ -34,10 +34,14 @@ EXIT_CODES: Mapping[int, str] = {
 class Facts(columns.FormattableColumn[Any]):
     """``{key: value}``; people see ``VCPU:total=4`` or ``no CUSTOM_A``, one fact to a line."""
 
+    def __init__(self, kind: str, facts: Mapping[str, Any], names: Mapping[str, str]) -> None:
+        super().__init__(dict(facts))
+        self._kind, self._names = kind, names
+
     def human_readable(self) -> str:
         from osc_placement.workflows import change
 
-        return change.describe(self._value, "\n")
+        return change.describe(self._kind, self._value, "\n", self._names)
 
 
 class Reasons(columns.FormattableColumn[str]):
@@ -123,7 +127,7 @@ class Changing(base.Lister):
         """Columns and rows of the outcome; sets the exit code and tells the rest on stderr."""
         self.exit_code = report.exit_code(detailed=parsed_args.detailed_exitcode)
         self.tell(_remarks(report))
-        return COLUMNS, outcome_rows(report.outcomes)
+        return COLUMNS, outcome_rows(report.outcomes, report.names)
 
     def tell(self, lines: Sequence[str]) -> None:
         """Lines for people, on stderr and after the rows; none with -q."""
@@ -243,16 +247,16 @@ def options(parsed_args: argparse.Namespace, watch: observe.Watch) -> carry_out.
     )
 
 
-def outcome_rows(outcomes: Sequence[outcome.Outcome]) -> list[rows.Row]:
-    """The values of COLUMNS; what is no provider has no UUID."""
+def outcome_rows(outcomes: Sequence[outcome.Outcome], names: Mapping[str, str]) -> list[rows.Row]:
+    """The values of COLUMNS; a trait has no UUID. ``names`` are ``{provider uuid: name}``."""
     from osc_placement.workflows import change
 
     return [
         (
             item.subject.name,
             None if item.kind == change.TRAIT else item.subject.uuid,
-            Facts(dict(item.before)),
-            Facts(dict(item.after)),
+            Facts(item.kind, item.before, names),
+            Facts(item.kind, item.after, names),
             str(item.status),
             Reasons(item.reason),
         )

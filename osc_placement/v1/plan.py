@@ -43,7 +43,7 @@ class ShowPlan(change.Changing):
                 f"Digest: {made.digest}",
             ]
         )
-        return change.COLUMNS, change.outcome_rows(outcome.of_plan(made))
+        return change.COLUMNS, change.outcome_rows(outcome.of_plan(made), made.names)
 
 
 class _OfFile(change.Changing):

@@ -31,7 +31,10 @@ from osc_placement.workflows import (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Options:
-    """What every changing command takes; ``allow`` adds to the guards that the plan overrides."""
+    """What every changing command takes; ``allow`` adds to the guards that the plan overrides.
+
+    ``broken`` judges the premises of changes, for plans that have such; None where nobody can.
+    """
 
     dry_run: bool = False
     allow: tuple[str, ...] = ()
@@ -39,6 +42,7 @@ class Options:
     undo_out: pathlib.Path | None = None
     limits: execute.Limits = dataclasses.field(default_factory=execute.Limits)
     watch: observe.Watch = dataclasses.field(default_factory=observe.Unwatched)
+    broken: settle.Premise | None = None
 
 
 def carry_out(
@@ -103,6 +107,7 @@ def apply(
     Errors: PlanRefused, before any request, for a plan of another cloud.
     """
     plan.check_target(made, client.target)
+    _check_premises(made, options)
     if made.undoes:
         entries = journal.peek(journal.path_of(made, client.target))
         return _take_back(client, undo.restricted(made, entries), path, options)
@@ -166,8 +171,26 @@ def _circumstances(
     *,
     strict: bool,
 ) -> settle.Circumstances:
-    allow = frozenset({*made.allow, *options.allow})
-    return settle.Circumstances(client, opened, threading.Event(), strict=strict, allow=allow)
+    return settle.Circumstances(
+        client,
+        opened,
+        threading.Event(),
+        strict=strict,
+        allow=frozenset({*made.allow, *options.allow}),
+        broken=options.broken or (lambda _: ""),
+    )
+
+
+def _check_premises(made: plan.Plan, options: Options) -> None:
+    if options.broken is None and not options.dry_run and has_premises(made):
+        raise plan.PlanRefused(
+            "the plan builds on what nova said of its servers, and nova cannot be asked now"
+        )
+
+
+def has_premises(made: plan.Plan) -> bool:
+    """Whether applying the plan needs somebody to judge if what it builds on is still so."""
+    return any(item.premise for item in made.changes)
 
 
 def _run(
@@ -194,6 +217,7 @@ def _report(
         halted=run.halted,
         notes=made.notes,
         effects=made.effects(),
+        names=made.names,
         plan_path=path,
     )
 
@@ -223,6 +247,7 @@ def _only_told(made: plan.Plan, options: Options, path: pathlib.Path | None) -> 
         dry_run=options.dry_run,
         notes=made.notes,
         effects=made.effects(),
+        names=made.names,
         plan_path=path,
     )
 
@@ -248,5 +273,6 @@ def _foretold(
         dry_run=options.dry_run,
         notes=made.notes,
         effects=made.effects(),
+        names=made.names,
         plan_path=path,
     )

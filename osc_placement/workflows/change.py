@@ -9,7 +9,12 @@ inventories        ``VCPU:total``         a number; None
 traits             ``CUSTOM_GOLD``        True; False
 aggregates         the aggregate's UUID   True; False
 trait              the trait's name       True; False (whether it exists at all)
+allocations        ``<provider>:VCPU``    a number; None. A consumer's, *whole*: also its
+                                          ``project_id``, ``user_id``, ``consumer_type``
 =================  =====================  ==========================================
+
+A *whole* kind speaks of everything that there is about its subject: a fact that a change
+does not name must not be there.
 
 A change knows nothing of HTTP: ``kind`` maps it to requests. Made by the ``plan_*``
 functions, carried by ``plan``, applied by ``execute``.
@@ -22,16 +27,29 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-Value = bool | int | float | None
+Value = bool | int | float | str | None
 Facts = Mapping[str, Value]
+
+#: ``{provider uuid: its name}``
+Names = Mapping[str, str]
 
 INVENTORIES = "inventories"
 TRAITS = "traits"
 AGGREGATES = "aggregates"
 TRAIT = "trait"
+ALLOCATIONS = "allocations"
 
 #: What a fact is when nothing is known of its key.
-ABSENT: Mapping[str, Value] = {INVENTORIES: None, TRAITS: False, AGGREGATES: False, TRAIT: False}
+ABSENT: Mapping[str, Value] = {
+    INVENTORIES: None,
+    TRAITS: False,
+    AGGREGATES: False,
+    TRAIT: False,
+    ALLOCATIONS: None,
+}
+
+#: The kinds that speak of everything that there is about their subject.
+WHOLE = frozenset({ALLOCATIONS})
 
 #: MySQL keeps an allocation ratio as a single-precision float and tells six digits of it.
 _RATIO_TOLERANCE = 5e-6
@@ -50,7 +68,9 @@ class Change:
 
     ``generation`` is the provider generation it was decided on, None where there is none.
     ``stage`` orders: all changes of a stage are settled before the next one begins.
-    ``irreversible`` says why undo cannot take it back; empty when it can.
+    ``irreversible`` says why undo cannot take it back; empty when it can. ``premise`` is
+    what must still be so elsewhere (in nova) when it is carried out; whoever runs the plan
+    brings the eyes for it.
     """
 
     kind: str
@@ -61,6 +81,7 @@ class Change:
     reason: str = ""
     stage: int = 0
     irreversible: str = ""
+    premise: Facts = dataclasses.field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -78,7 +99,12 @@ class Change:
     def inverse(self) -> Change:
         """The change that takes this one back; it was decided on no known generation."""
         return self.replace(
-            before=self.after, after=self.before, generation=None, reason="", stage=-self.stage
+            before=self.after,
+            after=self.before,
+            generation=None,
+            reason="",
+            stage=-self.stage,
+            premise={},
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -143,27 +169,40 @@ def key(kind: str, subject: Subject) -> str:
 def same(one: Value, other: Value) -> bool:
     """Whether two values of a fact are the same, as far as a database can tell floats."""
     if isinstance(one, float) or isinstance(other, float):
-        numbers = isinstance(one, int | float) and isinstance(other, int | float)
-        return numbers and math.isclose(one or 0, other or 0, rel_tol=_RATIO_TOLERANCE)
+        if not isinstance(one, int | float) or not isinstance(other, int | float):
+            return False
+        return math.isclose(one, other, rel_tol=_RATIO_TOLERANCE)
     return one == other
 
 
 def agree(one: Facts, other: Facts) -> bool:
-    """Whether two sets of facts with the same keys say the same."""
-    return all(same(value, other[key]) for key, value in one.items())
+    """Whether two sets of facts say the same; what one does not name is None there."""
+    return all(same(one.get(key), other.get(key)) for key in one.keys() | other.keys())
 
 
 def current(kind: str, keys: Iterable[str], observed: Facts) -> dict[str, Value]:
-    """What ``observed`` says of each of ``keys``."""
-    return {key: observed.get(key, ABSENT[kind]) for key in keys}
+    """What ``observed`` says of each of ``keys``; of a whole kind, all that it says."""
+    now = {key: observed.get(key, ABSENT[kind]) for key in keys}
+    return {**now, **observed} if kind in WHOLE else now
 
 
-def describe(facts: Facts, between: str = ", ") -> str:
+def describe(kind: str, facts: Facts, between: str = ", ", names: Names | None = None) -> str:
     """Facts as an operator reads them: ``VCPU:total=4``, ``CUSTOM_A``, ``no CUSTOM_A``.
 
-    A resource class of which every fact is None reads ``no VCPU``.
+    A resource class of which every fact is None reads ``no VCPU``; of a whole kind, what is
+    not there is not told. ``names`` stand in place of the UUIDs of providers.
     """
+    if kind in WHOLE:
+        told = {
+            _named(key, names or {}): value for key, value in facts.items() if value is not None
+        }
+        return between.join(f"{key}={value}" for key, value in told.items()) or "nothing"
     return between.join(dict.fromkeys(_describe(key, value) for key, value in facts.items()))
+
+
+def _named(key: str, names: Names) -> str:
+    uuid, colon, rest = key.partition(":")
+    return f"{names.get(uuid, uuid)}{colon}{rest}"
 
 
 def _describe(key: str, value: Value) -> str:

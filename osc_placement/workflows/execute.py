@@ -5,14 +5,17 @@ The threads live here; what happens to one change is ``settle``'s. Called by ``b
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import dataclasses
 import itertools
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from osc_placement.workflows import change, guard, kind, outcome, settle, worker
+from osc_placement.workflows import change, guard, kind, outcome, settle, together, worker
 
+Flight = concurrent.futures.Future[list[outcome.Outcome]]
 Told = Callable[[outcome.Outcome], None]
 
 
@@ -49,7 +52,8 @@ def execute(
     ``known`` is ``{change key: what planning read}``. ``told`` hears each outcome, in the
     calling thread. Ctrl-C begins nothing more: what is in flight is finished and the rest
     is reported as planned; a second one raises KeyboardInterrupt.
-    Cost: what ``settle`` costs, per change that the journal does not know as done.
+    Cost: what ``settle`` costs, per change that the journal does not know as done; what
+    ``settle_together`` costs where one request can write many.
     """
     run = _Run(around, limits, known or {}, told)
     pending = [item for item in changes if not run.is_done_already(item)]
@@ -89,12 +93,12 @@ class _Run:
 
     def stage(self, items: Sequence[change.Change]) -> None:
         """Settle the changes of one stage, or say why they were not begun."""
-        waiting = iter(items)
+        waiting = _Waiting(items)
         if self._may_begin():
             with worker.pool(self._limits.workers) as pool:
                 self._feed(pool, waiting)
         self.result.interrupted = self.interrupted.is_set()
-        for item in waiting:
+        for item in waiting.rest():
             self._end(outcome.of_change(item, outcome.Status.PLANNED, self._why_not()))
 
     def _may_begin(self) -> bool:
@@ -104,44 +108,53 @@ class _Run:
             self.result.halted = "a trait that the rest needs could not be made"
         return not self.result.halted and not self.interrupted.is_set()
 
-    def _feed(
-        self, pool: concurrent.futures.ThreadPoolExecutor, waiting: Iterator[change.Change]
-    ) -> None:
+    def _feed(self, pool: concurrent.futures.ThreadPoolExecutor, waiting: _Waiting) -> None:
         """Keep every worker busy until nothing is left or nothing more may begin."""
-        flying: set[concurrent.futures.Future[outcome.Outcome]] = set()
+        flying: dict[Flight, int] = {}
         while True:
-            for item in itertools.islice(waiting, self._room(len(flying))):
-                known = self._known.get(item.key)
-                flying.add(pool.submit(settle.settle, item, self._around, known))
+            while len(flying) < self._limits.workers:
+                bundle = waiting.take(self._room(sum(flying.values())))
+                if not bundle:
+                    break
+                flying[pool.submit(self._settle, bundle)] = len(bundle)
             if not flying:
                 return
-            ended, flying = concurrent.futures.wait(
+            ended, _ = concurrent.futures.wait(
                 flying, return_when=concurrent.futures.FIRST_COMPLETED
             )
             for future in ended:
+                del flying[future]
                 self._collect(future)
+
+    def _settle(self, bundle: Sequence[change.Change]) -> list[outcome.Outcome]:
+        if len(bundle) > 1:
+            return together.settle_together(bundle, self._around, self._known)
+        return [settle.settle(item, self._around, self._known.get(item.key)) for item in bundle]
 
     def _room(self, flying: int) -> int:
         """How many more changes may begin now."""
         if self.result.halted or self.interrupted.is_set():
             return 0
-        room = self._limits.workers - flying
-        if self._limits.max_count is not None:
-            room = min(room, self._limits.max_count - self._applied - flying)
-        return max(room, 0)
+        if self._limits.max_count is None:
+            return _ANY
+        return max(self._limits.max_count - self._applied - flying, 0)
 
-    def _collect(self, future: concurrent.futures.Future[outcome.Outcome]) -> None:
+    def _collect(self, future: Flight) -> None:
         try:
-            ended = future.result()
+            outcomes = future.result()
         except settle.Halted as halted:
-            ended = halted.outcome
+            outcomes = list(halted.outcomes)
             self.result.halted = self.result.halted or str(halted)
             self._around.stop.set()
+        for ended in outcomes:
+            self._count(ended)
+            self._end(ended)
+
+    def _count(self, ended: outcome.Outcome) -> None:
         if ended.status is outcome.Status.APPLIED and ended.kind != change.TRAIT:
             self._applied += 1
         if ended.status not in _GOOD and self._limits.stop_on_error and not self.result.halted:
             self.result.halted = f"{ended.subject.name}: {ended.reason}"
-        self._end(ended)
 
     def _end(self, ended: outcome.Outcome) -> None:
         self.result.outcomes.append(ended)
@@ -155,5 +168,36 @@ class _Run:
         self.result.limited = True
         return "not begun: --max-count was reached"
 
+
+class _Waiting:
+    """The changes of a stage that have not begun, in bundles that one request may carry."""
+
+    def __init__(self, items: Sequence[change.Change]) -> None:
+        groups: dict[object, list[change.Change]] = {}
+        for item in items:
+            by = kind.KINDS[item.kind].together
+            group = (item.kind, by.group(item)) if by else item.key
+            groups.setdefault(group, []).append(item)
+        self._groups = collections.deque(collections.deque(group) for group in groups.values())
+
+    def take(self, room: int) -> list[change.Change]:
+        """The next ones that may go out together, at most ``room``."""
+        if not self._groups or not room:
+            return []
+        group = self._groups[0]
+        by = kind.KINDS[group[0].kind].together
+        size = min(len(group), room, by.size if by else 1)
+        taken = [group.popleft() for _ in range(size)]
+        if not group:
+            self._groups.popleft()
+        return taken
+
+    def rest(self) -> list[change.Change]:
+        """Those that were never taken."""
+        return list(itertools.chain.from_iterable(self._groups))
+
+
+#: More changes than there are in any plan.
+_ANY = sys.maxsize
 
 _GOOD = frozenset({outcome.Status.APPLIED, outcome.Status.UNCHANGED})

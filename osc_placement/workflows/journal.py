@@ -18,7 +18,7 @@ import os
 import pathlib
 import threading
 from collections.abc import Mapping
-from typing import IO, Any, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 from osc_placement.client import errors
 from osc_placement.workflows import change, plan, plan_file
@@ -49,13 +49,21 @@ class Unwritable(errors.PlacementError):
     """What became of a change cannot be recorded: nothing more may be begun."""
 
 
+class Note(NamedTuple):
+    """Something to record: what became of a change."""
+
+    key: str
+    state: State
+    before: change.Facts | None = None
+
+
 class Notes(Protocol):
     """What is known of changes, ``{change key: Entry}``, and a way to know more."""
 
     entries: dict[str, Entry]
 
-    def note(self, key: str, state: State, before: change.Facts | None = None) -> None:
-        """Record what became of a change. Errors: Unwritable."""
+    def note(self, *notes: Note) -> None:
+        """Record what became of changes. Errors: Unwritable."""
 
 
 class Unkept:
@@ -64,9 +72,9 @@ class Unkept:
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
 
-    def note(self, key: str, state: State, before: change.Facts | None = None) -> None:
-        """Record what became of a change, in memory."""
-        self.entries[key] = Entry(state, before)
+    def note(self, *notes: Note) -> None:
+        """Record what became of changes, in memory."""
+        self.entries.update((item.key, Entry(item.state, item.before)) for item in notes)
 
 
 class Journal:
@@ -87,17 +95,16 @@ class Journal:
         self._syncing = threading.Lock()
         self._written = self._synced = 0
 
-    def note(self, key: str, state: State, before: change.Facts | None = None) -> None:
-        """Record what became of a change; on disk when this returns. Errors: Unwritable."""
-        line: dict[str, Any] = {"key": key, "state": state}
-        if before is not None:
-            line["before"] = dict(before)
+    def note(self, *notes: Note) -> None:
+        """Record what became of changes; on disk when this returns. Errors: Unwritable."""
+        lines = [_line(item) for item in notes]
         try:
             with self._writing:
-                self._write(json.dumps(line).encode() + b"\n")
+                self._write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
                 self._written += 1
                 mine = self._written
-                self.entries[key] = _merge(self.entries.get(key), line)
+                for line in lines:
+                    self.entries[line["key"]] = _merge(self.entries.get(line["key"]), line)
             self._sync(mine)
         except OSError as error:
             raise Unwritable(
@@ -108,18 +115,18 @@ class Journal:
         """Let go of the file and its lock."""
         self._file.close()
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, lines: bytes) -> None:
         """Straight to the file: what a full disk refused must not be tried again by closing.
 
-        A line of which only a part was written is taken back, so that the next one is whole.
+        Lines of which only a part was written are taken back, so that the next one is whole.
         """
-        written = os.write(self._file.fileno(), line)
-        if written < len(line):
+        written = os.write(self._file.fileno(), lines)
+        if written < len(lines):
             os.ftruncate(self._file.fileno(), os.fstat(self._file.fileno()).st_size - written)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _sync(self, mine: int) -> None:
-        """Wait until line number ``mine`` is on disk; one flush serves all who wait for it."""
+        """Wait until write number ``mine`` is on disk; one flush serves all who wait for it."""
         with self._syncing:
             if self._synced >= mine:
                 return
@@ -176,6 +183,11 @@ def _load(file: IO[bytes]) -> dict[str, Entry]:
                 f"the journal {file.name} is damaged in line {number}"
             ) from error
     return entries
+
+
+def _line(item: Note) -> dict[str, Any]:
+    before = {} if item.before is None else {"before": dict(item.before)}
+    return {"key": item.key, "state": item.state, **before}
 
 
 def _merge(known: Entry | None, line: Mapping[str, Any]) -> Entry:

@@ -62,7 +62,8 @@ class Report:
 
     ``target`` is the cloud or file that it happened on. ``limited``: --max-count was
     reached with changes left. ``halted`` says why later items were not begun. ``effects``
-    tell what becomes of capacity when all of the plan is done.
+    tell what becomes of capacity when all of the plan is done. ``names`` are the providers'
+    that facts speak of by UUID.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -75,6 +76,7 @@ class Report:
     effects: tuple[str, ...] = ()
     plan_path: pathlib.Path | None = None
     undo_path: pathlib.Path | None = None
+    names: change.Names = dataclasses.field(default_factory=dict)
 
     def count(self, status: Status) -> int:
         """How many items ended so."""

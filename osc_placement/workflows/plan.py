@@ -42,6 +42,7 @@ class Plan:
     ``relative``: amounts were derived from what was observed. ``allow``: the guards that
     the operator overrode. ``undoes``: the digest of the plan that this one takes back.
     ``capacities`` is ``{resource class: Capacity}``, for classes whose inventory changes.
+    ``names`` are those of the providers that changes of allocations speak of.
     """
 
     changes: tuple[change_module.Change, ...]
@@ -55,6 +56,7 @@ class Plan:
     undoes: str = ""
     notes: tuple[str, ...] = ()
     capacities: Mapping[str, Capacity] = dataclasses.field(default_factory=dict)
+    names: change_module.Names = dataclasses.field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -104,6 +106,7 @@ class Plan:
         return {
             "format_version": FORMAT_VERSION,
             **document,
+            "names": dict(self.names),
             "capacities": {
                 name: dataclasses.asdict(capacity) for name, capacity in self.capacities.items()
             },

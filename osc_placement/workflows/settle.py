@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 
 from osc_placement.client import api, errors
 from osc_placement.workflows import change, journal, kind, outcome, patience
@@ -18,11 +18,11 @@ from osc_placement.workflows import change, journal, kind, outcome, patience
 class Halted(errors.PlacementError):
     """Trying further items is pointless: nobody answers, or lets us in, or the disk is full.
 
-    ``outcome`` is what became of the item at hand.
+    ``outcomes`` are what became of the items at hand.
     """
 
-    def __init__(self, cause: errors.PlacementError, ended: outcome.Outcome) -> None:
-        self.outcome = ended
+    def __init__(self, cause: errors.PlacementError, ended: Sequence[outcome.Outcome]) -> None:
+        self.outcomes = ended
         super().__init__(str(cause))
 
 
@@ -48,12 +48,16 @@ class Direction(enum.Enum):
         return self.value[2]
 
 
+#: Why the premise of a change no longer holds; empty when it does. Called from many threads.
+Premise = Callable[[change.Change], str]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Circumstances:
     """What all changes of a run have in common.
 
     ``strict``: what somebody else has changed since the plan is left alone. ``allow``: the
-    guards that are overridden.
+    guards that are overridden. ``broken`` judges the premises of changes.
     """
 
     client: api.Client
@@ -62,6 +66,7 @@ class Circumstances:
     direction: Direction = Direction.APPLY
     strict: bool = True
     allow: Collection[str] = ()
+    broken: Premise = lambda _: ""
 
 
 def settle(
@@ -73,28 +78,70 @@ def settle(
     one of each more, and a read of usages where capacity shrinks.
     Errors: Halted, when no other change would fare better.
     """
-    return _Settling(wanted, around, known).run()
+    return Settling(wanted, around, known).run()
 
 
-class _Settling:
+class Settling:
+    """One change on its way; ``ended`` is its outcome when it is there."""
+
     def __init__(
         self, wanted: change.Change, around: Circumstances, known: kind.Observed | None
     ) -> None:
+        self.ended: outcome.Outcome | None = None
         self._change = wanted
         self._planned_on = wanted.generation
         self._around = around
         self._kind = kind.KINDS[wanted.kind]
-        self._known = known
         entry = around.journal.entries.get(wanted.key)
         self._in_doubt = entry is not None and entry.state in journal.IN_DOUBT
+        self._known = known
+        if known is None and self._kind.assumed and not self._in_doubt:
+            self._known = self._kind.assumed(wanted)
+        self._observed = kind.Observed(None, {})
         self._last: errors.PlacementError | None = None
         self._unwritable: journal.Unwritable | None = None
 
     def run(self) -> outcome.Outcome:
-        ended = self._run()
+        """All the way to the end."""
+        self.ended = self._run()
         if self._unwritable is not None:
-            raise Halted(self._unwritable, ended)
-        return ended
+            raise Halted(self._unwritable, [self.ended])
+        return self.ended
+
+    def ready(self) -> kind.Intent | None:
+        """Only look and judge: what is to be written, or None when that was the end."""
+        self.ended = self._explained(self._look_and_judge)
+        if self.ended is not None:
+            return None
+        # Whoever writes it with others may have to leave it to ``run`` in the end.
+        self._known = self._observed
+        return self._change, self._observed
+
+    def beginning(self) -> journal.Note:
+        """What the journal is told before the request."""
+        direction = self._around.direction
+        # What undo gives back is what applying replaced: undoing does not change that.
+        replaced = self._change.before if direction is Direction.APPLY else None
+        return journal.Note(self._change.key, direction.begun, replaced)
+
+    def ending(self) -> journal.Note:
+        """What the journal is told when it was carried out."""
+        return journal.Note(self._change.key, self._around.direction.done)
+
+    def written(self, seen: change.Facts) -> outcome.Outcome:
+        """It was carried out."""
+        ended = outcome.of_change(self._change, outcome.Status.APPLIED)
+        self.ended = dataclasses.replace(ended, found=seen)
+        return self.ended
+
+    def refused(self, *, in_doubt: bool = False) -> None:
+        """What was known of it may be of yesterday: look again."""
+        self._known = None
+        self._in_doubt = self._in_doubt or in_doubt
+
+    def not_begun(self, reason: str) -> outcome.Outcome:
+        """Its outcome when it was never tried."""
+        return outcome.of_change(self._change, outcome.Status.PLANNED, reason)
 
     def _run(self) -> outcome.Outcome:
         for pause in patience.pauses(patience.WRITES):
@@ -107,18 +154,26 @@ class _Settling:
 
     def _attempt(self) -> outcome.Outcome | None:
         """Look and, if it is right, write; None when it must be tried again."""
+        return self._explained(lambda: self._look_and_judge() or self._write())
+
+    def _explained(self, step: Callable[[], outcome.Outcome | None]) -> outcome.Outcome | None:
+        """What a step comes to, errors included."""
         try:
-            observed = self._look()
-            return self._judge(observed) or self._write(observed)
+            return step()
         except errors.NotFound as error:
             return self._ended(outcome.Status.FAILED, f"it is gone: {error}")
         except errors.ConnectionFailed as error:
-            raise Halted(error, self._ended(outcome.Status.FAILED, str(error))) from error
+            self.ended = self._ended(outcome.Status.FAILED, str(error))
+            raise Halted(error, [self.ended]) from error
         except errors.ApiError as error:
-            ended = self._ended(outcome.Status.FAILED, str(error))
+            self.ended = self._ended(outcome.Status.FAILED, str(error))
             if error.status in (401, 403):
-                raise Halted(error, ended) from error
-            return ended
+                raise Halted(error, [self.ended]) from error
+            return self.ended
+
+    def _look_and_judge(self) -> outcome.Outcome | None:
+        self._observed = self._look()
+        return self._judge(self._observed)
 
     def _look(self) -> kind.Observed:
         if self._known is not None:
@@ -134,9 +189,12 @@ class _Settling:
         if change.agree(now, wanted.after):
             return self._as_wanted(observed)
         if self._is_stale(now):
-            return self._ended(
-                outcome.Status.STALE, f"somebody else made it {change.describe(now)}"
-            )
+            told = change.describe(wanted.kind, now)
+            return self._ended(outcome.Status.STALE, f"somebody else made it {told}")
+        broken = self._around.broken(wanted) if wanted.premise else ""
+        if broken:
+            status = outcome.Status.STALE if self._around.strict else outcome.Status.LEFT_ALONE
+            return self._ended(status, broken)
         self._change = wanted.replace(before=now, generation=observed.generation)
         refused = self._refusals(observed)
         if not refused:
@@ -147,10 +205,11 @@ class _Settling:
     def _is_stale(self, now: change.Facts) -> bool:
         """Whether what was to be changed is no longer what it was.
 
-        Outside a reviewed plan that stops us only if it went altogether.
+        Outside a reviewed plan that stops us only if it went altogether, or if all that
+        there is would be replaced.
         """
         before = self._change.before
-        if self._around.strict:
+        if self._around.strict or self._change.kind in change.WHOLE:
             return not change.agree(now, before)
         return any(now[key] is None and value is not None for key, value in before.items())
 
@@ -164,15 +223,12 @@ class _Settling:
         self._planned_on = observed.generation
         return refused
 
-    def _write(self, observed: kind.Observed) -> outcome.Outcome | None:
-        around = self._around
-        # What undo gives back is what applying replaced: undoing does not change that.
-        replaced = self._change.before if around.direction is Direction.APPLY else None
-        self._note(around.direction.begun, replaced)
+    def _write(self) -> outcome.Outcome | None:
+        self._note(self.beginning())
         if self._unwritable is not None:
             return self._ended(outcome.Status.FAILED, f"not begun: {self._unwritable}")
         try:
-            written = self._kind.write(around.client, self._change, observed)
+            written = self._kind.write(self._around.client, self._change, self._observed)
         except (errors.GenerationConflict, errors.ConnectionFailed) as error:
             self._last = error
             return None
@@ -183,15 +239,14 @@ class _Settling:
         return self._carried_out(written)
 
     def _carried_out(self, seen: kind.Observed) -> outcome.Outcome:
-        self._note(self._around.direction.done)
-        ended = outcome.of_change(self._change, outcome.Status.APPLIED)
-        return dataclasses.replace(ended, found=seen.facts)
+        self._note(self.ending())
+        return self.written(seen.facts)
 
     def _as_wanted(self, seen: kind.Observed) -> outcome.Outcome:
         if self._in_doubt:
             return self._carried_out(seen)
         if self._around.direction is Direction.UNDO:
-            self._note(journal.State.UNDONE)
+            self._note(self.ending())
         ended = self._ended(outcome.Status.UNCHANGED, "it is so already")
         return dataclasses.replace(ended, found=seen.facts)
 
@@ -200,15 +255,15 @@ class _Settling:
         around, key = self._around, self._change.key
         entry = around.journal.entries.get(key)
         if entry is not None and entry.state is around.direction.begun and not self._in_doubt:
-            self._note(around.direction.untouched)
+            self._note(journal.Note(key, around.direction.untouched))
         if self._in_doubt and status is outcome.Status.FAILED:
             reason = f"whether it was carried out is unknown: {reason}"
         return outcome.of_change(self._change, status, reason)
 
-    def _note(self, state: journal.State, before: change.Facts | None = None) -> None:
+    def _note(self, told: journal.Note) -> None:
         """Tell the journal; when it cannot be told, this change is the last one."""
         try:
-            self._around.journal.note(self._change.key, state, before)
+            self._around.journal.note(told)
         except journal.Unwritable as error:
             self._unwritable = error
 

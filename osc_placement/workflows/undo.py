@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from osc_placement.workflows import change, journal, outcome, plan
 
 _IRREVERSIBLE = "it cannot be taken back: {}"
+
+#: Of the plan's own fields, what an undo plan keeps when it is cut down.
+_KEPT = ("command", "target", "microversion", "created", "allow", "undoes", "names")
 _NOT_APPLIED = "it was never applied here"
 
 #: States of a change that there may be something to take back of.
@@ -27,6 +30,7 @@ def inverse(made: plan.Plan, entries: Mapping[str, journal.Entry] | None = None)
         created=made.created,
         allow=made.allow,
         undoes=made.digest,
+        names=made.names,
     )
 
 
@@ -44,10 +48,7 @@ def restricted(made: plan.Plan, entries: Mapping[str, journal.Entry]) -> plan.Pl
         kept += [item] if applied else []
         alone += [] if applied else [_left_alone(item.inverse(), _NOT_APPLIED)]
     return plan.make([*kept, *made.remarks, *alone]).replace(
-        **{
-            name: getattr(made, name)
-            for name in ("command", "target", "microversion", "created", "allow", "undoes")
-        }
+        **{name: getattr(made, name) for name in _KEPT}
     )
 
 

@@ -509,14 +509,14 @@ def test_a_kill_at_any_moment_can_be_gone_on_from(seed: int, tmp_path: pathlib.P
 def test_a_journal_cut_short_by_a_kill_is_read_up_to_there(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "journal"
     opened = journal.Journal(path)
-    opened.note("a", journal.State.APPLYING, {"VCPU:total": 1})
-    opened.note("a", journal.State.APPLIED)
+    opened.note(journal.Note("a", journal.State.APPLYING, {"VCPU:total": 1}))
+    opened.note(journal.Note("a", journal.State.APPLIED))
     opened.close()
     with path.open("a") as file:
         file.write('{"key": "b", "sta')
     again = journal.Journal(path)
     assert again.entries == {"a": journal.Entry(journal.State.APPLIED, {"VCPU:total": 1})}
-    again.note("b", journal.State.APPLYING)
+    again.note(journal.Note("b", journal.State.APPLYING))
     again.close()
     assert journal.peek(path)["b"].state is journal.State.APPLYING
 

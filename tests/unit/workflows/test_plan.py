@@ -145,16 +145,23 @@ def test_what_cannot_be_taken_back_is_left_alone_with_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "text"),
+    ("kind", "facts", "text"),
     [
         (
+            change.INVENTORIES,
             {"VCPU:total": 4, "VCPU:allocation_ratio": 4.0},
             "VCPU:total=4, VCPU:allocation_ratio=4.0",
         ),
-        ({"CUSTOM_A": True, "CUSTOM_B": False}, "CUSTOM_A, no CUSTOM_B"),
-        ({"VCPU:total": None, "VCPU:reserved": None}, "no VCPU"),
-        ({}, ""),
+        (change.TRAITS, {"CUSTOM_A": True, "CUSTOM_B": False}, "CUSTOM_A, no CUSTOM_B"),
+        (change.INVENTORIES, {"VCPU:total": None, "VCPU:reserved": None}, "no VCPU"),
+        (change.TRAITS, {}, ""),
+        (
+            change.ALLOCATIONS,
+            {"p1:VCPU": 2, "p2:DISK_GB": 5, "p3:VCPU": None, "project_id": "acme"},
+            "cmp1:VCPU=2, p2:DISK_GB=5, project_id=acme",
+        ),
+        (change.ALLOCATIONS, {"p1:VCPU": None}, "nothing"),
     ],
 )
-def test_facts_read_like_what_an_operator_writes(facts: change.Facts, text: str) -> None:
-    assert change.describe(facts) == text
+def test_facts_read_like_what_an_operator_writes(kind: str, facts: change.Facts, text: str) -> None:
+    assert change.describe(kind, facts, names={"p1": "cmp1"}) == text
