@@ -1,0 +1,113 @@
+"""Reading a document of moves: YAML or JSON text in, values or all faults with lines out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from osc_placement.model import name
+from osc_placement.workflows import fault
+from osc_placement.workflows.reshape import marked, move, schema
+
+
+def parse(text: str, source: str) -> move.Document:
+    """The moves that a text asks for; ``source`` names it in faults.
+
+    Errors: InvalidInput with every fault, each with its line.
+    """
+    faults = fault.Faults()
+    found = read(text, source, schema.MOVES, faults)
+    moves = tuple(_move(found, position) for position in range(len(found.data["moves"])))
+    renames = found.data.get("rename", {})
+    document = move.Document(
+        moves=moves,
+        assign=evidence(found),
+        rename=tuple(
+            move.Named(old, new, found.line("rename", old)) for old, new in renames.items()
+        ),
+        delete=tuple(
+            move.Named(text, line=found.line("delete", position))
+            for position, text in enumerate(found.data.get("delete", ()))
+        ),
+        source=source,
+    )
+    faults.reasons += _strange_names(document)
+    faults.check()
+    return document
+
+
+def read(text: str, source: str, wanted: Mapping[str, Any], faults: fault.Faults) -> marked.Marked:
+    """Data that keep to a schema. Errors: InvalidInput with every fault and its line."""
+    found = marked.load(text, source, faults)
+    faults.check()
+    for line, what in schema.faults(found, wanted):
+        faults.add(f"{source}:{line}: {what}")
+    faults.check()
+    return found
+
+
+def evidence(found: marked.Marked) -> tuple[move.Evidence, ...]:
+    """The part ``assign``, where there is one."""
+    return tuple(
+        move.Evidence(
+            name.canonical_uuid(consumer),
+            {"": told} if isinstance(told, str) else told,
+            found.line("assign", consumer),
+        )
+        for consumer, told in found.data.get("assign", {}).items()
+    )
+
+
+def _move(found: marked.Marked, position: int) -> move.Move:
+    told = found.data["moves"][position]
+    return move.Move(
+        source=told["from"],
+        resources=told["resources"],
+        target=_target(told["to"], found.line("moves", position, "to")),
+        classes=told.get("as", {}),
+        line=found.line("moves", position),
+    )
+
+
+def _target(told: str | Mapping[str, Any], line: int) -> move.Target:
+    if isinstance(told, str):
+        return move.Target(told, line=line)
+    uuid = told.get("uuid")
+    return move.Target(
+        name=told.get("name", ""),
+        uuid=name.canonical_uuid(uuid) if uuid else "",
+        parent=told.get("parent", move.UNSAID),
+        traits=tuple(told.get("traits", ())),
+        aggregates=tuple(told.get("aggregates", ())),
+        inventories=told.get("inventories", {}),
+        described=True,
+        line=line,
+    )
+
+
+def _strange_names(document: move.Document) -> list[str]:
+    """What no cloud can have, though the schema allows it."""
+    faults = []
+    for item in document.moves:
+        where = document.at(item.line)
+        faults += [
+            f"{where}as: {resource_class} is not among the resources"
+            for resource_class in item.classes
+            if resource_class not in item.resources
+        ]
+        if item.target.described and not (item.target.name or item.target.uuid):
+            faults.append(f"{document.at(item.target.line)}to: it has neither a name nor a uuid")
+        faults += strange_memberships(item.target, document.at(item.target.line))
+    return faults
+
+
+def strange_memberships(target: move.Target, where: str) -> list[str]:
+    """Traits that cannot be names, aggregates that are no UUIDs."""
+    faults = [
+        f"{where}{trait!r} is no trait" for trait in target.traits if not name.is_symbol(trait)
+    ]
+    return faults + [
+        f"{where}aggregate {text!r} is no UUID"
+        for text in target.aggregates
+        if not name.is_uuid(text)
+    ]

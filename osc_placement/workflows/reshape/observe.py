@@ -1,0 +1,241 @@
+"""Reading what is to be reshaped: trees whole, their consumers whole, and all that these touch.
+
+Placement has no transaction over several reads, so a picture is held against the
+generations before and after it, and taken again when somebody wrote in between.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeVar
+
+from osc_placement.client import answer, api, errors
+from osc_placement.model import allocation, provider
+from osc_placement.model import name as names
+from osc_placement.workflows import batch, fault, patience, selection, worker
+from osc_placement.workflows.reshape import picture
+
+T = TypeVar("T")
+
+#: How often a picture is taken before it is given up that the cloud holds still.
+_TRIES = 5
+
+
+class Restless(errors.PlacementError):
+    """The trees changed each time while they were read."""
+
+
+class _Moved(Exception):
+    """Somebody wrote while a picture was taken."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Detail:
+    """One provider of a named tree."""
+
+    node: picture.Node
+    shares: Mapping[str, answer.Share]
+
+
+def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provider.Provider]:
+    """``{text: provider}`` of those names and UUIDs that there are.
+
+    Cost: one request each, or one listing of all from six on.
+    """
+    wanted = list(dict.fromkeys(texts))
+    if len(wanted) > selection.MANY:
+        listed = patience.read(client.list_providers)
+    else:
+        listed = [item for text in wanted for item in _looked_up(client, text)]
+    by_name = {item.name: item for item in listed}
+    by_uuid = {item.uuid: item for item in listed}
+    found = {
+        text: by_name.get(text) or by_uuid.get(names.canonical_uuid(text))
+        if names.is_uuid(text)
+        else by_name.get(text)
+        for text in wanted
+    }
+    return {text: item for text, item in found.items() if item is not None}
+
+
+def custom_traits(client: api.Client, traits: Iterable[str]) -> frozenset[str]:
+    """Which of ``traits`` the cloud has. One request, none for none."""
+    wanted = sorted(set(traits))
+    if not wanted:
+        return frozenset()
+    return frozenset(patience.read(lambda: client.list_traits(f"in:{','.join(wanted)}")))
+
+
+def observe_picture(
+    client: api.Client, roots: Collection[str], reading: batch.Reading
+) -> picture.Picture:
+    """The trees of these roots, with their closure.
+
+    Cost: per named tree two requests and four per provider, one per consumer; per other
+    tree that a consumer uses two, and two per provider that is used; all of it again when
+    somebody wrote meanwhile. Errors: Restless; InvalidInput when a root is gone.
+    """
+    client.need("reshaper", "reading what is to be reshaped")
+    for pause in patience.pauses(_TRIES):
+        try:
+            return _Look(client, reading).taken(roots)
+        except _Moved:
+            time.sleep(pause)
+    try:
+        return _Look(client, reading).taken(roots)
+    except _Moved as moved:
+        raise Restless(
+            f"{moved} changed each time while it was read, {_TRIES} times: nothing was changed."
+            " Try again when fewer servers are built there"
+        ) from moved
+
+
+class _Look:
+    """One attempt at a picture; everything that contradicts itself is a ``_Moved``."""
+
+    def __init__(self, client: api.Client, reading: batch.Reading) -> None:
+        self._client, self._reading = client, reading
+
+    def taken(self, roots: Collection[str]) -> picture.Picture:
+        inner = self._trees(sorted(roots))
+        details = self._details(inner)
+        consumers = self._consumers(details)
+        outer = self._outer(consumers, {item.uuid for item in inner})
+        nodes = {uuid: item.node for uuid, item in details.items()}
+        found = picture.Picture(
+            {**nodes, **self._touched(outer, consumers)}, frozenset(roots), consumers
+        )
+        tops = sorted({item.root_uuid or item.uuid for item in outer})
+        self._check_still([*inner, *outer], self._trees([*sorted(roots), *tops]))
+        return found
+
+    def _trees(self, roots: Collection[str]) -> list[provider.Provider]:
+        """The providers of some trees, as they are listed."""
+
+        def tree(root: str) -> list[provider.Provider]:
+            ask = functools.partial(self._client.list_providers, in_tree=root)
+            return patience.read(ask)
+
+        listed = list(worker.each(tree, roots, self._reading.workers))
+        gone = [root for root, tree in zip(roots, listed, strict=True) if not tree]
+        fault.Faults(f"provider {root} is gone" for root in gone).check()
+        return [item for tree in listed for item in tree]
+
+    def _details(self, listed: Collection[provider.Provider]) -> dict[str, _Detail]:
+        watch = self._reading.watch
+        watch.expect("reading providers", len(listed))
+        found = {}
+        for item in worker.each(self._detail, listed, self._reading.workers):
+            found[item.node.provider.uuid] = item
+            watch.advance()
+        return found
+
+    def _detail(self, item: provider.Provider) -> _Detail:
+        client, uuid = self._client, item.uuid
+        inventories = self._asked(item, lambda: client.list_inventories(uuid))
+        shares = self._asked(item, lambda: client.list_provider_allocations(uuid))
+        traits = self._asked(item, lambda: client.list_provider_traits(uuid))
+        aggregates = self._asked(item, lambda: client.list_aggregates(uuid))
+        for generation in (
+            inventories.generation,
+            shares.generation,
+            traits.generation,
+            aggregates.generation,
+        ):
+            if generation != item.generation:
+                raise _Moved(item.name)
+        node = picture.Node(
+            item,
+            inventories.inventories,
+            allocation.add_resources(*(share.resources for share in shares.allocations.values())),
+            frozenset(traits.traits),
+            frozenset(names.canonical_uuid(text) for text in aggregates.aggregates),
+        )
+        return _Detail(node, shares.allocations)
+
+    def _consumers(self, details: Mapping[str, _Detail]) -> dict[str, allocation.Consumer]:
+        """Every consumer of the trees, whole, if it agrees with what the providers told."""
+        shares: dict[str, dict[str, answer.Share]] = {}
+        for provider_uuid, item in details.items():
+            for uuid, share in item.shares.items():
+                shares.setdefault(uuid, {})[provider_uuid] = share
+        watch = self._reading.watch
+        watch.expect("reading consumers", len(shares))
+        found = {}
+        for told in worker.each(self._consumer, sorted(shares), self._reading.workers):
+            consumer = told.consumer
+            if not _agree(consumer, shares[consumer.uuid], details):
+                raise _Moved(f"the tree that consumer {consumer.uuid} is in")
+            found[consumer.uuid] = consumer
+            watch.advance()
+        return found
+
+    def _consumer(self, uuid: str) -> answer.ConsumerAllocations:
+        return patience.read(lambda: self._client.show_consumer_allocations(uuid))
+
+    def _outer(
+        self, consumers: Mapping[str, allocation.Consumer], inner: Collection[str]
+    ) -> list[provider.Provider]:
+        """The other trees that the consumers use, as they are listed."""
+        used = {uuid for item in consumers.values() for uuid in item.allocations}
+        listed = self._trees(sorted(used - set(inner)))
+        return list({item.uuid: item for item in listed}.values())
+
+    def _touched(
+        self,
+        outer: Collection[provider.Provider],
+        consumers: Mapping[str, allocation.Consumer],
+    ) -> dict[str, picture.Node]:
+        used = {uuid for item in consumers.values() for uuid in item.allocations}
+
+        def node(item: provider.Provider) -> picture.Node:
+            if item.uuid not in used:
+                return picture.Node(item)
+            inventories = self._asked(item, lambda: self._client.list_inventories(item.uuid))
+            usages = self._asked(item, lambda: self._client.list_usages(item.uuid))
+            if inventories.generation != item.generation:
+                raise _Moved(item.name)
+            return picture.Node(item, inventories.inventories, usages)
+
+        found = worker.each(node, outer, self._reading.workers)
+        return {item.provider.uuid: item for item in found}
+
+    def _asked(self, item: provider.Provider, call: Callable[[], T]) -> T:
+        """The answer to a read; a provider that is gone has moved."""
+        try:
+            return patience.read(call)
+        except errors.NotFound as error:
+            raise _Moved(item.name) from error
+
+    def _check_still(
+        self, before: Iterable[provider.Provider], after: Iterable[provider.Provider]
+    ) -> None:
+        was = {item.uuid: (item.generation, item.name, item.parent_uuid) for item in before}
+        now = {item.uuid: (item.generation, item.name, item.parent_uuid) for item in after}
+        for item in after:
+            if was.get(item.uuid) != now[item.uuid]:
+                raise _Moved(item.name)
+        if was.keys() != now.keys():
+            raise _Moved("a tree")
+
+
+def _agree(
+    consumer: allocation.Consumer,
+    shares: Mapping[str, answer.Share],
+    details: Mapping[str, _Detail],
+) -> bool:
+    """Whether a consumer tells of the named trees what their providers tell of it."""
+    inside = {uuid: has for uuid, has in consumer.allocations.items() if uuid in details}
+    return inside == {uuid: share.resources for uuid, share in shares.items()} and all(
+        share.consumer_generation == consumer.generation for share in shares.values()
+    )
+
+
+def _looked_up(client: api.Client, text: str) -> list[provider.Provider]:
+    found = patience.read(lambda: client.list_providers(name=text))
+    if not found and names.is_uuid(text):
+        found = patience.read(lambda: client.list_providers(uuid=names.canonical_uuid(text)))
+    return found
