@@ -77,19 +77,38 @@ class SessionNova:
 class RecordedNova:
     """Nova's answers of another day: ``{"GET /v2.1/os-aggregates": body}``.
 
-    A question that was recorded without its query answers that question with any query.
+    A question is answered by the recording of its path whose query it shares most of; a
+    recording of more than was asked for will do, but never one of other servers.
     """
 
     def __init__(self, answers: Mapping[str, Any], source: str) -> None:
-        self._answers = {_VERSION.sub("", key): body for key, body in answers.items()}
+        self._answers = [
+            (*_question(_VERSION.sub("", key.removeprefix("GET "))), body)
+            for key, body in answers.items()
+        ]
         self.source = source
 
     def ask(self, path: str, version: str) -> Any:
         """No request."""
-        for key in (f"GET {path}", f"GET {path.partition('?')[0]}"):
-            if key in self._answers:
-                return self._answers[key]
-        raise errors.PlacementError(f"{self.source} holds no answer to GET {path}")
+        wanted, query = _question(path)
+        fitting = [
+            (len(asked), body)
+            for known, asked, body in self._answers
+            if known == wanted and asked <= query and _DELETED & asked == _DELETED & query
+        ]
+        if not fitting:
+            raise errors.PlacementError(f"{self.source} holds no answer to GET {path}")
+        return max(fitting, key=lambda item: item[0])[1]
+
+
+#: Without it, deleted servers are not told; with it, nobody else.
+_DELETED = frozenset({("deleted", "true")})
+
+
+def _question(path: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    """A path and its query."""
+    plain, _, query = path.partition("?")
+    return plain, frozenset(urllib.parse.parse_qsl(query))
 
 
 def read_answers(path: pathlib.Path) -> RecordedNova:
@@ -108,8 +127,8 @@ def host_aggregates(nova: Nova) -> list[model.HostAggregate]:
 
     Errors: as ``ask``, and PlacementError when nova is too old to tell UUIDs.
     """
-    answer = _asked(nova, "/os-aggregates", _AGGREGATES)
-    with _understood("/os-aggregates"):
+    answer = answered(nova, "/os-aggregates", _AGGREGATES)
+    with understood("/os-aggregates"):
         return [
             model.HostAggregate(
                 str(item["id"]), item["name"], item["uuid"], tuple(item.get("hosts") or ())
@@ -145,8 +164,8 @@ def _services(nova: Nova) -> tuple[list[dict[str, Any]], bool]:
         if error.status != 406:
             raise
         tells_cells = False
-        answer = _asked(nova, path, _HYPERVISORS)
-    with _understood(path):
+        answer = answered(nova, path, _HYPERVISORS)
+    with understood(path):
         found = [
             {"host": item["host"], "status": item["status"]}
             for item in answer["services"]
@@ -185,8 +204,8 @@ def _page(
     if before:
         query["marker"] = before[-1].uuid
     path = f"/os-hypervisors/detail?{urllib.parse.urlencode(query)}"
-    answer = _asked(nova, path, _HYPERVISORS)
-    with _understood(path):
+    answer = answered(nova, path, _HYPERVISORS)
+    with understood(path):
         page = [
             model.ComputeNode(item["id"], item["hypervisor_hostname"], item["service"]["host"])
             for item in answer["hypervisors"]
@@ -196,7 +215,8 @@ def _page(
     return page, more
 
 
-def _asked(nova: Nova, path: str, version: str) -> Any:
+def answered(nova: Nova, path: str, version: str) -> Any:
+    """One answer. Errors: as ``ask``, and PlacementError when nova is too old."""
     try:
         return nova.ask(path, version)
     except NovaRefused as error:
@@ -208,7 +228,7 @@ def _asked(nova: Nova, path: str, version: str) -> Any:
 
 
 @contextlib.contextmanager
-def _understood(path: str) -> Iterator[None]:
+def understood(path: str) -> Iterator[None]:
     """Turn what is missing in an answer into a PlacementError."""
     try:
         yield

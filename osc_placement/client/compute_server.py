@@ -1,0 +1,146 @@
+"""What is asked of nova about its servers and their moves, in pages. See ``compute``."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from osc_placement.client import compute
+from osc_placement.model import flavor, nova
+
+T = TypeVar("T")
+
+#: The compute API microversions to ask at, the best first: image properties are told from
+#: 2.98, servers of a cell that is down from 2.69, the embedded flavor from 2.47.
+_SERVERS = ("2.98", "2.69", "2.47")
+
+#: A migration's owner is told from 2.80, its UUID from 2.59, with pages.
+_MIGRATIONS = ("2.80", "2.59")
+
+#: How many are asked for at once: nova's own limit.
+_PAGE = 1000
+
+
+def servers(asked: compute.Nova, **filters: str) -> list[nova.Server]:
+    """Every server of every project that is not deleted, not soft-deleted and not hidden.
+
+    ``filters`` are nova's own: ``host``, ``changes-since``, ``deleted``. Cost: one request
+    per 1000 servers. Errors: as ``ask``, and PlacementError for a nova before 2.47.
+    """
+    query = {"all_tenants": "1", **filters}
+    return _paged(asked, "/servers/detail", _SERVERS, query, "servers", _server)
+
+
+def deleted_servers(asked: compute.Nova) -> list[nova.Server]:
+    """Servers that are deleted and not archived yet, and soft-deleted ones (which still live)."""
+    return servers(asked, deleted="true")
+
+
+def server(asked: compute.Nova, uuid: str) -> nova.Server | None:
+    """One server; None when nova has none of that UUID. Cost: one request."""
+    path = f"/servers/{urllib.parse.quote(uuid, safe='')}"
+    try:
+        answer, _ = _best(asked, path, _SERVERS)
+    except compute.NovaRefused as error:
+        if error.status == 404:
+            return None
+        raise
+    with compute.understood(path):
+        return _server(answer["server"])
+
+
+def migrations(asked: compute.Nova, **filters: str) -> list[nova.Migration]:
+    """Every migration that nova remembers, the newest first.
+
+    Cost: one request per 1000. Errors: as ``ask``.
+    """
+    return _paged(asked, "/os-migrations", _MIGRATIONS, filters, "migrations", _migration)
+
+
+def _paged(
+    asked: compute.Nova,
+    path: str,
+    versions: Sequence[str],
+    query: Mapping[str, str],
+    key: str,
+    read: Callable[[Any], T],
+) -> list[T]:
+    """All pages of a listing; ``{key}_links`` tells whether there is another."""
+    found: list[T] = []
+    marker: dict[str, str] = {}
+    while True:
+        pairs = {**query, "limit": str(_PAGE), **marker}
+        url = f"{path}?{urllib.parse.urlencode(pairs)}"
+        answer, version = _best(asked, url, versions)
+        versions = (version,)
+        with compute.understood(url):
+            items = answer[key]
+            found += map(read, items)
+            if not _has_next(answer.get(f"{key}_links") or ()) or not items:
+                return found
+            marker = {"marker": str(items[-1].get("uuid") or items[-1]["id"])}
+
+
+def _has_next(links: Iterable[Mapping[str, str]]) -> bool:
+    return any(link["rel"] == "next" for link in links)
+
+
+def _best(asked: compute.Nova, path: str, versions: Sequence[str]) -> tuple[Any, str]:
+    """The answer at the best version that this nova has, and which that was."""
+    for version in versions[:-1]:
+        try:
+            return asked.ask(path, version), version
+        except compute.NovaRefused as error:
+            if error.status != 406:
+                raise
+    return compute.answered(asked, path, versions[-1]), versions[-1]
+
+
+def _server(item: Mapping[str, Any]) -> nova.Server:
+    if "flavor" not in item:
+        return nova.Server(item["id"], project_id=item.get("tenant_id"), known=False)
+    image = item.get("image") or {}
+    return nova.Server(
+        uuid=item["id"],
+        name=item["name"],
+        project_id=item["tenant_id"],
+        user_id=item["user_id"],
+        host=item.get("OS-EXT-SRV-ATTR:host"),
+        node=item.get("OS-EXT-SRV-ATTR:hypervisor_hostname"),
+        vm_state=item["OS-EXT-STS:vm_state"],
+        task_state=item["OS-EXT-STS:task_state"],
+        status=item["status"],
+        flavor=_flavor(item["flavor"]),
+        image_properties=image.get("properties"),
+        from_volume=not image,
+        created=item["created"],
+        updated=item["updated"],
+    )
+
+
+def _flavor(item: Mapping[str, Any]) -> flavor.Flavor:
+    return flavor.Flavor(
+        vcpus=item["vcpus"],
+        ram=item["ram"],
+        disk=item["disk"],
+        ephemeral=item["ephemeral"],
+        swap=item["swap"] or 0,
+        extra_specs=item["extra_specs"],
+    )
+
+
+def _migration(item: Mapping[str, Any]) -> nova.Migration:
+    return nova.Migration(
+        uuid=item["uuid"],
+        server_uuid=item["instance_uuid"],
+        type=item["migration_type"] or "",
+        status=item["status"] or "",
+        source_host=item["source_compute"],
+        source_node=item["source_node"],
+        dest_host=item["dest_compute"],
+        dest_node=item["dest_node"],
+        project_id=item.get("project_id"),
+        user_id=item.get("user_id"),
+        updated=item["updated_at"] or item["created_at"] or "",
+    )

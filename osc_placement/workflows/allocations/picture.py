@@ -1,0 +1,105 @@
+"""What was observed of nova and Placement: the one value that healing and auditing judge.
+
+Pure; ``observe`` fills it in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+
+from osc_placement.model import allocation, inventory, nova, provider
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a consumer is; ``type`` is None below 1.38, ``unknown`` when none was ever set."""
+
+    project_id: str | None
+    user_id: str | None
+    type: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """Servers, their moves, hosts, providers and allocations, at one time.
+
+    ``servers`` are the living ones by UUID, soft-deleted ones among them; ``deleted`` those
+    that nova only remembers. ``migrations`` are all that nova remembers, by UUID.
+    ``allocations`` is ``{consumer uuid: {provider uuid: {class: amount}}}`` over every
+    provider that was read, ``generations`` ``{consumer uuid: its generation}``.
+    ``inventories`` hold the providers for which they were read. ``owners``
+    hold the consumers that were read; ``unread`` is ``{provider uuid: why}``.
+    ``sharing`` is ``{root uuid: providers that share with its tree}``, of which the
+    resource classes stand in ``inventories``.
+    """
+
+    servers: Mapping[str, nova.Server]
+    deleted: Mapping[str, nova.Server]
+    migrations: Mapping[str, nova.Migration]
+    hosts: nova.Hosts
+    providers: Mapping[str, provider.Provider]
+    allocations: Mapping[str, allocation.Allocations]
+    generations: Mapping[str, int | None]
+    inventories: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
+    owners: Mapping[str, Owner] = dataclasses.field(default_factory=dict)
+    sharing: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    unread: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def compute_nodes(self) -> dict[str, nova.ComputeNode]:
+        """``{provider uuid: the compute node that it is}``."""
+        return {node.uuid: node for node in self.hosts.nodes}
+
+    @functools.cached_property
+    def moves(self) -> dict[str, list[nova.Migration]]:
+        """``{server uuid: its migrations}``, in nova's order (newest first)."""
+        found: dict[str, list[nova.Migration]] = {}
+        for item in self.migrations.values():
+            found.setdefault(item.server_uuid, []).append(item)
+        return found
+
+    @functools.cached_property
+    def used(self) -> dict[str, dict[str, int]]:
+        """``{provider uuid: {class: used}}``, from the allocations."""
+        found: dict[str, dict[str, int]] = {}
+        for allocations in self.allocations.values():
+            for provider_uuid, resources in allocations.items():
+                here = found.setdefault(provider_uuid, {})
+                for resource_class, amount in resources.items():
+                    here[resource_class] = here.get(resource_class, 0) + amount
+        return found
+
+    @functools.cached_property
+    def trees(self) -> dict[str, list[provider.Provider]]:
+        """``{root uuid: providers of its tree}``, the root among them."""
+        found: dict[str, list[provider.Provider]] = {}
+        for item in self.providers.values():
+            found.setdefault(item.root_uuid or item.uuid, []).append(item)
+        return found
+
+    def root_of(self, provider_uuid: str) -> str:
+        """The root of a provider's tree; itself when it is not known."""
+        known = self.providers.get(provider_uuid)
+        return (known.root_uuid if known else None) or provider_uuid
+
+    def node_of(self, server: nova.Server) -> nova.ComputeNode | None:
+        """The compute node that a server is on, if nova lists one of that host and name."""
+        return self._nodes.get((server.host or "", server.node or ""))
+
+    @functools.cached_property
+    def _nodes(self) -> dict[tuple[str, str], nova.ComputeNode]:
+        return {(node.host, node.hostname): node for node in self.hosts.nodes}
+
+    def consumer(self, uuid: str) -> allocation.Consumer:
+        """A consumer as it was observed; its owner where it was read."""
+        owner = self.owners.get(uuid, Owner(None, None))
+        return allocation.Consumer(
+            uuid,
+            self.allocations.get(uuid, {}),
+            project_id=owner.project_id,
+            user_id=owner.user_id,
+            generation=self.generations.get(uuid),
+            consumer_type=owner.type,
+        )
