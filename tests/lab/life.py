@@ -42,6 +42,12 @@ def up(lab: place.Place, asked: Sequence[str] = (), workers: int = 1) -> list[st
     return started
 
 
+def provide(lab: place.Place) -> None:
+    """Install all services' code, and start nothing."""
+    with _alone(lab), _told("packages are installed"):
+        install.install(lab, place.needed())
+
+
 def seed(lab: place.Place, hosts: int, servers: int) -> None:
     """Fill nova, neutron and placement anew, and save that state as ``seeded``."""
     with _alone(lab):

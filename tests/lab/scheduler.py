@@ -1,0 +1,86 @@
+"""What nova asks Placement for: its own functions, for flavors and images on stdin.
+
+Run by the lab's own Python: ``scheduler.py < CASES.json``, a list of ``{flavor, specs, image,
+volume}``. Needs no database and no service. For each it prints ``{scheduler, manage}``: the query
+string of nova's scheduler, and the resources as nova-manage computes them; or ``refused``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import urllib.parse
+from collections.abc import Callable, Mapping
+from typing import Any
+from unittest import mock
+
+from nova import config, context, objects
+from nova.scheduler import utils
+
+SERVER = "10ca1ab0-0000-4000-8000-000000000001"
+
+
+def scheduler(admin: Any, case: Mapping[str, Any]) -> dict[str, str]:
+    """``{parameter: value}`` of GET /allocation_candidates, but the limit."""
+    spec = objects.RequestSpec(
+        admin,
+        flavor=_flavor(admin, case),
+        image=objects.ImageMeta.from_dict({"name": "i", "properties": case["image"]}),
+        is_bfv=case["volume"],
+        num_instances=1,
+        instance_uuid=SERVER,
+        requested_resources=[],
+        request_level_params=objects.RequestLevelParams(),
+    )
+    asked = utils.ResourceRequest.from_request_spec(spec).to_querystring()
+    query = dict(urllib.parse.parse_qsl(asked))
+    query.pop("limit", None)
+    return query
+
+
+def manage(admin: Any, case: Mapping[str, Any]) -> dict[str, int]:
+    """``{resource class: amount}`` that heal_allocations writes."""
+    flavor = _flavor(admin, case)
+    kept = {f"image_{name}": value for name, value in case["image"].items()}
+    instance = objects.Instance(admin, uuid=SERVER, flavor=flavor, system_metadata=kept)
+    # Where it is booted from stands in the database.
+    with mock.patch("nova.compute.utils.is_volume_backed_instance", return_value=case["volume"]):
+        return dict(utils.resources_from_flavor(instance, flavor))
+
+
+def _flavor(admin: Any, case: Mapping[str, Any]) -> Any:
+    numbers = case["flavor"]
+    return objects.Flavor(
+        admin,
+        name="f",
+        flavorid="f",
+        vcpus=numbers["vcpus"],
+        memory_mb=numbers["ram"],
+        root_gb=numbers["disk"],
+        ephemeral_gb=numbers["ephemeral"],
+        swap=numbers["swap"],
+        extra_specs=dict(case["specs"]),
+    )
+
+
+def _told(function: Callable[[Any, Mapping[str, Any]], Any], *words: Any) -> Any:
+    try:
+        return function(*words)
+    # Nova has an exception of its own for each contradiction.
+    except Exception as error:  # noqa: BLE001
+        return {"refused": f"{type(error).__name__}: {error}"}
+
+
+def main() -> None:
+    config.parse_args(["scheduler"], default_config_files=[])
+    logging.disable(logging.CRITICAL)
+    objects.register_all()
+    admin = context.get_admin_context()
+    functions = {"scheduler": scheduler, "manage": manage}
+    cases = json.load(sys.stdin)
+    told = [{name: _told(each, admin, case) for name, each in functions.items()} for case in cases]
+    json.dump(told, sys.stdout)
+
+
+main()
