@@ -1,0 +1,263 @@
+"""Changes of many consumers, written together on an embedded server."""
+
+from __future__ import annotations
+
+import collections
+import pathlib
+import uuid as uuid_module
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from osc_placement.client import api, errors, transport
+from osc_placement.model import allocation, inventory
+from osc_placement.testing import service
+from osc_placement.workflows import (
+    batch,
+    carry_out,
+    change,
+    consumer,
+    execute,
+    kind,
+    outcome,
+    plan,
+    plan_file,
+    undo,
+)
+
+HOST = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-1"))
+OTHER = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-2"))
+
+
+class Watched:
+    """A transport that counts, and does to a request what a test orders."""
+
+    def __init__(self, real: transport.Transport) -> None:
+        self._real = real
+        self.sent: list[str] = []
+        self.before: Callable[[str, Any], None] = lambda request, body: None
+        self.after: Callable[[str, Any], None] = lambda request, body: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def send(self, method: str, url: str, *, version: Any = None, body: Any = None) -> Any:
+        request = f"{method} {url}"
+        self.sent.append(f"{method} /{url.split('/')[1]}")
+        self.before(request, body)
+        answer = self._real.send(method, url, version=version, body=body)
+        self.after(request, body)
+        return answer
+
+    def count(self) -> dict[str, int]:
+        return dict(collections.Counter(self.sent))
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    with service.InProcessPlacement() as placement:
+        client = placement.client()
+        for uuid, name in ((HOST, "cmp-1"), (OTHER, "cmp-2")):
+            client.create_provider(name, uuid)
+            client.replace_inventories(uuid, 0, {"VCPU": inventory.Inventory(total=100)})
+        yield Watched(client.transport)
+
+
+@pytest.fixture
+def client(watched: Watched) -> api.Client:
+    return api.Client(watched)  # type: ignore[arg-type]
+
+
+def uuid_of(number: int) -> str:
+    return str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, f"vm-{number}"))
+
+
+def one(number: int, amount: int = 1, **fields: Any) -> allocation.Consumer:
+    owner = {"project_id": "acme", "user_id": "alice", "consumer_type": "INSTANCE"}
+    return allocation.Consumer(uuid_of(number), {HOST: {"VCPU": amount}}, **{**owner, **fields})
+
+
+def none(number: int) -> allocation.Consumer:
+    return allocation.Consumer(uuid_of(number), {})
+
+
+def making(wanted: Sequence[allocation.Consumer], **fields: Any) -> batch.Planned:
+    """The plan that makes consumers that are not there yet."""
+    return batch.Planned(
+        plan.make(
+            consumer.planned(f"vm-{number}", allocation.Consumer(item.uuid, {}), item, **fields)
+            for number, item in enumerate(wanted)
+        )
+    )
+
+
+def run(client: api.Client, planned: batch.Planned, **options: Any) -> outcome.Report:
+    limits = execute.Limits(
+        **{name: options.pop(name) for name in ("max_count", "workers") if name in options}
+    )
+    return carry_out.carry_out(
+        client, planned, "a test", carry_out.Options(limits=limits, **options)
+    )
+
+
+def statuses(report: outcome.Report) -> dict[str, int]:
+    return dict(collections.Counter(str(item.status) for item in report.outcomes))
+
+
+def used(client: api.Client) -> int:
+    return client.list_usages(HOST)["VCPU"]
+
+
+def test_many_new_consumers_cost_one_request_and_no_read(
+    client: api.Client, watched: Watched
+) -> None:
+    report = run(client, making([one(number) for number in range(32)]))
+    assert statuses(report) == {"applied": 32}
+    assert watched.count() == {"POST /allocations": 1}
+    assert client.show_allocations(uuid_of(3)) == one(3, generation=1)
+
+
+def test_a_culprit_costs_the_others_nothing_but_requests(
+    client: api.Client, watched: Watched
+) -> None:
+    report = run(client, making([one(number, 90 if number == 5 else 1) for number in range(16)]))
+    assert statuses(report) == {"applied": 15, "failed": 1}
+    (failed,) = (item for item in report.outcomes if item.status is outcome.Status.FAILED)
+    assert failed.subject.name == "vm-5"
+    assert report.exit_code() == 6
+    # 16 refused, 8 refused, 4 refused, 2 refused: the other halves went through whole.
+    assert watched.count()["POST /allocations"] == 7
+    assert watched.count()["PUT /allocations"] == 2
+
+
+def test_a_consumer_that_appeared_meanwhile_is_left_as_it_is(
+    client: api.Client, watched: Watched
+) -> None:
+    client.write_allocations([one(2, 7)])
+    report = run(client, making([one(number) for number in range(4)]))
+    assert statuses(report) == {"applied": 3, "stale": 1}
+    assert client.show_allocations(uuid_of(2)).allocations == {HOST: {"VCPU": 7}}
+
+
+def test_a_lost_answer_is_looked_into_and_nothing_is_written_twice(
+    client: api.Client, watched: Watched
+) -> None:
+    def cut(request: str, body: Any) -> None:
+        if request.startswith("POST"):
+            raise errors.AnswerLost(0, "the connection was cut")
+
+    watched.after = cut
+    report = run(client, making([one(number) for number in range(4)]))
+    assert statuses(report) == {"applied": 4}
+    assert watched.count() == {"POST /allocations": 1, "GET /allocations": 4}
+
+
+def test_a_refusal_that_all_share_ends_the_run_at_the_first(
+    client: api.Client, watched: Watched
+) -> None:
+    def forbidden(request: str, body: Any) -> None:
+        if not request.startswith("GET"):
+            raise errors.Forbidden(403, "no")
+
+    watched.before = forbidden
+    report = run(client, making([one(number) for number in range(40)]), workers=1)
+    assert statuses(report) == {"failed": 1, "planned": 39}
+    assert len(watched.sent) < 5
+
+
+def test_max_count_is_exact_though_many_go_together(client: api.Client, watched: Watched) -> None:
+    report = run(client, making([one(number) for number in range(50)]), max_count=41)
+    assert statuses(report) == {"applied": 41, "planned": 9}
+    assert used(client) == 41
+
+
+def test_what_is_changed_is_written_whole_and_taken_back_whole(client: api.Client) -> None:
+    client.write_allocations([one(1, project_id="other")])
+    before = client.show_allocations(uuid_of(1))
+    after = before.replace(allocations={HOST: {"VCPU": 1}, OTHER: {"VCPU": 2}}, project_id="acme")
+    planned = plan.make([consumer.planned("vm-1", before, after)])
+    known = {planned.changes[0].key: kind.seen_consumer(before)}
+    report = run(client, batch.Planned(planned, known))
+    assert client.show_allocations(uuid_of(1)) == after.replace(generation=2)
+    taken = plan_file.read(report.undo_path)  # type: ignore[arg-type]
+    carry_out.take_back(client, taken, report.undo_path, carry_out.Options())  # type: ignore[arg-type]
+    assert client.show_allocations(uuid_of(1)) == before.replace(generation=3)
+
+
+def test_what_was_removed_comes_back_with_its_owner_and_type(client: api.Client) -> None:
+    client.write_allocations([one(1), one(2)])
+    unknown = client.at(client.microversion._replace(minor=37))
+    unknown.write_allocations([one(3, consumer_type=None)])
+    before = [client.show_allocations(uuid_of(number)) for number in (1, 2, 3)]
+    removing = plan.make(
+        consumer.planned("vm", item, none(0).replace(uuid=item.uuid)) for item in before
+    )
+    report = run(client, batch.Planned(removing))
+    assert used(client) == 0
+    taken = plan_file.read(report.undo_path)  # type: ignore[arg-type]
+    carry_out.take_back(client, taken, report.undo_path, carry_out.Options())  # type: ignore[arg-type]
+    assert [client.show_allocations(item.uuid) for item in before] == before
+
+
+def test_a_type_that_is_set_is_not_taken_back_and_says_so(client: api.Client) -> None:
+    client.at(client.microversion._replace(minor=37)).write_allocations([one(1)])
+    before = client.show_allocations(uuid_of(1))
+    made = plan.make([consumer.planned("vm-1", before, before.replace(consumer_type="INSTANCE"))])
+    report = run(client, batch.Planned(made))
+    assert client.show_allocations(uuid_of(1)).consumer_type == "INSTANCE"
+    assert report.undo_path is None
+    (remark,) = undo.inverse(made).remarks
+    assert consumer.TYPE_STAYS in remark.reason
+
+
+def test_what_a_change_builds_on_is_judged_just_before_it_is_written(
+    client: api.Client, tmp_path: pathlib.Path
+) -> None:
+    planned = making([one(number) for number in range(4)], premise={"host": "cmp-1"})
+
+    def broken(item: change.Change) -> str:
+        return "it has moved" if item.subject.name == "vm-2" else ""
+
+    report = run(client, planned, broken=broken, plan_out=tmp_path / "plan.json")
+    assert statuses(report) == {"applied": 3, "left alone": 1}
+    with pytest.raises(plan.PlanRefused, match="nova"):
+        carry_out.apply(
+            client,
+            plan_file.read(tmp_path / "plan.json"),
+            tmp_path / "plan.json",
+            carry_out.Options(),
+        )
+    again = carry_out.apply(
+        client,
+        plan_file.read(tmp_path / "plan.json"),
+        tmp_path / "plan.json",
+        carry_out.Options(broken=broken),
+    )
+    assert statuses(again) == {"applied": 3, "stale": 1}
+    assert again.exit_code() == 7
+
+
+def test_a_plan_that_was_killed_within_a_bundle_goes_on(
+    client: api.Client, watched: Watched, tmp_path: pathlib.Path
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(request: str, body: Any) -> None:
+        if request.startswith("POST"):
+            raise Killed
+
+    path = tmp_path / "plan.json"
+    planned = making([one(number) for number in range(40)])
+    run(client, planned, dry_run=True, plan_out=path)
+    watched.after = kill
+    with pytest.raises(Killed):
+        carry_out.apply(
+            client, plan_file.read(path), path, carry_out.Options(limits=execute.Limits(workers=1))
+        )
+    watched.after = lambda request, body: None
+    assert used(client) == 32
+    report = carry_out.apply(client, plan_file.read(path), path, carry_out.Options())
+    assert statuses(report) == {"applied": 40}
+    assert used(client) == 40
