@@ -86,7 +86,11 @@ class Picture:
 
     def node_of(self, server: nova.Server) -> nova.ComputeNode | None:
         """The compute node that a server is on, if nova lists one of that host and name."""
-        return self._nodes.get((server.host or "", server.node or ""))
+        return self.node_at(server.host, server.node)
+
+    def node_at(self, host: str | None, node: str | None) -> nova.ComputeNode | None:
+        """The compute node of a host and a hypervisor's hostname, if nova lists it."""
+        return self._nodes.get((host or "", node or ""))
 
     @functools.cached_property
     def _nodes(self) -> dict[tuple[str, str], nova.ComputeNode]:
