@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import pathlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -34,12 +35,13 @@ class RunMigrations(change.Changing):
 
     Shows, as nova-manage does, for each migration how much it found to do and how much it
     has done. What is done already is never done again, so that a run that was limited or
-    killed goes on when it is started again. Each batch tells how to take it back.
+    killed goes on when it is started again; where the last one stopped is remembered in a
+    small file. Each batch tells how to take it back.
     """
 
     needs = "aggregate generation"
     exit_codes = {
-        0: "a full pass found nothing to do",
+        0: "a full pass from the start did nothing",
         1: "something was done and more may be left (with --max-count), or an error",
         2: "some could not be done; or the command line is wrong",
         127: "a value makes no sense",
@@ -58,25 +60,38 @@ openstack placement migration run --max-count 50"""
             help="Change exactly so many things, if there are so many; run again while it"
             " exits with 1",
         )
+        parser.add_argument(
+            "--cursor",
+            metavar="<file>",
+            type=pathlib.Path,
+            help="Where to remember how far the run has come (by default a file for each cloud in"
+            " $XDG_STATE_HOME/osc-placement). Without the file a run begins at the start.",
+        )
         change.add_workers(parser)
         nova.add_answers(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows import batch, migrations
+        from osc_placement.workflows import batch, migration, migrations
 
         columns = tuple(self.column_names)
         if parsed_args.max_count is not None and parsed_args.max_count < 1:
-            self.exit_code = migrations.Exit.BAD_VALUE
+            self.exit_code = migration.Exit.BAD_VALUE
             self.tell(["--max-count must be at least 1"])
             return columns, []
         client = self.connect()
         with progress.shown(quiet=self.is_quiet) as watch:
-            services = migrations.Services(
+            services = migration.Services(
                 client,
                 nova.reached(self, parsed_args),
                 batch.Reading(parsed_args.workers, watch),
             )
-            result = migrations.run(services, self.cmd_name or "", max_count=parsed_args.max_count)
+            result = migration.run(
+                services,
+                self.cmd_name or "",
+                migrations.MIGRATIONS,
+                max_count=parsed_args.max_count,
+                cursor=parsed_args.cursor,
+            )
         self.exit_code = result.exit_code
         self.tell([f"On {client.target}: {result.done} done", *_remarks(result)])
         return columns, [(name, count.found, count.done) for name, count in result.counts.items()]

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from osc_placement import microversion
 from osc_placement.client import errors
-from osc_placement.workflows import migrations
-from osc_placement.workflows.migrations import Exit
+from osc_placement.workflows import batch, migration, migrations, selection
+from osc_placement.workflows.migration import Exit
 from tests.unit.workflows import fake, test_mirror
 
 
 def services(count: int = 6) -> tuple[fake.FakeClient, Any]:
     client, nova = test_mirror.cloud(count)
-    return client, migrations.Services(client, nova)  # type: ignore[arg-type]
+    return client, migration.Services(client, nova)  # type: ignore[arg-type]
 
 
-def run(given: Any, **options: Any) -> migrations.Result:
-    return migrations.run(given, "a test", **options)
+MIRROR = migrations.MIGRATIONS[:1]
 
 
-def counted(result: migrations.Result) -> tuple[int, int]:
+def run(given: Any, **options: Any) -> migration.Result:
+    return migration.run(given, "a test", MIRROR, **options)
+
+
+def counted(result: migration.Result) -> tuple[int, int]:
     (count,) = result.counts.values()
     return count.found, count.done
 
@@ -90,3 +96,80 @@ def test_each_batch_tells_how_to_take_it_back() -> None:
     _, given = services()
     assert len(run(given, max_count=2).undo) == 1
     assert run(given).undo != run(given).undo == []
+
+
+def numbered(count: int, seen: list[str]) -> migration.Migration:
+    """A migration of as many slices of two traits each, made on hosts one after the other."""
+
+    def slices(given: migration.Services, after: str) -> Iterator[migration.Slice]:
+        for number in range(int(after or 0), count):
+            seen.append(f"slice {number}")
+            selector = selection.Selector(providers=(f"h{2 * number}.", f"h{2 * number + 1}."))
+            planned = batch.plan_traits(given.client, selector, add=["CUSTOM_A"])
+            yield migration.Slice(str(number + 1), planned)
+
+    return migration.Migration("numbered", "", slices, "look", "traits")
+
+
+def test_the_next_run_goes_on_where_the_last_one_stopped() -> None:
+    client, given = services(6)
+    seen: list[str] = []
+    item = numbered(3, seen)
+    first = migration.run(given, "a test", [item], max_count=3)
+    assert (first.exit_code, first.done, seen) == (Exit.MORE, 3, ["slice 0", "slice 1"])
+    seen.clear()
+    second = migration.run(given, "a test", [item], max_count=3)
+    assert (second.exit_code, second.done, seen) == (Exit.MORE, 3, ["slice 1", "slice 2"])
+    assert client.writes == 6
+
+
+def test_0_needs_a_full_pass_from_the_start_though_the_end_was_reached() -> None:
+    client, given = services(6)
+    seen: list[str] = []
+    item = numbered(3, seen)
+    migration.run(given, "a test", [item], max_count=4)
+    client.stored[fake.uuid_of("h0.")].traits = ()
+    for uuid in ("h4.", "h5."):
+        client.stored[fake.uuid_of(uuid)].traits = ("CUSTOM_A",)
+    seen.clear()
+    result = migration.run(given, "a test", [item], max_count=4)
+    # What follows the cursor is done; the pass from the start finds what came back.
+    assert (result.exit_code, result.done) == (Exit.MORE, 1)
+    assert seen == ["slice 2", "slice 0", "slice 1", "slice 2"]
+    assert migration.run(given, "a test", [item], max_count=4).exit_code is Exit.DONE
+
+
+def test_losing_the_cursor_costs_time_only(tmp_path: pathlib.Path) -> None:
+    client, given = services(6)
+    path, seen = tmp_path / "cursor", []  # type: ignore[var-annotated]
+    item = numbered(3, seen)
+    migration.run(given, "a test", [item], max_count=4, cursor=path)
+    assert "1" in path.read_text()
+    path.write_text("{")
+    result = migration.run(given, "a test", [item], max_count=4, cursor=path)
+    assert (result.done, client.writes) == (2, 6)
+    path.unlink()
+    assert migration.run(given, "a test", [item], cursor=path).exit_code is Exit.DONE
+
+
+def test_a_cursor_that_cannot_be_read_or_kept_is_told_of_and_stops_nothing(
+    tmp_path: pathlib.Path,
+) -> None:
+    _, given = services(6)
+    result = migration.run(given, "a test", [numbered(3, [])], cursor=tmp_path)
+    assert (result.done, result.exit_code) == (6, Exit.DONE)
+    assert str(tmp_path) in result.notes[-1]
+
+
+def test_what_this_placement_is_too_old_for_is_noted_and_is_no_error() -> None:
+    _, given = services()
+
+    def need(feature: str, what: str = "") -> None:
+        if feature == "consumer types":
+            needs, has = microversion.FEATURES[feature], microversion.Microversion(1, 30)
+            raise errors.UnsupportedVersion(feature, needs, has, what)
+
+    given.client.need = need
+    result = migration.run(given, "a test", migrations.MIGRATIONS)
+    assert result.exit_code is Exit.DONE
+    assert any("1.38" in note for note in result.notes)

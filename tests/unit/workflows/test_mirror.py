@@ -168,7 +168,7 @@ def test_an_aggregate_that_nova_deletes_between_two_runs_is_known() -> None:
     run(client, nova)
     assert members(client, "even") == []
     run(client, nova)
-    assert host_aggregate_record.load(client.target).names == {fake.uuid_of("all"): "all"}
+    assert host_aggregate_record.load(client.target).words == {fake.uuid_of("all"): "all"}
 
 
 def test_an_aggregate_deleted_before_anybody_looked_is_forgotten_by_its_uuid() -> None:

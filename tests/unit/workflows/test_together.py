@@ -5,12 +5,12 @@ from __future__ import annotations
 import collections
 import pathlib
 import uuid as uuid_module
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from osc_placement.client import api, errors, transport
+from osc_placement.client import api, errors
 from osc_placement.model import allocation, inventory
 from osc_placement.testing import service
 from osc_placement.workflows import (
@@ -25,48 +25,25 @@ from osc_placement.workflows import (
     plan_file,
     undo,
 )
+from tests.unit.workflows import watched
 
 HOST = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-1"))
 OTHER = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-2"))
 
 
-class Watched:
-    """A transport that counts, and does to a request what a test orders."""
-
-    def __init__(self, real: transport.Transport) -> None:
-        self._real = real
-        self.sent: list[str] = []
-        self.before: Callable[[str, Any], None] = lambda request, body: None
-        self.after: Callable[[str, Any], None] = lambda request, body: None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-    def send(self, method: str, url: str, *, version: Any = None, body: Any = None) -> Any:
-        request = f"{method} {url}"
-        self.sent.append(f"{method} /{url.split('/')[1]}")
-        self.before(request, body)
-        answer = self._real.send(method, url, version=version, body=body)
-        self.after(request, body)
-        return answer
-
-    def count(self) -> dict[str, int]:
-        return dict(collections.Counter(self.sent))
-
-
 @pytest.fixture
-def watched() -> Iterator[Watched]:
+def transport() -> Iterator[watched.Watched]:
     with service.InProcessPlacement() as placement:
         client = placement.client()
         for uuid, name in ((HOST, "cmp-1"), (OTHER, "cmp-2")):
             client.create_provider(name, uuid)
             client.replace_inventories(uuid, 0, {"VCPU": inventory.Inventory(total=100)})
-        yield Watched(client.transport)
+        yield watched.Watched(client.transport)
 
 
 @pytest.fixture
-def client(watched: Watched) -> api.Client:
-    return api.Client(watched)  # type: ignore[arg-type]
+def client(transport: watched.Watched) -> api.Client:
+    return api.Client(transport)  # type: ignore[arg-type]
 
 
 def uuid_of(number: int) -> str:
@@ -110,16 +87,16 @@ def used(client: api.Client) -> int:
 
 
 def test_many_new_consumers_cost_one_request_and_no_read(
-    client: api.Client, watched: Watched
+    client: api.Client, transport: watched.Watched
 ) -> None:
     report = run(client, making([one(number) for number in range(32)]))
     assert statuses(report) == {"applied": 32}
-    assert watched.count() == {"POST /allocations": 1}
+    assert transport.count() == {"POST /allocations": 1}
     assert client.show_allocations(uuid_of(3)) == one(3, generation=1)
 
 
 def test_a_culprit_costs_the_others_nothing_but_requests(
-    client: api.Client, watched: Watched
+    client: api.Client, transport: watched.Watched
 ) -> None:
     report = run(client, making([one(number, 90 if number == 5 else 1) for number in range(16)]))
     assert statuses(report) == {"applied": 15, "failed": 1}
@@ -127,12 +104,12 @@ def test_a_culprit_costs_the_others_nothing_but_requests(
     assert failed.subject.name == "vm-5"
     assert report.exit_code() == 6
     # 16 refused, 8 refused, 4 refused, 2 refused: the other halves went through whole.
-    assert watched.count()["POST /allocations"] == 7
-    assert watched.count()["PUT /allocations"] == 2
+    assert transport.count()["POST /allocations"] == 7
+    assert transport.count()["PUT /allocations"] == 2
 
 
 def test_a_consumer_that_appeared_meanwhile_is_left_as_it_is(
-    client: api.Client, watched: Watched
+    client: api.Client, transport: watched.Watched
 ) -> None:
     client.write_allocations([one(2, 7)])
     report = run(client, making([one(number) for number in range(4)]))
@@ -141,32 +118,34 @@ def test_a_consumer_that_appeared_meanwhile_is_left_as_it_is(
 
 
 def test_a_lost_answer_is_looked_into_and_nothing_is_written_twice(
-    client: api.Client, watched: Watched
+    client: api.Client, transport: watched.Watched
 ) -> None:
     def cut(request: str, body: Any) -> None:
         if request.startswith("POST"):
             raise errors.AnswerLost(0, "the connection was cut")
 
-    watched.after = cut
+    transport.after = cut
     report = run(client, making([one(number) for number in range(4)]))
     assert statuses(report) == {"applied": 4}
-    assert watched.count() == {"POST /allocations": 1, "GET /allocations": 4}
+    assert transport.count() == {"POST /allocations": 1, "GET /allocations": 4}
 
 
 def test_a_refusal_that_all_share_ends_the_run_at_the_first(
-    client: api.Client, watched: Watched
+    client: api.Client, transport: watched.Watched
 ) -> None:
     def forbidden(request: str, body: Any) -> None:
         if not request.startswith("GET"):
             raise errors.Forbidden(403, "no")
 
-    watched.before = forbidden
+    transport.before = forbidden
     report = run(client, making([one(number) for number in range(40)]), workers=1)
     assert statuses(report) == {"failed": 1, "planned": 39}
-    assert len(watched.sent) < 5
+    assert len(transport.sent) < 5
 
 
-def test_max_count_is_exact_though_many_go_together(client: api.Client, watched: Watched) -> None:
+def test_max_count_is_exact_though_many_go_together(
+    client: api.Client, transport: watched.Watched
+) -> None:
     report = run(client, making([one(number) for number in range(50)]), max_count=41)
     assert statuses(report) == {"applied": 41, "planned": 9}
     assert used(client) == 41
@@ -239,7 +218,7 @@ def test_what_a_change_builds_on_is_judged_just_before_it_is_written(
 
 
 def test_a_plan_that_was_killed_within_a_bundle_goes_on(
-    client: api.Client, watched: Watched, tmp_path: pathlib.Path
+    client: api.Client, transport: watched.Watched, tmp_path: pathlib.Path
 ) -> None:
     class Killed(BaseException):
         pass
@@ -251,12 +230,12 @@ def test_a_plan_that_was_killed_within_a_bundle_goes_on(
     path = tmp_path / "plan.json"
     planned = making([one(number) for number in range(40)])
     run(client, planned, dry_run=True, plan_out=path)
-    watched.after = kill
+    transport.after = kill
     with pytest.raises(Killed):
         carry_out.apply(
             client, plan_file.read(path), path, carry_out.Options(limits=execute.Limits(workers=1))
         )
-    watched.after = lambda request, body: None
+    transport.after = lambda request, body: None
     assert used(client) == 32
     report = carry_out.apply(client, plan_file.read(path), path, carry_out.Options())
     assert statuses(report) == {"applied": 40}
