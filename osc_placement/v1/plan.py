@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.v1 import base, change, progress
+from osc_placement.v1 import base, change, nova, progress
 from osc_placement.workflows import guard
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.workflows import plan
+    from osc_placement.workflows import plan, settle
 
 
 class ShowPlan(change.Changing):
@@ -60,8 +61,8 @@ class _OfFile(change.Changing):
 class ApplyPlan(_OfFile):
     """Apply exactly what a plan file says, or go on where an earlier run stopped
 
-    What somebody else has changed since the plan was made is stale and left alone. A
-    journal on disk knows what was done: after a crash, run the same command again.
+    What somebody else has changed since the plan was made is stale and left alone, and so is
+    what builds on a server that nova has changed since: nova is asked for these. A journal on disk knows what was done: after a crash, run the same command again.
     """
 
     example = """\
@@ -76,6 +77,7 @@ openstack placement plan apply ratios.json"""
             action="store_true",
             help="Forget what earlier runs have done: for a cloud or a file that was put back",
         )
+        nova.add_answers(parser)
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -83,15 +85,22 @@ openstack placement plan apply ratios.json"""
 
         made = plan_file.read(parsed_args.file)
         client = self.connect_for(made)
+        broken = self._premises(made, parsed_args)
         with progress.shown(quiet=self.is_quiet) as watch:
+            how = dataclasses.replace(change.options(parsed_args, watch), broken=broken)
             report = carry_out.apply(
-                client,
-                made,
-                parsed_args.file,
-                change.options(parsed_args, watch),
-                restart=parsed_args.restart,
+                client, made, parsed_args.file, how, restart=parsed_args.restart
             )
         return self.finish(report, parsed_args)
+
+    def _premises(self, made: plan.Plan, parsed_args: argparse.Namespace) -> settle.Premise | None:
+        """Who judges what the plan builds on, where it builds on nova; nova is asked later."""
+        from osc_placement.workflows import carry_out
+        from osc_placement.workflows.allocations import premise
+
+        if parsed_args.dry_run or not carry_out.has_premises(made):
+            return None
+        return premise.eyes(nova.reached(self, parsed_args), made.created)
 
 
 class UndoPlan(_OfFile):

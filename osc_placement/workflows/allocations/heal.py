@@ -1,0 +1,239 @@
+"""Planning what servers without allocations get, and whose consumers are: pure.
+
+Called by ``healing``, which observes. Servers are taken the oldest first, as nova-manage
+takes them, since what one gets is not there for the next.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from osc_placement.client import errors
+from osc_placement.model import allocation, nova
+from osc_placement.workflows import change, consumer, plan
+from osc_placement.workflows.allocations import (
+    choice,
+    expected,
+    premise,
+    room,
+    situation,
+)
+from osc_placement.workflows.allocations import picture as pictures
+from osc_placement.workflows.allocations import scope as scopes
+
+INSTANCE = "INSTANCE"
+
+_SOFT_DELETED = "it is soft-deleted: heal it when it was restored"
+_NO_PROVIDER = "its host has no resource provider: nova-compute on {host} makes it when it runs"
+_OTHER_UUID = "the provider {name} has another uuid than the compute node of that name"
+_UNREAD = "the allocations on {name} cannot be read: {why}"
+_AUDIT = "'openstack placement allocation audit' tells more"
+_ELSEWHERE = "it has allocations on {where}, where it is not: {audit}"
+_OTHER_SIZE = "it has {has} where its flavor says {needs}: {audit}"
+_NOTHING = "its flavor asks for nothing"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be healed and how.
+
+    ``consumer_type`` is for new consumers, None where Placement knows no types (below 1.38).
+    """
+
+    scope: scopes.Scope = scopes.EVERYTHING
+    consumer_type: str | None = INSTANCE
+    wish: choice.Wish = dataclasses.field(default_factory=choice.Wish)
+
+
+def plan_heal(
+    picture: pictures.Picture,
+    request: Request,
+    answers: expected.Answers | None = None,
+) -> plan.Plan:
+    """The changes that give servers what they lack, and every other server with its reason.
+
+    ``picture`` holds the inventories and owners that ``healing`` reads, ``answers`` those to
+    the queries of ``expected.query_of``.
+    """
+    made = plan.make(_Heal(picture, request, answers or {}).items())
+    return made.replace(names=_named(made, picture))
+
+
+def concerned(picture: pictures.Picture, scope: scopes.Scope) -> list[nova.Server]:
+    """The servers that are asked about, the oldest first."""
+    found = [server for server in picture.servers.values() if scope.concerns(server)]
+    return sorted(found, key=lambda server: (server.created, server.uuid))
+
+
+def root_of(picture: pictures.Picture, server: nova.Server) -> str | None:
+    """The root provider to heal a server on, by its uuid; None when it is not to be healed."""
+    where = situation.of(picture, server)
+    if where.node is None or _why_not(picture, server, where):
+        return None
+    return where.node.uuid
+
+
+def lacks(picture: pictures.Picture, server: nova.Server) -> bool:
+    """Whether a server has no allocations at all."""
+    return not picture.allocations.get(server.uuid)
+
+
+class _Heal:
+    def __init__(
+        self, picture: pictures.Picture, request: Request, answers: expected.Answers
+    ) -> None:
+        self._picture, self._request, self._answers = picture, request, answers
+        self._names = {uuid: item.name for uuid, item in picture.providers.items()}
+        self._room = room.Room(picture.inventories, picture.used, self._names)
+        for told in answers.values():
+            if not isinstance(told, errors.PlacementError):
+                self._room.learn(told.summaries)
+
+    def items(self) -> Iterator[change.Change | change.Remark]:
+        """Everything that stands in the plan, in the order in which room is given away."""
+        for server in concerned(self._picture, self._request.scope):
+            yield self._item(server)
+
+    def _item(self, server: nova.Server) -> change.Change | change.Remark:
+        where = situation.of(self._picture, server)
+        lacking = lacks(self._picture, server)
+        why_not = _why_not(self._picture, server, where)
+        if why_not:
+            # Who is on no host is to have nothing; who has something needs no healing.
+            idle = where.absent in _NEEDS_NOTHING or server.vm_state == "soft-delete"
+            return self._left(server, why_not, refused=lacking and not idle)
+        if where.node is None:
+            raise AssertionError(server)
+        if lacking:
+            return self._healed(server, where.node)
+        return self._owned(server, where)
+
+    def _healed(self, server: nova.Server, node: nova.ComputeNode) -> change.Change | change.Remark:
+        found = expected.expect(self._picture, server, node.uuid, self._answers)
+        if found.options and not any(found.options):
+            return self._left(server, _NOTHING)
+        chosen = choice.choose(server.uuid, found, self._room, self._request.wish, self._names)
+        if chosen.allocations is None:
+            return self._left(server, chosen.why_not, refused=True)
+        self._room.take(chosen.allocations)
+        told = self._told(chosen.allocations, node)
+        after = allocation.Consumer(
+            server.uuid,
+            chosen.allocations,
+            project_id=server.project_id,
+            user_id=server.user_id,
+            consumer_type=self._request.consumer_type,
+        )
+        return self._change(
+            server,
+            allocation.Consumer(server.uuid, {}),
+            after,
+            f"guessed ({chosen.guessed}): {told}" if chosen.guessed else told,
+        )
+
+    def _owned(
+        self, server: nova.Server, where: situation.Situation
+    ) -> change.Change | change.Remark:
+        """What becomes of a server that has allocations: its owner, if that is not right."""
+        now = self._picture.consumer(server.uuid)
+        owner = (server.project_id, server.user_id)
+        known = server.uuid in self._picture.owners
+        if known and (now.project_id, now.user_id) != owner:
+            after = now.replace(project_id=owner[0], user_id=owner[1])
+            return self._change(server, now, after, _other_owner(now, server))
+        wrong = self._wrong(server, now, where)
+        return self._left(server, wrong) if wrong else self._right(server)
+
+    def _wrong(
+        self, server: nova.Server, now: allocation.Consumer, where: situation.Situation
+    ) -> str:
+        """Why what it has is not as it should be; auditing repairs that, healing only tells."""
+        away = [uuid for uuid in now.allocations if not where.may_hold(self._picture.root_of(uuid))]
+        if away:
+            told = ", ".join(sorted({self._names.get(uuid, uuid) for uuid in away}))
+            return _ELSEWHERE.format(where=told, audit=_AUDIT)
+        asked = expected.request_of(server)
+        needs, has = asked.total(), now.total()
+        if (
+            asked.unknown
+            or asked.undecided
+            or all(has.get(name, 0) >= amount for name, amount in needs.items())
+        ):
+            return ""
+        return _OTHER_SIZE.format(has=_amounts(has), needs=_amounts(needs), audit=_AUDIT)
+
+    def _change(
+        self,
+        server: nova.Server,
+        before: allocation.Consumer,
+        after: allocation.Consumer,
+        reason: str,
+    ) -> change.Change:
+        return consumer.planned(
+            server.name, before, after, reason=reason, premise=premise.of(server)
+        )
+
+    def _left(self, server: nova.Server, reason: str, *, refused: bool = False) -> change.Remark:
+        facts = consumer.facts(self._picture.consumer(server.uuid))
+        subject = change.Subject(server.name or server.uuid, server.uuid)
+        return change.Remark(change.ALLOCATIONS, subject, facts, facts, reason, refused=refused)
+
+    def _right(self, server: nova.Server) -> change.Remark:
+        facts = consumer.facts(self._picture.consumer(server.uuid))
+        subject = change.Subject(server.name, server.uuid)
+        return change.Remark(change.ALLOCATIONS, subject, facts, facts, unchanged=True)
+
+    def _told(self, allocations: allocation.Allocations, node: nova.ComputeNode) -> str:
+        """``on cmp-0001: VCPU=1, MEMORY_MB=2048; nfs-share: DISK_GB=20``, the root first."""
+        ordered = sorted(allocations, key=lambda uuid: (uuid != node.uuid, self._names.get(uuid)))
+        return "on " + "; ".join(
+            f"{self._names.get(uuid, uuid)}: {_amounts(allocations[uuid])}" for uuid in ordered
+        )
+
+
+def _named(made: plan.Plan, picture: pictures.Picture) -> dict[str, str]:
+    """The names of the providers that a plan speaks of."""
+    spoken = {key.partition(":")[0] for item in made.items() for key in [*item.before, *item.after]}
+    return {uuid: item.name for uuid, item in picture.providers.items() if uuid in spoken}
+
+
+_NEEDS_NOTHING = frozenset({situation.OFFLOADED, situation.NO_HOST})
+
+
+def _why_not(picture: pictures.Picture, server: nova.Server, where: situation.Situation) -> str:
+    """Why a server is not looked at more closely; empty when it is."""
+    if where.moving:
+        return where.moving
+    if server.vm_state == "soft-delete":
+        return _SOFT_DELETED
+    if where.node is None:
+        return where.absent
+    node = where.node
+    if node.uuid not in picture.providers:
+        named = any(
+            item.name == node.hostname and item.parent_uuid is None
+            for item in picture.providers.values()
+        )
+        told = _OTHER_UUID if named else _NO_PROVIDER
+        return told.format(host=node.host, name=node.hostname)
+    for item in picture.trees.get(node.uuid, ()):
+        if item.uuid in picture.unread:
+            return _UNREAD.format(name=item.name, why=picture.unread[item.uuid])
+    return ""
+
+
+def _other_owner(now: allocation.Consumer, server: nova.Server) -> str:
+    parts = [
+        f"{what} {is_} instead of {was}"
+        for what, was, is_ in (
+            ("project", now.project_id, server.project_id),
+            ("user", now.user_id, server.user_id),
+        )
+        if was != is_
+    ]
+    return "; ".join(parts)
+
+
+def _amounts(resources: allocation.Resources) -> str:
+    return ", ".join(f"{name}={amount}" for name, amount in resources.items()) or "nothing"

@@ -1,0 +1,121 @@
+"""Observing and planning in one: what the command and the data migration of healing call.
+
+``heal`` decides; this reads what it needs to know, and no more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+
+from osc_placement import microversion
+from osc_placement.client import api, compute
+from osc_placement.model import nova
+from osc_placement.model.candidate import CandidateQuery
+from osc_placement.workflows import batch, kind
+from osc_placement.workflows.allocations import (
+    expected,
+    heal,
+    observe,
+    owner,
+    situation,
+)
+from osc_placement.workflows.allocations import picture as pictures
+
+
+def plan_healing(
+    client: api.Client,
+    asked: compute.Nova,
+    request: heal.Request,
+    reading: batch.Reading | None = None,
+    *,
+    check_owners: bool = False,
+) -> batch.Planned:
+    """What gives the servers in scope what they lack, and takes nothing from anybody.
+
+    Cost: ``observe``; one request for each host on which a server lacks something, and for
+    each provider that shares with it; where its devices are on other providers, one for each
+    of its tree and one query for each host and flavor; what ``owner`` costs. ``check_owners``:
+    every consumer is read. Applying costs one write for 32 servers, and one for each
+    consumer of which the owner changes.
+    Errors: as ``observe``.
+    """
+    reading = reading or batch.Reading()
+    if not microversion.supports(client.microversion, "consumer types"):
+        request = dataclasses.replace(request, consumer_type=None)
+    picture = observe.observe(client, asked, request.scope, reading)
+    picture = _with_owners(client, picture, request, reading, every=check_owners)
+    picture, answers = _with_answers(client, picture, request, reading)
+    made = heal.plan_heal(picture, request, answers)
+    if asked.source:
+        made = made.replace(notes=(*made.notes, f"nova's answers come from {asked.source}"))
+    known = {
+        item.key: kind.seen_consumer(picture.consumer(item.subject.uuid))
+        for item in made.changes
+        if item.subject.uuid in picture.owners
+    }
+    return batch.Planned(made, known)
+
+
+def _with_owners(
+    client: api.Client,
+    picture: pictures.Picture,
+    request: heal.Request,
+    reading: batch.Reading,
+    *,
+    every: bool,
+) -> pictures.Picture:
+    """The owners of servers that are at rest; of a narrow scope they are known already."""
+    servers = heal.concerned(picture, request.scope)
+    at_rest = [one.uuid for one in servers if not situation.of(picture, one).moving]
+    every = every or request.scope.is_narrow
+    return owner.with_owners(client, picture, at_rest, reading, every=every)
+
+
+def _with_answers(
+    client: api.Client,
+    picture: pictures.Picture,
+    request: heal.Request,
+    reading: batch.Reading,
+) -> tuple[pictures.Picture, expected.Answers]:
+    """Inventories where servers lack something, and Placement's answers about devices."""
+    wanting = _wanting(picture, heal.concerned(picture, request.scope))
+    picture = observe.with_inventories(client, picture, _roots(picture, wanting), reading)
+    picture = observe.with_inventories(client, picture, _trees(picture, wanting), reading)
+    return picture, observe.observe_candidates(client, _queries(picture, wanting), reading)
+
+
+Wanting = Sequence[tuple[nova.Server, str]]
+
+
+def _wanting(picture: pictures.Picture, servers: Iterable[nova.Server]) -> Wanting:
+    """The servers to heal, each with its root."""
+    found = []
+    for server in servers:
+        root = heal.root_of(picture, server) if heal.lacks(picture, server) else None
+        if root is not None:
+            found.append((server, root))
+    return found
+
+
+def _roots(picture: pictures.Picture, wanting: Wanting) -> Iterator[str]:
+    for _, root in wanting:
+        yield root
+        yield from picture.sharing.get(root, ())
+
+
+def _trees(picture: pictures.Picture, wanting: Wanting) -> Iterator[str]:
+    """The providers of trees in which something is to be looked for."""
+    for server, root in wanting:
+        asked = expected.request_of(server)
+        if asked.pci_aliases or expected.needs_tree(picture, root, asked):
+            yield from (item.uuid for item in picture.trees.get(root, ()))
+
+
+def _queries(picture: pictures.Picture, wanting: Wanting) -> dict[str, CandidateQuery]:
+    found = {}
+    for server, root in wanting:
+        query = expected.query_of(picture, root, expected.request_of(server))
+        if query is not None:
+            found[query[0]] = query[1]
+    return found

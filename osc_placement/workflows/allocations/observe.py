@@ -1,0 +1,332 @@
+"""Observing nova and Placement for healing and auditing: what fills in a Picture.
+
+Nothing tells both at one time. Of a whole cloud, allocations are read first and servers
+after them: a consumer that is written in between has another generation by then, so that
+no write is built on what was; and a server that nova tells later than its allocations were
+read shows by its task, its move or its time that it was on its way. Where few servers are
+asked about, they are read first, since they tell which consumers to read. What changes
+after that is for a change's premise to find, just before it is written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from osc_placement.client import answer, api, compute, compute_server, errors
+from osc_placement.model import allocation, nova, provider
+from osc_placement.model.candidate import CandidateQuery
+from osc_placement.workflows import batch, fault, patience, permission, worker
+from osc_placement.workflows.allocations import picture as pictures
+from osc_placement.workflows.allocations import scope as scopes
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+SHARES = "MISC_SHARES_VIA_AGGREGATE"
+
+#: From how many hosts or servers on nova is asked for all rather than for each.
+_MANY = 5
+
+
+def observe(
+    client: api.Client,
+    asked: compute.Nova,
+    scope: scopes.Scope = scopes.EVERYTHING,
+    reading: batch.Reading | None = None,
+    *,
+    deleted: bool = False,
+) -> pictures.Picture:
+    """Servers, their moves, hosts, providers and allocations; ``deleted``: those servers too.
+
+    Of a narrow ``scope`` the trees of its servers' hosts, what shares with these, and every
+    consumer of its servers whole: either the consumers one by one or, where these are more,
+    all providers. Inventories are read by ``with_inventories``, owners by ``owner``.
+
+    Cost: at nova its services, and in pages of 1000 hypervisors, migrations, servers and, if
+    asked for, deleted ones; for at most five hosts or servers in ``scope`` one request each
+    instead. At Placement one listing of all providers, one of those that share, for each of
+    these two more; one per provider for its allocations. Of a narrow scope: one per provider
+    of its trees, and one per server or per other provider, whichever are fewer.
+    Errors: InvalidInput for hosts and servers that nova does not know, and with every right that
+    is missing.
+    """
+    client.need("consumer generation", "changing allocations safely")
+    reading = reading or batch.Reading()
+    faults = fault.Faults()
+    found = _Found()
+    with permission.collected(faults):
+        found.hosts = compute.hosts(asked)
+    with permission.collected(faults):
+        found.providers = patience.read(client.list_providers)
+    faults.reasons += _unknown_hosts(found.hosts, scope)
+    if scope.is_narrow:
+        _ask_servers(asked, scope, found, faults, deleted=deleted)
+    faults.check()
+    sharing = observe_sharing(client, found.providers, reading)
+    if scope.is_narrow:
+        return _picture(found, sharing, _read_narrow(client, found, sharing, reading))
+    seen = _read_all(client, found.providers, reading)
+    _ask_servers(asked, scope, found, faults, deleted=deleted)
+    faults.check()
+    return _picture(found, sharing, seen)
+
+
+def _ask_servers(
+    asked: compute.Nova,
+    scope: scopes.Scope,
+    found: _Found,
+    faults: fault.Faults,
+    *,
+    deleted: bool,
+) -> None:
+    """Servers, and their moves after them: whoever begins to move in between is moving."""
+    with permission.collected(faults):
+        found.servers = _servers(asked, scope) if scope.is_narrow else compute_server.servers(asked)
+    with permission.collected(faults):
+        found.migrations = compute_server.migrations(asked)
+    if deleted:
+        with permission.collected(faults):
+            found.deleted = compute_server.deleted_servers(asked)
+
+
+def with_inventories(
+    client: api.Client,
+    picture: pictures.Picture,
+    uuids: Iterable[str],
+    reading: batch.Reading | None = None,
+) -> pictures.Picture:
+    """The picture with the inventories of these providers too. One request for each new one."""
+    reading = reading or batch.Reading()
+    wanted = [uuid for uuid in dict.fromkeys(uuids) if uuid not in picture.inventories]
+    read, unread = _each("inventories", client.list_inventories, wanted, reading)
+    told = {uuid: found.inventories for uuid, found in read.items()}
+    return dataclasses.replace(
+        picture,
+        inventories={**picture.inventories, **told},
+        unread={**picture.unread, **unread},
+    )
+
+
+def with_consumers(
+    client: api.Client,
+    picture: pictures.Picture,
+    uuids: Iterable[str],
+    reading: batch.Reading | None = None,
+) -> pictures.Picture:
+    """The picture with these consumers whole and with their owners. One request for each."""
+    reading = reading or batch.Reading()
+    wanted = [uuid for uuid in dict.fromkeys(uuids) if uuid not in picture.owners]
+    read = _consumers(client, wanted, reading)
+    there = {uuid: one for uuid, one in read.items() if one.allocations}
+    kept = {uuid: held for uuid, held in picture.allocations.items() if uuid not in read}
+    return dataclasses.replace(
+        picture,
+        allocations={**kept, **{uuid: one.allocations for uuid, one in there.items()}},
+        generations={
+            **picture.generations,
+            **{uuid: one.generation for uuid, one in read.items()},
+        },
+        owners={**picture.owners, **{uuid: owner_of(one) for uuid, one in there.items()}},
+    )
+
+
+def owner_of(consumer: allocation.Consumer) -> pictures.Owner:
+    """Whose a consumer is."""
+    return pictures.Owner(consumer.project_id, consumer.user_id, consumer.consumer_type)
+
+
+def observe_sharing(
+    client: api.Client, providers: Iterable[provider.Provider], reading: batch.Reading
+) -> dict[str, tuple[str, ...]]:
+    """``{root uuid: providers that share with its tree}``, in the order of the listing.
+
+    Cost: one request, and two for each provider that shares.
+    """
+    shares = patience.read(lambda: client.list_providers(required=[SHARES]))
+    roots = {item.uuid: item.root_uuid or item.uuid for item in providers}
+    found: dict[str, dict[str, None]] = {}
+    members = worker.each(lambda item: _members(client, item.uuid), shares, reading.workers)
+    for share, uuids in zip(shares, members, strict=True):
+        for root in dict.fromkeys(roots.get(uuid, uuid) for uuid in uuids):
+            if root != (share.root_uuid or share.uuid):
+                found.setdefault(root, {})[share.uuid] = None
+    return {root: tuple(uuids) for root, uuids in found.items()}
+
+
+def _members(client: api.Client, share: str) -> list[str]:
+    """The providers that are in an aggregate with one that shares."""
+    aggregates = patience.read(lambda: client.list_aggregates(share)).aggregates
+    if not aggregates:
+        return []
+    wanted = f"in:{','.join(aggregates)}"
+    return [item.uuid for item in patience.read(lambda: client.list_providers(member_of=[wanted]))]
+
+
+def observe_candidates(
+    client: api.Client,
+    queries: Mapping[str, CandidateQuery],
+    reading: batch.Reading | None = None,
+) -> dict[str, answer.Candidates | errors.PlacementError]:
+    """The answer to each query, by its key, or why there is none. One request for each."""
+    reading = reading or batch.Reading()
+
+    def tried(asked: CandidateQuery) -> answer.Candidates | errors.PlacementError:
+        try:
+            return patience.read(lambda: client.list_allocation_candidates(asked))
+        except (errors.ApiError, errors.UnsupportedVersion) as error:
+            return error
+
+    return dict(zip(queries, worker.each(tried, queries.values(), reading.workers), strict=True))
+
+
+@dataclasses.dataclass(slots=True)
+class _Found:
+    """What is read of a cloud beside its allocations."""
+
+    hosts: nova.Hosts = dataclasses.field(default_factory=nova.Hosts)
+    providers: Sequence[provider.Provider] = ()
+    servers: Sequence[nova.Server] = ()
+    migrations: Sequence[nova.Migration] = ()
+    deleted: Sequence[nova.Server] = ()
+
+
+class _Seen(NamedTuple):
+    """Allocations as they were read: by provider, and of some consumers whole."""
+
+    by_provider: Mapping[str, answer.ProviderAllocations]
+    whole: Mapping[str, allocation.Consumer]
+    unread: Mapping[str, str]
+
+
+Sharing = Mapping[str, tuple[str, ...]]
+
+
+def _unknown_hosts(hosts: nova.Hosts, scope: scopes.Scope) -> list[str]:
+    known = hosts.services | hosts.of_host().keys()
+    return [
+        f"nova has no compute host {host!r}: 'openstack compute service list' shows them"
+        for host in sorted((scope.hosts or frozenset()) - known)
+        if known
+    ]
+
+
+def _servers(asked: compute.Nova, scope: scopes.Scope) -> list[nova.Server]:
+    """Those in a narrow scope. Errors: InvalidInput for those that nova does not know."""
+    ask = functools.partial(compute_server.servers, asked)
+    if scope.servers is not None and len(scope.servers) <= _MANY:
+        listed = [one for uuid in sorted(scope.servers) for one in ask(uuid=uuid)]
+    elif scope.servers is None and len(scope.hosts or ()) <= _MANY:
+        listed = [one for host in sorted(scope.hosts or ()) for one in ask(host=host)]
+    else:
+        listed = ask()
+    known = {one.uuid: one for one in listed}
+    unknown = sorted((scope.servers or frozenset()) - known.keys())
+    fault.Faults(f"nova has no server {uuid}, or has deleted it" for uuid in unknown).check()
+    return [one for one in known.values() if scope.concerns(one)]
+
+
+def _read_all(
+    client: api.Client, providers: Iterable[provider.Provider], reading: batch.Reading
+) -> _Seen:
+    uuids = [item.uuid for item in providers]
+    read, unread = _each("allocations", client.list_provider_allocations, uuids, reading)
+    return _Seen(read, {}, unread)
+
+
+def _read_narrow(
+    client: api.Client, found: _Found, sharing: Sharing, reading: batch.Reading
+) -> _Seen:
+    """The trees of the servers' hosts, and their consumers wherever they hold something."""
+    near = _near(found, sharing)
+    if len(found.servers) > len(found.providers) - len(near):
+        return _read_all(client, found.providers, reading)
+    read, unread = _each("allocations", client.list_provider_allocations, near, reading)
+    whole = _consumers(client, [server.uuid for server in found.servers], reading)
+    return _Seen(read, whole, unread)
+
+
+def _near(found: _Found, sharing: Sharing) -> list[str]:
+    """The providers of the trees that the servers are on, and those that share with them."""
+    nodes = {(node.host, node.hostname): node.uuid for node in found.hosts.nodes}
+    on = {nodes.get((server.host or "", server.node or "")) for server in found.servers}
+    shares = {share for root in on if root for share in sharing.get(root, ())}
+    return [
+        item.uuid
+        for item in found.providers
+        if (item.root_uuid or item.uuid) in on or item.uuid in shares
+    ]
+
+
+def _consumers(
+    client: api.Client, uuids: Collection[str], reading: batch.Reading
+) -> dict[str, allocation.Consumer]:
+    """Each whole, also those that do not exist. One request for each."""
+    reading.watch.expect("reading consumers", len(uuids))
+    found = {}
+    for one in worker.each(
+        lambda uuid: patience.read(lambda: client.show_allocations(uuid)), uuids, reading.workers
+    ):
+        found[one.uuid] = one
+        reading.watch.advance()
+    return found
+
+
+def _each(
+    what: str, read: Callable[[str], R], uuids: Sequence[str], reading: batch.Reading
+) -> tuple[dict[str, R], dict[str, str]]:
+    """What was read of each provider, and why that failed: one does not stop the others."""
+
+    def tried(uuid: str) -> R | errors.ApiError:
+        try:
+            return patience.read(lambda: read(uuid))
+        except errors.ApiError as error:
+            if error.status in (401, 403):
+                raise
+            return error
+
+    found: dict[str, R] = {}
+    unread: dict[str, str] = {}
+    reading.watch.expect(f"reading {what}", len(uuids))
+    for uuid, told in zip(uuids, worker.each(tried, uuids, reading.workers), strict=True):
+        if isinstance(told, errors.ApiError):
+            unread[uuid] = str(told)
+        else:
+            found[uuid] = told
+        reading.watch.advance()
+    return found, unread
+
+
+def _picture(found: _Found, sharing: Sharing, seen: _Seen) -> pictures.Picture:
+    allocations: dict[str, dict[str, allocation.Resources]] = {}
+    generations: dict[str, int | None] = {}
+    for provider_uuid, told in seen.by_provider.items():
+        for consumer_uuid, share in told.allocations.items():
+            allocations.setdefault(consumer_uuid, {})[provider_uuid] = share.resources
+            _keep_oldest(generations, consumer_uuid, share.consumer_generation)
+    whole = {uuid: one for uuid, one in seen.whole.items() if one.allocations}
+    kept = {uuid: held for uuid, held in allocations.items() if uuid not in seen.whole}
+    servers = [*found.servers, *(one for one in found.deleted if not one.is_deleted)]
+    return pictures.Picture(
+        servers={one.uuid: one for one in servers},
+        deleted={one.uuid: one for one in found.deleted if one.is_deleted},
+        migrations={move.uuid: move for move in found.migrations},
+        hosts=found.hosts,
+        providers=provider.by_uuid(found.providers),
+        allocations={**kept, **{uuid: one.allocations for uuid, one in whole.items()}},
+        generations={**generations, **{uuid: one.generation for uuid, one in whole.items()}},
+        owners={uuid: owner_of(one) for uuid, one in whole.items()},
+        sharing=dict(sharing),
+        unread=seen.unread,
+    )
+
+
+def _keep_oldest(
+    generations: dict[str, int | None], consumer_uuid: str, generation: int | None
+) -> None:
+    """A consumer that was written between two readings is not to be written on the later one."""
+    before = generations.get(consumer_uuid, generation)
+    known = [each for each in (before, generation) if each is not None]
+    generations[consumer_uuid] = min(known, default=None)

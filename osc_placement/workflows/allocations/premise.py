@@ -1,0 +1,117 @@
+"""Whether a server is still what a change was planned for, asked just before it is written.
+
+A change that builds on a server carries what nova said of it as its premise. ``Eyes`` ask nova
+for all servers at once, and remember the answer for a moment.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from osc_placement.client import compute, compute_server
+from osc_placement.model import nova
+from osc_placement.workflows import change
+from osc_placement.workflows.allocations import expected, situation
+
+#: How far the clocks of nova and of this machine may be apart.
+_SLACK = datetime.timedelta(minutes=10)
+
+#: For how many seconds an answer is good.
+_FRESH = 2.0
+
+#: From what age of a plan on all servers are asked for at first: one that was deleted may
+#: have been archived since, and then no listing tells of it.
+_OLD = datetime.timedelta(hours=1)
+
+_GONE = "nova has no such server any more"
+_DELETED = "it was deleted"
+_CHANGED = "nova has changed it since: {what} is {now}, it was {before}"
+
+
+def of(server: nova.Server) -> dict[str, change.Value]:
+    """What a change of a server's allocations builds on."""
+    asked = expected.request_of(server)
+    resources = ", ".join(f"{name}={amount}" for name, amount in sorted(asked.total().items()))
+    return {
+        "host": server.host,
+        "node": server.node,
+        "vm_state": server.vm_state,
+        "task_state": server.task_state,
+        "resources": resources,
+    }
+
+
+class Eyes:
+    """Judges premises; safe to call from many threads.
+
+    ``planned`` is when the plan was made (UTC). Cost: at nova one request per 1000 servers,
+    and one per 1000 migrations, that changed since then, every two seconds at most; for an old
+    plan all servers the first time.
+    """
+
+    def __init__(
+        self,
+        asked: compute.Nova,
+        planned: datetime.datetime | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        now = datetime.datetime.now(datetime.UTC)
+        self._asked, self._clock = asked, clock
+        self._since = (planned or now) - _SLACK
+        self._whole = now - (planned or now) > _OLD
+        self._lock = threading.Lock()
+        self._looked: float | None = None
+        self._servers: dict[str, nova.Server] = {}
+        self._moves: Mapping[str, nova.Migration] = {}
+
+    def __call__(self, item: change.Change) -> str:
+        """Why the premise of a change is broken; empty when it holds, or there is none.
+
+        Errors: as nova's, when it cannot be asked.
+        """
+        if not item.premise:
+            return ""
+        with self._lock:
+            self._look()
+            server = self._servers.get(item.subject.uuid)
+            move = self._moves.get(item.subject.uuid)
+        if server is None:
+            return _GONE if self._whole else ""
+        return _broken(item.premise, server, move)
+
+    def _look(self) -> None:
+        """Ask, if the last answer is too old."""
+        now = self._clock()
+        if self._looked is not None and now - self._looked < _FRESH:
+            return
+        if self._looked is None and self._whole:
+            self._servers = {one.uuid: one for one in compute_server.servers(self._asked)}
+        since = {"changes-since": f"{self._since:%Y-%m-%dT%H:%M:%SZ}"}
+        changed = compute_server.servers(self._asked, **since)
+        self._servers |= {one.uuid: one for one in changed}
+        moves = compute_server.migrations(self._asked, **since)
+        self._moves = {move.server_uuid: move for move in moves if not move.is_over}
+        self._looked = self._clock()
+
+
+def _broken(before: change.Facts, server: nova.Server, move: nova.Migration | None) -> str:
+    if server.is_deleted:
+        return _DELETED
+    if not server.known:
+        return situation.CELL_DOWN
+    if move is not None:
+        return situation.describe(move)
+    now = of(server)
+    for what, value in before.items():
+        if now.get(what) != value:
+            return _CHANGED.format(what=what, now=now.get(what), before=value)
+    return ""
+
+
+def eyes(asked: compute.Nova, created: str = "") -> Eyes:
+    """Eyes for a plan that was made at ``created`` (ISO 8601), or just now."""
+    made = datetime.datetime.fromisoformat(created) if created else None
+    return Eyes(asked, made)
