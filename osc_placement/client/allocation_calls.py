@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from osc_placement.client import caller, query, wire
+from osc_placement.client import caller, errors, query, wire
 
 if TYPE_CHECKING:
     from osc_placement.client import answer
@@ -91,6 +91,18 @@ class AllocationCalls(caller.Caller):
         self._send(
             "POST", "reshaper", body=wire.reshape_body(inventories, consumers, self.microversion)
         )
+
+    def check_reshape(self) -> None:
+        """Forbidden unless this user may reshape; asks with an empty body, which changes nothing.
+
+        The policy is asked before a body is read.
+        """
+        self.need("reshaper", "POST /reshaper")
+        try:
+            self._send("POST", "reshaper", body={})
+        except errors.ApiError as error:
+            if error.status != 400:
+                raise
 
 
 def candidate_pairs(

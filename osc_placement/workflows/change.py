@@ -11,6 +11,9 @@ aggregates         the aggregate's UUID   True; False
 trait              the trait's name       True; False (whether it exists at all)
 allocations        ``<provider>:VCPU``    a number; None. A consumer's, *whole*: also its
                                           ``project_id``, ``user_id``, ``consumer_type``
+provider           ``name``, ``parent``   a text (a parent's UUID); None. Without a name
+                                          there is no provider
+reshape            see ``reshape.facts``  inventories and allocations of whole trees
 =================  =====================  ==========================================
 
 A *whole* kind speaks of everything that there is about its subject: a fact that a change
@@ -24,7 +27,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 Value = bool | int | float | str | None
@@ -38,6 +41,8 @@ TRAITS = "traits"
 AGGREGATES = "aggregates"
 TRAIT = "trait"
 ALLOCATIONS = "allocations"
+PROVIDER = "provider"
+RESHAPE = "reshape"
 
 #: What a fact is when nothing is known of its key.
 ABSENT: Mapping[str, Value] = {
@@ -46,6 +51,8 @@ ABSENT: Mapping[str, Value] = {
     AGGREGATES: False,
     TRAIT: False,
     ALLOCATIONS: None,
+    PROVIDER: None,
+    RESHAPE: None,
 }
 
 #: The kinds that speak of everything that there is about their subject.
@@ -70,7 +77,8 @@ class Change:
     ``stage`` orders: all changes of a stage are settled before the next one begins.
     ``irreversible`` says why undo cannot take it back; empty when it can. ``premise`` is
     what must still be so elsewhere (in nova) when it is carried out; whoever runs the plan
-    brings the eyes for it.
+    brings the eyes for it. ``group``: changes of one group build on each other, so that
+    when one was not carried out, those of later stages are not begun.
     """
 
     kind: str
@@ -82,6 +90,7 @@ class Change:
     stage: int = 0
     irreversible: str = ""
     premise: Facts = dataclasses.field(default_factory=dict)
+    group: str = ""
 
     @property
     def key(self) -> str:
@@ -197,12 +206,26 @@ def describe(kind: str, facts: Facts, between: str = ", ", names: Names | None =
             _named(key, names or {}): value for key, value in facts.items() if value is not None
         }
         return between.join(f"{key}={value}" for key, value in told.items()) or "nothing"
+    if kind == PROVIDER and facts.get("name", "") is None:
+        return "no provider"
+    if kind == RESHAPE:
+        return between.join(dict.fromkeys(_moved(facts, names or {})))
     return between.join(dict.fromkeys(_describe(key, value) for key, value in facts.items()))
 
 
 def _named(key: str, names: Names) -> str:
     uuid, colon, rest = key.partition(":")
     return f"{names.get(uuid, uuid)}{colon}{rest}"
+
+
+def _moved(facts: Facts, names: Names) -> Iterator[str]:
+    """What a reshape says of totals and allocations."""
+    for key, value in facts.items():
+        what, *rest = key.split(" ")
+        if what == "others" or (what == "inventory" and not key.endswith(":total")):
+            continue
+        told = " ".join(names.get(word, word) for word in rest)
+        yield f"no {told.partition(':')[0]}" if value is None else f"{told}={value}"
 
 
 def _describe(key: str, value: Value) -> str:

@@ -55,7 +55,7 @@ def execute(
     Cost: what ``settle`` costs, per change that the journal does not know as done; what
     ``settle_together`` costs where one request can write many.
     """
-    run = _Run(around, limits, known or {}, told)
+    run = _Run(around, limits, known or {}, told, {item.key: item.group for item in changes})
     pending = [item for item in changes if not run.is_done_already(item)]
     with worker.interruptible(run.interrupted, around.stop):
         for stage in _stages(pending):
@@ -77,10 +77,13 @@ class _Run:
         limits: Limits,
         known: Mapping[str, kind.Observed],
         told: Told,
+        groups: Mapping[str, str],
     ) -> None:
         self.result = Run()
         self.interrupted = threading.Event()
         self._around, self._limits, self._known, self._told = around, limits, known, told
+        self._groups = groups
+        self._broken: set[str] = set()
         self._applied = 0
 
     def is_done_already(self, item: change.Change) -> bool:
@@ -93,7 +96,11 @@ class _Run:
 
     def stage(self, items: Sequence[change.Change]) -> None:
         """Settle the changes of one stage, or say why they were not begun."""
-        waiting = _Waiting(items)
+        broken = frozenset(self._broken)
+        for item in items:
+            if item.group in broken:
+                self._end(outcome.of_change(item, outcome.Status.PLANNED, _BUILDS))
+        waiting = _Waiting([item for item in items if item.group not in broken])
         if self._may_begin():
             with worker.pool(self._limits.workers) as pool:
                 self._feed(pool, waiting)
@@ -157,6 +164,9 @@ class _Run:
             self.result.halted = f"{ended.subject.name}: {ended.reason}"
 
     def _end(self, ended: outcome.Outcome) -> None:
+        group = self._groups.get(change.key(ended.kind, ended.subject))
+        if group and ended.status not in _GOOD:
+            self._broken.add(group)
         self.result.outcomes.append(ended)
         self._told(ended)
 
@@ -199,5 +209,7 @@ class _Waiting:
 
 #: More changes than there are in any plan.
 _ANY = sys.maxsize
+
+_BUILDS = "not begun: what it builds on was not done"
 
 _GOOD = frozenset({outcome.Status.APPLIED, outcome.Status.UNCHANGED})

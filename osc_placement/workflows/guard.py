@@ -10,8 +10,9 @@ OVER_CAPACITY = "over-capacity"
 RESERVED_ABOVE_TOTAL = "reserved-above-total"
 CLASS_IN_USE = "class-in-use"
 STANDARD_TRAITS = "standard-traits"
+NOVA_OWNED = "nova-owned"
 
-ALL = (OVER_CAPACITY, RESERVED_ABOVE_TOTAL, CLASS_IN_USE, STANDARD_TRAITS)
+ALL = (OVER_CAPACITY, RESERVED_ABOVE_TOTAL, CLASS_IN_USE, STANDARD_TRAITS, NOVA_OWNED)
 
 #: How many requests are under way at once when nobody says how many.
 WORKERS = 8

@@ -10,9 +10,11 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.client import answer, api
+from osc_placement.client import answer, api, errors
 from osc_placement.model import allocation
 from osc_placement.workflows import change, consumer, inventory, membership
+from osc_placement.workflows.reshape import exchange
+from osc_placement.workflows.reshape import facts as reshaped
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Observed:
     whole: Any = None
 
 
-Reader = Callable[[api.Client, str], Observed]
+Reader = Callable[[api.Client, change.Change], Observed]
 Writer = Callable[[api.Client, change.Change, Observed], Observed]
 Guard = Callable[[api.Client, change.Change, Observed, Collection[str]], list[str]]
 Intent = tuple[change.Change, Observed]
@@ -47,6 +49,7 @@ class Together:
 class Kind:
     """``read`` and ``write`` send one request each and tell how it is; ``refusals`` at most one.
 
+    Only a reshape is read by more: two for each provider and one for each consumer.
     ``refusals`` are asked when the thing is no longer at the generation it was planned on.
     ``together`` is there for kinds of which one request can write many. ``assumed`` tells
     what need not be read, since a write is refused where it is not so.
@@ -75,8 +78,8 @@ def _inventories(found: inventory.Observed | answer.ProviderInventories) -> Obse
     return Observed(found.generation, facts, found.inventories)
 
 
-def _read_inventories(client: api.Client, uuid: str) -> Observed:
-    return _inventories(client.list_inventories(uuid))
+def _read_inventories(client: api.Client, item: change.Change) -> Observed:
+    return _inventories(client.list_inventories(item.subject.uuid))
 
 
 def _write_inventories(client: api.Client, item: change.Change, observed: Observed) -> Observed:
@@ -99,8 +102,8 @@ def _traits(found: answer.ProviderTraits) -> Observed:
     return Observed(found.generation, dict.fromkeys(found.traits, True), found.traits)
 
 
-def _read_traits(client: api.Client, uuid: str) -> Observed:
-    return _traits(client.list_provider_traits(uuid))
+def _read_traits(client: api.Client, item: change.Change) -> Observed:
+    return _traits(client.list_provider_traits(item.subject.uuid))
 
 
 def _write_traits(client: api.Client, item: change.Change, observed: Observed) -> Observed:
@@ -113,9 +116,9 @@ def _aggregates(found: answer.ProviderAggregates) -> Observed:
     return Observed(found.generation, dict.fromkeys(found.aggregates, True), found.aggregates)
 
 
-def _read_aggregates(client: api.Client, uuid: str) -> Observed:
+def _read_aggregates(client: api.Client, item: change.Change) -> Observed:
     client.need("aggregate generation", "changing aggregates safely")
-    return _aggregates(client.list_aggregates(uuid))
+    return _aggregates(client.list_aggregates(item.subject.uuid))
 
 
 def _write_aggregates(client: api.Client, item: change.Change, observed: Observed) -> Observed:
@@ -123,7 +126,8 @@ def _write_aggregates(client: api.Client, item: change.Change, observed: Observe
     return _aggregates(client.replace_aggregates(item.subject.uuid, observed.generation, uuids))
 
 
-def _read_trait(client: api.Client, name: str) -> Observed:
+def _read_trait(client: api.Client, item: change.Change) -> Observed:
+    name = item.subject.uuid
     return Observed(None, {name: client.trait_exists(name)})
 
 
@@ -153,9 +157,9 @@ def _assume_consumer(item: change.Change) -> Observed | None:
     return Observed(None, {}) if not _present(item.before) else None
 
 
-def _read_consumer(client: api.Client, uuid: str) -> Observed:
+def _read_consumer(client: api.Client, item: change.Change) -> Observed:
     client.need("consumer generation", "changing allocations safely")
-    return seen_consumer(client.show_allocations(uuid))
+    return seen_consumer(client.show_allocations(item.subject.uuid))
 
 
 def _write_consumer(client: api.Client, item: change.Change, observed: Observed) -> Observed:
@@ -184,6 +188,46 @@ def _present(facts: change.Facts) -> change.Facts:
     return {key: value for key, value in facts.items() if value is not None}
 
 
+def _read_provider(client: api.Client, item: change.Change) -> Observed:
+    client.need("nested providers", "changing providers")
+    try:
+        found = client.show_provider(item.subject.uuid)
+    except errors.NotFound:
+        return Observed(None, {})
+    return Observed(None, {"name": found.name, "parent": found.parent_uuid})
+
+
+def _write_provider(client: api.Client, item: change.Change, observed: Observed) -> Observed:
+    """Made, deleted, renamed or put elsewhere: no generation guards any of it."""
+    uuid = item.subject.uuid
+    wanted = {**observed.facts, **item.after}
+    name, parent = (None if value is None else str(value) for value in _identity(wanted))
+    if name is None:
+        client.delete_provider(uuid)
+    elif not observed.facts:
+        client.create_provider(name, uuid, parent)
+    elif parent == observed.facts["parent"]:
+        client.update_provider(uuid, name)
+    else:
+        client.need("re-parenting", "giving a provider another parent")
+        client.update_provider(uuid, name, parent)
+    return Observed(None, wanted)
+
+
+def _identity(facts: change.Facts) -> tuple[change.Value, change.Value]:
+    return facts.get("name"), facts.get("parent")
+
+
+def _read_reshape(client: api.Client, item: change.Change) -> Observed:
+    seen = exchange.read(client, item.after)
+    return Observed(None, reshaped.observed(item.after, seen), seen)
+
+
+def _write_reshape(client: api.Client, item: change.Change, observed: Observed) -> Observed:
+    exchange.write(client, item.after, observed.whole)
+    return Observed(None, item.after)
+
+
 def _merged(present: Collection[str], after: change.Facts) -> list[str]:
     """What is there, in its order, less what goes, and then what comes."""
     kept = [name for name in present if after.get(name, True)]
@@ -195,6 +239,8 @@ KINDS: Mapping[str, Kind] = {
     change.TRAITS: Kind(_read_traits, _write_traits),
     change.AGGREGATES: Kind(_read_aggregates, _write_aggregates),
     change.TRAIT: Kind(_read_trait, _write_trait),
+    change.PROVIDER: Kind(_read_provider, _write_provider),
+    change.RESHAPE: Kind(_read_reshape, _write_reshape),
     change.ALLOCATIONS: Kind(
         _read_consumer,
         _write_consumer,

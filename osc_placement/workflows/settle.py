@@ -179,8 +179,7 @@ class Settling:
         if self._known is not None:
             known, self._known = self._known, None
             return known
-        uuid = self._change.subject.uuid
-        return patience.read(lambda: self._kind.read(self._around.client, uuid))
+        return patience.read(lambda: self._kind.read(self._around.client, self._change))
 
     def _judge(self, observed: kind.Observed) -> outcome.Outcome | None:
         """The end of the matter when nothing is to be written; None when it is."""

@@ -25,8 +25,8 @@ class Target:
     """Where resources go: a provider that is there, or one that is described.
 
     ``described`` tells whether it may be made. ``parent`` None makes a root of it.
-    ``traits`` and ``aggregates`` are added to what it has; ``inventories`` are fields by
-    class for what it gets.
+    ``traits`` and ``aggregates`` are added to what it has, or are all that it keeps where
+    ``only`` names them; ``inventories`` are fields by class for what it gets.
     """
 
     name: str
@@ -36,7 +36,13 @@ class Target:
     aggregates: tuple[str, ...] = ()
     inventories: Mapping[str, Fields] = dataclasses.field(default_factory=dict)
     described: bool = False
+    only: frozenset[str] = frozenset()
     line: int = 0
+
+    @property
+    def text(self) -> str:
+        """What it is found by."""
+        return self.uuid or self.name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,9 +83,13 @@ class Named:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Document:
-    """All of it. ``source`` is the file's name. Renames come first, deletions last."""
+    """All of it. ``source`` is the file's name. Renames come first, deletions last.
+
+    ``providers`` are described beside the moves.
+    """
 
     moves: tuple[Move, ...] = ()
+    providers: tuple[Target, ...] = ()
     assign: tuple[Evidence, ...] = ()
     rename: tuple[Named, ...] = ()
     delete: tuple[Named, ...] = ()

@@ -61,8 +61,8 @@ def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provid
     return {text: item for text, item in found.items() if item is not None}
 
 
-def custom_traits(client: api.Client, traits: Iterable[str]) -> frozenset[str]:
-    """Which of ``traits`` the cloud has. One request, none for none."""
+def known_traits(client: api.Client, traits: Iterable[str]) -> frozenset[str]:
+    """Those of ``traits`` that the cloud has. One request, none for none."""
     wanted = sorted(set(traits))
     if not wanted:
         return frozenset()

@@ -1,0 +1,308 @@
+"""From what is there and what is wanted to a plan: the difference of two pictures. Pure.
+
+Order: custom traits, renames, new providers from the top down, traits and aggregates, one
+reshape per group of trees that share consumers, and then what became empty, bottom up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from osc_placement.engine import standard
+from osc_placement.model import allocation, inventory, provider
+from osc_placement.workflows import change
+from osc_placement.workflows.reshape import demand, facts, picture, wanted
+
+_MADE, _RENAMED, _BUILT = -1, 1, 2
+
+_NEW = "the reshape needs it"
+_STRIPPED = "it goes"
+
+
+def after(
+    seen: picture.Picture,
+    meant: wanted.Wanted,
+    inventories: Mapping[str, inventory.Inventories],
+    placed: Sequence[demand.Placed],
+) -> picture.Picture:
+    """The picture as it shall be, before anything that becomes empty goes."""
+    nodes = {
+        uuid: node.replace(inventories=inventories[uuid]) for uuid, node in meant.nodes.items()
+    }
+    outside = {uuid: node for uuid, node in seen.nodes.items() if uuid not in nodes}
+    placed_nodes = _with_roots(nodes)
+    roots = frozenset(node.provider.root_uuid or uuid for uuid, node in placed_nodes.items())
+    moved = picture.Picture({**placed_nodes, **outside}, roots | seen.roots, seen.consumers)
+    return moved.with_consumers(_moved(seen.consumers, placed))
+
+
+def without(after: picture.Picture, deleted: Iterable[str]) -> picture.Picture:
+    """The picture when what became empty is gone."""
+    gone = set(deleted)
+    return after.replace(
+        nodes={uuid: node for uuid, node in after.nodes.items() if uuid not in gone}
+    )
+
+
+def _with_roots(nodes: Mapping[str, picture.Node]) -> dict[str, picture.Node]:
+    """The nodes with the roots that their parents give them."""
+
+    def root(uuid: str) -> str:
+        parent = nodes[uuid].provider.parent_uuid
+        return uuid if parent is None or parent not in nodes else root(parent)
+
+    return {
+        uuid: node.replace(provider=dataclasses.replace(node.provider, root_uuid=root(uuid)))
+        for uuid, node in nodes.items()
+    }
+
+
+def _moved(
+    consumers: Mapping[str, allocation.Consumer], placed: Sequence[demand.Placed]
+) -> dict[str, allocation.Consumer]:
+    """The consumers with every demand taken from where it is, and put where it goes."""
+    found = {
+        uuid: {key: dict(has) for key, has in consumer.allocations.items()}
+        for uuid, consumer in consumers.items()
+    }
+    for item in placed:
+        of = found[item.demand.consumer]
+        for resource_class in item.demand.resources:
+            del of[item.demand.source][resource_class]
+    for item in placed:
+        of = found[item.demand.consumer]
+        target = item.option.target
+        of[target] = allocation.add_resources(of.get(target, {}), item.demand.at(item.option))
+    return {
+        uuid: consumers[uuid].replace(allocations={key: has for key, has in of.items() if has})
+        for uuid, of in found.items()
+    }
+
+
+def changes(
+    before: picture.Picture,
+    after: picture.Picture,
+    deleted: frozenset[str],
+    reasons: Mapping[str, str] | None = None,
+) -> list[change.Change]:
+    """Everything that makes ``after`` of ``before``, and then deletes what is empty.
+
+    ``reasons`` is ``{root uuid: why}`` for the reshape of that tree.
+    """
+    return list(_Compiler(before, after, deleted, reasons or {}).changes())
+
+
+class _Compiler:
+    def __init__(
+        self,
+        before: picture.Picture,
+        after: picture.Picture,
+        deleted: frozenset[str],
+        reasons: Mapping[str, str],
+    ) -> None:
+        self._before, self._after, self._deleted = before, after, deleted
+        self._reasons = reasons
+        self._tree = provider.ProviderTree(node.provider for _, node in after.inside())
+        self._depth = {item.uuid: depth for depth, item in self._tree.walk()}
+        deepest = max(self._depth.values(), default=0)
+        self._placed = _BUILT + deepest + 1
+        self._traits = self._placed + 1
+        self._reshape = self._traits + 2
+        self._stripped = self._reshape + 1
+        self._cut = self._stripped + 2
+        self._groups = self._grouped()
+
+    def changes(self) -> Iterator[change.Change]:
+        yield from self._custom_traits()
+        for uuid, node in self._after.inside():
+            known = self._before.nodes.get(uuid)
+            yield from self._provider(uuid, node, known)
+            yield from self._memberships(uuid, node, known or picture.Node(node.provider))
+        for roots in sorted({frozenset(group) for group in self._groups.values()}, key=sorted):
+            yield from self._reshaped(roots)
+        yield from self._deletions()
+
+    def _custom_traits(self) -> Iterator[change.Change]:
+        known = self._before.traits.union(*(node.traits for node in self._before.nodes.values()))
+        wanted = {name for _, node in self._after.inside() for name in node.traits}
+        for name in sorted(wanted - known - standard.traits()):
+            subject = change.Subject(name, name)
+            yield change.Change(
+                change.TRAIT, subject, {name: False}, {name: True}, reason=_NEW, stage=_MADE
+            )
+
+    def _provider(
+        self, uuid: str, node: picture.Node, known: picture.Node | None
+    ) -> Iterator[change.Change]:
+        wanted = _identity(node.provider)
+        before = _identity(known.provider) if known else dict.fromkeys(wanted)
+        if before == wanted:
+            return
+        stage = _BUILT + self._depth[uuid]
+        if known is not None:
+            # A new parent has to be there; a name has to be free for who takes it.
+            new_parent = node.provider.parent_uuid not in self._before.nodes
+            moved = before["parent"] != wanted["parent"] and new_parent
+            stage = self._placed if moved else _RENAMED
+            changed = [key for key in wanted if wanted[key] != before[key]]
+            before = {key: before[key] for key in changed}
+            wanted = {key: wanted[key] for key in changed}
+        yield self._change(change.PROVIDER, uuid, before, wanted, stage)
+
+    def _memberships(
+        self, uuid: str, node: picture.Node, known: picture.Node
+    ) -> Iterator[change.Change]:
+        for kind, stage, was, now in (
+            (change.TRAITS, self._traits, known.traits, node.traits),
+            (change.AGGREGATES, self._traits + 1, known.aggregates, node.aggregates),
+        ):
+            differing = sorted(was ^ now)
+            if differing:
+                facts_before = {name: name in was for name in differing}
+                facts_after = {name: name in now for name in differing}
+                yield self._change(kind, uuid, facts_before, facts_after, stage)
+
+    def _deletions(self) -> Iterator[change.Change]:
+        """Bare first, so that taking it back dresses them again."""
+        for uuid in sorted(self._deleted):
+            node = self._after.nodes[uuid]
+            for kind, stage, has in (
+                (change.TRAITS, self._stripped, node.traits),
+                (change.AGGREGATES, self._stripped + 1, node.aggregates),
+            ):
+                if has:
+                    before, wanted = dict.fromkeys(sorted(has), True), dict.fromkeys(has, False)
+                    yield self._change(kind, uuid, before, wanted, stage, _STRIPPED)
+            identity = _identity(node.provider)
+            stage = self._cut + max(self._depth.values()) - self._depth[uuid]
+            yield self._change(
+                change.PROVIDER, uuid, identity, dict.fromkeys(identity), stage, "it is empty"
+            )
+
+    def _change(
+        self,
+        kind: str,
+        uuid: str,
+        before: change.Facts,
+        after: change.Facts,
+        stage: int,
+        reason: str = "",
+    ) -> change.Change:
+        node = self._after.nodes[uuid]
+        return change.Change(
+            kind,
+            change.Subject(node.provider.name, uuid),
+            before,
+            after,
+            reason=reason,
+            stage=stage,
+            group=self._group_of(uuid),
+        )
+
+    def _group_of(self, uuid: str) -> str:
+        root = self._after.root_of(uuid)
+        return min(self._groups.get(root, {root}))
+
+    def _reshaped(self, roots: frozenset[str]) -> Iterator[change.Change]:
+        before, wanted = _differences(self._before, self._after, roots)
+        if before == wanted:
+            return
+        ordered = sorted(roots, key=lambda uuid: (self._after.name_of(uuid), uuid))
+        names = [self._after.name_of(uuid) for uuid in ordered]
+        yield change.Change(
+            change.RESHAPE,
+            change.Subject(", ".join(names), min(roots)),
+            before,
+            wanted,
+            reason="; ".join(self._reasons[uuid] for uuid in ordered if uuid in self._reasons),
+            stage=self._reshape,
+            group=min(roots),
+        )
+
+    def _grouped(self) -> dict[str, set[str]]:
+        """``{root: all roots that go in one request with it}``."""
+        groups: dict[str, set[str]] = {}
+        for uuid in self._changed_providers():
+            root = self._after.root_of(uuid)
+            groups.setdefault(root, {root})
+        for uuid, consumer in self._after.consumers.items():
+            was = self._before.consumers[uuid].allocations
+            if consumer.allocations != was:
+                used = {*was, *consumer.allocations}
+                inside = {self._after.root_of(key) for key in used if self._after.is_inside(key)}
+                _join(groups, inside & groups.keys())
+        return groups
+
+    def _changed_providers(self) -> Iterator[str]:
+        for uuid, node in self._after.inside():
+            known = self._before.nodes.get(uuid)
+            if (known.inventories if known is not None else {}) != node.inventories:
+                yield uuid
+
+
+def _join(groups: dict[str, set[str]], roots: Iterable[str]) -> None:
+    together: set[str] = set().union(*(groups[root] for root in roots))
+    for root in together:
+        groups[root] = together
+
+
+def _identity(item: provider.Provider) -> dict[str, change.Value]:
+    return {"name": item.name, "parent": item.parent_uuid}
+
+
+def _differences(
+    before: picture.Picture, after: picture.Picture, roots: frozenset[str]
+) -> tuple[dict[str, change.Value], dict[str, change.Value]]:
+    """The facts of one reshape, before and after."""
+    was: dict[str, change.Value] = {}
+    now: dict[str, change.Value] = {}
+    touched: list[tuple[str, str]] = []
+    for uuid, node in after.inside():
+        known = before.nodes.get(uuid)
+        offered = known.inventories if known is not None else {}
+        if after.root_of(uuid) not in roots:
+            continue
+        classes = sorted(
+            name
+            for name in offered.keys() | node.inventories.keys()
+            if offered.get(name) != node.inventories.get(name)
+        )
+        was |= facts.of_inventories(uuid, offered, classes)
+        now |= facts.of_inventories(uuid, node.inventories, classes)
+        touched += [(uuid, name) for name in classes]
+    moving = _moving(before, after, roots)
+    for uuid in moving:
+        _add_allocations(before.consumers[uuid], after.consumers[uuid], was, now)
+    held = before.replace(consumers={uuid: before.consumers[uuid] for uuid in moving}).others()
+    for uuid, name in touched:
+        key = facts.of_others(uuid, name)
+        was[key] = now[key] = held.get((uuid, name), 0)
+    return was, now
+
+
+def _moving(before: picture.Picture, after: picture.Picture, roots: frozenset[str]) -> list[str]:
+    """The consumers whose allocations on these trees change."""
+    return [
+        uuid
+        for uuid, consumer in sorted(after.consumers.items())
+        if consumer.allocations != before.consumers[uuid].allocations
+        and any(
+            after.is_inside(key) and after.root_of(key) in roots
+            for key in {*consumer.allocations, *before.consumers[uuid].allocations}
+        )
+    ]
+
+
+def _add_allocations(
+    before: allocation.Consumer,
+    after: allocation.Consumer,
+    was: dict[str, change.Value],
+    now: dict[str, change.Value],
+) -> None:
+    for uuid in sorted({*before.allocations, *after.allocations}):
+        had, has = before.allocations.get(uuid, {}), after.allocations.get(uuid, {})
+        for name in sorted(had.keys() | has.keys()):
+            if had.get(name) != has.get(name):
+                key = facts.of_allocation(before.uuid, uuid, name)
+                was[key], now[key] = had.get(name), has.get(name)

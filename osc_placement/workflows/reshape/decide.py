@@ -1,0 +1,194 @@
+"""One document in one picture, from names to places: everything that is decided. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from osc_placement.client import errors
+from osc_placement.model import inventory, provider
+from osc_placement.workflows import change, fault, guard
+from osc_placement.workflows.reshape import (
+    amounts,
+    demand,
+    invariant,
+    move,
+    ownership,
+    picture,
+    solve,
+    template,
+    wanted,
+)
+from osc_placement.workflows.reshape import compile as compiling
+
+_NOTHING_THERE = "it has nothing of what is to be moved"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decided:
+    """What shall stand where: inventories by provider, and every demand placed."""
+
+    meant: wanted.Wanted
+    inventories: Mapping[str, inventory.Inventories]
+    placed: Sequence[demand.Placed]
+
+    @property
+    def classes(self) -> dict[str, str]:
+        """The classes that declared changes join."""
+        return invariant.joined(
+            (shift.resource_class, shift.becomes) for shift in self.meant.shifts
+        )
+
+
+def decide(
+    document: move.Document,
+    seen: picture.Picture,
+    manner: solve.Manner,
+    allow: Collection[str] = (),
+) -> Decided:
+    """Everything about one document. Errors: InvalidInput with all that is wrong with it."""
+    faults = fault.Faults()
+    meant = wanted.resolve(document, seen, faults)
+    faults.check()
+    inventories = amounts.inventories(meant, faults)
+    faults.reasons += _undeletable(meant, inventories)
+    if guard.NOVA_OWNED not in allow:
+        faults.reasons += ownership.refusals(seen, meant)
+    demands = demand.demands(seen, meant, inventories, faults)
+    faults.check()
+    placed = solve.solve(demands, seen, meant, inventories, manner, faults)
+    faults.check()
+    decided = Decided(meant, inventories, placed)
+    after = compiling.after(seen, meant, inventories, placed)
+    faults.reasons += invariant.broken(seen, after, decided.classes)
+    faults.check()
+    return decided
+
+
+def decide_each(
+    document: move.Document,
+    roots: Sequence[provider.Provider],
+    seen: picture.Picture,
+    manner: solve.Manner,
+    allow: Collection[str] = (),
+) -> tuple[list[Decided], list[change.Remark]]:
+    """A document with ``$root`` in the tree of each of ``roots``.
+
+    A tree that cannot be reshaped is a remark, and stops no other. Errors: InvalidInput for
+    evidence on a consumer that is in none of them.
+    """
+    _check_evidence(document, seen)
+    trees = split(seen)
+    decided, remarks = [], []
+    for item in sorted(roots, key=lambda one: (one.name, one.uuid)):
+        alone = trees[item.root_uuid or item.uuid]
+        own = _with_own_evidence(template.filled(document, item.name), alone)
+        if not _offers_any(own, alone):
+            remarks.append(_remark(item, _NOTHING_THERE))
+            continue
+        try:
+            decided.append(decide(own, alone, manner, allow))
+        except errors.InvalidInput as error:
+            remarks.append(_remark(item, "; ".join(error.reasons), refused=True))
+    return decided, remarks
+
+
+def together(decided: Sequence[Decided]) -> Decided:
+    """What was decided tree by tree, as one."""
+    meant = wanted.Wanted(
+        decided[0].meant.document if len(decided) == 1 else move.Document(),
+        {uuid: node for item in decided for uuid, node in item.meant.nodes.items()},
+        tuple(shift for item in decided for shift in item.meant.shifts),
+        deleted=frozenset().union(*(item.meant.deleted for item in decided)),
+    )
+    inventories = {uuid: has for item in decided for uuid, has in item.inventories.items()}
+    return Decided(meant, inventories, [one for item in decided for one in item.placed])
+
+
+def split(seen: picture.Picture) -> dict[str, picture.Picture]:
+    """``{root uuid: the picture of that tree alone}``, with what its consumers touch."""
+    consumers: dict[str, dict[str, object]] = {root: {} for root in seen.roots}
+    nodes: dict[str, dict[str, picture.Node]] = {root: {} for root in seen.roots}
+    for uuid, node in seen.inside():
+        nodes[seen.root_of(uuid)][uuid] = node
+    for uuid, consumer in seen.consumers.items():
+        touched = {key: seen.nodes[key] for key in consumer.allocations}
+        for root in {seen.root_of(key) for key in touched} & seen.roots:
+            consumers[root][uuid] = consumer
+            nodes[root] |= touched
+    return {
+        root: seen.replace(nodes=nodes[root], roots=frozenset({root}), consumers=consumers[root])
+        for root in seen.roots
+    }
+
+
+def restricted(seen: picture.Picture, meant: wanted.Wanted) -> picture.Picture:
+    """The picture with those trees as named ones that something is decided about."""
+    roots = frozenset(root for root in seen.roots if root in meant.nodes)
+    inside = {uuid for uuid, _ in seen.inside() if seen.root_of(uuid) in roots}
+    consumers = {
+        uuid: consumer
+        for uuid, consumer in seen.consumers.items()
+        if inside & consumer.allocations.keys()
+    }
+    told = inside.union(*(consumer.allocations.keys() for consumer in consumers.values()))
+    nodes = {
+        uuid: node if uuid in told else picture.Node(node.provider)
+        for uuid, node in seen.nodes.items()
+    }
+    return seen.replace(nodes=nodes, roots=roots, consumers=consumers)
+
+
+def _undeletable(
+    meant: wanted.Wanted, inventories: Mapping[str, inventory.Inventories]
+) -> Iterator[str]:
+    """Why what shall go cannot: it keeps something, or something stands below it."""
+    renamed = {item.text for item in meant.document.rename}
+    for uuid in sorted(meant.deleted):
+        name = meant.nodes[uuid].provider.name
+        below = [
+            node.provider.name
+            for node in meant.nodes.values()
+            if node.provider.parent_uuid == uuid and node.provider.uuid not in meant.deleted
+        ]
+        where = meant.document.at(0)
+        if inventories[uuid]:
+            kept = ", ".join(sorted(inventories[uuid]))
+            yield f"{where}{name} cannot go: it keeps {kept}; move that too"
+        if below:
+            yield f"{where}{name} cannot go: {', '.join(sorted(below))} stands below it"
+        if {name, uuid} & renamed:
+            yield f"{where}{name} cannot be renamed and deleted at once: rename it before"
+
+
+def _check_evidence(document: move.Document, seen: picture.Picture) -> None:
+    fault.Faults(
+        f"{document.at(item.line)}consumer {item.consumer} has nothing of the selected trees"
+        for item in document.assign
+        if item.consumer not in seen.consumers
+    ).check()
+
+
+def _with_own_evidence(document: move.Document, alone: picture.Picture) -> move.Document:
+    own = tuple(item for item in document.assign if item.consumer in alone.consumers)
+    return document.replace(assign=own)
+
+
+def _offers_any(document: move.Document, alone: picture.Picture) -> bool:
+    """Whether a tree has anything of what shall be moved in it."""
+    offered = {
+        (text, resource_class)
+        for uuid, node in alone.inside()
+        for text in (node.provider.name, uuid)
+        for resource_class in node.inventories
+    }
+    return any(
+        (item.source, resource_class) in offered
+        for item in document.moves
+        for resource_class in item.resources
+    )
+
+
+def _remark(item: provider.Provider, reason: str, *, refused: bool = False) -> change.Remark:
+    subject = change.Subject(item.name, item.uuid)
+    return change.Remark(change.RESHAPE, subject, {}, {}, reason, refused=refused)

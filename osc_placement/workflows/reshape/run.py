@@ -1,0 +1,198 @@
+"""The whole of a reshape up to its plan: read, decide, compile, rehearse.
+
+Called by ``placement reshape``; what it returns ``carry_out`` applies. Whoever writes a
+program of their own (a recipe) hands documents to ``plan_reshape``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from osc_placement.client import api, errors
+from osc_placement.engine import standard
+from osc_placement.model import name as names
+from osc_placement.model import provider
+from osc_placement.workflows import batch, change, fault, patience, plan, selection
+from osc_placement.workflows.reshape import compile as compiling
+from osc_placement.workflows.reshape import (
+    decide,
+    demand,
+    invariant,
+    move,
+    observe,
+    ownership,
+    picture,
+    rehearse,
+    solve,
+    template,
+    tree,
+    wanted,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """What shall be reshaped: ``document``, or the wanted ``tree``.
+
+    ``roots`` are the providers in whose trees a document with ``$root`` is carried out,
+    each on its own.
+    """
+
+    document: move.Document = dataclasses.field(default_factory=move.Document)
+    tree: tree.Tree | None = None
+    roots: tuple[provider.Provider, ...] = ()
+    manner: solve.Manner = dataclasses.field(default_factory=solve.Manner)
+    allow: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan that has been rehearsed: ``seen`` is before it, ``wanted`` after it.
+
+    ``rehearsed`` is None when there is nothing to do.
+    """
+
+    planned: batch.Planned
+    seen: picture.Picture
+    wanted: picture.Picture
+    placed: tuple[demand.Placed, ...] = ()
+    rehearsed: rehearse.Rehearsal | None = None
+
+
+def replace(asked: Asked, **fields: Any) -> Asked:
+    """A copy with some fields changed."""
+    return dataclasses.replace(asked, **fields)
+
+
+def select_roots(
+    client: api.Client,
+    selector: selection.Selector,
+    host_aggregates: selection.HostAggregates | None = None,
+) -> tuple[provider.Provider, ...]:
+    """The roots of the trees that selected providers stand in. Cost: as ``select``.
+
+    Errors: InvalidInput for a selection that makes no sense, or that names no root.
+    """
+    chosen = selection.select(client, selector, host_aggregates).providers
+    roots = tuple(item for item in chosen if item.root_uuid in (None, item.uuid))
+    if not roots:
+        raise errors.InvalidInput(["none of the selected providers is the root of a tree"])
+    return roots
+
+
+def plan_reshape(client: api.Client, asked: Asked, reading: batch.Reading) -> Prepared:
+    """Read the trees, decide where everything goes, and try it.
+
+    Cost: the look-ups of named providers, what ``observe_picture`` costs, one request for
+    traits and one per custom class that is new to the trees. Nothing is written.
+    Errors: InvalidInput with every fault of a document; Refused when the rehearsal fails.
+    With ``roots`` a tree that cannot be reshaped is left alone instead.
+    """
+    client.need("reshaper", "reshaping")
+    seen = _observed(client, asked, reading)
+    decided, remarks = _decided(seen, asked)
+    whole = decide.together(decided)
+    _check_classes(client, seen, whole.meant.shifts)
+    prepared = _compiled(decide.restricted(seen, whole.meant), whole, asked, remarks)
+    changes = prepared.planned.plan.changes
+    if not changes:
+        return prepared
+    rehearsed = rehearse.rehearse(
+        prepared.seen, prepared.wanted, changes, whole.classes, client.microversion
+    )
+    return dataclasses.replace(prepared, rehearsed=rehearsed)
+
+
+def _observed(client: api.Client, asked: Asked, reading: batch.Reading) -> picture.Picture:
+    targets = [item.target for item in asked.document.moves]
+    texts = wanted.texts(asked.document)
+    if asked.tree is not None:
+        targets = [branch.target for branch in asked.tree.branches]
+        texts = asked.tree.texts
+    texts = [text for text in texts if text == template.filled_text(text, "")]
+    found = observe.find_providers(client, texts)
+    roots = {item.root_uuid or item.uuid for item in (*found.values(), *asked.roots)}
+    seen = observe.observe_picture(client, roots, reading)
+    return seen.replace(traits=_custom_traits(client, targets))
+
+
+def _custom_traits(client: api.Client, targets: Iterable[move.Target]) -> frozenset[str]:
+    """The operator's own traits that are there; a standard one that is not is a fault."""
+    traits = {trait for target in targets for trait in target.traits}
+    known = observe.known_traits(client, traits)
+    unknown = [trait for trait in sorted(traits - known) if not names.is_custom(trait)]
+    fault.Faults(f"the cloud does not know the trait {trait}" for trait in unknown).check()
+    return frozenset(filter(names.is_custom, known))
+
+
+def _check_classes(
+    client: api.Client, seen: picture.Picture, shifts: Iterable[wanted.Shift]
+) -> None:
+    """A class that resources become must be there. One request for each unknown one."""
+    offered = {name for node in seen.nodes.values() for name in node.inventories}
+    unknown = {shift.becomes for shift in shifts} - offered - set(standard.RESOURCE_CLASSES)
+    fault.Faults(
+        f"unknown resource class {name}: 'openstack resource class create {name}' makes it"
+        for name in sorted(unknown)
+        if not patience.read(lambda name=name: client.resource_class_exists(name))  # type: ignore[misc]
+    ).check()
+
+
+def _decided(
+    seen: picture.Picture, asked: Asked
+) -> tuple[list[decide.Decided], list[change.Remark]]:
+    if asked.roots:
+        return decide.decide_each(asked.document, asked.roots, seen, asked.manner, asked.allow)
+    faults = fault.Faults()
+    document = asked.document
+    if asked.tree is not None:
+        document = tree.moves(asked.tree, seen, faults)
+    faults.check()
+    return [decide.decide(document, seen, asked.manner, asked.allow)], []
+
+
+def _compiled(
+    seen: picture.Picture,
+    whole: decide.Decided,
+    asked: Asked,
+    remarks: Sequence[change.Remark],
+) -> Prepared:
+    meant = whole.meant
+    after = compiling.after(seen, meant, whole.inventories, whole.placed)
+    fault.Faults(invariant.broken(seen, after, whole.classes)).check()
+    changes = compiling.changes(seen, after, meant.deleted, _reasons(after, whole.placed))
+    made = plan.make(
+        [*changes, *remarks],
+        # So it keeps its file, and is never planned anew over what somebody else did.
+        relative=True,
+        allow=tuple(sorted(asked.allow)),
+        notes=(*ownership.notes(seen, meant), *_guesses(after, whole.placed)),
+    )
+    left = compiling.without(after, meant.deleted)
+    return Prepared(batch.Planned(made), seen, left, tuple(whole.placed))
+
+
+def _reasons(after: picture.Picture, placed: Sequence[demand.Placed]) -> Mapping[str, str]:
+    """``{root uuid: how many consumers move there, and how many by a guess}``"""
+    moved: dict[str, dict[str, bool]] = {}
+    for item in placed:
+        root = after.root_of(item.demand.source)
+        of = moved.setdefault(root, {})
+        of[item.demand.consumer] = of.get(item.demand.consumer, False) or bool(item.guess)
+    return {
+        root: f"{len(of)} consumers" + (f", {sum(of.values())} guessed" if any(of.values()) else "")
+        for root, of in moved.items()
+    }
+
+
+def _guesses(after: picture.Picture, placed: Sequence[demand.Placed]) -> Iterator[str]:
+    """One line for each target whose consumers only a strategy has chosen."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for item in placed:
+        if item.guess:
+            key = after.name_of(item.option.target), item.guess
+            found.setdefault(key, []).append(item.demand.consumer)
+    for (name, guess), consumers in sorted(found.items()):
+        yield f"guessed ({guess}): to {name}: {', '.join(dict.fromkeys(consumers))}"

@@ -1,0 +1,234 @@
+"""Deciding where every demand goes: each question put to ``assignment``, its answers in words.
+
+Pure. What cannot get in each other's way is asked apart: other classes, other trees.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from osc_placement.model import inventory
+from osc_placement.workflows import fault
+from osc_placement.workflows.reshape import demand, picture, wanted
+from osc_placement.workflows.reshape.assignment import demand as question
+from osc_placement.workflows.reshape.assignment import search
+
+#: So long an assignment is looked for, in seconds, unless somebody says how long.
+SECONDS = 20.0
+
+_SHOWN = 12
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Manner:
+    """How to choose where evidence leaves a choice, and how many seconds to try."""
+
+    strategy: question.Strategy | None = None
+    seconds: float = SECONDS
+
+
+def solve(
+    demands: Sequence[demand.Demand],
+    seen: picture.Picture,
+    meant: wanted.Wanted,
+    inventories: Mapping[str, inventory.Inventories],
+    manner: Manner,
+    faults: fault.Faults,
+) -> list[demand.Placed]:
+    """Where each demand goes; why some cannot be placed goes to ``faults``."""
+    end = time.monotonic() + manner.seconds
+    leaving = _leaving(demands)
+    placed: list[demand.Placed] = []
+    for group in _groups(demands):
+        asked = _Question(group, seen, meant, inventories, leaving)
+        left = max(end - time.monotonic(), 0.1)
+        placed += asked.answered(dataclasses.replace(manner, seconds=left), faults)
+    return placed
+
+
+def _leaving(demands: Iterable[demand.Demand]) -> dict[tuple[str, str], dict[str, int]]:
+    """``{(provider, class): {consumer: amount}}`` of what is up for being placed."""
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for item in demands:
+        for resource_class, amount in item.resources.items():
+            found.setdefault((item.source, resource_class), {})[item.consumer] = amount
+    return found
+
+
+def _groups(demands: Sequence[demand.Demand]) -> list[list[demand.Demand]]:
+    """Demands of the same classes that could meet on a target, in their order."""
+    groups: list[tuple[set[tuple[str, str]], list[demand.Demand]]] = []
+    of: dict[tuple[str, str], int] = {}
+    for item in demands:
+        places = {(option.target, name) for option in item.options for name in option.classes}
+        met = sorted({of[place] for place in places if place in of})
+        if not met:
+            met = [len(groups)]
+            groups.append((set(), []))
+        first, *others = met
+        for other in others:
+            groups[first][0].update(groups[other][0])
+            groups[first][1].extend(groups[other][1])
+            groups[other][1].clear()
+        groups[first][0].update(places)
+        groups[first][1].append(item)
+        of.update(dict.fromkeys(groups[first][0], first))
+    return [group for _, group in groups if group]
+
+
+class _Question:
+    """Demands that may be in each other's way, as ``assignment`` wants them."""
+
+    def __init__(
+        self,
+        demands: Sequence[demand.Demand],
+        seen: picture.Picture,
+        meant: wanted.Wanted,
+        inventories: Mapping[str, inventory.Inventories],
+        leaving: Mapping[tuple[str, str], Mapping[str, int]],
+    ) -> None:
+        self._demands, self._seen, self._meant = demands, seen, meant
+        self._inventories, self._leaving = inventories, leaving
+
+    def answered(self, manner: Manner, faults: fault.Faults) -> list[demand.Placed]:
+        """Everything placed, or nothing and a fault."""
+        rules = question.Rules(
+            assign={
+                item.consumer: self._evidence(item.consumer)
+                for item in self._demands
+                if item.assigned
+            },
+            together=self._together(),
+            strategy=manner.strategy,
+        )
+        asked = [
+            question.Demand(item.consumer, item.source, item.resources) for item in self._demands
+        ]
+        answer = search.assign(asked, self._targets(), rules, manner.seconds)
+        if isinstance(answer, question.Found):
+            return [self._placed(item, answer, manner) for item in self._demands]
+        faults.add(self._told(answer))
+        return []
+
+    def _told(self, answer: question.Answer) -> str:
+        classes = ", ".join(sorted({name for item in self._demands for name in item.resources}))
+        sources = sorted({self._seen.name_of(item.source) for item in self._demands})
+        what = f"the {classes} of {', '.join(sources)}"
+        if isinstance(answer, question.Undecided):
+            return (
+                f"where {what} goes is not decided for these consumers: say so in assign, or"
+                f" choose a --strategy: {_list(answer.consumers)}"
+            )
+        if isinstance(answer, question.Impossible):
+            names = {target.name: self._called(target.name) for target in self._targets()}
+            reasons = "; ".join(_renamed(reason, names) for reason in answer.reasons)
+            who = f"; these consumers do not fit: {_list(answer.consumers)}"
+            return f"{what} cannot be placed: {reasons}{who if answer.consumers else ''}"
+        seconds = answer.seconds if isinstance(answer, question.GaveUp) else 0
+        return (
+            f"gave up after {seconds:.0f} seconds to look for places for {what}: none was found,"
+            " and none was ruled out; assign some consumers"
+        )
+
+    def _called(self, target: str) -> str:
+        uuid, _, classes = target.partition(" ")
+        name = self._meant.nodes[uuid].provider.name
+        return f"{name} ({classes})" if self._changes_class() else name
+
+    def _changes_class(self) -> bool:
+        return any(
+            tuple(item.resources) != option.classes
+            for item in self._demands
+            for option in item.options
+        )
+
+    def _placed(self, item: demand.Demand, answer: question.Found, manner: Manner) -> demand.Placed:
+        key = question.Key(item.consumer, item.source, next(iter(item.resources)))
+        (target,) = answer.placed[key]
+        option = next(option for option in item.options if _name(option) == target)
+        guessed = item.consumer in answer.guessed and item.assigned is None
+        return demand.Placed(item, option, str(manner.strategy) if guessed else "")
+
+    def _evidence(self, consumer: str) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for item in self._demands:
+            if item.consumer == consumer and item.assigned is not None:
+                # One class may come from two sources: it is bound to what either says.
+                for name in item.resources:
+                    found[name] = (*found.get(name, ()), _name(item.assigned))
+        return found
+
+    def _together(self) -> frozenset[str]:
+        return frozenset(
+            name for item in self._demands if len(item.resources) > 1 for name in item.resources
+        )
+
+    def _targets(self) -> list[question.Target]:
+        takes: dict[demand.Option, dict[str, set[str]]] = {}
+        becomes: dict[demand.Option, dict[str, str]] = {}
+        for item in self._demands:
+            for option in item.options:
+                takes.setdefault(option, {}).setdefault(item.source, set()).update(item.resources)
+                named = zip(item.resources, option.classes, strict=True)
+                becomes.setdefault(option, {}).update(named)
+        order = {
+            (shift.target, shift.becomes): position
+            for position, shift in enumerate(self._meant.shifts)
+        }
+        options = sorted(
+            takes, key=lambda one: (order.get((one.target, one.classes[0]), len(order)), one)
+        )
+        return [self._target(option, takes[option], becomes[option]) for option in options]
+
+    def _target(
+        self,
+        option: demand.Option,
+        takes: Mapping[str, Iterable[str]],
+        becomes: Mapping[str, str],
+    ) -> question.Target:
+        """A target as it is filled without what is up for being placed."""
+        uuid = option.target
+        offered = self._inventories[uuid]
+        known = self._seen.nodes.get(uuid)
+        used: dict[str, int] = {}
+        held: dict[str, dict[str, int]] = {}
+        for name, there in becomes.items():
+            leaving = self._leaving.get((uuid, there), {})
+            total = known.used.get(there, 0) if known is not None else 0
+            used[name] = total - sum(leaving.values())
+            for consumer, amount in self._kept(uuid, there, leaving).items():
+                held.setdefault(consumer, {})[name] = amount
+        return question.Target(
+            _name(option),
+            {name: offered[there] for name, there in becomes.items() if there in offered},
+            {source: frozenset(classes) for source, classes in takes.items()},
+            used,
+            held,
+        )
+
+    def _kept(self, uuid: str, resource_class: str, leaving: Mapping[str, int]) -> dict[str, int]:
+        """What consumers that move have on a target already, and keep."""
+        moving = {item.consumer for item in self._demands}
+        return {
+            consumer: amount
+            for consumer, amount in self._seen.holding(uuid, resource_class).items()
+            if consumer in moving and consumer not in leaving
+        }
+
+
+def _name(option: demand.Option) -> str:
+    return f"{option.target} {','.join(option.classes)}"
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    for name, called in names.items():
+        text = text.replace(name, called)
+    return text
+
+
+def _list(consumers: Sequence[str]) -> str:
+    shown = ", ".join(consumers[:_SHOWN])
+    more = len(consumers) - _SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
