@@ -31,7 +31,7 @@ def lab() -> Iterator[place.Place]:
 def seeded_lab() -> Iterator[place.Place]:
     """Nova as well, with the hosts and servers of tests/lab/seed."""
     with _up(()) as found:
-        if database.SEEDED not in database.saved(found):
+        if not life.is_seeded(found):
             life.seed(found, hosts=12, servers=60)
         database.reset(found, database.SEEDED)
         yield found

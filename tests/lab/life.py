@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import shutil
 import sys
 import time
@@ -13,6 +14,7 @@ from tests.lab import configure, database, identity, install, place, process
 
 #: What ``purge`` leaves: the environment, which depends on nothing that could be stale.
 _KEPT = ("venv", "lock")
+_SEEDED_BY = f"saved/{database.SEEDED}/seeded-by"
 
 
 def up(lab: place.Place, asked: Sequence[str] = (), workers: int = 1) -> list[str]:
@@ -59,6 +61,21 @@ def seed(lab: place.Place, hosts: int, servers: int) -> None:
                 program, "-m", "tests.lab.seed", *words, log="seed.log", PYTHONPATH=str(place.ROOT)
             )
         database.save(lab, database.SEEDED)
+        lab.write(_SEEDED_BY, _seeding())
+
+
+def is_seeded(lab: place.Place) -> bool:
+    """Whether ``seed`` came to its end, as the seed stands in the checkout now."""
+    mark = lab.path(_SEEDED_BY)
+    return mark.exists() and mark.read_text() == _seeding()
+
+
+def _seeding() -> str:
+    """A digest of what seeds."""
+    digest = hashlib.sha256()
+    for path in sorted((place.HERE / "seed").glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def down(lab: place.Place, services: Sequence[str] = (), purge: bool = False) -> None:

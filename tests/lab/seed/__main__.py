@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import sys
 
-from tests.lab.seed import faulty, hosts, servers, world
+from tests.lab.seed import faulty, hosts, moving, servers, world
 
 
 def main() -> None:
@@ -13,6 +13,7 @@ def main() -> None:
     cloud = world.World(pathlib.Path(folder), int(port))
     hosts.fill(cloud, int(host_count))
     servers.fill(cloud, int(server_count))
+    moving.fill(cloud)
     faulty.fill(cloud)
     cloud.write()
 

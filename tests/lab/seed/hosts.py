@@ -9,6 +9,9 @@ LEAST_HOSTS = 12
 #: Too small for its servers; without a provider.
 SMALL, BARE = "cmp-0003", "cmp-0010"
 GONE = "cmp-gone" + world.DOMAIN
+#: With no disk but a shared one; with encrypted memory.
+DISKLESS, ENCRYPTED = "nfs-1", "cmp-0009"
+PCI = "cmp-0004_0000:81:00.0"
 
 SMALL_INVENTORY = {"VCPU": (4, 0, 1.0), "MEMORY_MB": (4096, 0, 1.0), "DISK_GB": (100, 0, 1.0)}
 BANDWIDTH = {
@@ -24,7 +27,7 @@ def names(cloud: World) -> list[str]:
 
 def fill(cloud: World, count: int) -> None:
     """Make all of it."""
-    for name in ("CUSTOM_X", "CUSTOM_BAREMETAL_GOLD", "CUSTOM_RESERVATION"):
+    for name in ("CUSTOM_X", "CUSTOM_BAREMETAL_GOLD", "CUSTOM_RESERVATION", "CUSTOM_PCI_8086_1572"):
         cloud.call("PUT", f"/resource_classes/{name}")
     for name in ("CUSTOM_RACK_A", "CUSTOM_PHYSNET_A", "CUSTOM_PHYSNET_B"):
         cloud.call("PUT", f"/traits/{name}")
@@ -32,7 +35,8 @@ def fill(cloud: World, count: int) -> None:
         _fill_ordinary(cloud, number)
     _fill_children(cloud)
     _fill_shared_disk(cloud)
-    cloud.provider(GONE, world.USUAL)
+    gone = cloud.provider(GONE, world.USUAL)
+    cloud.note("faulty", GONE, gone, "stale-provider", "its host is no hypervisor of nova's")
     for number in range(1, 4):
         cloud.host(
             "ironic-1",
@@ -54,6 +58,8 @@ def _fill_ordinary(cloud: World, number: int) -> None:
         inventory["CUSTOM_X"] = (8, 0, 1.0)
     if number % 4 == 2:
         inventory["PCPU"] = (32, 0, 1.0)
+    if name == ENCRYPTED:
+        inventory["MEM_ENCRYPTION_CONTEXT"] = (16, 0, 1.0)
     if name == SMALL:
         inventory = dict(SMALL_INVENTORY)
     if number % 2:
@@ -63,6 +69,9 @@ def _fill_ordinary(cloud: World, number: int) -> None:
 
 def _fill_children(cloud: World) -> None:
     cloud.provider("cmp-0004_gpu0", {"VGPU": (8, 0, 1.0)}, parent=node_of("cmp-0004"))
+    cloud.provider(PCI, {"CUSTOM_PCI_8086_1572": (2, 0, 1.0)}, parent=node_of("cmp-0004"))
+    reserved = {"CUSTOM_RESERVATION": (4, 0, 1.0)}
+    cloud.provider(f"blazar_{ENCRYPTED}", reserved, parent=node_of(ENCRYPTED))
     for host, cards in (("cmp-0005", ("ens1",)), ("cmp-0006", ("ens1", "ens2"))):
         agent = cloud.provider(f"{host}:NIC Switch agent", {}, parent=node_of(host))
         for card in cards:
@@ -71,11 +80,13 @@ def _fill_children(cloud: World) -> None:
 
 
 def _fill_shared_disk(cloud: World) -> None:
-    """One disk that two hosts share, by an aggregate that nova knows nothing of."""
+    """One disk that three hosts share, by an aggregate that nova knows nothing of."""
     share = cloud.provider(
         "nfs-share", {"DISK_GB": (100000, 0, 1.0)}, ("MISC_SHARES_VIA_AGGREGATE",)
     )
-    for provider in (share, node_of("cmp-0007"), node_of("cmp-0008")):
+    without = {name: amount for name, amount in world.USUAL.items() if name != "DISK_GB"}
+    cloud.host(DISKLESS, inventory=without)
+    for provider in (share, *map(node_of, ("cmp-0007", "cmp-0008", DISKLESS))):
         cloud.join(provider, uid("placement-agg", "nfs"))
 
 
@@ -117,6 +128,8 @@ def _fill_flavors(cloud: World) -> None:
     make("o1.override", 4, 8192, 20, **{"resources:VCPU": "2", "resources:DISK_GB": "0"})
     make("g1.vgpu", 2, 4096, 20, **{"resources:VGPU": "1"})
     make("g2.granular", 2, 4096, 20, **{"resources1:VGPU": "1"})
+    make("p2.pci", 1, 2048, 20, **{"pci_passthrough:alias": "x710:1"})
+    make("s1.sev", 1, 2048, 20, **{"hw:mem_encryption": "true"})
     make("c1.cyborg", 2, 4096, 20, **{"accel:device_profile": "dp1"})
     nothing_else = {"resources:VCPU": "0", "resources:MEMORY_MB": "0", "resources:DISK_GB": "0"}
     make("b1.gold", 8, 65536, 400, **nothing_else, **{"resources:CUSTOM_BAREMETAL_GOLD": "1"})

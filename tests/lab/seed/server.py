@@ -15,6 +15,9 @@ from tests.lab.seed.world import World, uid
 
 IMAGE = uid("image", 1)
 
+#: What an audit should say, beside the words that are used once.
+MISSING, UNKNOWN, ORPHANED, INCOMPLETE = "missing", "unknown", "orphaned", "incomplete"
+
 
 @dataclasses.dataclass(frozen=True)
 class Server:
@@ -25,6 +28,10 @@ class Server:
     host: str | None = None
     why: str = ""
     _: dataclasses.KW_ONLY
+    #: The code that an audit should give; none for a server that is as it should be.
+    audit: str = ""
+    #: Nobody can tell from outside how to repair it, or it cannot be repaired.
+    stays: bool = False
     node: str | None = None
     vm_state: str = "active"
     task_state: str | None = None
@@ -82,6 +89,8 @@ def make(cloud: World, server: Server) -> None:
     cloud.facts["servers"][server.name] = {
         "uuid": server.uuid,
         "flavor": server.flavor,
+        "volume": server.volume or not (server.device or server.image),
+        "image_properties": dict(server.image_properties),
         "host": server.host,
         "node": server.at,
         "vm_state": server.vm_state,
@@ -91,6 +100,8 @@ def make(cloud: World, server: Server) -> None:
         "user": user,
         "allocations": "none",
         "why": server.why,
+        "audit": server.audit,
+        "stays": server.stays or server.audit == UNKNOWN,
     }
 
 

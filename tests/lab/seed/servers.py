@@ -1,9 +1,11 @@
-"""Servers whose allocations are right, or are not there at all."""
+"""Servers that stand where nova has put them, with their allocations or with none."""
 
 from __future__ import annotations
 
+import dataclasses
+
 from tests.lab.seed import hosts, server
-from tests.lab.seed.server import Server
+from tests.lab.seed.server import INCOMPLETE, MISSING, ORPHANED, UNKNOWN, Server
 from tests.lab.seed.world import World, node_of
 
 FLAVORS = ("m1.small", "m1.large", "m1.swap")
@@ -15,10 +17,10 @@ def fill(cloud: World, ordinary: int) -> None:
     _fill_ordinary(cloud, ordinary)
     for each in states():
         server.make(cloud, each)
-    cloud.give("st-deleted-alloc", {node_of("cmp-0001"): cloud.usual(SMALL)})
-    for each in migrating():
-        server.make(cloud, each)
-    _fill_migrations(cloud)
+    small = cloud.usual(SMALL)
+    cloud.give("st-deleted-alloc", {node_of("cmp-0001"): small})
+    cloud.give("st-softdeleted-alloc", {node_of("cmp-0001"): small}, "INSTANCE")
+    cloud.give("st-building-alloc", {node_of("cmp-0001"): small}, "INSTANCE")
     for each in resources():
         server.make(cloud, each)
 
@@ -29,16 +31,18 @@ def _fill_ordinary(cloud: World, count: int) -> None:
     for number in range(count):
         name, flavor = f"vm-{number:05d}", FLAVORS[number % len(FLAVORS)]
         host = good[number % len(good)]
-        server.make(cloud, Server(name, flavor, host, "ordinary"))
         how = {0: "1.28", 1: "INSTANCE", 2: "1.7"}.get(number % 10)
+        audit = {None: MISSING, "1.7": INCOMPLETE}.get(how, "")
+        server.make(cloud, Server(name, flavor, host, "ordinary", audit=audit))
         if how:
             cloud.give(name, {node_of(host): cloud.usual(flavor)}, how)
 
 
 def states() -> list[Server]:
-    """One in every state, without allocations (but for one)."""
+    """One in every state, most without allocations."""
+    one = "cmp-0001"
     on_host = [
-        Server(f"st-{state}", SMALL, "cmp-0001", "on a host, no task", vm_state=state, power=power)
+        Server(f"st-{state}", SMALL, one, "no task", vm_state=state, power=power, audit=MISSING)
         for state, power in (
             ("stopped", 4),
             ("paused", 3),
@@ -49,76 +53,42 @@ def states() -> list[Server]:
     ]
     error = {"vm_state": "error", "power": 0}
     building = {"vm_state": "building", "power": 0}
-    off = {"power": 4}
-    one = "cmp-0001"
+    offloaded = {"vm_state": "shelved_offloaded", "power": 4}
+    soft = {"vm_state": "soft-delete", "power": 4}
+    gone = {"vm_state": "deleted", "deleted": True}
+    busy = {"audit": UNKNOWN}
     return [
         *on_host,
-        Server("st-error-host", SMALL, one, "error, on a host", **error),
+        Server("st-error-host", SMALL, one, "error, on a host", **error, audit=MISSING),
         Server("st-error-nohost", SMALL, None, "error, never on a host", **error),
         Server("st-error-cell0", SMALL, None, "no valid host: in cell0", **error, buried=True),
         Server("st-building", SMALL, None, "building without a host", **building),
-        Server("st-spawning", SMALL, one, "building on a host", **building, task_state="spawning"),
-        Server("st-rebooting", SMALL, one, "a task state", task_state="rebooting"),
-        Server(
-            "st-offloaded", SMALL, None, "shelved offloaded", vm_state="shelved_offloaded", **off
-        ),
-        Server(
-            "st-softdeleted", SMALL, one, "its disk is on the host", vm_state="soft-delete", **off
-        ),
-        Server("st-deleted", SMALL, one, "no allocations", vm_state="deleted", deleted=True),
-        Server(
-            "st-deleted-alloc", SMALL, one, "allocations left", vm_state="deleted", deleted=True
-        ),
+        Server("st-building-alloc", SMALL, None, "stuck: claimed, no host", **building, **busy),
+        Server("st-spawning", SMALL, one, "building", **building, task_state="spawning", **busy),
+        Server("st-rebooting", SMALL, one, "a task state", task_state="rebooting", **busy),
+        Server("st-offloaded", SMALL, None, "shelved offloaded", **offloaded),
+        Server("st-softdeleted", SMALL, one, "its disk is on the host", **soft, **busy),
+        Server("st-softdeleted-alloc", SMALL, one, "as it should be", **soft),
+        Server("st-deleted", SMALL, one, "no allocations", **gone),
+        Server("st-deleted-alloc", SMALL, one, "allocations left", **gone, audit=ORPHANED),
         Server("st-hidden", SMALL, "cmp-0002", "of a cross-cell resize", hidden=True, mapped=False),
-        Server("st-unmapped", SMALL, "cmp-0002", "listed by the API, but 404 alone", mapped=False),
+        Server(
+            "st-unmapped",
+            SMALL,
+            "cmp-0002",
+            "listed by the API, but 404 alone",
+            mapped=False,
+            audit=MISSING,
+        ),
     ]
-
-
-def migrating() -> list[Server]:
-    """Before, in and after migrations."""
-    resized = {"vm_state": "resized", "old_flavor": SMALL, "new_flavor": "m1.large"}
-    one, two = "cmp-0001", "cmp-0002"
-    moving = {"task_state": "migrating"}
-    return [
-        Server("mg-resized-old", "m1.large", two, "verify_resize, no allocations", **resized),
-        Server("mg-resized-new", "m1.large", two, "verify_resize, as since Queens", **resized),
-        Server("mg-live-new", SMALL, one, "live, its source held by the migration", **moving),
-        Server("mg-live-old", SMALL, one, "live, no allocations", **moving),
-        Server("mg-resizing", SMALL, one, "no allocations", task_state="resize_migrating"),
-        Server("mg-pending", SMALL, one, "a migration is queued, but there is no task state"),
-        Server("mg-confirmed", SMALL, two, "a confirmed migration's allocation was left"),
-    ]
-
-
-def _fill_migrations(cloud: World) -> None:
-    one, two, four = "cmp-0001", "cmp-0002", "cmp-0004"
-    small = cloud.usual(SMALL)
-    cloud.migration("mg-resized-old", "resize", "finished", one, two)
-    cloud.give("mg-resized-new", {node_of(two): cloud.usual("m1.large")}, "INSTANCE")
-    _hold(cloud, "mg-resized-new", "resize", "finished", two)
-    cloud.give("mg-live-new", {node_of(four): small}, "INSTANCE")
-    _hold(cloud, "mg-live-new", "live-migration", "running", four)
-    cloud.migration("mg-live-old", "live-migration", "running", one, four)
-    cloud.migration("mg-resizing", "resize", "migrating", one, two)
-    cloud.migration("mg-pending", "migration", "queued", one, two)
-    held = _hold(cloud, "mg-confirmed", "resize", "confirmed", two)
-    cloud.facts["orphans"]["mg-confirmed"] = held
-
-
-def _hold(cloud: World, name: str, kind: str, status: str, target: str) -> str:
-    """A migration from cmp-0001 that holds what the server has there."""
-    made = cloud.migration(name, kind, status, "cmp-0001", target)
-    there = {node_of("cmp-0001"): cloud.usual(SMALL)}
-    cloud.allocate(made, there, cloud.owner(name), "MIGRATION")
-    return made
 
 
 def resources() -> list[Server]:
-    """Every kind of amount."""
+    """Every kind of amount, none of it allocated."""
     one, two = "cmp-0001", "cmp-0002"
     volume, no_device = {"volume": True}, {"device": False}
     dedicated = {"image_properties": {"hw_cpu_policy": "dedicated"}}
-    return [
+    found = [
         Server("rs-bfv", SMALL, one, "a root disk in the flavor, but on a volume", **volume),
         Server("rs-bfv-diskless", "v1.diskless", one, "on a volume, no disk", **volume),
         Server("rs-nobdm", SMALL, one, "no block device, an image: local disk", **no_device),
@@ -133,4 +103,6 @@ def resources() -> list[Server]:
         Server("rs-trait-missing", "t1.missing", one, "a required trait, not there"),
         Server("rs-override", "o1.override", one, "VCPU=2, DISK_GB=0 by extra specs"),
         Server("rs-baremetal", "b1.gold", "ironic-1", "ironic", node="bm-1"),
+        Server("rs-pci-elsewhere", "p2.pci", one, "a PCI alias; no PCI device is reported"),
     ]
+    return [dataclasses.replace(each, audit=MISSING) for each in found]

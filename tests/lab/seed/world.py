@@ -66,13 +66,15 @@ class World:
             (projects["acme"], users["alice"]),
             (projects["globex"], users["bob"]),
         ]
+        #: Owns what belongs to other services than nova.
+        self.service: Owner = (projects["service"], users["robot"])
         self.flavors: dict[str, Any] = {}
         self.nodes: dict[str, Any] = {}
         self.providers: dict[str, str] = {}
         self.ports: dict[str, Any] = {}
         self._services: set[str] = set()
         self._mapped: set[str] = set()
-        kinds = ("hosts", "aggregates", "flavors", "servers", "migrations", "orphans")
+        kinds = ("hosts", "aggregates", "flavors", "servers", "migrations", "consumers", "faulty")
         self.facts: dict[str, Any] = {kind: {} for kind in kinds}
 
     def _adapters(self) -> tuple[Any, Any]:
@@ -260,7 +262,8 @@ class World:
         )
         made.create()
         self.flavors[name] = made
-        self.facts["flavors"][name] = specs
+        amounts = {"vcpus": vcpus, "ram": ram, "disk": disk, "swap": swap, "ephemeral": ephemeral}
+        self.facts["flavors"][name] = {**amounts, "extra_specs": specs}
 
     def usual(self, flavor: str) -> dict[str, int]:
         """What a server of this flavor is allocated, when nothing is special about it."""
@@ -290,6 +293,7 @@ class World:
                 project_id=server["project"],
             )
             made.create()
+            set_birth(context, made.uuid, BIRTH, models.Migration)
         self.facts["migrations"][name] = {
             "uuid": made.uuid,
             "server": name,
@@ -299,6 +303,33 @@ class World:
             "dest": target,
         }
         return str(made.uuid)
+
+    def consume(
+        self,
+        name: str,
+        allocations: Allocations,
+        audit: str,
+        why: str,
+        owner: Owner | None,
+        how: str = "1.28",
+    ) -> str:
+        """Allocate to something that is no server, and remember what; its uuid."""
+        uuid = uid("orphan", name)
+        self.allocate(uuid, allocations, owner, how)
+        self.note("consumers", name, uuid, audit, why)
+        return uuid
+
+    def note(self, kind: str, name: str, uuid: str, audit: str, why: str) -> None:
+        """Remember what an audit should say of a consumer or a provider."""
+        self.facts[kind][name] = {"uuid": uuid, "audit": audit, "why": why}
+
+    def shrink(self, host: str, **totals: int) -> None:
+        """Take away from a host what is allocated already."""
+        path = f"/resource_providers/{node_of(host)}/inventories"
+        inventories = self.call("GET", path)
+        for resource_class, total in totals.items():
+            inventories["inventories"][resource_class].update(total=total, max_unit=total)
+        self.call("PUT", path, inventories)
 
     def owner(self, server: str) -> Owner:
         """Project and user of a server."""
@@ -315,10 +346,12 @@ class World:
         known["allocations"] = how
 
 
-def set_birth(context: Any, uuid: str, born: datetime.datetime) -> None:
-    """Let a server be as old as it claims."""
+def set_birth(
+    context: Any, uuid: str, born: datetime.datetime, model: Any = models.Instance
+) -> None:
+    """Let a server or a migration be as old as it claims."""
     with database.get_context_manager(context).writer.using(context) as opened:
-        found = opened.query(models.Instance).filter_by(uuid=uuid)
+        found = opened.query(model).filter_by(uuid=uuid)
         found.update({"created_at": born, "updated_at": born})
 
 
