@@ -1,0 +1,100 @@
+"""A cloud of any size that ran the caching scheduler: an embedded Placement and nova's answers.
+
+Of ten servers on a host two have what they should, one lacks its owner, seven have nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid as uuid_module
+from typing import Any
+
+from osc_placement.client import api
+from osc_placement.model import allocation, inventory
+
+ZERO = "00000000-0000-0000-0000-000000000000"
+OWNERS = (("acme", "alice"), ("acme", "bob"), ("globex", "carol"))
+FLAVOR = {"vcpus": 1, "ram": 512, "disk": 10, "ephemeral": 0, "swap": 0, "extra_specs": {}}
+USES = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 10}
+
+
+def uuid_of(name: str) -> str:
+    return str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, name))
+
+
+@dataclasses.dataclass
+class OldCloud:
+    """``answers`` are nova's, as ``compute.RecordedNova`` takes them: change them at will."""
+
+    client: api.Client
+    hosts: int = 3
+    servers: int = 30
+    answers: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [self.host(number) for number in range(self.hosts)]
+        for name in names:
+            self.client.create_provider(name, uuid_of(name))
+            offers = {each: inventory.Inventory(total=100000) for each in USES}
+            self.client.replace_inventories(uuid_of(name), 0, offers)
+        self.listed = [self.server(number) for number in range(self.servers)]
+        self.migrations: list[dict[str, Any]] = []
+        self.answers.update(
+            {
+                "GET /os-services": {
+                    "services": [
+                        {"binary": "nova-compute", "host": name, "status": "enabled"}
+                        for name in names
+                    ]
+                },
+                "GET /os-hypervisors/detail": {
+                    "hypervisors": [
+                        {"id": uuid_of(name), "hypervisor_hostname": name}
+                        | {"service": {"host": name}}
+                        for name in names
+                    ]
+                },
+                "GET /servers/detail?all_tenants=1": {"servers": self.listed},
+                "GET /os-migrations": {"migrations": self.migrations},
+            }
+        )
+        self.client.write_allocations(self._present())
+
+    def host(self, number: int) -> str:
+        return f"cmp-{number % self.hosts:04d}"
+
+    def server(self, number: int) -> dict[str, Any]:
+        host, (project, user) = self.host(number), OWNERS[number % len(OWNERS)]
+        return {
+            "id": uuid_of(f"vm-{number:04d}"),
+            "name": f"vm-{number:04d}",
+            "tenant_id": project,
+            "user_id": user,
+            "OS-EXT-SRV-ATTR:host": host,
+            "OS-EXT-SRV-ATTR:hypervisor_hostname": host,
+            "OS-EXT-STS:vm_state": "active",
+            "OS-EXT-STS:task_state": None,
+            "status": "ACTIVE",
+            "flavor": dict(FLAVOR),
+            "image": {"id": "an image", "properties": {}},
+            "created": "2017-08-01T00:00:00Z",
+            "updated": "2017-08-01T00:00:00Z",
+        }
+
+    def _present(self) -> list[allocation.Consumer]:
+        return [
+            self.consumer(number, ("ZERO", ZERO) if number % 10 == 2 else None)
+            for number in range(self.servers)
+            if number % 10 < 3
+        ]
+
+    def consumer(self, number: int, owner: tuple[str, str] | None = None) -> allocation.Consumer:
+        """As it should be, but for an owner."""
+        project, user = owner or OWNERS[number % len(OWNERS)]
+        where = {uuid_of(self.host(number)): USES}
+        uuid = uuid_of(f"vm-{number:04d}")
+        return allocation.Consumer(uuid, where, project, user, None, "INSTANCE")
+
+    def moves(self, number: int, **fields: Any) -> None:
+        """A server goes to another state, as nova will tell from now on."""
+        self.listed[number] |= fields
