@@ -33,9 +33,10 @@ def plan_healing(
 ) -> batch.Planned:
     """What gives the servers in scope what they lack, and takes nothing from anybody.
 
-    Cost: ``observe``; one request for each host on which a server lacks something, and for
-    each provider that shares with it; where its devices are on other providers, one for each
-    of its tree and one query for each host and flavor; what ``owner`` costs. ``check_owners``:
+    Cost: ``observe``; one query for the capacities of up to 1000 hosts on which servers lack
+    something, one request for each of these that it does not tell of, and for each provider
+    that shares with them; where devices are on other providers, one for each of the tree
+    and one query for each host and flavor; what ``owner`` costs. ``check_owners``:
     every consumer is read. Applying costs one write for 32 servers, and one for each
     consumer of which the owner changes.
     Errors: as ``observe``.
@@ -45,7 +46,7 @@ def plan_healing(
         request = dataclasses.replace(request, consumer_type=None)
     picture = observe.observe(client, asked, request.scope, reading)
     picture = _with_owners(client, picture, request, reading, every=check_owners)
-    picture, answers = _with_answers(client, picture, request, reading)
+    picture, answers = with_answers(client, picture, request, reading)
     made = heal.plan_heal(picture, request, answers)
     if asked.source:
         made = made.replace(notes=(*made.notes, f"nova's answers come from {asked.source}"))
@@ -72,7 +73,7 @@ def _with_owners(
     return owner.with_owners(client, picture, at_rest, reading, every=every)
 
 
-def _with_answers(
+def with_answers(
     client: api.Client,
     picture: pictures.Picture,
     request: heal.Request,
@@ -80,6 +81,7 @@ def _with_answers(
 ) -> tuple[pictures.Picture, expected.Answers]:
     """Inventories where servers lack something, and Placement's answers about devices."""
     wanting = _wanting(picture, heal.concerned(picture, request.scope))
+    picture = observe.with_capacities(client, picture, {root for _, root in wanting})
     picture = observe.with_inventories(client, picture, _roots(picture, wanting), reading)
     picture = observe.with_inventories(client, picture, _trees(picture, wanting), reading)
     return picture, observe.observe_candidates(client, _queries(picture, wanting), reading)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from osc_placement.client import answer, api, compute, compute_server, errors
-from osc_placement.model import allocation, nova, provider
+from osc_placement.model import allocation, inventory, nova, provider
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.workflows import batch, fault, patience, permission, worker
 from osc_placement.workflows.allocations import picture as pictures
@@ -29,6 +29,9 @@ SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 #: From how many hosts or servers on nova is asked for all rather than for each.
 _MANY = 5
+
+#: Of how many hosts one query is to tell: as many as nova's scheduler asks for.
+_PAGE = 1000
 
 
 def observe(
@@ -108,6 +111,33 @@ def with_inventories(
         inventories={**picture.inventories, **told},
         unread={**picture.unread, **unread},
     )
+
+
+def with_capacities(
+    client: api.Client, picture: pictures.Picture, uuids: Collection[str]
+) -> pictures.Picture:
+    """The picture with what providers offer, of those that one query tells of.
+
+    Of their inventories it tells the capacity alone: ``total`` is that, and units are any.
+    Full ones and those without memory are not told of. Cost: one request; none for few.
+    """
+    wanted = set(uuids) - picture.inventories.keys()
+    if len(wanted) <= _MANY:
+        return picture
+    pairs = [("resources", "MEMORY_MB:1"), ("limit", str(_PAGE))]
+    try:
+        summaries = patience.read(lambda: client.list_allocation_candidates(pairs)).summaries
+    except (errors.ApiError, errors.UnsupportedVersion):
+        return picture
+    told = {
+        uuid: {
+            name: inventory.Inventory(total=amount.capacity)
+            for name, amount in summary.resources.items()
+        }
+        for uuid, summary in summaries.items()
+        if uuid in wanted
+    }
+    return dataclasses.replace(picture, inventories={**picture.inventories, **told})
 
 
 def with_consumers(
