@@ -1,0 +1,220 @@
+"""``placement allocation heal`` on every target; nova's part is what a real one has answered."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from osc_placement import testing
+from tests.peer import shell
+from tests.peer import target as targets
+
+HEAL = "placement allocation heal"
+RECORDED = ("--nova-answers", "12-hosts")
+DOMAIN = "lab.example.org"
+
+NOVA = testing.sample_nova("12-hosts")
+LISTED = "GET /v2.1/servers/detail?all_tenants=1"
+SERVERS = {item["name"]: item for item in NOVA[LISTED]["servers"]}
+PROVIDERS = {
+    entry["name"]: uuid for uuid, entry in testing.sample_cloud("12-hosts")["providers"].items()
+}
+
+
+def consumer(target: targets.Target, name: str) -> Any:
+    return target.ask("GET", f"/allocations/{SERVERS[name]['id']}")
+
+
+def held(target: targets.Target, name: str) -> dict[str, dict[str, int]]:
+    """``{provider name: {class: amount}}``"""
+    names = {uuid: called for called, uuid in PROVIDERS.items()}
+    found = consumer(target, name)["allocations"]
+    return {names[uuid].partition(".")[0]: each["resources"] for uuid, each in found.items()}
+
+
+def state(target: targets.Target) -> dict[str, Any]:
+    """Everybody's allocations and owners, without generations."""
+    found = {}
+    for name in SERVERS:
+        told = consumer(target, name)
+        told.pop("consumer_generation", None)
+        for each in told["allocations"].values():
+            del each["generation"]
+        found[name] = told
+    return found
+
+
+def rows(
+    openstack: shell.OpenStack, *arguments: str, code: int = 0, nova: tuple[str, ...] = RECORDED
+) -> dict[str, Any]:
+    outcome = openstack.run(HEAL, *nova, *arguments, "-f", "json")
+    assert outcome.code == code, outcome
+    return {row["name"]: row for row in json.loads(outcome.stdout)}
+
+
+def named(found: dict[str, Any], status: str) -> set[str]:
+    return {name for name, row in found.items() if row["status"] == status}
+
+
+@pytest.fixture(autouse=True)
+def cloud(target: targets.Target) -> None:
+    target.load("12-hosts")
+
+
+def test_servers_get_what_they_lack_and_the_others_a_reason(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    planned = rows(openstack, "--dry-run", "--detailed-exitcode", code=3)
+    found = rows(openstack, code=6)
+    assert named(planned, "planned") == named(found, "applied")
+    assert held(target, "vm-00005") == {
+        "cmp-0007": {"VCPU": 2, "MEMORY_MB": 4096, "DISK_GB": 40 + 10 + 2}
+    }
+    assert held(target, "rs-mixed")["cmp-0002"] == {
+        "PCPU": 2,
+        "VCPU": 2,
+        "MEMORY_MB": 8192,
+        "DISK_GB": 20,
+    }
+    assert held(target, "xx-granular") == {
+        "cmp-0004": {"VCPU": 2, "MEMORY_MB": 4096, "DISK_GB": 20},
+        "cmp-0004_gpu0": {"VGPU": 1},
+    }
+    owner = consumer(target, "vm-00005")
+    assert owner["project_id"] == SERVERS["vm-00005"]["tenant_id"]
+    assert owner["consumer_type"] == "INSTANCE"
+    told = {
+        "st-offloaded": "on no host",
+        "st-rebooting": "its task state is rebooting",
+        "mg-pending": "its migration is queued",
+        "xx-nocapacity": "no capacity on cmp-0003",
+        "xx-noinventory": "has inventory of CUSTOM_X (it needs 1)",
+        "xx-noprovider": "no resource provider: nova-compute on cmp-0010",
+        "xx-nonode": "no compute node",
+        "xx-cyborg": "Cyborg",
+        "al-wronghost": "allocations on cmp-0004",
+        "rs-pinned-image": "ambiguous: the image may pin CPUs",
+    }
+    for name, reason in told.items():
+        assert found[name]["status"] == "left alone"
+        assert reason in found[name]["reason"]
+        assert not held(target, name) or name == "al-wronghost"
+
+
+def test_a_second_run_finds_nothing_and_undo_takes_all_back(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    before = state(target)
+    first = rows(openstack, "--undo-out", "undo.json", code=6)
+    after = state(target)
+    again = rows(openstack, code=6)
+    assert named(again, "unchanged") == named(first, "applied") | named(first, "unchanged")
+    assert state(target) == after
+    openstack.do("placement plan undo", "undo.json")
+    assert state(target) == before
+
+
+def test_owners_are_mended_and_types_stay(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    rows(openstack, code=6)
+    for name in ("vm-00002", "al-otherowner", "al-nested-placeholder"):
+        now = consumer(target, name)
+        assert now["project_id"] == SERVERS[name]["tenant_id"]
+        assert now["user_id"] == SERVERS[name]["user_id"]
+        assert now["consumer_type"] == "unknown"
+    assert set(held(target, "al-nested-placeholder")) == {"cmp-0004", "cmp-0004_gpu0"}
+    rows(openstack, "--check-owners", "--dry-run", "--detailed-exitcode")
+
+
+def test_what_is_healed_can_be_narrowed_limited_and_typed(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    ids = [SERVERS[name]["id"] for name in ("st-stopped", "xx-vgpu")]
+    wanted = [word for uuid in ids for word in ("--instance", uuid)]
+    found = rows(openstack, *wanted, "--consumer-type", "LOST_AND_FOUND")
+    assert named(found, "applied") == {"st-stopped", "xx-vgpu"} == set(found)
+    assert consumer(target, "xx-vgpu")["consumer_type"] == "LOST_AND_FOUND"
+    on_host = rows(openstack, "--host", "cmp-0012")
+    assert {SERVERS[name]["OS-EXT-SRV-ATTR:host"] for name in on_host} == {"cmp-0012"}
+    in_aggregate = rows(openstack, "--host-aggregate", "tenant-acme", "--max-count", "3", code=5)
+    hosts = {SERVERS[name]["OS-EXT-SRV-ATTR:host"] for name in in_aggregate}
+    assert hosts == {"cmp-0001", "cmp-0009"}
+    assert len(named(in_aggregate, "applied")) == 3
+    both = ("--host", "cmp-0012", "--host-aggregate", "tenant-acme")
+    assert rows(openstack, *both) == {}
+
+
+def test_words_that_mean_nothing_are_refused(openstack: shell.OpenStack) -> None:
+    pathlib.Path("assign.json").write_text(
+        json.dumps({"vm-1": "gpu0", SERVERS["st-stopped"]["id"]: []})
+    )
+    for words, said in (
+        (("--host", "cmp-9"), "no compute host 'cmp-9'"),
+        (("--host-aggregate", "nowhere"), "no host aggregate has the name or id 'nowhere'"),
+        (("--instance", "vm-1"), "'vm-1' is no UUID of a server"),
+        (("--instance", PROVIDERS["nfs-share"]), "nova has no server"),
+        (("--assign", "assign.json"), "'vm-1' is no UUID of a server"),
+        (("--assign", "no.json"), "no.json cannot be read"),
+    ):
+        code, text = openstack.fails(HEAL, *RECORDED, *words)
+        assert (code, said in text, "Traceback" in text) == (1, True, False), text
+
+
+def test_an_assignment_decides_and_a_strategy_guesses(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    assigned = {SERVERS["rs-swap"]["id"]: [f"cmp-0002.{DOMAIN}"]}
+    pathlib.Path("assign.json").write_text(json.dumps(assigned))
+    found = rows(openstack, "--assign", "assign.json", code=6)
+    assert found["rs-swap"]["reason"].startswith("guessed (as assigned): on cmp-0002")
+    assert held(target, "rs-swap")["cmp-0002"]["VCPU"] == 2
+    found = rows(openstack, "--strategy", "spread", code=6)
+    assert found["vm-00004"]["reason"].startswith("guessed (spread): on cmp-0006")
+
+
+def test_a_plan_is_kept_and_asks_nova_again(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    rows(openstack, "--dry-run", "--plan-out", "plan.json")
+    shown = openstack.run("placement plan show", "plan.json", "-f", "value", "-c", "after")
+    assert f"cmp-0004.{DOMAIN}:VCPU" in openstack.do("placement plan show", "plan.json")
+    assert shown.code == 0
+    document = copy.deepcopy(NOVA)
+    (moved,) = (one for one in document[LISTED]["servers"] if one["name"] == "st-stopped")
+    moved["OS-EXT-STS:task_state"] = "powering-on"
+    pathlib.Path("nova.json").write_text(json.dumps(document))
+    later = ("--nova-answers", "nova.json")
+    outcome = openstack.run("placement plan apply", "plan.json", *later, "-f", "json")
+    # Others were refused: that weighs more than one that is stale.
+    assert outcome.code == 6, outcome
+    found = {row["name"]: row for row in json.loads(outcome.stdout)}
+    assert (found["st-stopped"]["status"], "powering-on" in found["st-stopped"]["reason"]) == (
+        "stale",
+        True,
+    )
+    assert not held(target, "st-stopped")
+    assert held(target, "st-paused")
+
+
+def test_a_table_tells_name_status_and_reason(openstack: shell.OpenStack) -> None:
+    shown = openstack.do(HEAL, *RECORDED, "--dry-run", "--instance", SERVERS["st-stopped"]["id"])
+    assert shown.splitlines()[1].split("|")[1:-1] == [
+        " name       ",
+        " status  ",
+        " reason                                                          ",
+    ]
+
+
+def test_below_consumer_types_new_consumers_have_none(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    wanted = ("--instance", SERVERS["st-stopped"]["id"])
+    openstack.do(HEAL, *RECORDED, *wanted, version="1.37")
+    assert consumer(target, "st-stopped")["consumer_type"] == "unknown"
+    code, said = openstack.fails(HEAL, *RECORDED, *wanted, "--consumer-type", "X", version="1.37")
+    assert (code, "--consumer-type, consumer types" in said) == (1, True)
