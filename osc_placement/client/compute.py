@@ -73,6 +73,21 @@ class SessionNova:
         except ValueError as error:
             raise NovaRefused(answer.status_code, "the answer is no JSON", url=path) from error
 
+    def service_types(self) -> frozenset[str]:
+        """What the catalog names."""
+        # Not every way to authenticate brings a catalog, and each fails in its own way.
+        with contextlib.suppress(Exception):
+            return frozenset(str(each["type"]) for each in self._connection.service_catalog)
+        return frozenset()
+
+
+def service_types(nova: Nova) -> frozenset[str]:
+    """The types of all services of the cloud, from the catalog; none where there is no catalog.
+
+    No request.
+    """
+    return nova.service_types() if isinstance(nova, SessionNova) else frozenset()
+
 
 class RecordedNova:
     """Nova's answers of another day: ``{"GET /v2.1/os-aggregates": body}``.

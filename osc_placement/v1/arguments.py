@@ -63,6 +63,13 @@ def positive(text: str) -> int:
     return number
 
 
+def non_negative(text: str) -> int:
+    """An argparse type: a whole number, 0 or more."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 0 or more")
+    return int(text)
+
+
 def add_provider(parser: argparse.ArgumentParser) -> None:
     """The positional provider, kept as ``uuid``, which upstream calls it."""
     parser.add_argument("uuid", metavar="<provider>", help="Name or UUID of the resource provider")

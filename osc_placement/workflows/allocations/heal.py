@@ -56,7 +56,8 @@ def plan_heal(
     ``picture`` holds the inventories and owners that ``healing`` reads, ``answers`` those to
     the queries of ``expected.query_of``.
     """
-    made = plan.make(_Heal(picture, request, answers or {}).items())
+    told = {} if answers is None else answers
+    made = plan.make(_Heal(picture, request, told).items())
     return made.replace(names=_named(made, picture))
 
 

@@ -53,12 +53,24 @@ class Picture:
         return {node.uuid: node for node in self.hosts.nodes}
 
     @functools.cached_property
+    def nodes_of_host(self) -> dict[str, list[nova.ComputeNode]]:
+        """``{host: its compute nodes}``: one, or many with ironic."""
+        return self.hosts.of_host()
+
+    @functools.cached_property
     def moves(self) -> dict[str, list[nova.Migration]]:
         """``{server uuid: its migrations}``, in nova's order (newest first)."""
         found: dict[str, list[nova.Migration]] = {}
         for item in self.migrations.values():
             found.setdefault(item.server_uuid, []).append(item)
         return found
+
+    @functools.cached_property
+    def projects(self) -> frozenset[str]:
+        """Those that have or had something to do with nova, as far as it remembers."""
+        owners = [item.project_id for item in (*self.servers.values(), *self.deleted.values())]
+        owners += [item.project_id for item in self.migrations.values()]
+        return frozenset(filter(None, owners))
 
     @functools.cached_property
     def used(self) -> dict[str, dict[str, int]]:

@@ -28,7 +28,12 @@ _OLD = datetime.timedelta(hours=1)
 
 _GONE = "nova has no such server any more"
 _DELETED = "it was deleted"
+_APPEARED = "nova has a server of this UUID now"
 _CHANGED = "nova has changed it since: {what} is {now}, it was {before}"
+
+
+#: What the removal of a consumer builds on that is nobody's.
+NO_SERVER: Mapping[str, change.Value] = {"server": False}
 
 
 def of(server: nova.Server) -> dict[str, change.Value]:
@@ -78,6 +83,8 @@ class Eyes:
             self._look()
             server = self._servers.get(item.subject.uuid)
             move = self._moves.get(item.subject.uuid)
+        if item.premise == NO_SERVER:
+            return "" if server is None or server.is_deleted else _APPEARED
         if server is None:
             return _GONE if self._whole else ""
         return _broken(item.premise, server, move)

@@ -1,0 +1,122 @@
+"""Auditing: everything that is wrong with allocations, and the plan that mends it. Pure.
+
+``auditing`` observes and calls this. Whoever holds what nobody uses is judged first: what
+that frees is there for servers that lack something.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator
+
+from osc_placement.workflows import change, consumer, plan
+from osc_placement.workflows.allocations import (
+    expected,
+    finding,
+    heal,
+    lack,
+    offer,
+    place,
+    size,
+    stranger,
+)
+from osc_placement.workflows.allocations import picture as pictures
+from osc_placement.workflows.allocations.finding import Code, Finding, Hints
+
+#: Frees first: in one stage, what is freed would be there too late for some.
+_FREEING, _TAKING = 0, 1
+
+
+def find(
+    picture: pictures.Picture,
+    hints: Hints,
+    answers: expected.Answers | None = None,
+    request: heal.Request | None = None,
+) -> list[Finding]:
+    """What is wrong, in the order in which it is shown.
+
+    A consumer may be several findings; then what is proposed of each builds on those before.
+    """
+    offers = list(offer.find(picture, hints))
+    found = [*stranger.find(picture, hints), *place.find(picture, hints)]
+    picture = mended(picture, found)
+    sizes = list(size.find(picture, hints))
+    picture = mended(picture, sizes)
+    lacks = list(lack.find(picture, hints, request or heal.Request(), answers or {}))
+    return sorted([*offers, *_once([*found, *sizes, *lacks])], key=Finding.sort_key)
+
+
+def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Of a server whose place is in doubt nothing else needs to be in doubt."""
+    doubted: set[str] = set()
+    for item in findings:
+        if item.code is Code.UNKNOWN:
+            if item.subject.uuid in doubted:
+                continue
+            doubted.add(item.subject.uuid)
+        yield item
+
+
+def mended(picture: pictures.Picture, findings: Iterable[Finding]) -> pictures.Picture:
+    """The picture as it will be when what can be is repaired."""
+    allocations = dict(picture.allocations)
+    for item in findings:
+        if item.repair is not None and item.repair.parts:
+            uuid = item.subject.uuid
+            after = item.repair.of(picture.consumer(uuid).replace(allocations=allocations[uuid]))
+            allocations[uuid] = after.allocations
+    kept = {uuid: held for uuid, held in allocations.items() if held}
+    return dataclasses.replace(picture, allocations=kept)
+
+
+def concerning(
+    findings: Iterable[Finding], hosts: Collection[str] = (), codes: Collection[Code] = ()
+) -> list[Finding]:
+    """Those about some hosts and of some codes; none of them do not narrow."""
+    return [
+        item
+        for item in findings
+        if (not hosts or any(each in hosts for each in item.hosts))
+        and (not codes or item.code in codes)
+    ]
+
+
+def plan_repair(picture: pictures.Picture, findings: Iterable[Finding]) -> plan.Plan:
+    """One change for each consumer of which something is to be repaired.
+
+    ``picture`` holds those consumers whole, with their owners. What is left is not in the
+    plan: it stands among the findings.
+    """
+    chosen: dict[str, list[Finding]] = {}
+    for item in findings:
+        if item.repair is not None:
+            chosen.setdefault(item.subject.uuid, []).append(item)
+    made = plan.make(_change(picture, each) for each in chosen.values())
+    spoken = {key.partition(":")[0] for item in made.changes for key in item.before}
+    known = spoken & picture.providers.keys()
+    return made.replace(names={uuid: finding.name_of(picture, uuid) for uuid in known})
+
+
+def _change(picture: pictures.Picture, findings: list[Finding]) -> change.Change:
+    """All that is to be done about one consumer."""
+    before = after = picture.consumer(findings[0].subject.uuid)
+    premise: dict[str, change.Value] = {}
+    frees = True
+    for item in sorted(findings, key=lambda each: _ORDER.index(each.code)):
+        if item.repair is None:
+            raise AssertionError(item)
+        after = item.repair.of(after)
+        premise |= item.repair.premise
+        frees = frees and item.repair.frees
+    return consumer.planned(
+        findings[0].subject.name,
+        before,
+        after,
+        reason="; ".join(item.code for item in findings),
+        stage=_FREEING if frees else _TAKING,
+        premise=premise,
+    )
+
+
+#: Where a server is comes before how much it has there.
+_ORDER = tuple(Code)

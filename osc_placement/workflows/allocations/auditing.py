@@ -1,0 +1,186 @@
+"""Observing and auditing in one: what the command calls. ``audit`` decides."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Collection, Iterable, Sequence
+
+from osc_placement import microversion
+from osc_placement.client import api, compute, compute_server, errors
+from osc_placement.model import nova
+from osc_placement.workflows import batch, fault, kind, patience, plan, worker
+from osc_placement.workflows.allocations import (
+    audit,
+    expected,
+    heal,
+    healing,
+    observe,
+    owner,
+    situation,
+    stranger,
+)
+from osc_placement.workflows.allocations import picture as pictures
+from osc_placement.workflows.allocations.finding import Code, Finding, Hints
+
+_COMPUTE_NODE = "COMPUTE_NODE"
+
+#: Services that allocate what nova does, by their types in the catalog.
+_OTHERS = {"application-container": "Zun", "container": "Zun"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be audited: ``hosts`` by nova's names or, of providers, theirs; none is all.
+
+    ``only`` findings of these codes, or all. ``min_age`` in seconds keeps repairs off what has
+    just changed.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    min_age: float = 0.0
+    repair: bool = False
+    only: frozenset[Code] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Audited:
+    """What was found, and the plan that repairs it; that is empty where none was asked for."""
+
+    findings: Sequence[Finding]
+    planned: batch.Planned
+
+
+def audit_cloud(
+    client: api.Client,
+    asked: compute.Nova,
+    request: Request,
+    reading: batch.Reading | None = None,
+) -> Audited:
+    """Everything that is wrong with allocations, and what mends it.
+
+    Cost: what ``observe`` costs for a whole cloud, one request more per provider for its
+    inventories, one for the providers that nova-compute has marked; what ``owner`` costs; two
+    requests for each consumer that nova does not know, one at Placement and one at nova. For
+    servers that lack allocations what healing asks. To repair, one read for each consumer
+    that is to be changed.
+    Errors: as ``observe``; InvalidInput for hosts that nobody knows.
+    """
+    reading = reading or batch.Reading()
+    picture = observe.observe(client, asked, reading=reading, deleted=True)
+    _check_hosts(picture, request.hosts)
+    picture = observe.with_inventories(client, picture, picture.providers, reading)
+    picture, doubts = _suspected(client, asked, picture, reading)
+    at_rest = [
+        uuid for uuid, one in picture.servers.items() if not situation.of(picture, one).moving
+    ]
+    picture = owner.with_owners(client, picture, at_rest, reading)
+    hints = Hints(
+        now=datetime.datetime.now(datetime.UTC),
+        min_age=request.min_age,
+        doubts=doubts,
+        computes=_marked(client),
+        others=_others(asked),
+    )
+    return _Auditing(client, asked, request, reading, hints).run(picture)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Auditing:
+    client: api.Client
+    asked: compute.Nova
+    request: Request
+    reading: batch.Reading
+    hints: Hints
+
+    def run(self, picture: pictures.Picture) -> Audited:
+        picture, answers = healing.with_answers(self.client, picture, self._healing(), self.reading)
+        findings = self._find(picture, answers)
+        if self.request.repair:
+            chosen = [item.subject.uuid for item in findings if item.repair]
+            picture = observe.with_consumers(self.client, picture, chosen, self.reading)
+            # What was changed since is judged as it is now.
+            findings = self._find(picture, answers)
+        return Audited(findings, self._planned(picture, findings))
+
+    def _healing(self) -> heal.Request:
+        typed = microversion.supports(self.client.microversion, "consumer types")
+        return heal.Request(consumer_type=heal.INSTANCE if typed else None)
+
+    def _find(self, picture: pictures.Picture, answers: expected.Answers) -> list[Finding]:
+        found = audit.find(picture, self.hints, answers, self._healing())
+        return audit.concerning(found, self.request.hosts, self.request.only)
+
+    def _planned(self, picture: pictures.Picture, findings: Iterable[Finding]) -> batch.Planned:
+        if not self.request.repair:
+            return batch.Planned(plan.make(()))
+        made = audit.plan_repair(picture, findings)
+        if self.asked.source:
+            made = made.replace(notes=(f"nova's answers come from {self.asked.source}",))
+        known = {
+            item.key: kind.seen_consumer(picture.consumer(item.subject.uuid))
+            for item in made.changes
+            if item.subject.uuid in picture.owners
+        }
+        return batch.Planned(made, known)
+
+
+def _check_hosts(picture: pictures.Picture, hosts: Collection[str]) -> None:
+    known = {node.host for node in picture.hosts.nodes} | picture.hosts.services
+    known |= {server.host for server in picture.servers.values() if server.host}
+    known |= {item.name for item in picture.providers.values()}
+    fault.Faults(
+        f"nova has no compute host {host!r}, and Placement no provider of that name"
+        for host in sorted(set(hosts) - known)
+    ).check()
+
+
+def _suspected(
+    client: api.Client,
+    asked: compute.Nova,
+    picture: pictures.Picture,
+    reading: batch.Reading,
+) -> tuple[pictures.Picture, dict[str, str]]:
+    """Whose the consumers are that nova does not list, and why it may know them nevertheless.
+
+    Nova shows alone what it does not list: servers of a cell that is down, and those
+    that were made meanwhile. Recorded answers hold no more than the lists.
+    """
+    uuids = stranger.suspects(picture)
+    picture = observe.with_consumers(client, picture, uuids, reading)
+    if asked.source:
+        return picture, {}
+    reading.watch.expect("looking for servers", len(uuids))
+    found: dict[str, nova.Server] = {}
+    doubts: dict[str, str] = {}
+    for uuid, told in zip(
+        uuids, worker.each(lambda each: _shown(asked, each), uuids, reading.workers), strict=True
+    ):
+        if isinstance(told, nova.Server) and not told.is_deleted:
+            found[uuid] = told
+        elif isinstance(told, str):
+            doubts[uuid] = told
+        reading.watch.advance()
+    return dataclasses.replace(picture, servers={**picture.servers, **found}), doubts
+
+
+def _shown(asked: compute.Nova, uuid: str) -> nova.Server | str | None:
+    """The server of that UUID, None if there is none, or why nova cannot tell."""
+    try:
+        return patience.read(lambda: compute_server.server(asked, uuid))
+    except errors.ApiError as error:
+        if error.status in (401, 403):
+            raise
+        return f"nova cannot tell that it is no server: {error}"
+
+
+def _marked(client: api.Client) -> frozenset[str]:
+    """The providers that nova-compute has marked as its own; older ones do not."""
+    found = patience.read(lambda: client.list_providers(required=[_COMPUTE_NODE]))
+    return frozenset(item.uuid for item in found)
+
+
+def _others(asked: compute.Nova) -> str:
+    """Another service that allocates CPUs and memory, if this cloud has one."""
+    types = compute.service_types(asked)
+    return next((name for each, name in _OTHERS.items() if each in types), "")
