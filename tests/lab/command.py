@@ -36,6 +36,9 @@ def parser() -> argparse.ArgumentParser:
     seed.add_argument(
         "--servers", type=int, default=60, help="ordinary ones, beside the special (%(default)s)"
     )
+    seed.add_argument(
+        "--ordinary", action="store_true", help="none but those: nothing stops nova-manage"
+    )
     for verb, text in (("save", "keep the state"), ("reset", "put a kept state back")):
         kept = verbs.add_parser(verb, help=f"{text} under a name, while the services run")
         kept.add_argument("name", nargs="?", default=database.SEEDED, help="(%(default)s)")
@@ -64,7 +67,8 @@ def run(lab: place.Place, options: argparse.Namespace) -> int:
     if options.verb == "up":
         life.up(lab, options.only, options.workers)
     elif options.verb == "seed":
-        life.seed(lab, options.hosts, options.servers)
+        kinds = "ordinary" if options.ordinary else "all"
+        life.seed(lab, options.hosts, options.servers, kinds)
     elif options.verb == "save":
         database.save(lab, options.name)
     elif options.verb == "reset":

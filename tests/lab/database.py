@@ -17,6 +17,8 @@ DATABASES = {
     "nova": ("nova_api", "nova_cell0", "nova_cell1"),
     "neutron": (),
 }
+#: service -> files that go with them
+FILES = {"neutron": "neutron.json", "nova": "seed.json"}
 EMPTY = "empty"
 SEEDED = "seeded"
 
@@ -85,8 +87,8 @@ def save(lab: place.Place, name: str, *services: str) -> None:
                 target = folder / f"{each}.sqlite"
                 target.unlink(missing_ok=True)
                 _copy(lab.database(each), target)
-        if service == "neutron" and lab.path("neutron.json").exists():
-            shutil.copy(lab.path("neutron.json"), folder)
+        if service in FILES and lab.path(FILES[service]).exists():
+            shutil.copy(lab.path(FILES[service]), folder)
     if name == EMPTY:
         for service in services:
             (folder / f"{service}.made").touch()
@@ -102,10 +104,10 @@ def reset(lab: place.Place, name: str, *services: str) -> None:
         for each in DATABASES[service]:
             if (folder / f"{each}.sqlite").exists():
                 _copy(folder / f"{each}.sqlite", lab.database(each))
-        if service == "neutron" and (folder / "neutron.json").exists():
-            unfinished = lab.path("neutron.json.new")
-            shutil.copy(folder / "neutron.json", unfinished)
-            unfinished.replace(lab.path("neutron.json"))
+        if service in FILES and (folder / FILES[service]).exists():
+            unfinished = lab.path(f"{FILES[service]}.new")
+            shutil.copy(folder / FILES[service], unfinished)
+            unfinished.replace(lab.path(FILES[service]))
 
 
 def saved(lab: place.Place) -> list[str]:

@@ -14,7 +14,6 @@ from tests.lab import configure, database, identity, install, place, process
 
 #: What ``purge`` leaves: the environment, which depends on nothing that could be stale.
 _KEPT = ("venv", "lock")
-_SEEDED_BY = f"saved/{database.SEEDED}/seeded-by"
 
 
 def up(lab: place.Place, asked: Sequence[str] = (), workers: int = 1) -> list[str]:
@@ -50,23 +49,28 @@ def provide(lab: place.Place) -> None:
         install.install(lab, place.needed())
 
 
-def seed(lab: place.Place, hosts: int, servers: int) -> None:
-    """Fill nova, neutron and placement anew, and save that state as ``seeded``."""
+def seed(
+    lab: place.Place, hosts: int, servers: int, kinds: str = "all", state: str = database.SEEDED
+) -> None:
+    """Fill nova, neutron and placement anew, and save that state under a name.
+
+    ``kinds`` is ``all`` or ``ordinary``: without the servers of which something is special.
+    """
     with _alone(lab):
         database.reset(lab, database.EMPTY)
         with _told("seeded"):
-            words = (str(lab.folder), str(lab.first_port), str(hosts), str(servers))
+            words = (str(lab.folder), str(lab.first_port), str(hosts), str(servers), kinds)
             program = lab.program("python")
             lab.run(
                 program, "-m", "tests.lab.seed", *words, log="seed.log", PYTHONPATH=str(place.ROOT)
             )
-        database.save(lab, database.SEEDED)
-        lab.write(_SEEDED_BY, _seeding())
+        database.save(lab, state)
+        lab.write(f"saved/{state}/seeded-by", _seeding())
 
 
-def is_seeded(lab: place.Place) -> bool:
+def is_seeded(lab: place.Place, state: str = database.SEEDED) -> bool:
     """Whether ``seed`` came to its end, as the seed stands in the checkout now."""
-    mark = lab.path(_SEEDED_BY)
+    mark = lab.path("saved", state, "seeded-by")
     return mark.exists() and mark.read_text() == _seeding()
 
 

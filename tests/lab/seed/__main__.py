@@ -1,4 +1,4 @@
-"""``python -m tests.lab.seed FOLDER PORT HOSTS SERVERS``."""
+"""``python -m tests.lab.seed FOLDER PORT HOSTS SERVERS all|ordinary``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from tests.lab.seed import faulty, hosts, moving, servers, world
 
 
 def main() -> None:
-    folder, port, host_count, server_count = sys.argv[1:]
+    folder, port, host_count, server_count, kinds = sys.argv[1:]
     cloud = world.World(pathlib.Path(folder), int(port))
     hosts.fill(cloud, int(host_count))
-    servers.fill(cloud, int(server_count))
-    moving.fill(cloud)
-    faulty.fill(cloud)
+    servers.fill_ordinary(cloud, int(server_count))
+    if kinds == "all":
+        servers.fill(cloud)
+        moving.fill(cloud)
+        faulty.fill(cloud)
     cloud.write()
 
 

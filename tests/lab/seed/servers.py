@@ -12,9 +12,8 @@ FLAVORS = ("m1.small", "m1.large", "m1.swap")
 SMALL = "m1.small"
 
 
-def fill(cloud: World, ordinary: int) -> None:
-    """Make them all, in the order of their ages."""
-    _fill_ordinary(cloud, ordinary)
+def fill(cloud: World) -> None:
+    """Make all but the ordinary ones, in the order of their ages."""
     for each in states():
         server.make(cloud, each)
     small = cloud.usual(SMALL)
@@ -25,7 +24,7 @@ def fill(cloud: World, ordinary: int) -> None:
         server.make(cloud, each)
 
 
-def _fill_ordinary(cloud: World, count: int) -> None:
+def fill_ordinary(cloud: World, count: int) -> None:
     """Of ten, two have allocations as they should, one without an owner, seven none."""
     good = [name for name in hosts.names(cloud) if name not in (hosts.SMALL, hosts.BARE)]
     for number in range(count):
