@@ -228,7 +228,10 @@ class _Compiler:
             groups.setdefault(root, {root})
         for uuid, consumer in self._after.consumers.items():
             was = self._before.consumers[uuid].allocations
-            if consumer.allocations != was:
+            changed = _changed_places(was, consumer.allocations)
+            for key in changed:
+                groups.setdefault(self._after.root_of(key), {self._after.root_of(key)})
+            if changed:
                 used = {*was, *consumer.allocations}
                 inside = {self._after.root_of(key) for key in used if self._after.is_inside(key)}
                 _join(groups, inside & groups.keys())
@@ -239,6 +242,15 @@ class _Compiler:
             known = self._before.nodes.get(uuid)
             if (known.inventories if known is not None else {}) != node.inventories:
                 yield uuid
+
+
+def _changed_places(before: allocation.Allocations, after: allocation.Allocations) -> list[str]:
+    """The providers of which a consumer has something else than before."""
+    return [
+        uuid
+        for uuid in {*before, *after}
+        if dict(before.get(uuid, {})) != dict(after.get(uuid, {}))
+    ]
 
 
 def _join(groups: dict[str, set[str]], roots: Iterable[str]) -> None:

@@ -168,6 +168,7 @@ def _compiled(
         # So it keeps its file, and is never planned anew over what somebody else did.
         relative=True,
         allow=tuple(sorted(asked.allow)),
+        names=after.names(),
         notes=(*ownership.notes(seen, meant), *_guesses(after, whole.placed)),
     )
     left = compiling.without(after, meant.deleted)

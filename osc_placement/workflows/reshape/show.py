@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.model import provider
 from osc_placement.workflows import change, outcome
-from osc_placement.workflows.reshape import demand, picture
+from osc_placement.workflows.reshape import demand, facts, picture
 
 #: ``{resource class: {"used": amount, "capacity": amount}}`` of a provider, or ``{resource
 #: class: amount}`` of a consumer on it; None where there is none.
@@ -46,6 +46,7 @@ class Shown:
         outcomes: Iterable[outcome.Outcome],
     ) -> None:
         self._seen, self._wanted = seen, wanted
+        self._names = {**seen.names(), **wanted.names()}
         self._about: dict[str, list[outcome.Outcome]] = {}
         for item in outcomes:
             for uuid in _subjects(item):
@@ -68,7 +69,9 @@ class Shown:
         """The line of a provider."""
         was, now = self._seen.nodes.get(uuid), self._wanted.nodes.get(uuid)
         about = self._about.get(uuid, [])
-        return Line(uuid, _offered(was), _offered(now), _status(about), _reason(about))
+        return Line(
+            uuid, _offered(was), _offered(now), _status(about), _reason(uuid, about, self._names)
+        )
 
     def consumers(self, uuid: str) -> Iterator[Line]:
         """The lines of the consumers that gain or lose something on a provider."""
@@ -94,8 +97,6 @@ def _subjects(item: outcome.Outcome) -> list[str]:
     """The providers that an outcome is about: all whose inventories a reshape changes."""
     if item.kind != change.RESHAPE:
         return [item.subject.uuid]
-    from osc_placement.workflows.reshape import facts
-
     return facts.providers(item.after) or [item.subject.uuid]
 
 
@@ -113,24 +114,23 @@ def _status(about: Sequence[outcome.Outcome]) -> str:
     return next((str(status) for status in _WORST if status in statuses), "unchanged")
 
 
-def _reason(about: Sequence[outcome.Outcome]) -> str:
+def _reason(uuid: str, about: Sequence[outcome.Outcome], names: change.Names) -> str:
     """What happens to a provider beside its inventories, and why something did not."""
     told = []
     for item in about:
         if item.kind == change.PROVIDER:
-            told.append(_existence(item))
+            told.append(_existence(item, names))
         elif item.kind in (change.TRAITS, change.AGGREGATES):
             told += [f"{'+' if has else '-'}{name}" for name, has in item.after.items()]
-        if item.status not in (outcome.Status.PLANNED, outcome.Status.APPLIED) or (
-            item.kind == change.RESHAPE
-        ):
+        well = item.status in (outcome.Status.PLANNED, outcome.Status.APPLIED)
+        if not well or (item.kind == change.RESHAPE and item.subject.uuid == uuid):
             told.append(item.reason)
     return "; ".join(dict.fromkeys(filter(None, told)))
 
 
-def _existence(item: outcome.Outcome) -> str:
+def _existence(item: outcome.Outcome, names: change.Names) -> str:
     if item.after.get("name", "") is None:
         return "goes"
     if "name" in item.before and item.before["name"] is None:
         return "new"
-    return change.describe(item.kind, item.after)
+    return change.describe(item.kind, item.after, names=names)

@@ -71,10 +71,14 @@ def resolve(document: move.Document, seen: picture.Picture, faults: fault.Faults
     for named in document.rename:
         directory.rename(named)
     deleted = {directory.find(item.text, item.line) for item in document.delete}
+    merged = tuple(_merged(_with_amounts(shifts, document, directory, faults)))
+    for shift in _circular(merged):
+        name = directory.name_of(shift.source)
+        directory.fault(shift.line, f"{shift.resource_class} of {name} would come back to it")
     return Wanted(
         document,
         directory.nodes,
-        tuple(_merged(_with_amounts(shifts, document, directory, faults))),
+        merged,
         directory.fields,
         frozenset(uuid for uuid in deleted if uuid is not None),
     )
@@ -273,3 +277,19 @@ def _merged(shifts: Iterable[Shift]) -> Iterable[Shift]:
         amount = shift.amount + (known.amount if known is not None else 0)
         found[key] = dataclasses.replace(known or shift, amount=amount)
     return found.values()
+
+
+def _circular(shifts: Iterable[Shift]) -> Iterable[Shift]:
+    """Those that lead back, over others, to where they come from."""
+    ways: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    known = list(shifts)
+    for shift in known:
+        source = shift.source, shift.resource_class
+        ways.setdefault(source, set()).add((shift.target, shift.becomes))
+    for shift in known:
+        reached = pending = {(shift.target, shift.becomes)}
+        while pending:
+            pending = set().union(*(ways.get(place, ()) for place in pending)) - reached
+            reached = reached | pending
+        if (shift.source, shift.resource_class) in reached:
+            yield shift

@@ -1,0 +1,353 @@
+"""What a document of moves comes to: a small cloud in, literal changes or reasons out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from osc_placement.client import errors
+from osc_placement.model import inventory
+from osc_placement.workflows import change, fault, guard
+from osc_placement.workflows.reshape import compile as compiling
+from osc_placement.workflows.reshape import decide, document, picture, solve, tree, wanted
+from tests.unit.workflows.reshape import world
+from tests.unit.workflows.reshape.world import uuid_of
+
+PACK = solve.Manner("pack")
+PLAIN = solve.Manner()
+A, B = "cn1_pci_0000_84_00_0", "cn1_pci_0000_85_00_0"
+
+#: The case of the mail of 2018: one compute node that offers all itself, one child already.
+PROVIDERS: dict[str, Any] = {
+    "cn1": (None, {"VCPU": 16, "VGPU": {"total": 8, "max_unit": 8}, "SRIOV_NET_VF": 2}),
+    B: ("cn1", {}),
+    "cn2": (None, {"VCPU": 16}),
+    "share": (None, {"DISK_GB": 100}),
+}
+CONSUMERS: dict[str, Any] = {
+    "one": {"cn1": {"VCPU": 1, "VGPU": 4}, "share": {"DISK_GB": 10}},
+    "moving": {"cn1": {"VCPU": 1, "VGPU": 2, "SRIOV_NET_VF": 1}, "cn2": {"VCPU": 1}},
+    "plain": {"cn1": {"VCPU": 2}},
+    "far": {"cn2": {"VCPU": 3}},
+}
+MOVES = f"""\
+moves:
+- {{from: cn1, resources: {{VGPU: 4}}, to: {{name: {A}, traits: [CUSTOM_VGPU_A]}}}}
+- {{from: cn1, resources: {{VGPU: 4, SRIOV_NET_VF: 2}}, to: {B}}}
+"""
+
+
+def cloud(
+    providers: Any = PROVIDERS, consumers: Any = CONSUMERS, **traits: list[str]
+) -> picture.Picture:
+    return world.seen(world.state(providers, consumers, traits), "cn1")
+
+
+def decided(
+    text: str, seen: picture.Picture | None = None, manner: solve.Manner = PLAIN
+) -> decide.Decided:
+    return decide.decide(document.parse(text, "m"), seen or cloud(), manner)
+
+
+def refused(
+    text: str, seen: picture.Picture | None = None, manner: solve.Manner = PLAIN
+) -> list[str]:
+    with pytest.raises(errors.InvalidInput) as caught:
+        decided(text, seen, manner)
+    return list(caught.value.reasons)
+
+
+def changes(
+    text: str, seen: picture.Picture | None = None, manner: solve.Manner = PACK
+) -> list[change.Change]:
+    seen = seen or cloud()
+    found = decided(text, seen, manner)
+    after = compiling.after(seen, found.meant, found.inventories, found.placed)
+    made = compiling.changes(seen, after, found.meant.deleted)
+    return sorted(made, key=change.Change.sort_key)
+
+
+def new(name: str) -> str:
+    return wanted.new_uuid(name)
+
+
+def test_vgpus_and_functions_go_to_children_with_all_that_their_consumers_have() -> None:
+    made = changes(MOVES)
+    assert [(item.kind, item.subject.name) for item in made] == [
+        (change.TRAIT, "CUSTOM_VGPU_A"),
+        (change.PROVIDER, A),
+        (change.TRAITS, A),
+        (change.RESHAPE, "cn1"),
+    ]
+    assert [item.stage for item in made] == sorted({item.stage for item in made})
+    assert {item.group for item in made[1:]} == {uuid_of("cn1")}
+    assert dict(made[1].after) == {"name": A, "parent": uuid_of("cn1")}
+    facts = made[3].after
+    assert facts[f"allocation {uuid_of('one')} {new(A)} VGPU"] == 4
+    assert facts[f"allocation {uuid_of('one')} {uuid_of('cn1')} VGPU"] is None
+    assert facts[f"allocation {uuid_of('moving')} {uuid_of(B)} VGPU"] == 2
+    assert facts[f"allocation {uuid_of('moving')} {uuid_of(B)} SRIOV_NET_VF"] == 1
+    assert facts[f"inventory {new(A)} VGPU:max_unit"] == 4
+    assert not any("cn2" in key or uuid_of("plain") in key for key in facts)
+
+
+def test_a_plan_is_the_same_every_time() -> None:
+    assert changes(MOVES) == changes(MOVES)
+
+
+def test_taking_a_change_back_twice_is_the_change() -> None:
+    for item in changes(MOVES):
+        again = item.inverse().inverse()
+        assert again.replace(generation=item.generation, reason=item.reason) == item
+        assert change.Change.from_dict(item.to_dict()) == item
+
+
+def test_what_is_not_decided_is_refused_with_the_consumers() -> None:
+    loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
+    (reason,) = refused(MOVES, cloud(consumers=loose))
+    assert "not decided for these consumers" in reason
+    assert uuid_of("one") in reason
+    assert uuid_of("moving") in reason
+
+
+def test_evidence_decides_and_is_no_guess() -> None:
+    loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
+    evidence = f"{MOVES}assign: {{{uuid_of('one')}: {A}, {uuid_of('moving')}: {{VGPU: {B}}}}}\n"
+    placed = decided(evidence, cloud(consumers=loose)).placed
+    assert {(item.demand.consumer, item.guess) for item in placed} == {
+        (uuid_of("one"), ""),
+        (uuid_of("moving"), ""),
+    }
+    assert {item.option.target for item in placed if item.demand.consumer == uuid_of("one")} == {
+        new(A)
+    }
+
+
+def test_a_strategy_guesses_and_says_so() -> None:
+    loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
+    placed = decided(MOVES, cloud(consumers=loose), PACK).placed
+    assert {item.guess for item in placed if "VGPU" in item.demand.resources} == {"pack"}
+
+
+def test_what_does_not_fit_is_refused_with_who_does_not() -> None:
+    large = {**CONSUMERS, "one": {"cn1": {"VGPU": 5}}}
+    (reason,) = refused(MOVES, cloud(consumers=large), PACK)
+    assert "cannot be placed" in reason
+    assert uuid_of("one") in reason
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{from: nobody, resources: {VGPU: 1}, to: cn1}", "m:2: there is no provider 'nobody'"),
+        ("{from: cn1, resources: {VGPU: 1}, to: nobody}", "describe it: {name: nobody}"),
+        ("{from: cn1, resources: {PGPU: 1}, to: " + B + "}", "m:2: cn1 has no PGPU"),
+        ("{from: cn1, resources: {VGPU: 9}, to: " + B + "}", "has 8 VGPU, and 1 more"),
+        ("{from: cn1, resources: {VGPU: 1}, to: cn1}", "from cn1 to itself"),
+        (
+            "{from: cn1, resources: {VGPU: 1}, to: {name: x, parent: nobody}}",
+            "there is no provider 'nobody'",
+        ),
+        (
+            "{from: cn1, resources: {VGPU: 1}, to: {name: x, inventories: {VCPU: {reserved: 1}}}}",
+            "x gets no VCPU",
+        ),
+        (
+            "{from: cn1, resources: {VGPU: 1}, to: {name: cn1, parent: " + B + "}}",
+            "would stand below itself",
+        ),
+        (
+            f"{{from: cn1, resources: {{VGPU: 1}}, to: {{uuid: {uuid_of(B)}, name: other}}}}",
+            f"is called '{B}'",
+        ),
+    ],
+)
+def test_what_makes_no_sense_in_this_cloud_is_told_with_its_line(line: str, reason: str) -> None:
+    assert reason in "\n".join(refused(f"moves:\n- {line}\n"))
+
+
+def test_evidence_that_cannot_be_is_a_fault() -> None:
+    found = refused(
+        f"{MOVES}assign: {{{uuid_of('nobody')}: {A}, {uuid_of('one')}: cn2,"
+        f" {uuid_of('plain')}: {A}, {uuid_of('moving')}: {{VCPU: {A}}}}}\n"
+    )
+    assert [
+        any(part in reason for reason in found)
+        for part in (
+            f"{uuid_of('nobody')} has nothing of these trees",
+            f"{uuid_of('one')}: nothing of what it has may go to 'cn2'",
+            f"{uuid_of('plain')} has nothing that moves",
+            f"{uuid_of('moving')} has no VCPU that moves",
+        )
+    ] == [True] * 4, found
+
+
+def test_several_moves_may_share_what_is_there_and_one_takes_the_rest() -> None:
+    text = f"""\
+moves:
+- {{from: cn1, resources: {{VGPU: 3}}, to: {{name: {A}}}}}
+- {{from: cn1, resources: {{VGPU: all}}, to: {B}}}
+"""
+    seen = cloud(consumers={})
+    inventories = decided(text, seen).inventories
+    assert inventories[new(A)]["VGPU"].total == 3
+    assert inventories[uuid_of(B)]["VGPU"] == inventory.Inventory(5, max_unit=5)
+    assert "VGPU" not in inventories[uuid_of("cn1")]
+
+
+def test_what_is_reserved_goes_along_or_must_be_told() -> None:
+    providers = {
+        "cn1": (None, {"VGPU": {"total": 8, "reserved": 2}}),
+        B: ("cn1", {}),
+    }
+    seen = cloud(providers, {})
+    one = decided(f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]", seen)
+    assert one.inventories[uuid_of(B)]["VGPU"].reserved == 2
+    two = f"""\
+moves:
+- {{from: cn1, resources: {{VGPU: 4}}, to: {{name: {A}}}}}
+- {{from: cn1, resources: {{VGPU: 4}}, to: {B}}}
+"""
+    assert "say where that goes" in refused(two, seen)[0]
+    said = two.replace(f"name: {A}", f"name: {A}, inventories: {{VGPU: {{reserved: 2}}}}")
+    assert decided(said, seen).inventories[new(A)]["VGPU"].reserved == 2
+
+
+def test_a_class_changes_only_where_that_is_declared() -> None:
+    providers = {"cn1": (None, {"VCPU": {"total": 8, "allocation_ratio": 16.0}})}
+    consumers = {"pinned": {"cn1": {"VCPU": 4}}, "shared": {"cn1": {"VCPU": 16}}}
+    text = f"""\
+moves: [{{from: cn1, resources: {{VCPU: 4}}, to: cn1, as: {{VCPU: PCPU}}}}]
+assign: {{{uuid_of("pinned")}: PCPU}}
+"""
+    found = decided(text, cloud(providers, consumers))
+    assert found.inventories[uuid_of("cn1")] == {
+        "VCPU": inventory.Inventory(4, allocation_ratio=16.0),
+        "PCPU": inventory.Inventory(4, max_unit=4),
+    }
+    classes = {item.demand.consumer: item.option.classes for item in found.placed}
+    assert classes == {uuid_of("pinned"): ("PCPU",), uuid_of("shared"): ("VCPU",)}
+
+
+def test_classes_that_may_go_to_the_same_places_stay_together() -> None:
+    providers = {
+        "cn1": (None, {"VCPU": 8, "MEMORY_MB": 800}),
+        "numa0": ("cn1", {}),
+        "numa1": ("cn1", {}),
+    }
+    consumers = {f"c{number}": {"cn1": {"VCPU": 2, "MEMORY_MB": 200}} for number in range(4)}
+    text = """\
+moves:
+- {from: cn1, resources: {VCPU: 4, MEMORY_MB: 400}, to: numa0}
+- {from: cn1, resources: {VCPU: 4, MEMORY_MB: 400}, to: numa1}
+"""
+    placed = decided(text, cloud(providers, consumers), solve.Manner("spread")).placed
+    assert len(placed) == 4
+    assert all(set(item.demand.resources) == {"VCPU", "MEMORY_MB"} for item in placed)
+
+
+def test_a_tree_of_nova_compute_is_left_to_nova_compute() -> None:
+    seen = cloud(consumers={}, cn1=["COMPUTE_NODE"])
+    wrong = f"moves: [{{from: cn1, resources: {{VCPU: 4}}, to: {B}}}]"
+    (reason,) = refused(wrong, seen)
+    assert "writes VCPU on cn1 at its next periodic run" in reason
+    assert "--allow nova-owned" in reason
+    assert decide.decide(document.parse(wrong, "m"), seen, PACK, [guard.NOVA_OWNED]).placed == []
+    own_shape = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]"
+    assert decided(own_shape, seen).placed == []
+
+
+def test_what_goes_must_be_empty() -> None:
+    text = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]\ndelete: [cn1]\n"
+    assert [reason.partition(": ")[2] for reason in refused(text, cloud(consumers={}))] == [
+        "cn1 cannot go: it keeps SRIOV_NET_VF, VCPU; move that too",
+        f"cn1 cannot go: {B} stands below it",
+    ]
+
+
+def test_a_host_is_replaced_by_another() -> None:
+    providers = {"cn1": (None, {"VCPU": 8}), "new": (None, {})}
+    consumers = {"c": {"cn1": {"VCPU": 2}}}
+    seen = world.seen(world.state(providers, consumers, {"cn1": ["CUSTOM_A"]}), "cn1", "new")
+    text = """\
+moves: [{from: cn1, resources: {VCPU: all}, to: {name: new, traits: [CUSTOM_A]}}]
+delete: [cn1]
+"""
+    made = changes(text, seen)
+    assert [(item.kind, item.subject.name) for item in made] == [
+        (change.TRAITS, "new"),
+        (change.RESHAPE, "cn1, new"),
+        (change.TRAITS, "cn1"),
+        (change.PROVIDER, "cn1"),
+    ]
+    assert len({item.group for item in made}) == 1
+    assert dict(made[3].after) == {"name": None, "parent": None}
+
+
+def test_trees_that_share_a_consumer_go_in_one_request() -> None:
+    providers = {
+        "cn1": (None, {"VGPU": 2}),
+        "gpu1": ("cn1", {}),
+        "cn2": (None, {"VGPU": 2}),
+        "gpu2": ("cn2", {}),
+        "cn3": (None, {"VGPU": 2}),
+        "gpu3": ("cn3", {}),
+    }
+    consumers = {"evacuating": {"cn1": {"VGPU": 1}, "cn2": {"VGPU": 1}}, "c": {"cn3": {"VGPU": 1}}}
+    seen = world.seen(world.state(providers, consumers), "cn1", "cn2", "cn3")
+    text = "moves:\n" + "".join(
+        f"- {{from: cn{n}, resources: {{VGPU: all}}, to: gpu{n}}}\n" for n in (1, 2, 3)
+    )
+    made = changes(text, seen)
+    assert [(item.kind, item.subject.name) for item in made] == [
+        (change.RESHAPE, "cn1, cn2"),
+        (change.RESHAPE, "cn3"),
+    ]
+
+
+def wanted_tree(text: str, seen: picture.Picture) -> list[change.Change]:
+    faults = fault.Faults()
+    moves = tree.moves(tree.parse(text, "t"), seen, faults)
+    faults.check()
+    found = decide.decide(moves, seen, PACK)
+    after = compiling.after(seen, found.meant, found.inventories, found.placed)
+    return compiling.changes(seen, after, found.meant.deleted)
+
+
+def test_the_moves_to_a_wanted_tree_follow_from_it() -> None:
+    text = f"""\
+tree:
+  name: cn1
+  inventories: {{VCPU: 16}}
+  children:
+  - {{name: {A}, traits: [CUSTOM_VGPU_A], inventories: {{VGPU: 4}}}}
+  - {{name: {B}, inventories: {{VGPU: 4, SRIOV_NET_VF: 2}}}}
+"""
+    kinds = {item.kind for item in wanted_tree(text, cloud())}
+    assert kinds == {change.TRAIT, change.PROVIDER, change.TRAITS, change.RESHAPE}
+    with_amounts = [dict(item.after) for item in wanted_tree(text, cloud()) if "resh" in item.kind]
+    assert with_amounts == [dict(item.after) for item in changes(MOVES) if "resh" in item.kind]
+
+
+def test_a_tree_that_is_as_wanted_needs_nothing() -> None:
+    text = f"tree: {{name: cn1, children: [{{name: {B}, inventories: {{}}}}]}}"
+    assert wanted_tree(text, cloud()) == []
+
+
+def test_a_provider_that_is_not_in_the_wanted_tree_goes() -> None:
+    providers = {"cn1": (None, {"VCPU": 4}), "gpu": ("cn1", {"VGPU": 2})}
+    seen = cloud(providers, {"c": {"gpu": {"VGPU": 1}}})
+    made = wanted_tree("tree: {name: cn1, inventories: {VCPU: 4, VGPU: 2}}", seen)
+    assert [item.kind for item in made] == [change.RESHAPE, change.PROVIDER]
+
+
+def test_a_wanted_tree_makes_no_resources() -> None:
+    for tree_text, told_reason in (
+        ("{name: cn1, inventories: {VCPU: 17, VGPU: 8, SRIOV_NET_VF: 2}}", "1 VCPU more"),
+        ("{name: cn1, inventories: {VCPU: 16, SRIOV_NET_VF: 2}}", "8 VGPU less"),
+        ("{name: " + B + "}", "this is no root provider"),
+        ("{name: nobody}", "there is no root provider"),
+    ):
+        with pytest.raises(errors.InvalidInput, match=told_reason):
+            wanted_tree(f"tree: {tree_text}", cloud())
