@@ -1,0 +1,124 @@
+"""Making lots of demands: what stays together, and where it could go by the rules."""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from osc_placement.workflows.reshape.assignment import demand, lot
+
+
+class _Piece(NamedTuple):
+    """A lot to be: amounts of one consumer on one source that stay together."""
+
+    consumer: str
+    source: str
+    resources: tuple[tuple[str, int], ...]
+
+
+def problem(
+    demands: Iterable[demand.Demand], targets: Sequence[demand.Target], rules: demand.Rules
+) -> lot.Problem:
+    """Cut the demands into lots; sorted, whatever order they come in. Adds up doubled ones.
+
+    A lot without options fits nowhere, even alone.
+    Errors: ValueError when an amount would be split into more than MOST_PIECES.
+    """
+    pieces = list(_pieces(demands, targets, rules))
+    classes = sorted({name for piece in pieces for name, _ in piece.resources})
+    rooms = tuple({name: target.room(name) for name in classes} for target in targets)
+    return lot.Problem(_Rulebook(pieces, targets, rules).lots(), tuple(targets), rooms)
+
+
+def _pieces(
+    demands: Iterable[demand.Demand], targets: Sequence[demand.Target], rules: demand.Rules
+) -> Iterator[_Piece]:
+    merged: dict[tuple[str, str], collections.Counter[str]] = {}
+    for item in demands:
+        wanted = {name: amount for name, amount in item.resources.items() if amount > 0}
+        merged.setdefault((item.consumer, item.source), collections.Counter()).update(wanted)
+    for (consumer, source), resources in sorted(merged.items()):
+        bound = tuple(sorted(item for item in resources.items() if item[0] in rules.together))
+        if bound:
+            yield _Piece(consumer, source, bound)
+        for name, amount in sorted(resources.items()):
+            whole = _Piece(consumer, source, ((name, amount),))
+            if name in rules.split and name not in rules.together:
+                yield from _split(whole, targets)
+            elif name not in rules.together:
+                yield whole
+
+
+def _split(whole: _Piece, targets: Sequence[demand.Target]) -> Sequence[_Piece]:
+    ((name, amount),) = whole.resources
+    steps = [target.inventories[name].step_size for target in targets if _leads(whole, target)]
+    step = math.gcd(amount, *steps)
+    if amount // step > demand.MOST_PIECES:
+        raise ValueError(
+            f"{amount} {name} of {whole.consumer} cannot be split: that makes"
+            f" {amount // step} pieces of {step}, and {demand.MOST_PIECES} is the most"
+        )
+    return [whole._replace(resources=((name, step),))] * (amount // step)
+
+
+class _Rulebook:
+    """Where each piece could go."""
+
+    def __init__(
+        self, pieces: Sequence[_Piece], targets: Sequence[demand.Target], rules: demand.Rules
+    ) -> None:
+        self._pieces = pieces
+        self._targets = targets
+        self._rules = rules
+        self._pieces_of = collections.Counter(
+            (piece.consumer, name) for piece in pieces for name, _ in piece.resources
+        )
+        self._reachable: dict[str, set[str]] = {}
+        for piece in pieces:
+            reachable = {target.name for target in targets if _leads(piece, target)}
+            self._reachable.setdefault(piece.consumer, set()).update(reachable)
+
+    def lots(self) -> tuple[lot.Lot, ...]:
+        return tuple(
+            lot.Lot(*piece, self._options(piece), self._shares(piece)) for piece in self._pieces
+        )
+
+    def _shares(self, piece: _Piece) -> bool:
+        return any(
+            self._pieces_of[piece.consumer, name] > 1
+            or any(lot.held(target, piece.consumer, name) for target in self._targets)
+            for name, _ in piece.resources
+        )
+
+    def _options(self, piece: _Piece) -> tuple[int, ...]:
+        shares = self._shares(piece)
+        evidence = self._evidence(piece)
+        return tuple(
+            index
+            for index, target in enumerate(self._targets)
+            if _leads(piece, target)
+            and all(target.name in names for names in evidence)
+            and all(amount <= target.room(name) for name, amount in piece.resources)
+            and lot.suit_units(piece.resources, piece.consumer, shares, target)
+        )
+
+    def _evidence(self, piece: _Piece) -> Sequence[tuple[str, ...]]:
+        """The sets of targets that evidence binds a piece to."""
+        known = self._rules.assign.get(piece.consumer, {})
+        precise = [known[name] for name, _ in piece.resources if name in known]
+        whole = known.get(demand.EVERY_CLASS)
+        if precise or whole is None:
+            return precise
+        leading = {target.name for target in self._targets if _leads(piece, target)}
+        # What is said of one amount does not bind those that cannot go there; but if none
+        # of the consumer's can, it contradicts the moves.
+        elsewhere = self._reachable[piece.consumer] & set(whole)
+        return [] if elsewhere and not leading & set(whole) else [whole]
+
+
+def _leads(piece: _Piece, target: demand.Target) -> bool:
+    """Whether moves lead there for all of a piece."""
+    taken = target.takes.get(piece.source, frozenset())
+    return all(name in taken and name in target.inventories for name, _ in piece.resources)
