@@ -6,10 +6,10 @@ A new one is a function that yields slices and an entry of MIGRATIONS. Called by
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from osc_placement.workflows import mirror
-from osc_placement.workflows.allocations import consumer_type
+from osc_placement.workflows.allocations import backfill
 from osc_placement.workflows.migration import Cursor, Migration, Services, Slice
 
 
@@ -21,12 +21,20 @@ def _mirror(services: Services, _: str) -> Iterator[Slice]:
     yield Slice(Cursor.END, planned)
 
 
-def _consumer_types(services: Services, after: str) -> Iterator[Slice]:
-    parts = consumer_type.plan_types(
-        services.client, services.nova, after=after, workers=services.reading.workers
-    )
-    for position, planned in parts:
-        yield Slice(position, planned)
+def _owners(services: Services, after: str) -> Iterator[Slice]:
+    return _slices(services, backfill.plan_owners, after)
+
+
+def _types(services: Services, after: str) -> Iterator[Slice]:
+    return _slices(services, backfill.plan_types, after)
+
+
+def _slices(
+    services: Services, planned: Callable[..., backfill.Slices], after: str
+) -> Iterator[Slice]:
+    workers = services.reading.workers
+    for position, made in planned(services.client, services.nova, after=after, workers=workers):
+        yield Slice(position, made)
 
 
 MIGRATIONS: Sequence[Migration] = (
@@ -38,9 +46,16 @@ MIGRATIONS: Sequence[Migration] = (
         needs="aggregate generation",
     ),
     Migration(
+        "complete_consumers",
+        "Gives nova's consumers that were made before there were owners their project and user",
+        _owners,
+        "'openstack placement allocation audit' shows them",
+        needs="consumer types",
+    ),
+    Migration(
         "set_consumer_types",
         "Gives the consumers of nova's servers and migrations their type: INSTANCE, MIGRATION",
-        _consumer_types,
+        _types,
         "'openstack resource provider allocation show' shows each",
         needs="consumer types",
     ),

@@ -1,10 +1,10 @@
-"""Consumer types for what nova made, on an embedded server."""
+"""Types and owners for what nova made, on an embedded server."""
 
 from __future__ import annotations
 
 import collections
 import uuid as uuid_module
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,8 +12,8 @@ import pytest
 from osc_placement.client import api, compute
 from osc_placement.model import allocation, inventory
 from osc_placement.testing import service
-from osc_placement.workflows import carry_out, outcome
-from osc_placement.workflows.allocations import consumer_type
+from osc_placement.workflows import carry_out, outcome, status
+from osc_placement.workflows.allocations import backfill
 from tests.unit.workflows import watched
 
 HOST = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-1"))
@@ -85,10 +85,15 @@ def nova(*servers: dict[str, Any]) -> compute.RecordedNova:
     return compute.RecordedNova(answers, "a test")
 
 
-def migrate(client: api.Client, asked: compute.Nova, after: str = "") -> int:
+def migrate(
+    client: api.Client,
+    asked: compute.Nova,
+    after: str = "",
+    planning: Callable[..., backfill.Slices] = backfill.plan_types,
+) -> int:
     """Apply all slices; how many changes they made."""
     done = 0
-    for _, planned in consumer_type.plan_types(client, asked, after=after):
+    for _, planned in planning(client, asked, after=after):
         report = carry_out.carry_out(client, planned, "a test", carry_out.Options())
         done += report.count(outcome.Status.APPLIED)
     return done
@@ -127,7 +132,7 @@ def test_consumers_are_read_only_until_as_many_were_found(
     transport.sent.clear()
     assert migrate(client, nova(*servers)) == 1
     count = collections.Counter(transport.sent)
-    assert count["GET /allocations"] == consumer_type._SLICE
+    assert count["GET /allocations"] == backfill._SLICE
     assert count["POST /allocations"] + count["PUT /allocations"] == 1
 
 
@@ -137,3 +142,23 @@ def test_a_position_leaves_out_what_comes_before_it(client: api.Client) -> None:
         consume(client, item["name"], "acme")
     middle = sorted(item["id"] for item in servers)[1]
     assert migrate(client, nova(*servers), after=middle) == 2
+
+
+def test_placeholder_owners_are_replaced_and_the_type_stays(client: api.Client) -> None:
+    consume(client, "vm-1", status.PLACEHOLDER)
+    consume(client, "vm-2", status.PLACEHOLDER, "INSTANCE")
+    consume(client, "vm-3", "somebody")
+    servers = [server(f"vm-{number}", "acme") for number in (1, 2, 3)]
+    assert migrate(client, nova(*servers), planning=backfill.plan_owners) == 2
+    found = [client.show_allocations(item["id"]) for item in servers]
+    assert [one.project_id for one in found] == ["acme", "acme", "somebody"]
+    assert [one.consumer_type for one in found] == ["unknown", "INSTANCE", "unknown"]
+
+
+def test_where_there_are_no_placeholders_it_costs_one_request(
+    client: api.Client, transport: watched.Watched
+) -> None:
+    consume(client, "vm-1", "acme")
+    transport.sent.clear()
+    assert migrate(client, nova(server("vm-1", "acme")), planning=backfill.plan_owners) == 0
+    assert transport.count() == {"GET /usages": 1}
