@@ -227,7 +227,8 @@ def _summary(findings: Sequence[finding.Finding]) -> str:
     """``7 findings: 4 orphaned, 2 doubled, 1 unknown``."""
     counts = collections.Counter(str(item.code) for item in findings)
     told = ", ".join(f"{counts[code]} {code}" for code in CODES if counts[code])
-    return f"{len(findings)} findings: {told}" if findings else "no findings"
+    count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
+    return f"{count}: {told}" if findings else "no findings"
 
 
 def _words(parsed_args: argparse.Namespace) -> Iterator[str]:

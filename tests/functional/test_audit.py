@@ -1,0 +1,235 @@
+"""``placement allocation audit`` on every target; nova's part is what a real one has answered."""
+
+from __future__ import annotations
+
+import collections
+import json
+from typing import Any
+
+import pytest
+
+from osc_placement import testing
+from tests.peer import shell
+from tests.peer import target as targets
+
+AUDIT = "placement allocation audit"
+RECORDED = ("--nova-answers", "12-hosts")
+
+NOVA = testing.sample_nova("12-hosts")
+LISTED = "GET /v2.1/servers/detail?all_tenants=1"
+SERVERS = {item["name"]: item for item in NOVA[LISTED]["servers"]}
+CONSUMERS = testing.sample_cloud("12-hosts")["consumers"]
+
+#: What the sample was seeded with, beside servers that have what they should or nothing.
+WRONG = {
+    "al-double": "doubled",
+    "al-wronghost": "wrong-host",
+    "al-offloaded": "wrong-host",
+    "al-wrongsize": "wrong-size",
+    "al-trait-only": "wrong-size",
+    "al-otherowner": "wrong-owner",
+    "al-nested-placeholder": "incomplete",
+    "st-deleted-alloc": "orphaned",
+    "resize of mg-confirmed": "orphaned",
+}
+
+#: Consumers that nova does not know: one of nova's classes, on two hosts, without owner, of a
+#: VGPU, on a host that is gone; an operator's own class, and a shared disk.
+STRANGERS = {
+    "3905aef8-6d9e-5a1d-9bcc-e73e2b94af7b": "orphaned",
+    "0c57cadb-fc21-585e-9f39-000d38c633c0": "orphaned",
+    "17ad4477-40dd-56de-9387-54e5309deb97": "orphaned",
+    "b5f29068-c06a-581f-a2c9-61b54f3315c0": "orphaned",
+    "e7888f24-239e-532d-a237-3054e6c685a9": "orphaned",
+    "c0e22cf7-1bcd-5d66-8ce3-66d3ad464d99": "unknown",
+    "4d39cbb5-ec7f-597c-a7bc-22be014bbeef": "unknown",
+}
+
+#: Whose allocations nova-manage would have removed, and others that are as they should be.
+HEALTHY = {
+    "al-shared",
+    "mg-live-new",
+    "mg-resized-new",
+    "st-building",
+    "st-error-nohost",
+    "st-error-cell0",
+    "st-offloaded",
+}
+
+#: What has no allocations and cannot get them, and a word of why.
+STAYS = {
+    "mg-live-old": "live-migration is running",
+    "mg-pending": "migration is queued",
+    "mg-resized-old": "waits to be confirmed",
+    "mg-resizing": "resize is migrating",
+    "st-rebooting": "rebooting",
+    "st-spawning": "spawning",
+    "st-softdeleted": "soft-deleted",
+    "xx-cyborg": "Cyborg",
+    "xx-nocapacity": "no capacity",
+    "xx-noinventory": "CUSTOM_X",
+    "xx-nonode": "no compute node",
+    "xx-noprovider": "no resource provider",
+}
+
+
+def audited(openstack: shell.OpenStack, *arguments: str, code: int = 3) -> list[dict[str, Any]]:
+    outcome = openstack.run(AUDIT, *RECORDED, *arguments, "-f", "json")
+    assert outcome.code == code, outcome
+    found: list[dict[str, Any]] = json.loads(outcome.stdout)
+    return found
+
+
+def codes(found: list[dict[str, Any]]) -> dict[str, set[str]]:
+    """``{name: its codes}``"""
+    told: dict[str, set[str]] = collections.defaultdict(set)
+    for row in found:
+        told[row["name"]].add(row["code"])
+    return dict(told)
+
+
+def state(target: targets.Target) -> dict[str, Any]:
+    """Everybody's allocations and owners, without generations."""
+    found = {}
+    for uuid in {*CONSUMERS, *(item["id"] for item in SERVERS.values())}:
+        told = target.ask("GET", f"/allocations/{uuid}")
+        told.pop("consumer_generation", None)
+        for each in told["allocations"].values():
+            del each["generation"]
+        found[uuid] = told
+    return found
+
+
+@pytest.fixture(autouse=True)
+def cloud(target: targets.Target) -> None:
+    target.load("12-hosts")
+
+
+def test_each_seeded_wrong_allocation_has_its_code_and_what_is_right_has_none(
+    openstack: shell.OpenStack,
+) -> None:
+    found = audited(openstack)
+    told = codes(found)
+    for name, code in {**WRONG, **STRANGERS}.items():
+        assert told[name] == {code}, name
+    assert not HEALTHY & told.keys()
+    proposed = {row["name"]: row["proposed"] for row in found}
+    for name, why in STAYS.items():
+        assert (told[name], why in proposed[name]) == ({"unknown"}, True), name
+    for name, server in SERVERS.items():
+        if name.startswith("vm-") and server["id"] in CONSUMERS:
+            owner = CONSUMERS[server["id"]]["project"]
+            assert told.get(name, set()) == (
+                set() if owner == server["tenant_id"] else {"incomplete"}
+            )
+    missing = {name for name, seen in told.items() if seen == {"missing"}}
+    assert {"vm-00005", "rs-mixed", "xx-granular", "st-stopped"} <= missing
+    assert not missing & {name for name, item in SERVERS.items() if item["id"] in CONSUMERS}
+
+
+def test_after_the_repair_only_unknown_is_found_and_undo_takes_all_back(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    before = state(target)
+    planned = audited(openstack, "--repair", "--dry-run")
+    assert state(target) == before
+    found = audited(openstack, "--repair", "--undo-out", "undo.json", code=4)
+    assert [row["code"] for row in planned] == [row["code"] for row in found]
+    assert {row["status"] for row in found if row["code"] != "unknown"} == {"applied"}
+    assert {row["status"] for row in found if row["code"] == "unknown"} == {"left alone"}
+    after = state(target)
+    assert {row["code"] for row in audited(openstack, code=0)} == {"unknown"}
+    audited(openstack, "--strict")
+    audited(openstack, "--repair", code=0)
+    assert state(target) == after
+    openstack.do("placement plan undo", "undo.json")
+    assert state(target) == before
+
+
+def test_what_is_right_of_a_consumer_stays_where_it_is(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    audited(openstack, "--repair", code=4)
+    after = state(target)
+    unchanged = {SERVERS[name]["id"] for name in ("al-shared", "mg-live-new", "mg-resized-new")}
+    for uuid in unchanged:
+        stored = CONSUMERS[uuid]["allocations"]
+        assert {
+            key: each["resources"] for key, each in after[uuid]["allocations"].items()
+        } == stored
+    nodes = {
+        item["hypervisor_hostname"]: item["id"]
+        for item in NOVA["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
+    }
+    small = {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 20}
+    for name, resources in (
+        ("al-double", small),
+        ("al-wronghost", small),
+        ("al-wrongsize", {"VCPU": 4, "MEMORY_MB": 8192, "DISK_GB": 80}),
+    ):
+        (provider,) = after[SERVERS[name]["id"]]["allocations"].items()
+        assert provider == (nodes["cmp-0002.lab.example.org"], {"resources": resources})
+    assert after[SERVERS["al-offloaded"]["id"]]["allocations"] == {}
+
+
+def test_one_code_and_one_host_are_repaired_and_the_rest_is_not(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    before = state(target)
+    found = audited(openstack, "--repair", "--only", "doubled", "--only", "wrong-size", code=4)
+    assert set(codes(found)) == {"al-double", "al-wrongsize", "al-trait-only"}
+    after = state(target)
+    assert {uuid for uuid in before if before[uuid] != after[uuid]} == {
+        SERVERS[name]["id"] for name in codes(found)
+    }
+    found = audited(openstack, "--repair", "--host", "cmp-0009", "--max-count", "2", code=5)
+    assert {row["host"] for row in found} == {"cmp-0009"}
+    assert collections.Counter(row["status"] for row in found)["applied"] == 2
+
+
+def test_a_plan_is_kept_and_shown_and_applied(openstack: shell.OpenStack) -> None:
+    kept = ("--only", "orphaned", "--repair", "--dry-run", "--plan-out", "plan.json")
+    assert len(audited(openstack, *kept)) == 7
+    shown = openstack.run("placement plan show", "plan.json")
+    assert "placement allocation audit --repair --only orphaned" in shown.stderr
+    outcome = openstack.run("placement plan apply", "plan.json", *RECORDED)
+    assert outcome.code == 0, outcome
+    assert audited(openstack, "--only", "orphaned", code=0) == []
+
+
+def test_options_that_make_no_sense_are_refused(openstack: shell.OpenStack) -> None:
+    for words, code, said in (
+        (("--dry-run",), 2, "--dry-run goes with --repair"),
+        (("--plan-out", "x.json"), 2, "--plan-out goes with --repair"),
+        (("--only", "odd"), 2, "invalid choice"),
+        (("--min-age", "-1"), 2, "no whole number"),
+        (("--host", "nowhere"), 1, "no compute host 'nowhere'"),
+        (("--nova-answers", "nofile.json"), 1, "nofile.json"),
+    ):
+        found, text = openstack.fails(AUDIT, *RECORDED, *words)
+        assert (found, said in text, "Traceback" in text) == (code, True, False), text
+
+
+def test_what_changed_just_now_is_unknown(openstack: shell.OpenStack) -> None:
+    century = ("--min-age", str(100 * 365 * 24 * 3600))
+    told = codes(audited(openstack, *century))
+    assert told["al-double"] == told["st-deleted-alloc"] == {"unknown"}
+    assert told["3905aef8-6d9e-5a1d-9bcc-e73e2b94af7b"] == {"orphaned"}
+
+
+def test_a_table_fits_a_terminal_and_names_hosts_not_uuids(openstack: shell.OpenStack) -> None:
+    shown = openstack.run(AUDIT, *RECORDED, "--only", "doubled", "--max-width", "80")
+    lines = shown.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[1].replace(" ", "") == "|code|name|evidence|proposed|"
+    assert "cmp-0004" in shown.stdout
+    assert "1 finding: 1 doubled" in shown.stderr
+
+
+def test_an_older_placement_is_audited_without_types(openstack: shell.OpenStack) -> None:
+    outcome = openstack.run(AUDIT, *RECORDED, "-f", "json", version="1.37")
+    told = codes(json.loads(outcome.stdout))
+    for name, code in {**WRONG, **STRANGERS}.items():
+        assert told[name] == {code}, name
+    code, said = openstack.fails(AUDIT, *RECORDED, version="1.27")
+    assert (code, "consumer generation" in said) == (1, True)
