@@ -91,6 +91,7 @@ class _Question:
     ) -> None:
         self._demands, self._seen, self._meant = demands, seen, meant
         self._inventories, self._leaving = inventories, leaving
+        self._forms = self._several_forms()
 
     def answered(self, manner: Manner, faults: fault.Faults) -> list[demand.Placed]:
         """Everything placed, or nothing and a fault."""
@@ -135,19 +136,30 @@ class _Question:
     def _called(self, target: str) -> str:
         uuid, _, classes = target.partition(" ")
         name = self._meant.nodes[uuid].provider.name
-        return f"{name} ({classes})" if self._changes_class() else name
+        return f"{name} ({classes})" if classes else name
 
-    def _changes_class(self) -> bool:
-        return any(
-            tuple(item.resources) != option.classes
-            for item in self._demands
-            for option in item.options
-        )
+    def _several_forms(self) -> set[tuple[str, str]]:
+        """``(target, class)`` of what may become one class or another on the same target."""
+        forms: dict[tuple[str, str], set[str]] = {}
+        for item in self._demands:
+            for option in item.options:
+                for name, there in zip(item.resources, option.classes, strict=True):
+                    forms.setdefault((option.target, name), set()).add(there)
+        return {place for place, becomes in forms.items() if len(becomes) > 1}
+
+    def _name(self, item: demand.Demand, option: demand.Option) -> str:
+        """A target is a provider; and where classes change on it, what they become."""
+        forms = [
+            there
+            for name, there in zip(item.resources, option.classes, strict=True)
+            if (option.target, name) in self._forms
+        ]
+        return f"{option.target} {','.join(forms)}".rstrip()
 
     def _placed(self, item: demand.Demand, answer: question.Found, manner: Manner) -> demand.Placed:
         key = question.Key(item.consumer, item.source, next(iter(item.resources)))
         (target,) = answer.placed[key]
-        option = next(option for option in item.options if _name(option) == target)
+        option = next(one for one in item.options if self._name(item, one) == target)
         guessed = item.consumer in answer.guessed and item.assigned is None
         return demand.Placed(item, option, str(manner.strategy) if guessed else "")
 
@@ -157,7 +169,7 @@ class _Question:
             if item.consumer == consumer and item.assigned is not None:
                 # One class may come from two sources: it is bound to what either says.
                 for name in item.resources:
-                    found[name] = (*found.get(name, ()), _name(item.assigned))
+                    found[name] = (*found.get(name, ()), self._name(item, item.assigned))
         return found
 
     def _together(self) -> frozenset[str]:
@@ -166,30 +178,37 @@ class _Question:
         )
 
     def _targets(self) -> list[question.Target]:
-        takes: dict[demand.Option, dict[str, set[str]]] = {}
-        becomes: dict[demand.Option, dict[str, str]] = {}
+        takes: dict[str, dict[str, set[str]]] = {}
+        becomes: dict[str, dict[str, str]] = {}
         for item in self._demands:
             for option in item.options:
-                takes.setdefault(option, {}).setdefault(item.source, set()).update(item.resources)
+                target = self._name(item, option)
+                takes.setdefault(target, {}).setdefault(item.source, set()).update(item.resources)
                 named = zip(item.resources, option.classes, strict=True)
-                becomes.setdefault(option, {}).update(named)
+                becomes.setdefault(target, {}).update(named)
         order = {
             (shift.target, shift.becomes): position
             for position, shift in enumerate(self._meant.shifts)
         }
-        options = sorted(
-            takes, key=lambda one: (order.get((one.target, one.classes[0]), len(order)), one)
-        )
-        return [self._target(option, takes[option], becomes[option]) for option in options]
+
+        def rank(target: str) -> tuple[int, str]:
+            uuid = target.partition(" ")[0]
+            ranks = [order.get((uuid, there), len(order)) for there in becomes[target].values()]
+            return min(ranks), target
+
+        return [
+            self._target(target, takes[target], becomes[target])
+            for target in sorted(takes, key=rank)
+        ]
 
     def _target(
         self,
-        option: demand.Option,
+        target: str,
         takes: Mapping[str, Iterable[str]],
         becomes: Mapping[str, str],
     ) -> question.Target:
         """A target as it is filled without what is up for being placed."""
-        uuid = option.target
+        uuid = target.partition(" ")[0]
         offered = self._inventories[uuid]
         known = self._seen.nodes.get(uuid)
         used: dict[str, int] = {}
@@ -201,7 +220,7 @@ class _Question:
             for consumer, amount in self._kept(uuid, there, leaving).items():
                 held.setdefault(consumer, {})[name] = amount
         return question.Target(
-            _name(option),
+            target,
             {name: offered[there] for name, there in becomes.items() if there in offered},
             {source: frozenset(classes) for source, classes in takes.items()},
             used,
@@ -218,13 +237,9 @@ class _Question:
         }
 
 
-def _name(option: demand.Option) -> str:
-    return f"{option.target} {','.join(option.classes)}"
-
-
 def _renamed(text: str, names: Mapping[str, str]) -> str:
-    for name, called in names.items():
-        text = text.replace(name, called)
+    for name in sorted(names, key=len, reverse=True):
+        text = text.replace(name, names[name])
     return text
 
 

@@ -44,8 +44,8 @@ def _counts(problem: lot.Problem, placement: lot.Placement) -> Mapping[lot.Kind,
 def _movable(problem: lot.Problem, placement: lot.Placement) -> set[lot.Kind]:
     """The kinds of which one can go elsewhere alone, or change places with one of another."""
     load = lot.Load(problem, placement)
-    stands = sorted({(problem.lots[index].kind, placement[index]) for index in placement})
-    plain = [(kind, target) for kind, target in stands if not kind.owner]
+    stands = {(problem.lots[index].kind, placement[index]) for index in placement}
+    plain = sorted((kind, target) for kind, target in stands if not kind.owner)
     found = {
         kind
         for kind, target in plain
