@@ -40,9 +40,8 @@ def after(
 def without(after: picture.Picture, deleted: Iterable[str]) -> picture.Picture:
     """The picture when what became empty is gone."""
     gone = set(deleted)
-    return after.replace(
-        nodes={uuid: node for uuid, node in after.nodes.items() if uuid not in gone}
-    )
+    kept = {uuid: node for uuid, node in after.nodes.items() if uuid not in gone}
+    return after.replace(nodes=kept, roots=after.roots - gone)
 
 
 def _with_roots(nodes: Mapping[str, picture.Node]) -> dict[str, picture.Node]:

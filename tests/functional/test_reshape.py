@@ -1,0 +1,247 @@
+"""``placement reshape`` on every target: the VGPU case of 2018, taken back, stale, refused."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from tests.functional.cloud import allocate, create
+from tests.peer import shell
+from tests.peer import target as targets
+
+RESHAPE = "placement reshape"
+A, B = "cn1_pci_0000_84_00_0", "cn1_pci_0000_85_00_0"
+MOVES = f"""\
+moves:
+- {{from: cn1, resources: {{VGPU: 4}}, to: {{name: {A}, parent: cn1, traits: [CUSTOM_VGPU_A]}}}}
+- {{from: cn1, resources: {{VGPU: 4, CUSTOM_VF: 2}}, to: {B}}}
+"""
+CONSUMERS = {name: f"0c57cadb-fc21-585e-9f39-{number:012}" for number, name in enumerate("abcde")}
+
+
+@pytest.fixture
+def uuids(openstack: shell.OpenStack, target: targets.Target) -> dict[str, str]:
+    """One compute node that offers all itself, and servers; one of them is being evacuated."""
+    openstack.do("resource class create", "CUSTOM_VF")
+    found = {"cn1": create(openstack, "cn1", VCPU=16, VGPU=8, CUSTOM_VF=2)}
+    found[B] = create(openstack, B, "cn1")
+    found["cn2"] = create(openstack, "cn2", VCPU=16)
+    for name, amounts in (
+        ("a", "VCPU=1,VGPU=4"),
+        ("b", "VCPU=1,VGPU=2,CUSTOM_VF=1"),
+        ("c", "VCPU=2"),
+    ):
+        allocate(openstack, found["cn1"], amounts, CONSUMERS[name])
+    openstack.do(
+        "resource provider allocation set",
+        CONSUMERS["d"],
+        *("--allocation", f"rp={found['cn1']},VGPU=1,VCPU=1"),
+        *("--allocation", f"rp={found['cn2']},VCPU=3"),
+        *("--project-id", "project", "--user-id", "user"),
+    )
+    allocate(openstack, found["cn2"], "VCPU=1", CONSUMERS["e"])
+    pathlib.Path("moves.yaml").write_text(MOVES)
+    return found
+
+
+def allocations(target: targets.Target) -> dict[str, dict[str, dict[str, int]]]:
+    """``{consumer: {provider uuid: resources}}``"""
+    return {
+        name: {
+            uuid: held["resources"]
+            for uuid, held in target.ask("GET", f"/allocations/{consumer}")["allocations"].items()
+        }
+        for name, consumer in CONSUMERS.items()
+    }
+
+
+def offered(target: targets.Target) -> dict[str, Any]:
+    """``{provider's name: (inventories, traits, parent)}``"""
+    found = {}
+    for item in target.ask("GET", "/resource_providers")["resource_providers"]:
+        path = f"/resource_providers/{item['uuid']}"
+        found[item["name"]] = (
+            target.ask("GET", f"{path}/inventories")["inventories"],
+            target.ask("GET", f"{path}/traits")["traits"],
+            item["parent_provider_uuid"],
+        )
+    return found
+
+
+def rows(
+    openstack: shell.OpenStack, *arguments: str, code: int = 0, command: str = RESHAPE
+) -> list[dict[str, Any]]:
+    outcome = openstack.run(command, *arguments, "-f", "json")
+    assert outcome.code == code, outcome
+    found: list[dict[str, Any]] = json.loads(outcome.stdout)
+    return found
+
+
+def test_a_reshape_is_rehearsed_applied_and_taken_back(
+    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
+) -> None:
+    before = offered(target), allocations(target)
+    check = ("moves.yaml", "--strategy", "pack", "--dry-run")
+    planned = openstack.run(RESHAPE, *check, "--show-requests", "--detailed-exitcode")
+    assert planned.code == 3
+    assert "POST /reshaper" in planned.stderr
+    assert "guessed (pack)" in planned.stdout
+    assert (offered(target), allocations(target)) == before
+
+    found = rows(openstack, "moves.yaml", "--strategy", "pack", "--undo-out", "undo.json")
+    assert {row["status"] for row in found} == {"applied"}
+    child = next(row["uuid"] for row in found if row["tree"].endswith(A))
+    after = allocations(target)
+    assert after["a"] == {uuids["cn1"]: {"VCPU": 1}, child: {"VGPU": 4}}
+    assert after["d"][uuids["cn2"]] == {"VCPU": 3}
+    assert after["c"] == before[1]["c"]
+    assert after["b"][uuids[B]]["CUSTOM_VF"] == 1
+    now = offered(target)
+    assert {name: fields["total"] for name, fields in now[B][0].items()} == {
+        "CUSTOM_VF": 2,
+        "VGPU": 4,
+    }
+    assert now[A][1:] == (["CUSTOM_VGPU_A"], uuids["cn1"])
+    assert list(now["cn1"][0]) == ["VCPU"]
+
+    openstack.do("placement plan undo", "undo.json")
+    assert (offered(target), allocations(target)) == before
+
+
+def test_what_is_not_decided_is_refused_and_evidence_decides(
+    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
+) -> None:
+    before = offered(target), allocations(target)
+    code, said = openstack.fails(RESHAPE, "moves.yaml")
+    assert code == 1
+    assert all(CONSUMERS[name] in said for name in "abd")
+    assert (offered(target), allocations(target)) == before
+    evidence = f"{MOVES}assign: {{{CONSUMERS['a']}: {B}}}\n"
+    pathlib.Path("moves.yaml").write_text(evidence)
+    found = rows(openstack, "moves.yaml")
+    assert {row["reason"] for row in found if row["tree"].endswith(CONSUMERS["a"])} == {
+        "",
+        "assigned",
+    }
+    assert allocations(target)["a"][uuids[B]] == {"VGPU": 4}
+
+
+def test_a_plan_goes_stale_with_its_tree_and_sends_nothing(
+    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
+) -> None:
+    rows(openstack, "moves.yaml", "--strategy", "pack", "--dry-run", "--plan-out", "plan.json")
+    allocate(openstack, uuids["cn1"], "VGPU=1", CONSUMERS["e"])
+    before = allocations(target)
+    found = rows(openstack, "plan.json", code=7, command="placement plan apply")
+    assert [row["status"] for row in found if row["name"] == "cn1"] == ["stale"]
+    assert allocations(target) == before
+    openstack.do("placement plan undo", "plan.json")
+    assert A not in offered(target)
+
+
+def test_what_others_write_beside_the_reshape_does_not_hinder_it(
+    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
+) -> None:
+    rows(openstack, "moves.yaml", "--strategy", "pack", "--dry-run", "--plan-out", "plan.json")
+    openstack.do("trait create", "CUSTOM_OTHER")
+    openstack.do("resource provider trait set", uuids["cn1"], "--trait", "CUSTOM_OTHER")
+    allocate(openstack, uuids["cn2"], "VCPU=2", CONSUMERS["e"])
+    found = rows(openstack, "plan.json", command="placement plan apply")
+    assert {row["status"] for row in found} == {"applied"}
+    assert offered(target)["cn1"][1] == ["CUSTOM_OTHER"]
+
+
+def test_a_wanted_tree_is_reached_once_and_left_then(
+    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
+) -> None:
+    pathlib.Path("tree.yaml").write_text(
+        f"""\
+tree:
+  name: cn1
+  inventories: {{VCPU: 16, CUSTOM_VF: 2}}
+  children: [{{name: {B}, inventories: {{VGPU: 8}}}}]
+"""
+    )
+    rows(openstack, "--to-tree", "tree.yaml")
+    assert allocations(target)["a"][uuids[B]] == {"VGPU": 4}
+    again = rows(openstack, "--to-tree", "tree.yaml", "--dry-run", "--detailed-exitcode")
+    assert {row["status"] for row in again} == {"unchanged"}
+
+
+def test_a_host_takes_over_from_another_which_goes(
+    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
+) -> None:
+    openstack.do("resource provider trait set", uuids["cn2"], "--trait", "HW_CPU_X86_AVX2")
+    before = offered(target), allocations(target)
+    pathlib.Path("replace.yaml").write_text(
+        """\
+moves:
+- {from: cn2, resources: {VCPU: all}, to: {name: cn3, parent: null, traits: [HW_CPU_X86_AVX2]}}
+delete: [cn2]
+"""
+    )
+    rows(openstack, "replace.yaml", "--undo-out", "undo.json")
+    now = offered(target)
+    assert "cn2" not in now
+    assert now["cn3"][1:] == (["HW_CPU_X86_AVX2"], None)
+    openstack.do("placement plan undo", "undo.json")
+    assert (offered(target), allocations(target)) == before
+
+
+def test_many_trees_are_reshaped_each_on_its_own(
+    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
+) -> None:
+    create(openstack, "cn3", VGPU=2)
+    create(openstack, "cn4", VGPU=2)
+    openstack.do("resource provider trait set", "cn4", "--trait", "COMPUTE_NODE")
+    pathlib.Path("each.yaml").write_text(
+        """\
+moves: [{from: $root, resources: {VGPU: all}, to: {name: "gpu-of-${root}"}}]
+"""
+    )
+    selected = ("cn1", "cn2", "cn3", "cn4", B)
+    found = {row["tree"]: row for row in rows(openstack, "each.yaml", *selected, code=6)}
+    assert {name: found[name]["status"] for name in ("cn1", "cn2", "cn3", "cn4")} == {
+        "cn1": "applied",
+        "cn2": "left alone",
+        "cn3": "applied",
+        "cn4": "left alone",
+    }
+    assert "nothing of what is to be moved" in found["cn2"]["reason"]
+    assert "nova-compute owns the tree" in found["cn4"]["reason"]
+    now = offered(target)
+    assert {"gpu-of-cn1", "gpu-of-cn3"} <= now.keys()
+    assert "gpu-of-cn4" not in now
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "give a file of moves, or --to-tree"),
+        (("moves.yaml", "--to-tree", "moves.yaml"), "give a file of moves, or --to-tree"),
+        (("moves.yaml", "cn1"), "does not say $root"),
+    ],
+)
+@pytest.mark.usefixtures("uuids")
+def test_a_command_line_that_makes_no_sense_is_told(
+    openstack: shell.OpenStack, arguments: tuple[str, ...], said: str
+) -> None:
+    code, text = openstack.fails(RESHAPE, *arguments)
+    assert (code, said in text) == (2, True), text
+
+
+@pytest.mark.usefixtures("uuids")
+def test_a_file_that_cannot_be_read_and_all_faults_of_one_are_told(
+    openstack: shell.OpenStack,
+) -> None:
+    assert "cannot be read" in openstack.fails(RESHAPE, "nofile.yaml")[1]
+    pathlib.Path("bad.yaml").write_text("moves:\n- {from: x}\n- {from: cn1, to: 3}\n")
+    _, text = openstack.fails(RESHAPE, "bad.yaml")
+    assert [line.partition(" ")[0] for line in text.strip().splitlines()] == [
+        "bad.yaml:2:",
+        "bad.yaml:3:",
+        "bad.yaml:3:",
+    ]
