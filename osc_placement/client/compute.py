@@ -102,6 +102,8 @@ class RecordedNova:
             for key, body in answers.items()
         ]
         self.source = source
+        #: As they were given: other services' answers may be among them.
+        self.recorded = answers
 
     def ask(self, path: str, version: str) -> Any:
         """No request."""

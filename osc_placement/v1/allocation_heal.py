@@ -55,6 +55,11 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             action="store_true",
             help="Read every consumer for its project and user, rather than compare sums first",
         )
+        group.add_argument(
+            "--skip-ports",
+            action="store_true",
+            help="Do not ask neutron for ports with resource requests, and leave these as they are",
+        )
         group = parser.add_argument_group("how to heal")
         group.add_argument(
             "--consumer-type",
@@ -78,7 +83,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.workflows import batch, carry_out
-        from osc_placement.workflows.allocations import healing, premise, scope
+        from osc_placement.workflows.allocations import binding, healing, premise, scope
 
         typed = [("consumer types", "--consumer-type")] if parsed_args.consumer_type else []
         client = self.connect(typed)
@@ -94,11 +99,19 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
         request = _request(parsed_args, within, wish)
         with progress.shown(quiet=self.is_quiet) as watch:
             reading = batch.Reading(parsed_args.workers, watch)
+            ports = None if parsed_args.skip_ports else nova.ports(asked, self)
             planned = healing.plan_healing(
-                client, asked, request, reading, check_owners=parsed_args.check_owners
+                client,
+                asked,
+                request,
+                reading,
+                ports=ports,
+                check_owners=parsed_args.check_owners,
             )
             how = dataclasses.replace(
-                change.options(parsed_args, watch), broken=premise.Eyes(asked, started)
+                change.options(parsed_args, watch),
+                broken=premise.Eyes(asked, started),
+                kinds=binding.kinds(ports),
             )
             line = f"{self.cmd_name} {' '.join(_words(parsed_args))}"
             report = carry_out.carry_out(client, planned, line, how)
@@ -135,5 +148,6 @@ def _words(parsed_args: argparse.Namespace) -> Iterator[str]:
         value = getattr(parsed_args, option)
         if value is not None:
             yield shlex.join([f"--{option.replace('_', '-')}", str(value)])
-    if parsed_args.check_owners:
-        yield "--check-owners"
+    for option in ("check_owners", "skip_ports"):
+        if getattr(parsed_args, option):
+            yield f"--{option.replace('_', '-')}"

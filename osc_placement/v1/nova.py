@@ -11,7 +11,7 @@ from osc_placement.client import errors
 from osc_placement.v1 import base
 
 if TYPE_CHECKING:
-    from osc_placement.client import compute
+    from osc_placement.client import compute, network
 
 
 def add_answers(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +35,16 @@ def reached(command: base.Placement, parsed_args: argparse.Namespace) -> compute
     if not command.auth_required:
         _authenticate(shell)
     return compute.SessionNova(shell.client_manager.sdk_connection)
+
+
+def ports(asked: compute.Nova, command: base.Placement) -> network.Network:
+    """Who answers for neutron: the same cloud as ``reached``, or the same file."""
+    from osc_placement.client import compute, network
+
+    if isinstance(asked, compute.RecordedNova):
+        return network.RecordedNetwork(asked.recorded, asked.source)
+    shell: Any = command.app
+    return network.SessionNetwork(shell.client_manager.sdk_connection)
 
 
 def _recorded(given: str) -> compute.RecordedNova:

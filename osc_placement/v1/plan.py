@@ -12,7 +12,7 @@ from osc_placement.workflows import guard
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.workflows import plan, settle
+    from osc_placement.workflows import carry_out, plan
 
 
 class ShowPlan(change.Changing):
@@ -57,12 +57,34 @@ class _OfFile(change.Changing):
         plan.check_target(made, self.app.client_manager.placement.target)  # type: ignore[attr-defined]
         return self.connect()
 
+    def how(
+        self, made: plan.Plan, options: carry_out.Options, parsed_args: argparse.Namespace
+    ) -> carry_out.Options:
+        """The options, with those who answer for nova and neutron where the plan needs them.
+
+        A run that only tells needs neither.
+        """
+        from osc_placement.workflows import carry_out
+        from osc_placement.workflows.allocations import binding, premise
+
+        premises, ports = carry_out.has_premises(made), carry_out.needs_network(made)
+        if options.dry_run or not (premises or ports):
+            return options
+        asked = nova.reached(self, parsed_args)
+        return dataclasses.replace(
+            options,
+            broken=premise.eyes(asked, made.created) if premises else None,
+            kinds=binding.kinds(nova.ports(asked, self) if ports else None),
+        )
+
 
 class ApplyPlan(_OfFile):
     """Apply exactly what a plan file says, or go on where an earlier run stopped
 
     What somebody else has changed since the plan was made is stale and left alone, and so is
-    what builds on a server that nova has changed since: nova is asked for these. A journal on disk knows what was done: after a crash, run the same command again.
+    what builds on a server that nova has changed since: nova is asked for these, and neutron
+    for their ports. A journal on disk knows what was done: after a crash, run the same command
+    again.
     """
 
     example = """\
@@ -85,22 +107,12 @@ openstack placement plan apply ratios.json"""
 
         made = plan_file.read(parsed_args.file)
         client = self.connect_for(made)
-        broken = self._premises(made, parsed_args)
         with progress.shown(quiet=self.is_quiet) as watch:
-            how = dataclasses.replace(change.options(parsed_args, watch), broken=broken)
+            how = self.how(made, change.options(parsed_args, watch), parsed_args)
             report = carry_out.apply(
                 client, made, parsed_args.file, how, restart=parsed_args.restart
             )
         return self.finish(report, parsed_args)
-
-    def _premises(self, made: plan.Plan, parsed_args: argparse.Namespace) -> settle.Premise | None:
-        """Who judges what the plan builds on, where it builds on nova; nova is asked later."""
-        from osc_placement.workflows import carry_out
-        from osc_placement.workflows.allocations import premise
-
-        if parsed_args.dry_run or not carry_out.has_premises(made):
-            return None
-        return premise.eyes(nova.reached(self, parsed_args), made.created)
 
 
 class UndoPlan(_OfFile):
@@ -116,6 +128,7 @@ class UndoPlan(_OfFile):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_file(parser)
+        nova.add_answers(parser)
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -124,9 +137,8 @@ class UndoPlan(_OfFile):
         made = plan_file.read(parsed_args.file)
         client = self.connect_for(made)
         with progress.shown(quiet=self.is_quiet) as watch:
-            report = carry_out.take_back(
-                client, made, parsed_args.file, change.options(parsed_args, watch)
-            )
+            how = self.how(made, change.options(parsed_args, watch), parsed_args)
+            report = carry_out.take_back(client, made, parsed_args.file, how)
         return self.finish(report, parsed_args)
 
 

@@ -34,6 +34,7 @@ class Options:
     """What every changing command takes; ``allow`` adds to the guards that the plan overrides.
 
     ``broken`` judges the premises of changes, for plans that have such; None where nobody can.
+    ``kinds`` are those that can be carried out, Placement's own unless more services are at hand.
     """
 
     dry_run: bool = False
@@ -43,6 +44,7 @@ class Options:
     limits: execute.Limits = dataclasses.field(default_factory=execute.Limits)
     watch: observe.Watch = dataclasses.field(default_factory=observe.Unwatched)
     broken: settle.Premise | None = None
+    kinds: Mapping[str, kind.Kind] = dataclasses.field(default_factory=lambda: kind.KINDS)
 
 
 def carry_out(
@@ -108,6 +110,7 @@ def apply(
     """
     plan.check_target(made, client.target)
     _check_premises(made, options)
+    _check_kinds(made, options)
     if made.undoes:
         entries = journal.peek(journal.path_of(made, client.target))
         return _take_back(client, undo.restricted(made, entries), path, options)
@@ -134,6 +137,7 @@ def take_back(
     Errors: PlanRefused, before any request, for a plan of another cloud.
     """
     plan.check_target(made, client.target)
+    _check_kinds(made, options)
     entries = journal.peek(journal.path_of(made, client.target))
     inverse = undo.restricted(made, entries) if made.undoes else undo.inverse(made, entries)
     return _take_back(client, inverse, path, options)
@@ -178,6 +182,7 @@ def _circumstances(
         strict=strict,
         allow=frozenset({*made.allow, *options.allow}),
         broken=options.broken or (lambda _: ""),
+        kinds=options.kinds,
     )
 
 
@@ -186,6 +191,16 @@ def _check_premises(made: plan.Plan, options: Options) -> None:
         raise plan.PlanRefused(
             "the plan builds on what nova said of its servers, and nova cannot be asked now"
         )
+
+
+def _check_kinds(made: plan.Plan, options: Options) -> None:
+    if not options.dry_run and any(item.kind not in options.kinds for item in made.changes):
+        raise plan.PlanRefused("the plan changes ports, and neutron cannot be asked now")
+
+
+def needs_network(made: plan.Plan) -> bool:
+    """Whether applying the plan or taking it back changes ports too."""
+    return any(item.kind == change.BOUND for item in made.changes)
 
 
 def has_premises(made: plan.Plan) -> bool:

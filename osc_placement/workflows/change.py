@@ -13,6 +13,8 @@ allocations        ``<provider>:VCPU``    a number; None. A consumer's, *whole*:
                                           ``project_id``, ``user_id``, ``consumer_type``
 provider           ``name``, ``parent``   a text (a parent's UUID); None. Without a name
                                           there is no provider
+bound allocations  those of allocations,  the same, and a port's group is a provider's UUID,
+                   ``port <port>:<id>``   for which neutron is written too; None
 reshape            see ``reshape.facts``  inventories and allocations of whole trees
 =================  =====================  ==========================================
 
@@ -41,6 +43,7 @@ TRAITS = "traits"
 AGGREGATES = "aggregates"
 TRAIT = "trait"
 ALLOCATIONS = "allocations"
+BOUND = "bound allocations"
 PROVIDER = "provider"
 RESHAPE = "reshape"
 
@@ -51,12 +54,13 @@ ABSENT: Mapping[str, Value] = {
     AGGREGATES: False,
     TRAIT: False,
     ALLOCATIONS: None,
+    BOUND: None,
     PROVIDER: None,
     RESHAPE: None,
 }
 
 #: The kinds that speak of everything that there is about their subject.
-WHOLE = frozenset({ALLOCATIONS})
+WHOLE = frozenset({ALLOCATIONS, BOUND})
 
 #: MySQL keeps an allocation ratio as a single-precision float and tells six digits of it.
 _RATIO_TOLERANCE = 5e-6
@@ -206,8 +210,8 @@ def describe(kind: str, facts: Facts, between: str = ", ", names: Names | None =
             _named(key, names or {}): value for key, value in facts.items() if value is not None
         }
         return between.join(f"{key}={value}" for key, value in told.items()) or "nothing"
-    if kind == PROVIDER and facts.get("name", "") is None:
-        return "no provider"
+    if kind == PROVIDER:
+        return _identity(facts, between, names or {})
     if kind == RESHAPE:
         return between.join(dict.fromkeys(_moved(facts, names or {})))
     return between.join(dict.fromkeys(_describe(key, value) for key, value in facts.items()))
@@ -216,6 +220,14 @@ def describe(kind: str, facts: Facts, between: str = ", ", names: Names | None =
 def _named(key: str, names: Names) -> str:
     uuid, colon, rest = key.partition(":")
     return f"{names.get(uuid, uuid)}{colon}{rest}"
+
+
+def _identity(facts: Facts, between: str, names: Names) -> str:
+    """What a provider is called, and what it stands below."""
+    if facts.get("name", "") is None:
+        return "no provider"
+    told = {key: names.get(str(value), value) for key, value in facts.items()}
+    return between.join(_describe(key, value) for key, value in told.items())
 
 
 def _moved(facts: Facts, names: Names) -> Iterator[str]:

@@ -100,7 +100,8 @@ class _Run:
         for item in items:
             if item.group in broken:
                 self._end(outcome.of_change(item, outcome.Status.PLANNED, _BUILDS))
-        waiting = _Waiting([item for item in items if item.group not in broken])
+        left = [item for item in items if item.group not in broken]
+        waiting = _Waiting(left, self._around.kinds)
         if self._may_begin():
             with worker.pool(self._limits.workers) as pool:
                 self._feed(pool, waiting)
@@ -182,10 +183,11 @@ class _Run:
 class _Waiting:
     """The changes of a stage that have not begun, in bundles that one request may carry."""
 
-    def __init__(self, items: Sequence[change.Change]) -> None:
+    def __init__(self, items: Sequence[change.Change], kinds: Mapping[str, kind.Kind]) -> None:
+        self._kinds = kinds
         groups: dict[object, list[change.Change]] = {}
         for item in items:
-            by = kind.KINDS[item.kind].together
+            by = kinds[item.kind].together
             group = (item.kind, by.group(item)) if by else item.key
             groups.setdefault(group, []).append(item)
         self._groups = collections.deque(collections.deque(group) for group in groups.values())
@@ -195,7 +197,7 @@ class _Waiting:
         if not self._groups or not room:
             return []
         group = self._groups[0]
-        by = kind.KINDS[group[0].kind].together
+        by = self._kinds[group[0].kind].together
         size = min(len(group), room, by.size if by else 1)
         taken = [group.popleft() for _ in range(size)]
         if not group:

@@ -52,7 +52,8 @@ class Kind:
     Only a reshape is read by more: two for each provider and one for each consumer.
     ``refusals`` are asked when the thing is no longer at the generation it was planned on.
     ``together`` is there for kinds of which one request can write many. ``assumed`` tells
-    what need not be read, since a write is refused where it is not so.
+    what need not be read, since a write is refused where it is not so. ``in_parts``: it takes
+    several requests, so that a cut connection or a kill may leave it between two states.
     """
 
     read: Reader
@@ -60,6 +61,7 @@ class Kind:
     refusals: Guard | None = None
     together: Together | None = None
     assumed: Callable[[change.Change], Observed | None] | None = None
+    in_parts: bool = False
 
 
 def seen_inventories(observed: inventory.Observed) -> Observed:

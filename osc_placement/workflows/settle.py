@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from osc_placement.client import api, errors
 from osc_placement.workflows import change, journal, kind, outcome, patience
@@ -57,7 +57,8 @@ class Circumstances:
     """What all changes of a run have in common.
 
     ``strict``: what somebody else has changed since the plan is left alone. ``allow``: the
-    guards that are overridden. ``broken`` judges the premises of changes.
+    guards that are overridden. ``broken`` judges the premises of changes. ``kinds`` are those
+    that can be carried out: some need more services than Placement.
     """
 
     client: api.Client
@@ -67,6 +68,7 @@ class Circumstances:
     strict: bool = True
     allow: Collection[str] = ()
     broken: Premise = lambda _: ""
+    kinds: Mapping[str, kind.Kind] = dataclasses.field(default_factory=lambda: kind.KINDS)
 
 
 def settle(
@@ -91,7 +93,7 @@ class Settling:
         self._change = wanted
         self._planned_on = wanted.generation
         self._around = around
-        self._kind = kind.KINDS[wanted.kind]
+        self._kind = around.kinds[wanted.kind]
         entry = around.journal.entries.get(wanted.key)
         self._in_doubt = entry is not None and entry.state in journal.IN_DOUBT
         self._known = known
@@ -209,8 +211,19 @@ class Settling:
         """
         before = self._change.before
         if self._around.strict or self._change.kind in change.WHOLE:
-            return not change.agree(now, before)
+            return not self._is_known(now)
         return any(now[key] is None and value is not None for key, value in before.items())
+
+    def _is_known(self, now: change.Facts) -> bool:
+        """Whether all that there is was there before, or is of our own doing."""
+        before, after = self._change.before, self._change.after
+        if self._in_doubt and self._kind.in_parts:
+            return all(
+                change.same(now.get(key), before.get(key))
+                or change.same(now.get(key), after.get(key))
+                for key in {*now, *before}
+            )
+        return change.agree(now, before)
 
     def _refusals(self, observed: kind.Observed) -> list[str]:
         """What the guards say of a thing that changed since they were last asked."""

@@ -28,7 +28,7 @@ def settle_together(
     each = [settle.Settling(item, around, known.get(item.key)) for item in wanted]
     try:
         ready = [(one, intent) for one in each if (intent := one.ready())]
-        _write(ready, around, kind.KINDS[wanted[0].kind].together)
+        _write(ready, around, around.kinds[wanted[0].kind].together)
     except settle.Halted as halted:
         reason = f"not begun: {halted}"
         raise settle.Halted(

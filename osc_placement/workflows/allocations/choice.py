@@ -6,7 +6,7 @@ Called by ``heal``. What is decided without knowing is marked as guessed.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from osc_placement.model import allocation
 from osc_placement.workflows import change
@@ -35,7 +35,7 @@ class Wish:
 class Choice:
     """What a server gets, ``guessed`` telling by what it was decided; or why it gets nothing."""
 
-    allocations: allocation.Allocations | None = None
+    option: expected.Option | None = None
     guessed: str = ""
     why_not: str = ""
 
@@ -50,9 +50,10 @@ def choose(
     """The answer for one server, of those for which there is room."""
     if not found.options:
         return Choice(why_not=found.why_none)
-    fitting = [each for each in found.options if not free.lacking(each)]
+    lacking: list[list[str]] = [free.lacking(each.allocations) for each in found.options]
+    fitting = [each for each, lacks in zip(found.options, lacking, strict=True) if not lacks]
     if not fitting:
-        return Choice(why_not="; ".join(_least(free.lacking(each) for each in found.options)))
+        return Choice(why_not="; ".join(sorted(lacking, key=len)[0]))
     named = wish.assigned.get(server_uuid)
     if named is not None:
         return _assigned(named, fitting, names)
@@ -67,9 +68,13 @@ def choose(
 
 
 def _assigned(
-    named: frozenset[str], fitting: Sequence[allocation.Allocations], names: change.Names
+    named: frozenset[str], fitting: Sequence[expected.Option], names: change.Names
 ) -> Choice:
-    kept = [each for each in fitting if named <= {*each, *(names.get(uuid) for uuid in each)}]
+    kept = [
+        each
+        for each in fitting
+        if named <= {*each.allocations, *(names.get(uuid) for uuid in each.allocations)}
+    ]
     if len(kept) == 1:
         return Choice(kept[0], guessed="as assigned")
     wanted = ", ".join(sorted(names.get(word, word) for word in named))
@@ -78,14 +83,9 @@ def _assigned(
     return Choice(why_not=f"ambiguous: on {wanted} it is on {_listed(kept, names)} (assign more)")
 
 
-def _least(reasons: Iterable[list[str]]) -> list[str]:
-    """What one of them lacks that lacks the least."""
-    return min(reasons, key=len)
-
-
 def _by_strategy(
-    strategy: str, fitting: Sequence[allocation.Allocations], free: room.Room
-) -> allocation.Allocations:
+    strategy: str, fitting: Sequence[expected.Option], free: room.Room
+) -> expected.Option:
     """The first of the best; what all have in common does not count."""
     parts = [_peculiar(each, fitting) for each in fitting]
     shares = [free.share_of(part) for part in parts]
@@ -94,20 +94,20 @@ def _by_strategy(
 
 
 def _peculiar(
-    one: allocation.Allocations, every: Sequence[allocation.Allocations]
+    one: expected.Option, every: Sequence[expected.Option]
 ) -> dict[str, allocation.Resources]:
     return {
         uuid: resources
-        for uuid, resources in one.items()
-        if any(each.get(uuid) != resources for each in every)
+        for uuid, resources in one.allocations.items()
+        if any(each.allocations.get(uuid) != resources for each in every)
     }
 
 
-def _listed(options: Sequence[allocation.Allocations], names: change.Names) -> str:
+def _listed(options: Sequence[expected.Option], names: change.Names) -> str:
     """``gpu0 or gpu1``: by what the options differ; the whole of a single one."""
     told = []
     for each in options:
-        uuids = _peculiar(each, options) or each
+        uuids = _peculiar(each, options) or each.allocations
         told.append(" and ".join(sorted(names.get(uuid, uuid) for uuid in uuids)))
     more = len(told) - _SHOWN
     shown = told[:_SHOWN] + ([f"one of {more} more"] if more > 0 else [])

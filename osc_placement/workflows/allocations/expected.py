@@ -11,11 +11,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from osc_placement.client import answer, errors, query
 from osc_placement.model import allocation, flavor, nova
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.workflows.allocations import picture as pictures
+from osc_placement.workflows.allocations import port_needs
 
 _PCI = "which PCI devices it has (alias {aliases}) is known on its host alone"
 
@@ -26,15 +28,22 @@ _LIMIT = 1000
 Answers = Mapping[str, answer.Candidates | errors.PlacementError]
 
 
+class Option(NamedTuple):
+    """One answer: what a server has of which provider, and of it ``{port's group: provider}``."""
+
+    allocations: allocation.Allocations
+    ports: Mapping[str, str] = {}
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Expected:
-    """What a server may have: ``options``, each all of it, in the server's order.
+    """What a server may have: ``options``, each all that it lacks, in the server's order.
 
     ``why_none`` tells why there is no option. ``doubts`` are reasons why even a single one
     may not be all of the truth.
     """
 
-    options: tuple[allocation.Allocations, ...] = ()
+    options: tuple[Option, ...] = ()
     why_none: str = ""
     doubts: tuple[str, ...] = ()
 
@@ -61,17 +70,33 @@ def request_of(server: nova.Server) -> flavor.ServerRequest:
     )
 
 
-def needs_tree(picture: pictures.Picture, root: str, asked: flavor.ServerRequest) -> bool:
+def demand_of(picture: pictures.Picture, server: nova.Server) -> flavor.ServerRequest:
+    """What a server lacks: all of it, with what its ports ask for; or that of some ports alone."""
+    groups = {
+        suffix: group
+        for port in port_needs.lacking(picture, server)
+        for suffix, group in port.groups.items()
+    }
+    if picture.allocations.get(server.uuid):
+        return flavor.ServerRequest(groups)
+    asked = request_of(server)
+    return dataclasses.replace(asked, groups={**asked.groups, **groups})
+
+
+def needs_tree(picture: pictures.Picture, server: nova.Server, root: str) -> bool:
     """Whether the root and what shares with it do not answer alone."""
+    asked = demand_of(picture, server)
     return not asked.unknown and (asked.is_granular or bool(_split(picture, root, asked).rest))
 
 
 def query_of(
-    picture: pictures.Picture, root: str, asked: flavor.ServerRequest
+    picture: pictures.Picture, server: nova.Server, root: str
 ) -> tuple[str, CandidateQuery] | None:
     """What Placement is to be asked about a server on this root, with its key; None if nothing."""
-    if not needs_tree(picture, root, asked):
+    if not needs_tree(picture, server, root):
         return None
+    asked = demand_of(picture, server)
+    subtrees = [port.same_subtree for port in port_needs.lacking(picture, server)]
     split = _split(picture, root, asked)
     whole = asked.query(root)
     groups = [
@@ -79,7 +104,9 @@ def query_of(
         for group in whole.groups
     ]
     kept = tuple(group for group in groups if group.resources)
-    wanted = dataclasses.replace(whole, groups=kept, limit=_LIMIT)
+    wanted = dataclasses.replace(
+        whole, groups=kept, same_subtree=tuple(filter(None, subtrees)), limit=_LIMIT
+    )
     return query.encode(query.candidate_pairs(wanted)), wanted
 
 
@@ -89,7 +116,7 @@ def expect(picture: pictures.Picture, server: nova.Server, root: str, answers: A
     ``picture`` holds the inventories of the root and of what shares with it, and of the whole
     tree where ``needs_tree``; ``answers`` hold those to ``query_of``.
     """
-    asked = request_of(server)
+    asked = demand_of(picture, server)
     if asked.unknown:
         return Expected(why_none="; ".join(asked.unknown))
     unread = [uuid for uuid in _tree(picture, root) if uuid in picture.unread]
@@ -97,14 +124,14 @@ def expect(picture: pictures.Picture, server: nova.Server, root: str, answers: A
         why = picture.unread[unread[0]]
         return Expected(why_none=f"{name_of(picture, unread[0])} cannot be read: {why}")
     split = _split(picture, root, asked)
-    told = _told(picture, root, asked, answers)
+    told = _told(picture, server, root, answers)
     elsewhere = [] if isinstance(told, errors.PlacementError) else told
     if not elsewhere:
         return Expected(why_none=_why_none(picture, root, asked, split, told))
     options = [
-        _merged([{root: split.here}, shared, candidate])
+        Option(_merged([{root: split.here}, shared, each.allocations]), each.ports)
         for shared in _shared(asked, split)
-        for candidate in elsewhere
+        for each in elsewhere
     ]
     return Expected(tuple(options), doubts=tuple(_doubts(picture, root, asked)))
 
@@ -143,18 +170,43 @@ def _shared(asked: flavor.ServerRequest, split: _Split) -> Iterator[allocation.A
 
 
 def _told(
-    picture: pictures.Picture, root: str, asked: flavor.ServerRequest, answers: Answers
-) -> Sequence[allocation.Allocations] | errors.PlacementError:
+    picture: pictures.Picture, server: nova.Server, root: str, answers: Answers
+) -> Sequence[Option] | errors.PlacementError:
     """What Placement answered, each different one once; one of nothing where it was not asked."""
-    wanted = query_of(picture, root, asked)
+    wanted = query_of(picture, server, root)
     if wanted is None:
-        return [{}]
+        return [Option({})]
     found = answers[wanted[0]]
     if isinstance(found, errors.PlacementError):
         return found
-    # Which suffix a resource is for does not show in allocations.
-    different = {repr(_sorted(one.allocations)): one.allocations for one in found.requests}
-    return list(different.values())
+    ports = {
+        suffix: port.allocation.get(suffix)
+        for port in port_needs.lacking(picture, server)
+        for suffix in port.groups
+    }
+    # Which group of a flavor a resource is for does not show in allocations; a port's does.
+    different = {
+        repr((_sorted(each.allocations), sorted(each.ports.items()))): each
+        for one in found.requests
+        if (each := _option(one, ports)) is not None
+    }
+    return _as_ports_say(list(different.values()), ports)
+
+
+def _option(one: answer.AllocationRequest, ports: Mapping[str, str | None]) -> Option | None:
+    """A candidate; None where it does not tell whose group is where (below 1.34)."""
+    if not ports:
+        return Option(one.allocations)
+    if one.mappings is None:
+        return None
+    return Option(one.allocations, {suffix: one.mappings[suffix][0] for suffix in ports})
+
+
+def _as_ports_say(options: list[Option], ports: Mapping[str, str | None]) -> list[Option]:
+    """Those in which ports are where they say they are, if there are such."""
+    said = {suffix: uuid for suffix, uuid in ports.items() if uuid}
+    kept = [each for each in options if said.items() <= each.ports.items()]
+    return kept or options
 
 
 def _sorted(allocations: allocation.Allocations) -> list[tuple[str, list[tuple[str, int]]]]:

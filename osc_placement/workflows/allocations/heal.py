@@ -7,14 +7,16 @@ takes them, since what one gets is not there for the next.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement.client import errors
-from osc_placement.model import allocation, nova
+from osc_placement.model import allocation, network, nova
 from osc_placement.workflows import change, consumer, plan
 from osc_placement.workflows.allocations import (
+    binding,
     choice,
     expected,
+    port_needs,
     premise,
     room,
     situation,
@@ -39,11 +41,13 @@ class Request:
     """What is to be healed and how.
 
     ``consumer_type`` is for new consumers, None where Placement knows no types (below 1.38).
+    ``bind``: ports are told from where they have what they need.
     """
 
     scope: scopes.Scope = scopes.EVERYTHING
     consumer_type: str | None = INSTANCE
     wish: choice.Wish = dataclasses.field(default_factory=choice.Wish)
+    bind: bool = True
 
 
 def plan_heal(
@@ -106,32 +110,59 @@ class _Heal:
             return self._left(server, why_not, refused=lacking and not idle)
         if where.node is None:
             raise AssertionError(server)
-        if lacking:
+        if lacking or (port_needs.lacking(self._picture, server) and not self._away(server, where)):
             return self._healed(server, where.node)
         return self._owned(server, where)
 
     def _healed(self, server: nova.Server, node: nova.ComputeNode) -> change.Change | change.Remark:
+        """What becomes of a server that lacks something: all of it, or what its ports need."""
         found = expected.expect(self._picture, server, node.uuid, self._answers)
-        if found.options and not any(found.options):
+        if any(not each.allocations for each in found.options):
             return self._left(server, _NOTHING)
         chosen = choice.choose(server.uuid, found, self._room, self._request.wish, self._names)
-        if chosen.allocations is None:
+        if chosen.option is None:
             return self._left(server, chosen.why_not, refused=True)
-        self._room.take(chosen.allocations)
-        told = self._told(chosen.allocations, node)
-        after = allocation.Consumer(
-            server.uuid,
-            chosen.allocations,
+        self._room.take(chosen.option.allocations)
+        told = self._told(chosen.option.allocations, node)
+        reason = f"guessed ({chosen.guessed}): {told}" if chosen.guessed else told
+        before = self._picture.consumer(server.uuid)
+        made = self._change(server, before, self._given(server, before, chosen.option), reason)
+        return self._bound(made, server, chosen.option.ports)
+
+    def _given(
+        self, server: nova.Server, before: allocation.Consumer, option: expected.Option
+    ) -> allocation.Consumer:
+        """The consumer with what it lacked, and with its server's owner."""
+        held = before.allocations
+        added = {
+            uuid: allocation.add_resources(held.get(uuid, {}), resources)
+            for uuid, resources in option.allocations.items()
+        }
+        return before.replace(
+            allocations={**held, **added},
             project_id=server.project_id,
             user_id=server.user_id,
-            consumer_type=self._request.consumer_type,
+            consumer_type=before.consumer_type if held else self._request.consumer_type,
         )
-        return self._change(
-            server,
-            allocation.Consumer(server.uuid, {}),
-            after,
-            f"guessed ({chosen.guessed}): {told}" if chosen.guessed else told,
-        )
+
+    def _told_to(
+        self, server: nova.Server, now: allocation.Consumer, untold: port_needs.Bindings
+    ) -> change.Change:
+        """Ports are told from where they have what they have: neutron alone changes."""
+        ports = [port for port in self._picture.ports[server.uuid] if port.uuid in untold]
+        names = {self._names.get(uuid, uuid) for each in untold.values() for uuid in each.values()}
+        made = self._change(server, now, now, f"its port is told of {', '.join(sorted(names))}")
+        return _with_ports(made, ports, untold)
+
+    def _bound(
+        self, made: change.Change, server: nova.Server, bound: Mapping[str, str]
+    ) -> change.Change:
+        """The change, together with where ports get theirs from."""
+        ports = port_needs.lacking(self._picture, server)
+        if not ports or not self._request.bind:
+            return made
+        wanted = {port.uuid: {group: bound[group] for group in port.groups} for port in ports}
+        return _with_ports(made, ports, wanted)
 
     def _owned(
         self, server: nova.Server, where: situation.Situation
@@ -144,13 +175,16 @@ class _Heal:
             after = now.replace(project_id=owner[0], user_id=owner[1])
             return self._change(server, now, after, _other_owner(now, server))
         wrong = self._wrong(server, now, where)
+        untold = port_needs.untold(self._picture, server)
+        if untold and known and not wrong and self._request.bind:
+            return self._told_to(server, now, untold)
         return self._left(server, wrong) if wrong else self._right(server)
 
     def _wrong(
         self, server: nova.Server, now: allocation.Consumer, where: situation.Situation
     ) -> str:
         """Why what it has is not as it should be; auditing repairs that, healing only tells."""
-        away = [uuid for uuid in now.allocations if not where.may_hold(self._picture.root_of(uuid))]
+        away = self._away(server, where)
         if away:
             told = ", ".join(sorted({self._names.get(uuid, uuid) for uuid in away}))
             return _ELSEWHERE.format(where=told, audit=_AUDIT)
@@ -163,6 +197,11 @@ class _Heal:
         ):
             return ""
         return _OTHER_SIZE.format(has=_amounts(has), needs=_amounts(needs), audit=_AUDIT)
+
+    def _away(self, server: nova.Server, where: situation.Situation) -> list[str]:
+        """The providers on which it holds something and is not."""
+        held = self._picture.allocations.get(server.uuid, {})
+        return [uuid for uuid in held if not where.may_hold(self._picture.root_of(uuid))]
 
     def _change(
         self,
@@ -191,6 +230,20 @@ class _Heal:
         return "on " + "; ".join(
             f"{self._names.get(uuid, uuid)}: {_amounts(allocations[uuid])}" for uuid in ordered
         )
+
+
+def _with_ports(
+    made: change.Change, ports: Sequence[network.Port], wanted: port_needs.Bindings
+) -> change.Change:
+    """The change, and what the binding profiles of ports tell."""
+    was = binding.facts({port.uuid: port.allocation for port in ports})
+    becomes = binding.facts(wanted)
+    keys = dict.fromkeys([*was, *becomes])
+    return made.replace(
+        kind=change.BOUND,
+        before={**made.before, **{key: was.get(key) for key in keys}},
+        after={**made.after, **{key: becomes.get(key) for key in keys}},
+    )
 
 
 def _named(made: plan.Plan, picture: pictures.Picture) -> dict[str, str]:

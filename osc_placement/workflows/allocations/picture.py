@@ -9,7 +9,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 
-from osc_placement.model import allocation, inventory, nova, provider
+from osc_placement.model import allocation, inventory, network, nova, provider
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class Picture:
     ``inventories`` hold the providers for which they were read. ``owners``
     hold the consumers that were read; ``unread`` is ``{provider uuid: why}``.
     ``sharing`` is ``{root uuid: providers that share with its tree}``, of which the
-    resource classes stand in ``inventories``.
+    resource classes stand in ``inventories``. ``ports`` is ``{server uuid: its ports that ask
+    for resources}``, where neutron was asked.
     """
 
     servers: Mapping[str, nova.Server]
@@ -46,6 +47,7 @@ class Picture:
     owners: Mapping[str, Owner] = dataclasses.field(default_factory=dict)
     sharing: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     unread: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    ports: Mapping[str, tuple[network.Port, ...]] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def compute_nodes(self) -> dict[str, nova.ComputeNode]:

@@ -58,7 +58,7 @@ def with_gpus(*used: int, server: nova.Server, free: int = 1) -> tuple[picture.P
     )
     gpus = {item.uuid: {"VGPU": inventory.Inventory(total=free)} for item in GPUS}
     seen = dataclasses.replace(seen, inventories={**seen.inventories, **gpus})
-    query = expected.query_of(seen, "n-c.", expected.request_of(server))
+    query = expected.query_of(seen, server, "n-c.")
     assert query is not None
     fitting = [item for item, taken in zip(GPUS, used, strict=True) if taken < free]
     found = answer.Candidates(
