@@ -279,8 +279,8 @@ def test_a_picture_of_a_restless_cloud_is_given_up(cloud: Cloud) -> None:
     class Restless:
         def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
             if environ["PATH_INFO"].endswith("/inventories"):
-                generation = cloud.rival.show_provider(uuid_of("cn1")).generation
-                cloud.rival.replace_provider_traits(uuid_of("cn1"), generation, [])
+                seen = cloud.rival.list_inventories(uuid_of("cn1"))
+                cloud.rival.replace_inventories(uuid_of("cn1"), *seen)
             return cloud.placement.app(environ, start_response)
 
         def close(self) -> None:
