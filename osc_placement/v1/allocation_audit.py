@@ -103,6 +103,11 @@ openstack placement allocation audit --repair --host cmp-0001"""
             action="store_true",
             help="Exit with 3 also when all that was found is what cannot be repaired",
         )
+        group.add_argument(
+            "--skip-ports",
+            action="store_true",
+            help="Do not ask neutron for ports with resource requests, and leave these as they are",
+        )
         group.add_argument("--repair", action="store_true", help="Do what is proposed")
         nova.add_answers(parser)
         self.add_change_options(parser)
@@ -131,16 +136,19 @@ openstack placement allocation audit --repair --host cmp-0001"""
         parsed_args: argparse.Namespace,
     ) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.workflows import batch, carry_out
-        from osc_placement.workflows.allocations import auditing, premise
+        from osc_placement.workflows.allocations import auditing, binding, premise
 
         started = datetime.datetime.now(datetime.UTC)
         with progress.shown(quiet=self.is_quiet) as watch:
             reading = batch.Reading(parsed_args.workers, watch)
-            found = auditing.audit_cloud(client, asked, request, reading)
+            ports = None if parsed_args.skip_ports else nova.ports(asked, self)
+            found = auditing.audit_cloud(client, asked, request, reading, ports)
             if not request.repair:
                 return self._told(found.findings, client.target, parsed_args)
             how = dataclasses.replace(
-                change.options(parsed_args, watch), broken=premise.Eyes(asked, started)
+                change.options(parsed_args, watch),
+                broken=premise.Eyes(asked, started),
+                kinds=binding.kinds(ports),
             )
             line = f"{self.cmd_name} {' '.join(_words(parsed_args))}"
             report = carry_out.carry_out(client, found.planned, line, how)
@@ -237,4 +245,6 @@ def _words(parsed_args: argparse.Namespace) -> Iterator[str]:
     for option in ("host", "only"):
         for value in getattr(parsed_args, option):
             yield shlex.join([f"--{option}", value])
+    if parsed_args.skip_ports:
+        yield "--skip-ports"
     yield f"--min-age {parsed_args.min_age}"

@@ -101,14 +101,16 @@ def _change(picture: pictures.Picture, findings: list[Finding]) -> change.Change
     """All that is to be done about one consumer."""
     before = after = picture.consumer(findings[0].subject.uuid)
     premise: dict[str, change.Value] = {}
+    bound: dict[str, tuple[change.Value, change.Value]] = {}
     frees = True
     for item in sorted(findings, key=lambda each: _ORDER.index(each.code)):
         if item.repair is None:
             raise AssertionError(item)
         after = item.repair.of(after)
         premise |= item.repair.premise
+        bound |= item.repair.bound
         frees = frees and item.repair.frees
-    return consumer.planned(
+    made = consumer.planned(
         findings[0].subject.name,
         before,
         after,
@@ -116,7 +118,22 @@ def _change(picture: pictures.Picture, findings: list[Finding]) -> change.Change
         stage=_FREEING if frees else _TAKING,
         premise=premise,
     )
+    if not bound:
+        return made
+    return made.replace(
+        kind=change.BOUND,
+        before={**made.before, **{key: was for key, (was, _) in bound.items()}},
+        after={**made.after, **{key: becomes for key, (_, becomes) in bound.items()}},
+    )
 
 
-#: Where a server is comes before how much it has there.
-_ORDER = tuple(Code)
+#: What each repair builds on comes before it.
+_ORDER = (
+    Code.ORPHANED,
+    Code.DOUBLED,
+    Code.WRONG_HOST,
+    Code.WRONG_SIZE,
+    Code.MISSING,
+    Code.INCOMPLETE,
+    Code.WRONG_OWNER,
+)

@@ -7,9 +7,9 @@ import datetime
 from collections.abc import Collection, Iterable, Sequence
 
 from osc_placement import microversion
-from osc_placement.client import api, compute, compute_server, errors
+from osc_placement.client import api, compute, compute_server, errors, network
 from osc_placement.model import nova
-from osc_placement.workflows import batch, fault, kind, patience, plan, worker
+from osc_placement.workflows import batch, change, fault, kind, patience, plan, worker
 from osc_placement.workflows.allocations import (
     audit,
     expected,
@@ -56,14 +56,15 @@ def audit_cloud(
     asked: compute.Nova,
     request: Request,
     reading: batch.Reading | None = None,
+    ports: network.Network | None = None,
 ) -> Audited:
     """Everything that is wrong with allocations, and what mends it.
 
     Cost: what ``observe`` costs for a whole cloud, one request more per provider for its
     inventories, one for the providers that nova-compute has marked; what ``owner`` costs; two
     requests for each consumer that nova does not know, one at Placement and one at nova. For
-    servers that lack allocations what healing asks. To repair, one read for each consumer
-    that is to be changed.
+    servers that lack allocations, and for ``ports``, what healing asks. To repair, one read
+    for each consumer that is to be changed.
     Errors: as ``observe``; InvalidInput for hosts that nobody knows.
     """
     reading = reading or batch.Reading()
@@ -75,6 +76,8 @@ def audit_cloud(
         uuid for uuid, one in picture.servers.items() if not situation.of(picture, one).moving
     ]
     picture = owner.with_owners(client, picture, at_rest, reading)
+    if ports is not None:
+        picture = healing.with_ports(client, ports, picture, _healing(client, ports), reading)
     hints = Hints(
         now=datetime.datetime.now(datetime.UTC),
         min_age=request.min_age,
@@ -82,7 +85,15 @@ def audit_cloud(
         computes=_marked(client),
         others=_others(asked),
     )
-    return _Auditing(client, asked, request, reading, hints).run(picture)
+    return _Auditing(client, asked, request, reading, hints, _healing(client, ports)).run(picture)
+
+
+def _healing(client: api.Client, ports: network.Network | None) -> heal.Request:
+    """As healing would be asked; recorded ports are not told anything."""
+    typed = microversion.supports(client.microversion, "consumer types")
+    return heal.Request(
+        consumer_type=heal.INSTANCE if typed else None, bind=ports is not None and not ports.source
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,9 +103,10 @@ class _Auditing:
     request: Request
     reading: batch.Reading
     hints: Hints
+    healing: heal.Request
 
     def run(self, picture: pictures.Picture) -> Audited:
-        picture, answers = healing.with_answers(self.client, picture, self._healing(), self.reading)
+        picture, answers = healing.with_answers(self.client, picture, self.healing, self.reading)
         findings = self._find(picture, answers)
         if self.request.repair:
             chosen = [item.subject.uuid for item in findings if item.repair]
@@ -103,12 +115,8 @@ class _Auditing:
             findings = self._find(picture, answers)
         return Audited(findings, self._planned(picture, findings))
 
-    def _healing(self) -> heal.Request:
-        typed = microversion.supports(self.client.microversion, "consumer types")
-        return heal.Request(consumer_type=heal.INSTANCE if typed else None)
-
     def _find(self, picture: pictures.Picture, answers: expected.Answers) -> list[Finding]:
-        found = audit.find(picture, self.hints, answers, self._healing())
+        found = audit.find(picture, self.hints, answers, self.healing)
         return audit.concerning(found, self.request.hosts, self.request.only)
 
     def _planned(self, picture: pictures.Picture, findings: Iterable[Finding]) -> batch.Planned:
@@ -120,7 +128,7 @@ class _Auditing:
         known = {
             item.key: kind.seen_consumer(picture.consumer(item.subject.uuid))
             for item in made.changes
-            if item.subject.uuid in picture.owners
+            if item.kind == change.ALLOCATIONS and item.subject.uuid in picture.owners
         }
         return batch.Planned(made, known)
 

@@ -35,12 +35,14 @@ class Repair:
     """What becomes of a consumer: ``parts`` of it by provider, empty ones are removed.
 
     ``owner`` replaces its owner; of that, a type of None stays as it is. ``premise`` is what
-    nova must still say when it is written. ``frees``: it only takes away, and goes first.
+    nova must still say when it is written. ``bound`` is ``{fact of a port: what it is, what it
+    shall be}``. ``frees``: it only takes away, and goes first.
     """
 
     parts: allocation.Allocations = dataclasses.field(default_factory=dict)
     owner: pictures.Owner | None = None
     premise: change.Facts = dataclasses.field(default_factory=dict)
+    bound: Mapping[str, tuple[change.Value, change.Value]] = dataclasses.field(default_factory=dict)
     frees: bool = False
 
     def of(self, before: allocation.Consumer) -> allocation.Consumer:

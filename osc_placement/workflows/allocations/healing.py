@@ -52,7 +52,7 @@ def plan_healing(
     picture = _with_owners(client, picture, request, reading, every=check_owners)
     if ports is not None:
         request = dataclasses.replace(request, bind=not ports.source)
-        picture = _with_ports(client, ports, picture, request, reading)
+        picture = with_ports(client, ports, picture, request, reading)
     picture, answers = with_answers(client, picture, request, reading)
     made = heal.plan_heal(picture, request, answers)
     made = made.replace(notes=tuple(_notes(asked, picture)))
@@ -86,7 +86,7 @@ def _with_owners(
     return owner.with_owners(client, picture, at_rest, reading, every=every)
 
 
-def _with_ports(
+def with_ports(
     client: api.Client,
     asked: network.Network,
     picture: pictures.Picture,

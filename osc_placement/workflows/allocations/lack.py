@@ -55,13 +55,24 @@ def _of_change(picture: pictures.Picture, item: change.Change) -> Iterator[Findi
     parts = {
         uuid: part for uuid, part in after.allocations.items() if now.allocations.get(uuid) != part
     }
-    if parts:
-        evidence = _NOTHING if not now.allocations else "it lacks what its ports ask for"
-        proposed = finding.told(picture, parts)
-        repair = Repair(parts, None if now.allocations else owner, item.premise)
+    bound = {
+        key: (item.before[key], item.after[key])
+        for key in item.after
+        if key not in consumer.facts(now).keys() | consumer.facts(after).keys()
+    }
+    if parts or bound:
+        evidence = _evidence(now, parts)
+        proposed = finding.told(picture, parts) if parts else item.reason
+        repair = Repair(parts, None if now.allocations else owner, item.premise, bound)
         yield Finding(Code.MISSING, item.subject, hosts, evidence, proposed, repair)
     if now.allocations and _pair(now) != _pair(after):
         yield _owner(now, after, item, hosts, owner)
+
+
+def _evidence(now: allocation.Consumer, parts: allocation.Allocations) -> str:
+    if not now.allocations:
+        return _NOTHING
+    return "it lacks what its ports ask for" if parts else "its ports do not tell what they have"
 
 
 def _owner(

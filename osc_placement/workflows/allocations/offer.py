@@ -20,6 +20,7 @@ _MORE = "move servers away, or offer more (resource provider inventory amend)"
 _DELETE = "resource provider delete --tree"
 _EMPTY_FIRST = f"repair what has something there; then: {_DELETE}"
 _CELL_DOWN = "the cell of {hosts} is down, and it may be a compute node there"
+_UNDISCOVERED = "host {host} has a compute service: nova-manage cell_v2 discover_hosts"
 _WHOSE = "find out whose it is"
 
 
@@ -87,9 +88,21 @@ def _stale(
     )
     if picture.hosts.unreachable:
         return found.doubted(_CELL_DOWN.format(hosts=", ".join(sorted(picture.hosts.unreachable))))
+    awaited = _awaited(picture, item)
+    if awaited:
+        return found.doubted(_UNDISCOVERED.format(host=awaited))
     if not why:
         return found.doubted(f"{_WHOSE}; if nova's: {found.proposed}")
     return found
+
+
+def _awaited(picture: pictures.Picture, item: provider.Provider) -> str:
+    """The host whose compute node it may be, that nova does not list yet; empty when none is.
+
+    A host that was not discovered has a compute service and a provider, and no hypervisor.
+    """
+    without = picture.hosts.services - picture.nodes_of_host.keys()
+    return next((host for host in (item.name, item.name.partition(".")[0]) if host in without), "")
 
 
 def _why_novas(

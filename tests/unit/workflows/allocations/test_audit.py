@@ -10,10 +10,11 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from osc_placement.model import nova
+from osc_placement.model import network, nova
+from osc_placement.model.candidate import RequestGroup
 from osc_placement.model.flavor import Flavor
 from osc_placement.v1 import allocation_audit
-from osc_placement.workflows import status
+from osc_placement.workflows import change, status
 from osc_placement.workflows.allocations import audit, picture
 from osc_placement.workflows.allocations.finding import Code, Finding, Hints
 from osc_placement.workflows.allocations.picture import Owner
@@ -450,6 +451,23 @@ def test_a_consumer_with_two_findings_is_written_once() -> None:
     assert alone.after["n-b.:VCPU"] == 1
 
 
+def test_a_port_that_does_not_tell_what_it_has_is_told_with_the_rest() -> None:
+    egress = {"NET_BW_EGR_KILOBIT_PER_SEC": 10}
+    port = network.Port("t", "t", "s", {"t": RequestGroup("t", egress)})
+    seen = cloud(
+        [server("b", flavor=LARGE)],
+        allocations={"s": on(b=USES, nic=egress)},
+        ports={"s": (port,)},
+    )
+    found = find(seen)
+    assert codes(found) == ["missing", "wrong-size"]
+    assert found[0].evidence == "its ports do not tell what they have"
+    (item,) = audit.plan_repair(seen, found).changes
+    assert item.kind == change.BOUND
+    assert (item.before["port t:t"], item.after["port t:t"]) == (None, "u-nic")
+    assert (item.after["n-b.:VCPU"], item.after["u-nic:NET_BW_EGR_KILOBIT_PER_SEC"]) == (2, 10)
+
+
 def test_what_frees_is_done_before_what_takes() -> None:
     full = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 90}
     seen = cloud(
@@ -482,6 +500,11 @@ def test_a_provider_that_gives_more_than_it_has_is_told_and_never_repaired() -> 
             Code.STALE_PROVIDER,
         ),
         (
+            {"hosts": nova.Hosts(nodes=NODES, services=frozenset({"gone"}))},
+            {"computes": frozenset({"n-gone."})},
+            Code.UNKNOWN,
+        ),
+        (
             {"hosts": nova.Hosts(nodes=NODES, unreachable=frozenset({"gone"}))},
             {"computes": frozenset({"n-gone."})},
             Code.UNKNOWN,
@@ -493,8 +516,8 @@ def test_a_provider_without_compute_node_is_stale_if_it_was_surely_one(
 ) -> None:
     (found,) = audit.find(cloud(**fields), hints(**more))
     assert (found.code, found.subject.uuid, found.repair) == (code, "n-gone.", None)
-    cell_down = bool(fields.get("hosts", nova.Hosts()).unreachable)
-    assert ("resource provider delete --tree" in found.proposed) is not cell_down
+    is_awaited = "hosts" in fields and not code.startswith("stale")
+    assert ("resource provider delete --tree" in found.proposed) is not is_awaited
 
 
 def test_a_provider_that_cannot_be_read_is_told_and_its_host_is_not_judged() -> None:

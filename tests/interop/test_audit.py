@@ -1,0 +1,121 @@
+"""Auditing on a real keystone, nova and placement: the seed says what is to be found."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+import requests
+
+from tests.interop import conftest, nova_manage
+from tests.lab import database, identity, place
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+#: The seed is of a moment ago, and so is what it did.
+AUDIT = "placement allocation audit --min-age 0"
+
+#: Said otherwise than the seed says it: what nobody can put right is unknown, a consumer whose
+#: type is another service's is none of nova's matters, and that provider lacks COMPUTE_NODE.
+OTHERWISE = {"container": "", "cmp-gone.lab.example.org": "unknown"}
+
+
+class Cloud:
+    """A seeded lab: what is in its placement, and ``openstack`` on it."""
+
+    def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
+        self.seed: Any = json.loads(lab.path("seed.json").read_text())
+        self.filling = str(self.seed["consumers"]["filling"]["uuid"])
+        self._lab, self._openstack = lab, conftest.OpenStack(lab, folder, "lab")
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._session.headers.update(
+            {
+                "x-auth-token": identity.Keystone(lab).token,
+                "openstack-api-version": "placement 1.39",
+            }
+        )
+
+    def run(self, words: str, code: int) -> list[dict[str, Any]]:
+        outcome = self._openstack.run(f"{words} -f json")
+        assert outcome.returncode == code, outcome.stderr
+        found: list[dict[str, Any]] = json.loads(outcome.stdout)
+        return found
+
+    def known(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """``{uuid: (name, what the seed says)}`` of everything that may be found."""
+        kinds = ("servers", "consumers", "faulty")
+        return {
+            each["uuid"]: (name, each) for kind in kinds for name, each in self.seed[kind].items()
+        }
+
+    def state(self) -> dict[str, Any]:
+        """``{consumer: its allocations and owner}``, without generations."""
+        found = {}
+        for uuid in self.known():
+            told = self._session.get(self._lab.url("placement", f"/allocations/{uuid}")).json()
+            told.pop("consumer_generation", None)
+            for each in told["allocations"].values():
+                del each["generation"]
+            found[uuid] = told
+        return found
+
+
+def wanted(name: str, told: dict[str, Any]) -> str:
+    """The code that auditing should give; empty for none."""
+    if name in OTHERWISE:
+        return OTHERWISE[name]
+    code = str(told["audit"])
+    return "unknown" if code == "missing" and told.get("stays") else code
+
+
+@pytest.fixture
+def cloud(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Cloud:
+    database.reset(seeded_lab, database.SEEDED)
+    return Cloud(seeded_lab, tmp_path)
+
+
+def test_everything_seeded_wrong_has_its_code_and_nothing_healthy_has_one(cloud: Cloud) -> None:
+    codes: dict[str, set[str]] = {}
+    for row in cloud.run(AUDIT, 3):
+        codes.setdefault(row["uuid"], set()).add(row["code"])
+    known = cloud.known()
+    assert codes.keys() <= known.keys()
+    told = {name: codes.get(uuid, set()) for uuid, (name, _) in known.items()}
+    assert told == {name: {wanted(name, each)} - {""} for name, each in known.values()}
+
+
+def test_after_the_repair_only_unknown_is_left_and_undo_takes_all_back(cloud: Cloud) -> None:
+    before = cloud.state()
+    found = cloud.run(f"{AUDIT} --repair --undo-out undo.json", 4)
+    assert {row["status"] for row in found} == {"applied", "left alone"}
+    again = cloud.run(AUDIT, 0)
+    assert {row["code"] for row in again} == {"unknown"}
+    # One filled its host beyond its capacity, and Placement takes no such thing again.
+    undone = cloud.run("placement plan undo undo.json", 6)
+    assert [row["name"] for row in undone if row["status"] == "failed"] == [cloud.filling]
+    after = cloud.state()
+    assert {uuid for uuid in before if before[uuid] != after[uuid]} == {cloud.filling}
+
+
+def test_nova_manage_finds_afterwards_only_what_it_mistakes(
+    cloud: Cloud, seeded_lab: place.Place
+) -> None:
+    cloud.run(f"{AUDIT} --repair", 4)
+    left = {row["uuid"] for row in cloud.run(AUDIT, 0)}
+    database.save(seeded_lab, "repaired")
+    known = cloud.known()
+    found = {uuid for uuid, _ in nova_manage.audit(seeded_lab, state="repaired").findings}
+    assert {known[uuid][0] for uuid in found - left} == {
+        "al-shared",
+        "al-shared-only",
+        "container",
+        "mg-evacuated",
+        "mg-evacuating",
+        "mg-live-both",
+        "mg-live-new",
+        "mg-resizing-new",
+        "xx-shared",
+    }
