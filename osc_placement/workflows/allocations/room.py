@@ -11,6 +11,8 @@ from osc_placement.client import answer
 from osc_placement.model import allocation, inventory
 from osc_placement.workflows import change
 
+_FULL = "full: "
+
 
 class Room:
     """Capacities and what is used of them; ``take`` uses more.
@@ -41,12 +43,14 @@ class Room:
 
     def lacking(self, allocations: allocation.Allocations) -> list[str]:
         """Why allocations do not fit: what is needed and what is free; empty when they do."""
-        return [
-            reason
-            for uuid, resources in allocations.items()
-            for resource_class, amount in resources.items()
-            if (reason := self._why_not(uuid, resource_class, amount))
-        ]
+        found: list[str] = []
+        for uuid, resources in allocations.items():
+            parts = [self._why_not(uuid, name, amount) for name, amount in resources.items()]
+            full = [part.removeprefix(_FULL) for part in parts if part.startswith(_FULL)]
+            if full:
+                found.append(f"no capacity on {self._names.get(uuid, uuid)}: {', '.join(full)}")
+            found += [part for part in parts if part and not part.startswith(_FULL)]
+        return found
 
     def take(self, allocations: allocation.Allocations) -> None:
         """They are used from now on."""
@@ -76,7 +80,7 @@ class Room:
         used = self._used_of(uuid, resource_class)
         if not item.has_room(used, amount):
             free = max(item.capacity - used, 0)
-            return f"no capacity on {where}: {resource_class} needs {amount}, {free} free"
+            return f"{_FULL}{resource_class} needs {amount}, {free} free"
         if not item.suits_units(amount):
             return (
                 f"{amount} {resource_class} do not suit {where}: min_unit {item.min_unit},"
