@@ -144,9 +144,9 @@ def _write_trait(client: api.Client, item: change.Change, _: Observed) -> Observ
 #: A write at this version or lower keeps a consumer's type, and need not name one.
 _TYPE_STAYS = microversion.Microversion(1, 37)
 
-#: So many consumers are written by one request: half a second's work for a server, and a
-#: refusal is traced to its culprit in five more.
-_CONSUMERS = 32
+#: So many consumers are written by one request: a second's work for a server, and a
+#: refusal is traced to its culprit in six more.
+_CONSUMERS = 64
 
 
 def seen_consumer(found: allocation.Consumer) -> Observed:

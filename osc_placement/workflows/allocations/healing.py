@@ -36,13 +36,13 @@ def plan_healing(
 ) -> batch.Planned:
     """What gives the servers in scope what they lack, and takes nothing from anybody.
 
-    Cost: ``observe``; one query for the capacities of up to 1000 hosts on which servers lack
-    something, one request for each of these that it does not tell of, and for each provider
-    that shares with them; where devices are on other providers, one for each of the tree
+    Cost: ``observe``; one request for each host on which servers lack something and of which
+    that did not tell the capacity, and for each provider that shares with them; where
+    devices are on other providers, one for each of the tree
     and one query for each host and flavor; what ``owner`` costs. ``check_owners``:
     every consumer is read. With ``ports``, at neutron one request for 64 servers that lack
     something or are on a host with devices.
-    Applying costs one write for 32 servers; for one with ports a read and a write of each.
+    Applying costs one write for 64 servers; for one with ports a read and a write of each.
     Errors: as ``observe``, and when neutron cannot be asked.
     """
     reading = reading or batch.Reading()
@@ -123,7 +123,7 @@ def with_answers(
 ) -> tuple[pictures.Picture, expected.Answers]:
     """Inventories where servers lack something, and Placement's answers about devices."""
     wanting = _wanting(picture, heal.concerned(picture, request.scope))
-    picture = observe.with_capacities(client, picture, {root for _, root in wanting})
+    picture = observe.with_capacities(picture, {root for _, root in wanting})
     picture = observe.with_inventories(client, picture, _roots(picture, wanting), reading)
     picture = observe.with_inventories(client, picture, _trees(picture, wanting), reading)
     return picture, observe.observe_candidates(client, _queries(picture, wanting), reading)

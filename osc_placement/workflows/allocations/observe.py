@@ -51,7 +51,8 @@ def observe(
     Cost: at nova its services, and in pages of 1000 hypervisors, migrations, servers and, if
     asked for, deleted ones; for at most five hosts or servers in ``scope`` one request each
     instead. At Placement one listing of all providers, one of those that share, for each of
-    these two more; one per provider for its allocations. Of a narrow scope: one per provider
+    these two more; one query that tells how much is used of most, and one per provider that is
+    not known to be empty for its allocations. Of a narrow scope: one per provider
     of its trees, and one per server or per other provider, whichever are fewer.
     Errors: InvalidInput for hosts and servers that nova does not know, and with every right that
     is missing.
@@ -113,31 +114,13 @@ def with_inventories(
     )
 
 
-def with_capacities(
-    client: api.Client, picture: pictures.Picture, uuids: Collection[str]
-) -> pictures.Picture:
-    """The picture with what providers offer, of those that one query tells of.
+def with_capacities(picture: pictures.Picture, uuids: Iterable[str]) -> pictures.Picture:
+    """The picture with what these providers offer, as far as ``capacities`` tell. No request.
 
-    Of their inventories it tells the capacity alone: ``total`` is that, and units are any.
-    Full ones and those without memory are not told of. Cost: one request; none for few.
+    That is the capacity alone: ``total`` is it, and units are any.
     """
-    wanted = set(uuids) - picture.inventories.keys()
-    if len(wanted) <= _MANY:
-        return picture
-    pairs = [("resources", "MEMORY_MB:1"), ("limit", str(_PAGE))]
-    try:
-        summaries = patience.read(lambda: client.list_allocation_candidates(pairs)).summaries
-    except (errors.ApiError, errors.UnsupportedVersion):
-        return picture
-    told = {
-        uuid: {
-            name: inventory.Inventory(total=amount.capacity)
-            for name, amount in summary.resources.items()
-        }
-        for uuid, summary in summaries.items()
-        if uuid in wanted
-    }
-    return dataclasses.replace(picture, inventories={**picture.inventories, **told})
+    told = {uuid: picture.capacities[uuid] for uuid in uuids if uuid in picture.capacities}
+    return dataclasses.replace(picture, inventories={**told, **picture.inventories})
 
 
 def with_consumers(
@@ -229,6 +212,7 @@ class _Seen(NamedTuple):
     by_provider: Mapping[str, answer.ProviderAllocations]
     whole: Mapping[str, allocation.Consumer]
     unread: Mapping[str, str]
+    summaries: Mapping[str, answer.ProviderSummary] = {}
 
 
 Sharing = Mapping[str, tuple[str, ...]]
@@ -259,11 +243,30 @@ def _servers(asked: compute.Nova, scope: scopes.Scope) -> list[nova.Server]:
 
 
 def _read_all(
-    client: api.Client, providers: Iterable[provider.Provider], reading: batch.Reading
+    client: api.Client, providers: Sequence[provider.Provider], reading: batch.Reading
 ) -> _Seen:
-    uuids = [item.uuid for item in providers]
+    """Every provider; those that are known to have nothing allocated need not be asked."""
+    summaries = _summaries(client) if len(providers) > _MANY else {}
+    empty = {
+        uuid
+        for uuid, summary in summaries.items()
+        if not any(amount.used for amount in summary.resources.values())
+    }
+    uuids = [item.uuid for item in providers if item.uuid not in empty]
     read, unread = _each("allocations", client.list_provider_allocations, uuids, reading)
-    return _Seen(read, {}, unread)
+    return _Seen(read, {}, unread, summaries)
+
+
+def _summaries(client: api.Client) -> Mapping[str, answer.ProviderSummary]:
+    """Capacities and usages of the trees of up to 1000 hosts that have memory left.
+
+    One request, which a busy or an old Placement may refuse: then nothing is known.
+    """
+    pairs = [("resources", "MEMORY_MB:1"), ("limit", str(_PAGE))]
+    try:
+        return patience.read(lambda: client.list_allocation_candidates(pairs)).summaries
+    except (errors.ApiError, errors.UnsupportedVersion):
+        return {}
 
 
 def _read_narrow(
@@ -350,6 +353,13 @@ def _picture(found: _Found, sharing: Sharing, seen: _Seen) -> pictures.Picture:
         owners={uuid: owner_of(one) for uuid, one in whole.items()},
         sharing=dict(sharing),
         unread=seen.unread,
+        capacities={
+            uuid: {
+                name: inventory.Inventory(total=amount.capacity)
+                for name, amount in summary.resources.items()
+            }
+            for uuid, summary in seen.summaries.items()
+        },
     )
 
 

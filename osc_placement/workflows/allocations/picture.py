@@ -33,7 +33,8 @@ class Picture:
     hold the consumers that were read; ``unread`` is ``{provider uuid: why}``.
     ``sharing`` is ``{root uuid: providers that share with its tree}``, of which the
     resource classes stand in ``inventories``. ``ports`` is ``{server uuid: its ports that ask
-    for resources}``, where neutron was asked.
+    for resources}``, where neutron was asked. ``capacities`` are inventories of which
+    nothing but the capacity is known, as ``total``.
     """
 
     servers: Mapping[str, nova.Server]
@@ -48,6 +49,7 @@ class Picture:
     sharing: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     unread: Mapping[str, str] = dataclasses.field(default_factory=dict)
     ports: Mapping[str, tuple[network.Port, ...]] = dataclasses.field(default_factory=dict)
+    capacities: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def compute_nodes(self) -> dict[str, nova.ComputeNode]:

@@ -228,7 +228,7 @@ def test_a_plan_that_was_killed_within_a_bundle_goes_on(
             raise Killed
 
     path = tmp_path / "plan.json"
-    planned = making([one(number) for number in range(40)])
+    planned = making([one(number) for number in range(80)])
     run(client, planned, dry_run=True, plan_out=path)
     transport.after = kill
     with pytest.raises(Killed):
@@ -236,7 +236,7 @@ def test_a_plan_that_was_killed_within_a_bundle_goes_on(
             client, plan_file.read(path), path, carry_out.Options(limits=execute.Limits(workers=1))
         )
     transport.after = lambda request, body: None
-    assert used(client) == 32
+    assert used(client) == 64
     report = carry_out.apply(client, plan_file.read(path), path, carry_out.Options())
     assert statuses(report) == {"applied": 40}
     assert used(client) == 40

@@ -105,7 +105,7 @@ def test_placement_is_asked_per_host_and_not_per_server(
         "GET /usages": len(old_cloud.OWNERS),
         # All three owners lack some consumer.
         "GET /allocations": with_owner_read,
-        "POST /allocations": -(-lacking // 32) + -(-ownerless // 32),
+        "POST /allocations": -(-lacking // 64) + -(-ownerless // 64),
     }
     assert collections.Counter(run.nova.asked) == {
         "/os-services": 1,
