@@ -238,5 +238,5 @@ def test_a_plan_that_was_killed_within_a_bundle_goes_on(
     transport.after = lambda request, body: None
     assert used(client) == 64
     report = carry_out.apply(client, plan_file.read(path), path, carry_out.Options())
-    assert statuses(report) == {"applied": 40}
-    assert used(client) == 40
+    assert statuses(report) == {"applied": 80}
+    assert used(client) == 80
