@@ -144,7 +144,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
             ports = None if parsed_args.skip_ports else nova.ports(asked, self)
             found = auditing.audit_cloud(client, asked, request, reading, ports)
             if not request.repair:
-                return self._told(found.findings, client.target, parsed_args)
+                return self._told(found, client.target, parsed_args)
             how = dataclasses.replace(
                 change.options(parsed_args, watch),
                 broken=premise.Eyes(asked, started),
@@ -155,12 +155,13 @@ openstack placement allocation audit --repair --host cmp-0001"""
         return self._repaired(found.findings, report, parsed_args)
 
     def _told(
-        self, findings: Sequence[finding.Finding], target: str, parsed_args: argparse.Namespace
+        self, found: auditing.Audited, target: str, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[Any]]:
         """What was found."""
-        self.exit_code = _code(findings, strict=parsed_args.strict)
-        self.tell([f"On {target}: {_summary(findings)}"])
-        return COLUMNS, [_row(item) for item in findings]
+        self.exit_code = _code(found.findings, strict=parsed_args.strict)
+        notes = [f"Note: {note}" for note in found.planned.plan.notes]
+        self.tell([f"On {target}: {_summary(found.findings)}", *notes])
+        return COLUMNS, [_row(item) for item in found.findings]
 
     def _repaired(
         self,

@@ -141,6 +141,7 @@ def test_after_the_repair_only_unknown_is_found_and_undo_takes_all_back(
     assert {row["code"] for row in audited(openstack, code=0)} == {"unknown"}
     audited(openstack, "--strict")
     audited(openstack, "--repair", code=0)
+    audited(openstack, "--repair", "--strict")
     assert state(target) == after
     openstack.do("placement plan undo", "undo.json")
     assert state(target) == before

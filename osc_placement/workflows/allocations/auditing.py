@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from osc_placement import microversion
 from osc_placement.client import api, compute, compute_server, errors, network
 from osc_placement.model import nova
-from osc_placement.workflows import batch, change, fault, kind, patience, plan, worker
+from osc_placement.workflows import batch, change, fault, kind, patience, worker
 from osc_placement.workflows.allocations import (
     audit,
     expected,
@@ -120,9 +120,8 @@ class _Auditing:
         return audit.concerning(found, self.request.hosts, self.request.only)
 
     def _planned(self, picture: pictures.Picture, findings: Iterable[Finding]) -> batch.Planned:
-        if not self.request.repair:
-            return batch.Planned(plan.make(()))
-        made = audit.plan_repair(picture, findings)
+        chosen = findings if self.request.repair else ()
+        made = audit.plan_repair(picture, chosen)
         if self.asked.source:
             made = made.replace(notes=(f"nova's answers come from {self.asked.source}",))
         known = {

@@ -62,7 +62,9 @@ def _of_move(
     if server is None and not move.is_over:
         found = _orphan(picture, name, move.uuid, held, "nova has its server no more")
         return found.doubted(f"the migration is {move.status}")
-    evidence = f"the migration is {move.status}" if move.is_over else "its server is deleted"
+    evidence = "its server is deleted"
+    if move.is_over:
+        evidence = f"the migration is {move.status}, since {move.updated[:19]}"
     found = _orphan(picture, name, move.uuid, held, evidence, {})
     why = hints.too_young([move.updated]) or _why_open(move, server)
     return found.doubted(why) if why else found
@@ -81,7 +83,9 @@ def _why_open(move: nova.Migration, server: nova.Server | None) -> str:
 def _of_deleted(
     picture: pictures.Picture, server: nova.Server, held: allocation.Allocations, hints: Hints
 ) -> Finding:
-    found = _orphan(picture, server.name, server.uuid, held, "nova has deleted the server")
+    found = _orphan(
+        picture, server.name, server.uuid, held, f"nova has deleted the server, at {server.updated}"
+    )
     why = hints.too_young([server.updated])
     return found.doubted(why) if why else found
 
