@@ -82,14 +82,14 @@ def _moved(
 def changes(
     before: picture.Picture,
     after: picture.Picture,
-    deleted: frozenset[str],
+    meant: wanted.Wanted,
     reasons: Mapping[str, str] | None = None,
 ) -> list[change.Change]:
     """Everything that makes ``after`` of ``before``, and then deletes what is empty.
 
     ``reasons`` is ``{root uuid: why}`` for the reshape of that tree.
     """
-    return list(_Compiler(before, after, deleted, reasons or {}).changes())
+    return list(_Compiler(before, after, meant, reasons or {}).changes())
 
 
 class _Compiler:
@@ -97,10 +97,10 @@ class _Compiler:
         self,
         before: picture.Picture,
         after: picture.Picture,
-        deleted: frozenset[str],
+        meant: wanted.Wanted,
         reasons: Mapping[str, str],
     ) -> None:
-        self._before, self._after, self._deleted = before, after, deleted
+        self._before, self._after, self._deleted = before, after, meant.deleted
         self._reasons = reasons
         self._tree = provider.ProviderTree(node.provider for _, node in after.inside())
         self._depth = {item.uuid: depth for depth, item in self._tree.walk()}
@@ -110,7 +110,8 @@ class _Compiler:
         self._reshape = self._traits + 2
         self._stripped = self._reshape + 1
         self._cut = self._stripped + 2
-        self._groups = self._grouped()
+        self._moving = list(self._movers())
+        self._groups = self._grouped(meant)
 
     def changes(self) -> Iterator[change.Change]:
         yield from self._custom_traits()
@@ -118,8 +119,7 @@ class _Compiler:
             known = self._before.nodes.get(uuid)
             yield from self._provider(uuid, node, known)
             yield from self._memberships(uuid, node, known or picture.Node(node.provider))
-        for roots in sorted({frozenset(group) for group in self._groups.values()}, key=sorted):
-            yield from self._reshaped(roots)
+        yield from self._reshapes()
         yield from self._deletions()
 
     def _custom_traits(self) -> Iterator[change.Change]:
@@ -203,38 +203,77 @@ class _Compiler:
         root = self._after.root_of(uuid)
         return min(self._groups.get(root, {root}))
 
-    def _reshaped(self, roots: frozenset[str]) -> Iterator[change.Change]:
-        before, wanted = _differences(self._before, self._after, roots)
-        if before == wanted:
-            return
+    def _reshapes(self) -> Iterator[change.Change]:
+        """One for each group of trees, with all that changes in them."""
+        providers: dict[str, list[str]] = {}
+        consumers: dict[str, list[str]] = {}
+        for uuid in self._changed_providers():
+            providers.setdefault(self._group_of(uuid), []).append(uuid)
+        for uuid, places in self._moving:
+            consumers.setdefault(self._group_of(places[0]), []).append(uuid)
+        for name in sorted(providers):
+            yield self._reshaped(name, providers[name], consumers.get(name, []))
+
+    def _reshaped(
+        self, group: str, providers: Sequence[str], consumers: Sequence[str]
+    ) -> change.Change:
+        before, wanted = self._facts(providers, consumers)
+        roots = self._groups[group]
         ordered = sorted(roots, key=lambda uuid: (self._after.name_of(uuid), uuid))
         names = [self._after.name_of(uuid) for uuid in ordered]
-        yield change.Change(
+        return change.Change(
             change.RESHAPE,
-            change.Subject(", ".join(names), min(roots)),
+            change.Subject(", ".join(names), group),
             before,
             wanted,
             reason="; ".join(self._reasons[uuid] for uuid in ordered if uuid in self._reasons),
             stage=self._reshape,
-            group=min(roots),
+            group=group,
         )
 
-    def _grouped(self) -> dict[str, set[str]]:
+    def _facts(
+        self, providers: Iterable[str], consumers: Sequence[str]
+    ) -> tuple[dict[str, change.Value], dict[str, change.Value]]:
+        """The facts of one reshape, before and after."""
+        was: dict[str, change.Value] = {}
+        now: dict[str, change.Value] = {}
+        others: dict[str, change.Value] = {}
+        moving = [self._before.consumers[uuid].allocations for uuid in consumers]
+        for uuid in providers:
+            known = self._before.nodes.get(uuid, picture.Node(self._after.nodes[uuid].provider))
+            offered, offers = known.inventories, self._after.nodes[uuid].inventories
+            classes = _differing(offered, offers)
+            was |= facts.of_inventories(uuid, offered, classes)
+            now |= facts.of_inventories(uuid, offers, classes)
+            held = allocation.add_resources(*(has.get(uuid, {}) for has in moving))
+            others |= {
+                facts.of_others(uuid, name): known.used.get(name, 0) - held.get(name, 0)
+                for name in classes
+            }
+        for uuid in consumers:
+            _add_allocations(self._before.consumers[uuid], self._after.consumers[uuid], was, now)
+        return was | others, now | others
+
+    def _grouped(self, meant: wanted.Wanted) -> dict[str, set[str]]:
         """``{root: all roots that go in one request with it}``."""
-        groups: dict[str, set[str]] = {}
-        for uuid in self._changed_providers():
-            root = self._after.root_of(uuid)
-            groups.setdefault(root, {root})
-        for uuid, consumer in self._after.consumers.items():
-            was = self._before.consumers[uuid].allocations
-            changed = _changed_places(was, consumer.allocations)
-            for key in changed:
-                groups.setdefault(self._after.root_of(key), {self._after.root_of(key)})
-            if changed:
-                used = {*was, *consumer.allocations}
-                inside = {self._after.root_of(key) for key in used if self._after.is_inside(key)}
-                _join(groups, inside & groups.keys())
+        touched = {*self._changed_providers(), *(key for _, keys in self._moving for key in keys)}
+        groups = {root: {root} for root in map(self._after.root_of, touched)}
+        for uuid, _ in self._moving:
+            used = {
+                *self._before.consumers[uuid].allocations,
+                *self._after.consumers[uuid].allocations,
+            }
+            _join(groups, {self._after.root_of(key) for key in used if self._after.is_inside(key)})
+        for shift in meant.shifts:
+            _join(groups, {self._after.root_of(key) for key in (shift.source, shift.target)})
         return groups
+
+    def _movers(self) -> Iterator[tuple[str, list[str]]]:
+        """``(consumer, providers of which it has something else than before)``"""
+        for uuid, consumer in sorted(self._after.consumers.items()):
+            places = _changed_places(self._before.consumers[uuid].allocations, consumer.allocations)
+            if places:
+                yield uuid, places
 
     def _changed_providers(self) -> Iterator[str]:
         for uuid, node in self._after.inside():
@@ -247,13 +286,13 @@ def _changed_places(before: allocation.Allocations, after: allocation.Allocation
     """The providers of which a consumer has something else than before."""
     return [
         uuid
-        for uuid in {*before, *after}
+        for uuid in sorted({*before, *after})
         if dict(before.get(uuid, {})) != dict(after.get(uuid, {}))
     ]
 
 
 def _join(groups: dict[str, set[str]], roots: Iterable[str]) -> None:
-    together: set[str] = set().union(*(groups[root] for root in roots))
+    together: set[str] = set().union(*(groups.get(root, ()) for root in roots))
     for root in together:
         groups[root] = together
 
@@ -262,47 +301,11 @@ def _identity(item: provider.Provider) -> dict[str, change.Value]:
     return {"name": item.name, "parent": item.parent_uuid}
 
 
-def _differences(
-    before: picture.Picture, after: picture.Picture, roots: frozenset[str]
-) -> tuple[dict[str, change.Value], dict[str, change.Value]]:
-    """The facts of one reshape, before and after."""
-    was: dict[str, change.Value] = {}
-    now: dict[str, change.Value] = {}
-    touched: list[tuple[str, str]] = []
-    for uuid, node in after.inside():
-        known = before.nodes.get(uuid)
-        offered = known.inventories if known is not None else {}
-        if after.root_of(uuid) not in roots:
-            continue
-        classes = sorted(
-            name
-            for name in offered.keys() | node.inventories.keys()
-            if offered.get(name) != node.inventories.get(name)
-        )
-        was |= facts.of_inventories(uuid, offered, classes)
-        now |= facts.of_inventories(uuid, node.inventories, classes)
-        touched += [(uuid, name) for name in classes]
-    moving = _moving(before, after, roots)
-    for uuid in moving:
-        _add_allocations(before.consumers[uuid], after.consumers[uuid], was, now)
-    held = before.replace(consumers={uuid: before.consumers[uuid] for uuid in moving}).others()
-    for uuid, name in touched:
-        key = facts.of_others(uuid, name)
-        was[key] = now[key] = held.get((uuid, name), 0)
-    return was, now
-
-
-def _moving(before: picture.Picture, after: picture.Picture, roots: frozenset[str]) -> list[str]:
-    """The consumers whose allocations on these trees change."""
-    return [
-        uuid
-        for uuid, consumer in sorted(after.consumers.items())
-        if consumer.allocations != before.consumers[uuid].allocations
-        and any(
-            after.is_inside(key) and after.root_of(key) in roots
-            for key in {*consumer.allocations, *before.consumers[uuid].allocations}
-        )
-    ]
+def _differing(before: inventory.Inventories, after: inventory.Inventories) -> list[str]:
+    """The classes that two inventories do not have in common as they are."""
+    return sorted(
+        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+    )
 
 
 def _add_allocations(

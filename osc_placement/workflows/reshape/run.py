@@ -162,7 +162,7 @@ def _compiled(
     meant = whole.meant
     after = compiling.after(seen, meant, whole.inventories, whole.placed)
     fault.Faults(invariant.broken(seen, after, whole.classes)).check()
-    changes = compiling.changes(seen, after, meant.deleted, _reasons(after, whole.placed))
+    changes = compiling.changes(seen, after, meant, _reasons(after, whole.placed))
     made = plan.make(
         [*changes, *remarks],
         # So it keeps its file, and is never planned anew over what somebody else did.

@@ -64,7 +64,7 @@ def changes(
     seen = seen or cloud()
     found = decided(text, seen, manner)
     after = compiling.after(seen, found.meant, found.inventories, found.placed)
-    made = compiling.changes(seen, after, found.meant.deleted)
+    made = compiling.changes(seen, after, found.meant)
     return sorted(made, key=change.Change.sort_key)
 
 
@@ -285,6 +285,13 @@ delete: [cn1]
     assert dict(made[3].after) == {"name": None, "parent": None}
 
 
+def test_resources_without_consumers_go_in_one_request_too() -> None:
+    providers = {"cn1": (None, {"VCPU": 8}), "new": (None, {})}
+    seen = world.seen(world.state(providers, {}), "cn1", "new")
+    made = changes("moves: [{from: cn1, resources: {VCPU: all}, to: new}]", seen)
+    assert [(item.kind, item.subject.name) for item in made] == [(change.RESHAPE, "cn1, new")]
+
+
 def test_trees_that_share_a_consumer_go_in_one_request() -> None:
     providers = {
         "cn1": (None, {"VGPU": 2}),
@@ -312,7 +319,7 @@ def wanted_tree(text: str, seen: picture.Picture) -> list[change.Change]:
     faults.check()
     found = decide.decide(moves, seen, PACK)
     after = compiling.after(seen, found.meant, found.inventories, found.placed)
-    return compiling.changes(seen, after, found.meant.deleted)
+    return compiling.changes(seen, after, found.meant)
 
 
 def test_the_moves_to_a_wanted_tree_follow_from_it() -> None:
