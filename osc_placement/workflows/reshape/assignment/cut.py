@@ -53,8 +53,13 @@ def _pieces(
 
 def _split(whole: _Piece, targets: Sequence[demand.Target]) -> Sequence[_Piece]:
     ((name, amount),) = whole.resources
-    steps = [target.inventories[name].step_size for target in targets if _leads(whole, target)]
-    step = math.gcd(amount, *steps)
+    there = [target for target in targets if _leads(whole, target)]
+    # What a consumer has there already need not be whole steps, but the sum must.
+    step = math.gcd(
+        amount,
+        *(target.inventories[name].step_size for target in there),
+        *(lot.held(target, whole.consumer, name) for target in there),
+    )
     if amount // step > demand.MOST_PIECES:
         raise ValueError(
             f"{amount} {name} of {whole.consumer} cannot be split: that makes"

@@ -7,13 +7,18 @@ questions, the rest is placed as it fits.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from osc_placement.workflows.reshape.assignment import lot, proof
 
+if TYPE_CHECKING:
+    from osc_placement.workflows.reshape.assignment import solver
+
 #: So often a strategy asks the solver before it takes what fits.
-MOST_QUESTIONS = 48
+MOST_QUESTIONS = 12
 
 #: The targets that a lot could go to, the best first.
 Preference = Callable[[lot.Load, lot.Lot], Sequence[int]]
@@ -98,7 +103,7 @@ class _Search:
     def __init__(self, problem: lot.Problem, known: lot.Placement, prove: proof.Proof) -> None:
         self.known = known
         self._problem = problem
-        self._solver = prove.of(problem)
+        self._prove = prove
         self._large_first = large_first(problem)
         self._questions = MOST_QUESTIONS
 
@@ -127,6 +132,10 @@ class _Search:
             if target != bad.get(index) and load.has_place(item, target)
         )
         return next(filter(self._goes_on, others), None)
+
+    @functools.cached_property
+    def _solver(self) -> solver.Solver:
+        return self._prove.of(self._problem)
 
     def _goes_on(self, part: dict[int, int]) -> bool:
         """Whether the rest fits beside this; asks the solver only if it does not just fit."""
