@@ -96,16 +96,11 @@ class _Question:
     def answered(self, manner: Manner, faults: fault.Faults) -> list[demand.Placed]:
         """Everything placed, or nothing and a fault."""
         rules = question.Rules(
-            assign={
-                item.consumer: self._evidence(item.consumer)
-                for item in self._demands
-                if item.assigned
-            },
             together=self._together(),
             strategy=manner.strategy,
         )
         asked = [
-            question.Demand(item.consumer, item.source, item.resources) for item in self._demands
+            question.Demand(item.consumer, _source(item), item.resources) for item in self._demands
         ]
         answer = search.assign(asked, self._targets(), rules, manner.seconds)
         if isinstance(answer, question.Found):
@@ -124,6 +119,7 @@ class _Question:
             )
         if isinstance(answer, question.Impossible):
             names = {target.name: self._called(target.name) for target in self._targets()}
+            names |= {_source(item): self._from(item) for item in self._demands}
             reasons = "; ".join(_renamed(reason, names) for reason in answer.reasons)
             who = f"; these consumers do not fit: {_list(answer.consumers)}"
             return f"{what} cannot be placed: {reasons}{who if answer.consumers else ''}"
@@ -137,6 +133,12 @@ class _Question:
         uuid, _, classes = target.partition(" ")
         name = self._meant.nodes[uuid].provider.name
         return f"{name} ({classes})" if classes else name
+
+    def _from(self, item: demand.Demand) -> str:
+        name = self._seen.name_of(item.source)
+        if item.assigned is None:
+            return name
+        return f"{name}, assigned to {self._meant.nodes[item.assigned.target].provider.name},"
 
     def _several_forms(self) -> set[tuple[str, str]]:
         """``(target, class)`` of what may become one class or another on the same target."""
@@ -157,20 +159,11 @@ class _Question:
         return f"{option.target} {','.join(forms)}".rstrip()
 
     def _placed(self, item: demand.Demand, answer: question.Found, manner: Manner) -> demand.Placed:
-        key = question.Key(item.consumer, item.source, next(iter(item.resources)))
+        key = question.Key(item.consumer, _source(item), next(iter(item.resources)))
         (target,) = answer.placed[key]
         option = next(one for one in item.options if self._name(item, one) == target)
         guessed = item.consumer in answer.guessed and item.assigned is None
         return demand.Placed(item, option, str(manner.strategy) if guessed else "")
-
-    def _evidence(self, consumer: str) -> dict[str, tuple[str, ...]]:
-        found: dict[str, tuple[str, ...]] = {}
-        for item in self._demands:
-            if item.consumer == consumer and item.assigned is not None:
-                # One class may come from two sources: it is bound to what either says.
-                for name in item.resources:
-                    found[name] = (*found.get(name, ()), self._name(item, item.assigned))
-        return found
 
     def _together(self) -> frozenset[str]:
         return frozenset(
@@ -183,7 +176,9 @@ class _Question:
         for item in self._demands:
             for option in item.options:
                 target = self._name(item, option)
-                takes.setdefault(target, {}).setdefault(item.source, set()).update(item.resources)
+                sources = takes.setdefault(target, {})
+                if item.assigned in (None, option):
+                    sources.setdefault(_source(item), set()).update(item.resources)
                 named = zip(item.resources, option.classes, strict=True)
                 becomes.setdefault(target, {}).update(named)
         order = {
@@ -235,6 +230,12 @@ class _Question:
             for consumer, amount in self._seen.holding(uuid, resource_class).items()
             if consumer in moving and consumer not in leaving
         }
+
+
+def _source(item: demand.Demand) -> str:
+    """Classes that stay together come from a place of their own, and so does what is assigned."""
+    assigned = f" assigned to {item.assigned.target}" if item.assigned else ""
+    return f"{item.source} {','.join(item.resources)}{assigned}"
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:

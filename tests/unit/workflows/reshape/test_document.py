@@ -22,6 +22,8 @@ assign:
   {CONSUMER.upper()}: cn1_pci_0000_85_00_0
 rename: {{cn1: cn-one}}
 delete: [cn0]
+providers:
+- {{name: cn1_ens1, parent: cn2}}
 """
 
 
@@ -56,6 +58,7 @@ def test_yaml_is_read_with_the_lines_of_its_parts() -> None:
         (move.Named("cn1", "cn-one", 9),),
         (move.Named("cn0", line=10),),
     )
+    assert found.providers == (move.Target("cn1_ens1", parent="cn2", described=True, line=12),)
 
 
 def test_json_is_read_too() -> None:

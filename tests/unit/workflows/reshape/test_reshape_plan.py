@@ -167,6 +167,16 @@ def test_what_makes_no_sense_in_this_cloud_is_told_with_its_line(line: str, reas
     assert reason in "\n".join(refused(f"moves:\n- {line}\n"))
 
 
+def test_evidence_that_does_not_fit_is_told_with_what_stands_in_the_way() -> None:
+    evidence = f"{MOVES}assign: {{{uuid_of('one')}: {A}, {uuid_of('moving')}: {{VGPU: {A}}}}}\n"
+    (reason,) = refused(evidence)
+    assert reason.startswith("the VGPU of cn1 cannot be placed: ")
+    small = {**PROVIDERS, B: ("cn1", {"VGPU": {"total": 4, "max_unit": 1}})}
+    evidence = f"{MOVES}assign: {{{uuid_of('one')}: {{VGPU: {B}}}}}\n"
+    (reason,) = refused(evidence, cloud(small), PACK)
+    assert f"4 VGPU from cn1, assigned to {B}, fits nowhere" in reason
+
+
 def test_evidence_that_cannot_be_is_a_fault() -> None:
     found = refused(
         f"{MOVES}assign: {{{uuid_of('nobody')}: {A}, {uuid_of('one')}: cn2,"
@@ -245,6 +255,28 @@ moves:
     placed = decided(text, cloud(providers, consumers), solve.Manner("spread")).placed
     assert len(placed) == 4
     assert all(set(item.demand.resources) == {"VCPU", "MEMORY_MB"} for item in placed)
+
+
+def test_classes_stay_together_only_where_they_may_go_to_the_same_places() -> None:
+    both = {"VCPU": 4, "MEMORY_MB": 4}
+    providers = {"cn1": (None, both), "b": ("cn1", both), "n0": ("cn1", {}), "n1": ("cn1", {})}
+    consumers = {"c": {name: {"VCPU": 1, "MEMORY_MB": 1} for name in ("cn1", "b")}}
+    text = f"""\
+moves:
+- {{from: cn1, resources: {{VCPU: 2, MEMORY_MB: 2}}, to: n0}}
+- {{from: cn1, resources: {{VCPU: 2, MEMORY_MB: 2}}, to: n1}}
+- {{from: b, resources: {{VCPU: all}}, to: n0}}
+- {{from: b, resources: {{MEMORY_MB: all}}, to: n1}}
+assign: {{{uuid_of("c")}: n1}}
+"""
+    placed = decided(text, cloud(providers, consumers)).placed
+    assert {
+        (item.demand.source, tuple(item.demand.resources), item.option.target) for item in placed
+    } == {
+        (uuid_of("cn1"), ("MEMORY_MB", "VCPU"), uuid_of("n1")),
+        (uuid_of("b"), ("VCPU",), uuid_of("n0")),
+        (uuid_of("b"), ("MEMORY_MB",), uuid_of("n1")),
+    }
 
 
 def test_a_tree_of_nova_compute_is_left_to_nova_compute() -> None:
