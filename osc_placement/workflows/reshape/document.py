@@ -21,6 +21,10 @@ def parse(text: str, source: str) -> move.Document:
     renames = found.data.get("rename", {})
     document = move.Document(
         moves=moves,
+        providers=tuple(
+            _target(told, found.line("providers", position))
+            for position, told in enumerate(found.data.get("providers", ()))
+        ),
         assign=evidence(found),
         rename=tuple(
             move.Named(old, new, found.line("rename", old)) for old, new in renames.items()
@@ -95,9 +99,11 @@ def _strange_names(document: move.Document) -> list[str]:
             for resource_class in item.classes
             if resource_class not in item.resources
         ]
-        if item.target.described and not (item.target.name or item.target.uuid):
-            faults.append(f"{document.at(item.target.line)}to: it has neither a name nor a uuid")
-        faults += strange_memberships(item.target, document.at(item.target.line))
+    for target in (*(item.target for item in document.moves), *document.providers):
+        where = document.at(target.line)
+        if target.described and not (target.name or target.uuid):
+            faults.append(f"{where}a provider has neither a name nor a uuid")
+        faults += strange_memberships(target, where)
     return faults
 
 

@@ -107,6 +107,7 @@ def plan_reshape(client: api.Client, asked: Asked, reading: batch.Reading) -> Pr
 
 def _observed(client: api.Client, asked: Asked, reading: batch.Reading) -> picture.Picture:
     targets = [item.target for item in asked.document.moves]
+    targets += asked.document.providers
     texts = wanted.texts(asked.document)
     if asked.tree is not None:
         targets = [branch.target for branch in asked.tree.branches]

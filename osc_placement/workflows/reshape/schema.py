@@ -97,6 +97,7 @@ MOVES: Mapping[str, Any] = {
     **_object(
         {
             "moves": {"type": "array", "items": _MOVE, "minItems": 1},
+            "providers": {"type": "array", "items": {**_TARGET, "type": "object"}},
             "assign": _ASSIGN,
             "rename": {"type": "object", "additionalProperties": _NAME},
             "delete": _NAMES,

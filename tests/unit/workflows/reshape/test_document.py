@@ -77,8 +77,8 @@ asign: {}
 assign: {nobody: b}
 """
     assert faults(text) == [
-        "moves.yaml:1: the document: 'asign' is not known here: there are moves, assign,"
-        " rename, delete",
+        "moves.yaml:1: the document: 'asign' is not known here: there are moves,"
+        " providers, assign, rename, delete",
         "moves.yaml:2: moves[1].resources.VGPU is 'some' and must be an amount, or all",
         "moves.yaml:2: moves[1].resources: 'vgpu' is no resource class",
         "moves.yaml:2: moves[1].to.parent is 3 and must be a text or null",
