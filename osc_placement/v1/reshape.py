@@ -105,8 +105,6 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             reading = batch.Reading(parsed_args.workers, watch)
             asked = self._asked(client, parsed_args)
             prepared = run.plan_reshape(client, asked, reading)
-            if not parsed_args.dry_run and prepared.planned.plan.changes:
-                client.check_reshape()
             report = carry_out.carry_out(
                 client,
                 prepared.planned,

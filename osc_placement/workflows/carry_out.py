@@ -69,6 +69,7 @@ def carry_out(
         plan_file.write(plan_path, made)
     if options.dry_run or not made.changes:
         return _only_told(made, options, plan_path)
+    _check_rights(client, made)
     undo_path = options.undo_out or plan_file.default_path(made, "undo")
     plan_file.write(undo_path, undo.inverse(made))
     with _journal(made, client.target, anew=True) as entries:
@@ -119,6 +120,7 @@ def apply(
     if options.dry_run:
         entries = journal.peek(journal.path_of(made, client.target))
         return _foretold(made, entries, settle.Direction.APPLY, options, path)
+    _check_rights(client, made)
     undo_path = options.undo_out or plan_file.default_path(made, "undo")
     plan_file.write(undo_path, undo.inverse(made))
     with _journal(made, client.target, anew=restart) as opened:
@@ -151,6 +153,7 @@ def _take_back(
     if options.dry_run or not inverse.changes:
         entries = journal.peek(journal.path_of(inverse, client.target))
         return _foretold(inverse, entries, settle.Direction.UNDO, options, path)
+    _check_rights(client, inverse)
     with _journal(inverse, client.target) as opened:
         around = _circumstances(client, inverse, opened, options, strict=True)
         around = dataclasses.replace(around, direction=settle.Direction.UNDO)
@@ -196,6 +199,12 @@ def _check_premises(made: plan.Plan, options: Options) -> None:
 def _check_kinds(made: plan.Plan, options: Options) -> None:
     if not options.dry_run and any(item.kind not in options.kinds for item in made.changes):
         raise plan.PlanRefused("the plan changes ports, and neutron cannot be asked now")
+
+
+def _check_rights(client: api.Client, made: plan.Plan) -> None:
+    """Forbidden where a reshape would be, before the steps around it are begun. One request."""
+    if any(item.kind == change.RESHAPE for item in made.changes):
+        client.check_reshape()
 
 
 def needs_network(made: plan.Plan) -> bool:

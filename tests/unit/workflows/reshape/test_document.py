@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -159,3 +160,15 @@ def test_the_published_schemas_are_those_that_documents_are_held_against() -> No
     folder = pathlib.Path(__file__).parents[4] / "doc" / "source" / "user"
     for name, wanted in (("reshape", schema.MOVES), ("reshape-tree", schema.TREE)):
         assert json.loads((folder / f"{name}.schema.json").read_text()) == wanted
+
+
+def test_the_documents_of_the_guide_are_such() -> None:
+    guide = pathlib.Path(__file__).parents[4] / "doc" / "source" / "user" / "reshape.rst"
+    blocks = re.findall(r"::\n\n((?:    .*\n)+)", guide.read_text())
+    moves = [block for block in blocks if block.strip().startswith("moves:")]
+    trees = [block for block in blocks if block.strip().startswith("tree:")]
+    assert (len(moves), len(trees)) == (2, 1)
+    for block in moves:
+        document.parse(block, "guide")
+    for block in trees:
+        tree.parse(block, "guide")
