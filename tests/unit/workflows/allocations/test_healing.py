@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from osc_placement import microversion
 from osc_placement.client import api, compute, errors
 from osc_placement.model import allocation
 from osc_placement.testing import service
@@ -293,3 +294,32 @@ def test_a_right_that_is_missing_in_nova_is_named(run: Run) -> None:
     run.nova.refused = compute.NovaRefused(403, "Policy doesn't allow os_compute_api:servers:x")
     with pytest.raises(errors.InvalidInput, match="a right is missing in nova"):
         run.planned()
+
+
+def test_a_provider_that_is_known_to_be_empty_is_not_asked(transport: watched.Watched) -> None:
+    run = Run(api.Client(transport), transport, hosts=21, servers=21)  # type: ignore[arg-type]
+    run.planned()
+    with_allocations = sum(number % 10 < 3 for number in range(21))
+    # And the listings: of all, and of those that share.
+    assert run.transport.count()["GET /resource_providers"] == with_allocations + 2
+
+
+def test_of_a_narrow_scope_servers_or_providers_are_asked_whichever_are_fewer(
+    transport: watched.Watched,
+) -> None:
+    run = Run(api.Client(transport), transport, hosts=3, servers=60)  # type: ignore[arg-type]
+    run.planned(scope=scope.Scope(hosts=frozenset({run.cloud.host(0)})))
+    assert run.transport.count() == {"GET /resource_providers": 3 + 2 + 1, "GET /allocations": 6}
+
+
+def test_placement_before_consumer_types_is_healed_without_them(
+    transport: watched.Watched,
+) -> None:
+    client = api.Client(transport)  # type: ignore[arg-type]
+    run = Run(client, transport)
+    run.client = client.at(microversion.Microversion(1, 37))
+    assert run.healed() == {"applied": 24, "unchanged": 6}
+    run.transport.sent.clear()
+    assert run.healed() == {"unchanged": 30}
+    assert "GET /allocations" not in run.transport.count()
+    assert client.show_allocations(uuid_of("vm-0003")).consumer_type == "unknown"
