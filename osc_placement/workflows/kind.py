@@ -49,7 +49,8 @@ class Together:
 class Kind:
     """``read`` and ``write`` send one request each and tell how it is; ``refusals`` at most one.
 
-    Only a reshape is read by more: two for each provider and one for each consumer.
+    Only a reshape is read by more (two for each provider and one for each consumer), and a
+    provider that goes is looked at by three.
     ``refusals`` are asked when the thing is no longer at the generation it was planned on.
     ``together`` is there for kinds of which one request can write many. ``assumed`` tells
     what need not be read, since a write is refused where it is not so. ``in_parts``: it takes
@@ -196,7 +197,24 @@ def _read_provider(client: api.Client, item: change.Change) -> Observed:
         found = client.show_provider(item.subject.uuid)
     except errors.NotFound:
         return Observed(None, {})
-    return Observed(None, {"name": found.name, "parent": found.parent_uuid})
+    return Observed(found.generation, {"name": found.name, "parent": found.parent_uuid})
+
+
+def _refuse_provider(
+    client: api.Client, item: change.Change, _: Observed, __: Collection[str]
+) -> list[str]:
+    """What somebody has put on a provider goes with it: only an empty one does."""
+    if item.after.get("name", "") is not None:
+        return []
+    uuid = item.subject.uuid
+    has = {
+        "inventories": client.list_inventories(uuid).inventories,
+        "traits": client.list_provider_traits(uuid).traits,
+        "aggregates": client.list_aggregates(uuid).aggregates,
+    }
+    return [
+        f"it is not empty: it has {what} {', '.join(names)}" for what, names in has.items() if names
+    ]
 
 
 def _write_provider(client: api.Client, item: change.Change, observed: Observed) -> Observed:
@@ -241,7 +259,7 @@ KINDS: Mapping[str, Kind] = {
     change.TRAITS: Kind(_read_traits, _write_traits),
     change.AGGREGATES: Kind(_read_aggregates, _write_aggregates),
     change.TRAIT: Kind(_read_trait, _write_trait),
-    change.PROVIDER: Kind(_read_provider, _write_provider),
+    change.PROVIDER: Kind(_read_provider, _write_provider, _refuse_provider),
     change.RESHAPE: Kind(_read_reshape, _write_reshape),
     change.ALLOCATIONS: Kind(
         _read_consumer,

@@ -11,7 +11,7 @@ import requests
 
 from osc_placement import microversion
 from osc_placement.client import api, errors, transport
-from osc_placement.model import allocation
+from osc_placement.model import allocation, inventory
 from osc_placement.testing import service
 from osc_placement.workflows import batch, carry_out, outcome, plan_file
 from osc_placement.workflows.reshape import document, observe, run, solve
@@ -274,6 +274,26 @@ def test_taking_back_is_stale_when_others_use_it_by_now(
     before = cloud.state()["consumers"]
     assert of(cloud.take_back(path), "reshape").status == "stale"
     assert cloud.state()["consumers"] == before
+
+
+def test_a_provider_on_which_somebody_has_put_something_does_not_go(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "plan"
+    cloud.reshape(path)
+    gpu = cloud.rival.list_providers(name="gpu")[0].uuid
+    seen = cloud.rival.list_inventories(gpu)
+    more = {**seen.inventories, "DISK_GB": inventory.Inventory(7)}
+    cloud.rival.replace_inventories(gpu, seen.generation, more)
+    report = cloud.take_back(path)
+    left = next(item for item in report.outcomes if item.subject.name == "gpu" and item.open)
+    assert (left.status, left.reason) == (
+        "left alone",
+        "it is not empty: it has inventories DISK_GB",
+    )
+    found = cloud.state()
+    assert found["providers"][gpu]["inventories"].keys() == {"DISK_GB"}
+    assert found["consumers"] == cloud.start["consumers"]
 
 
 def test_a_picture_of_a_restless_cloud_is_given_up(cloud: Cloud) -> None:
