@@ -80,9 +80,11 @@ openstack placement migration run --max-count 50"""
             return columns, []
         client = self.connect()
         with progress.shown(quiet=self.is_quiet) as watch:
+            asked = nova.reached(self, parsed_args)
             services = migration.Services(
                 client,
-                nova.reached(self, parsed_args),
+                asked,
+                nova.ports(asked, self),
                 batch.Reading(parsed_args.workers, watch),
             )
             result = migration.run(

@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from osc_placement.client import api, compute, errors
-from osc_placement.workflows import batch, carry_out, execute, memory, outcome, settle
+from osc_placement.client import api, compute, errors, network
+from osc_placement.workflows import batch, carry_out, execute, kind, memory, outcome, settle
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,16 +22,21 @@ class Services:
 
     client: api.Client
     nova: compute.Nova
+    network: network.Network
     reading: batch.Reading = dataclasses.field(default_factory=batch.Reading)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slice:
-    """What is to be done in one part of the cloud; ``position`` is where the next one begins."""
+    """What is to be done in one part of the cloud; ``position`` is where the next one begins.
+
+    ``broken`` judges the premises of its changes, ``kinds`` are those that can be carried out.
+    """
 
     position: str
     planned: batch.Planned
     broken: settle.Premise | None = None
+    kinds: Mapping[str, kind.Kind] = dataclasses.field(default_factory=lambda: kind.KINDS)
 
 
 #: Yields what follows a position, of a pass that begins with "".
@@ -97,8 +102,8 @@ class Result:
 class Cursor:
     """How far the present pass has come: ``{migration: position}``, in a file."""
 
-    #: The position of a migration that has come to its end.
-    END = "end"
+    #: The position of a migration that has come to its end; no host is called so.
+    END = "(end)"
     _KEY = "positions"
 
     def __init__(self, target: str, path: pathlib.Path | None = None) -> None:
@@ -235,6 +240,7 @@ class _Run:
                 limits=execute.Limits(workers=reading.workers, max_count=left),
                 watch=reading.watch,
                 broken=part.broken,
+                kinds=part.kinds,
             ),
         )
 

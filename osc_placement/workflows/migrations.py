@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from osc_placement.workflows import mirror
-from osc_placement.workflows.allocations import backfill
+from osc_placement.workflows.allocations import backfill, binding, heal, healing, premise
 from osc_placement.workflows.migration import Cursor, Migration, Services, Slice
 
 
@@ -19,6 +19,20 @@ def _mirror(services: Services, _: str) -> Iterator[Slice]:
         services.client, services.nova, mirror.Wish(), services.reading
     ).planned
     yield Slice(Cursor.END, planned)
+
+
+def _heal(services: Services, after: str) -> Iterator[Slice]:
+    broken = premise.Eyes(services.nova)
+    parts = healing.plan_missing(
+        services.client,
+        services.nova,
+        heal.Request(),
+        services.reading,
+        ports=services.network,
+        after=after,
+    )
+    for position, planned in parts:
+        yield Slice(position, planned, broken, binding.kinds(services.network))
 
 
 def _owners(services: Services, after: str) -> Iterator[Slice]:
@@ -44,6 +58,13 @@ MIGRATIONS: Sequence[Migration] = (
         _mirror,
         "'openstack placement aggregate mirror --dry-run' shows them",
         needs="aggregate generation",
+    ),
+    Migration(
+        "heal_allocations",
+        "Gives servers that have no allocations those that nova would have made",
+        _heal,
+        "'openstack placement allocation heal --dry-run' shows them",
+        needs="consumer generation",
     ),
     Migration(
         "complete_consumers",

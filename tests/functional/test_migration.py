@@ -13,7 +13,12 @@ from tests.peer import target as targets
 RUN = "placement migration run"
 
 #: What there is to do on the sample cloud.
-EXPECTED = {"mirror_host_aggregates": 11, "set_consumer_types": 19}
+EXPECTED = {
+    "mirror_host_aggregates": 11,
+    "heal_allocations": 58,
+    "complete_consumers": 7,
+    "set_consumer_types": 19,
+}
 Counts = dict[str, tuple[int, int]]
 
 

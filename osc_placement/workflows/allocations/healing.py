@@ -46,16 +46,49 @@ def plan_healing(
     Errors: as ``observe``, and when neutron cannot be asked.
     """
     reading = reading or batch.Reading()
-    if not microversion.supports(client.microversion, "consumer types"):
-        request = dataclasses.replace(request, consumer_type=None)
     picture = observe.observe(client, asked, request.scope, reading)
     picture = _with_owners(client, picture, request, reading, every=check_owners)
+    return _planned(client, picture, request, reading, ports, asked.source)
+
+
+def plan_missing(
+    client: api.Client,
+    asked: compute.Nova,
+    request: heal.Request,
+    reading: batch.Reading | None = None,
+    *,
+    ports: network.Network | None = None,
+    after: str = "",
+) -> Iterator[tuple[str, batch.Planned]]:
+    """The same for some hosts at a time, and owners are not looked at.
+
+    Yields ``(position, plan)``; ``after`` is a position to go on from.
+    Cost: ``observe_parts``; beside owners, what ``plan_healing`` costs.
+    """
+    reading = reading or batch.Reading()
+    for scope, picture in observe.observe_parts(client, asked, after, reading):
+        part = dataclasses.replace(request, scope=scope)
+        planned = _planned(client, picture, part, reading, ports, asked.source)
+        yield max(scope.hosts or ()), planned
+
+
+def _planned(
+    client: api.Client,
+    picture: pictures.Picture,
+    request: heal.Request,
+    reading: batch.Reading,
+    ports: network.Network | None,
+    source: str,
+) -> batch.Planned:
+    """What is decided on a picture, with what else has to be read for it."""
+    if not microversion.supports(client.microversion, "consumer types"):
+        request = dataclasses.replace(request, consumer_type=None)
     if ports is not None:
         request = dataclasses.replace(request, bind=not ports.source)
         picture = with_ports(client, ports, picture, request, reading)
     picture, answers = with_answers(client, picture, request, reading)
     made = heal.plan_heal(picture, request, answers)
-    made = made.replace(notes=tuple(_notes(asked, picture)))
+    made = made.replace(notes=tuple(_notes(source, picture)))
     known = {
         item.key: kind.seen_consumer(picture.consumer(item.subject.uuid))
         for item in made.changes
@@ -64,9 +97,9 @@ def plan_healing(
     return batch.Planned(made, known)
 
 
-def _notes(asked: compute.Nova, picture: pictures.Picture) -> Iterator[str]:
-    if asked.source:
-        yield f"nova's answers come from {asked.source}"
+def _notes(source: str, picture: pictures.Picture) -> Iterator[str]:
+    if source:
+        yield f"nova's answers come from {source}"
         if picture.ports:
             yield "neutron's too: the binding profiles of ports are not written"
 
