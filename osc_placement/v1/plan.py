@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement.v1 import base, change, nova, progress
 from osc_placement.workflows import guard
@@ -50,6 +50,9 @@ class ShowPlan(change.Changing):
 class _OfFile(change.Changing):
     guards = guard.ALL
 
+    #: Whether what the plan builds on must still be so.
+    judges: ClassVar[bool] = True
+
     def connect_for(self, made: plan.Plan) -> api.Client:
         """The client; a plan of another cloud is refused before any request."""
         from osc_placement.workflows import plan
@@ -62,12 +65,13 @@ class _OfFile(change.Changing):
     ) -> carry_out.Options:
         """The options, with those who answer for nova and neutron where the plan needs them.
 
-        A run that only tells needs neither.
+        A run that only tells needs neither, and what is taken back builds on nothing of nova's.
         """
         from osc_placement.workflows import carry_out
         from osc_placement.workflows.allocations import binding, premise
 
-        premises, ports = carry_out.has_premises(made), carry_out.needs_network(made)
+        premises = self.judges and carry_out.has_premises(made)
+        ports = carry_out.needs_network(made)
         if options.dry_run or not (premises or ports):
             return options
         asked = nova.reached(self, parsed_args)
@@ -124,6 +128,7 @@ class UndoPlan(_OfFile):
     """
 
     has_undo = False
+    judges = False
     example = "openstack placement plan undo ratios.json"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -199,6 +199,9 @@ def test_a_plan_is_kept_and_asks_nova_again(
     )
     assert not held(target, "st-stopped")
     assert held(target, "st-paused")
+    # To take it back, nobody needs to ask nova.
+    openstack.do("placement plan undo", "plan.json")
+    assert not held(target, "st-paused")
 
 
 def test_a_table_tells_name_status_and_reason(openstack: shell.OpenStack) -> None:

@@ -21,6 +21,9 @@ from osc_placement.workflows.allocations import port_needs
 
 _PCI = "which PCI devices it has (alias {aliases}) is known on its host alone"
 
+#: Somebody changed what was observed after Placement was asked about it.
+_UNASKED = errors.PlacementError("it changed while it was looked at")
+
 #: More answers to one query than anybody would look at.
 _LIMIT = 1000
 
@@ -176,7 +179,7 @@ def _told(
     wanted = query_of(picture, server, root)
     if wanted is None:
         return [Option({})]
-    found = answers[wanted[0]]
+    found = answers.get(wanted[0], _UNASKED)
     if isinstance(found, errors.PlacementError):
         return found
     ports = {
