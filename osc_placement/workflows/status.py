@@ -118,8 +118,8 @@ def _complete(what: str, incomplete: Sequence[answer.Usage] | None) -> Check:
     return Check(
         what,
         Verdict.WARNING,
-        f"{who} of project {PLACEHOLDER}: 'nova-manage placement heal_allocations' gives"
-        " instances theirs",
+        f"{who} of project {PLACEHOLDER}: 'openstack placement migration run' gives those of"
+        " servers their own",
     )
 
 
