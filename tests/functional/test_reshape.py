@@ -191,6 +191,48 @@ delete: [cn2]
     assert (offered(target), allocations(target)) == before
 
 
+def test_pinned_servers_get_dedicated_processors(
+    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
+) -> None:
+    pathlib.Path("pin.yaml").write_text(
+        f"""\
+moves: [{{from: cn1, resources: {{VCPU: 8}}, to: cn1, as: {{VCPU: PCPU}}}}]
+assign: {{{CONSUMERS["a"]}: PCPU, {CONSUMERS["b"]}: VCPU, {CONSUMERS["c"]}: {{VCPU: PCPU}},
+  {CONSUMERS["d"]}: VCPU}}
+"""
+    )
+    before = allocations(target)
+    rows(openstack, "pin.yaml", "--undo-out", "undo.json")
+    now = allocations(target)
+    assert now["a"][uuids["cn1"]] == {"PCPU": 1, "VGPU": 4}
+    assert now["c"][uuids["cn1"]] == {"PCPU": 2}
+    assert (now["b"], now["d"]) == (before["b"], before["d"])
+    totals = {name: fields["total"] for name, fields in offered(target)["cn1"][0].items()}
+    assert (totals["VCPU"], totals["PCPU"]) == (8, 8)
+    openstack.do("placement plan undo", "undo.json")
+    assert allocations(target) == before
+
+
+def test_a_provider_is_renamed_and_put_below_another(
+    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
+) -> None:
+    pathlib.Path("move.yaml").write_text(
+        f"""\
+moves:
+- {{from: cn1, resources: {{VGPU: all}}, to: {{name: numa0, parent: cn1}}}}
+- {{from: cn1, resources: {{CUSTOM_VF: all}}, to: {{name: {B}, parent: numa0}}}}
+rename: {{{B}: function}}
+"""
+    )
+    before = offered(target)
+    rows(openstack, "move.yaml", "--undo-out", "undo.json")
+    now = {row["uuid"]: row for row in openstack("resource provider list")}
+    assert now[uuids[B]]["name"] == "function"
+    assert now[now[uuids[B]]["parent_provider_uuid"]]["name"] == "numa0"
+    openstack.do("placement plan undo", "undo.json")
+    assert offered(target) == before
+
+
 def test_many_trees_are_reshaped_each_on_its_own(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
 ) -> None:

@@ -234,8 +234,8 @@ class _Question:
 
 def _source(item: demand.Demand) -> str:
     """Classes that stay together come from a place of their own, and so does what is assigned."""
-    assigned = f" assigned to {item.assigned.target}" if item.assigned else ""
-    return f"{item.source} {','.join(item.resources)}{assigned}"
+    assigned = [item.assigned.target, *item.assigned.classes] if item.assigned else []
+    return " ".join([item.source, *item.resources, *assigned])
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:
