@@ -15,8 +15,8 @@ from osc_placement.engine import standard
 from osc_placement.model import name as names
 from osc_placement.model import provider
 from osc_placement.workflows import batch, change, fault, patience, plan, selection
-from osc_placement.workflows.reshape import compile as compiling
 from osc_placement.workflows.reshape import (
+    amounts,
     decide,
     demand,
     invariant,
@@ -30,6 +30,7 @@ from osc_placement.workflows.reshape import (
     tree,
     wanted,
 )
+from osc_placement.workflows.reshape import compile as compiling
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -170,7 +171,11 @@ def _compiled(
         relative=True,
         allow=tuple(sorted(asked.allow)),
         names=after.names(),
-        notes=(*ownership.notes(seen, meant), *_guesses(after, whole.placed)),
+        notes=(
+            *ownership.notes(seen, meant),
+            *_crowded(seen, after),
+            *_guesses(after, whole.placed),
+        ),
     )
     left = compiling.without(after, meant.deleted)
     return Prepared(batch.Planned(made), seen, left, tuple(whole.placed))
@@ -187,6 +192,24 @@ def _reasons(after: picture.Picture, placed: Sequence[demand.Placed]) -> Mapping
         root: f"{len(of)} consumers" + (f", {sum(of.values())} guessed" if any(of.values()) else "")
         for root, of in moved.items()
     }
+
+
+def _crowded(seen: picture.Picture, after: picture.Picture) -> Iterator[str]:
+    """Providers that are over capacity, and stay so, where consumers are written again."""
+    found = {
+        (seen.name_of(uuid), name)
+        for consumer in after.consumers.values()
+        if consumer.allocations != seen.consumers[consumer.uuid].allocations
+        for uuid, has in consumer.allocations.items()
+        for name, _, _ in amounts.capacity_over(
+            after.nodes[uuid].inventories, {name: after.nodes[uuid].used[name] for name in has}
+        )
+    }
+    for provider_name, name in sorted(found):
+        yield (
+            f"{provider_name} is over capacity with {name}: a Placement older than 2025.2 refuses"
+            " to write any allocation there again, and so the whole reshape"
+        )
 
 
 def _guesses(after: picture.Picture, placed: Sequence[demand.Placed]) -> Iterator[str]:

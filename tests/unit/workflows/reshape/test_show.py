@@ -70,6 +70,12 @@ def test_guesses_are_marked_line_by_line_and_in_the_plan() -> None:
     assert reshape.reason == "2 consumers, 2 guessed"
 
 
+def test_what_is_over_capacity_already_and_stays_so_is_noted() -> None:
+    crowded = {**PROVIDERS, "cn1": (None, {**PROVIDERS["cn1"][1], "VCPU": 3})}
+    found = prepared(MOVES, world.state(crowded, CONSUMERS))
+    assert any("cn1 is over capacity with VCPU" in note for note in found.planned.plan.notes)
+
+
 def test_a_large_tree_is_planned_and_rehearsed_in_seconds() -> None:
     children = [f"cn1_gpu{number}" for number in range(64)]
     providers = {"cn1": (None, {"VCPU": 4096, "VGPU": 1024})}
