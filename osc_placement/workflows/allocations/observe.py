@@ -21,11 +21,10 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.workflows import batch, fault, patience, permission, worker
 from osc_placement.workflows.allocations import picture as pictures
 from osc_placement.workflows.allocations import scope as scopes
+from osc_placement.workflows.allocations import sharing_providers
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 #: From how many hosts or servers on nova is asked for all rather than for each.
 _MANY = 5
@@ -72,7 +71,7 @@ def observe(
     if scope.is_narrow:
         _ask_servers(asked, scope, found, faults, deleted=deleted)
     faults.check()
-    sharing = observe_sharing(client, found.providers, reading)
+    sharing = sharing_providers.observe_sharing(client, found.providers, reading)
     if scope.is_narrow:
         return _picture(found, sharing, _read_narrow(client, found, sharing, reading))
     seen = _read_all(client, found.providers, reading)
@@ -105,7 +104,7 @@ def observe_parts(
         found.providers = patience.read(client.list_providers)
     _ask_servers(asked, scopes.EVERYTHING, found, faults, deleted=False)
     faults.check()
-    sharing = observe_sharing(client, found.providers, reading)
+    sharing = sharing_providers.observe_sharing(client, found.providers, reading)
     names = sorted({one.host for one in found.servers if one.host and one.host > after})
     for start in range(0, len(names), _PART):
         scope = scopes.Scope(hosts=frozenset(names[start : start + _PART]))
@@ -186,33 +185,6 @@ def with_consumers(
 def owner_of(consumer: allocation.Consumer) -> pictures.Owner:
     """Whose a consumer is."""
     return pictures.Owner(consumer.project_id, consumer.user_id, consumer.consumer_type)
-
-
-def observe_sharing(
-    client: api.Client, providers: Iterable[provider.Provider], reading: batch.Reading
-) -> dict[str, tuple[str, ...]]:
-    """``{root uuid: providers that share with its tree}``, in the order of the listing.
-
-    Cost: one request, and two for each provider that shares.
-    """
-    shares = patience.read(lambda: client.list_providers(required=[SHARES]))
-    roots = {item.uuid: item.root_uuid or item.uuid for item in providers}
-    found: dict[str, dict[str, None]] = {}
-    members = worker.each(lambda item: _members(client, item.uuid), shares, reading.workers)
-    for share, uuids in zip(shares, members, strict=True):
-        for root in dict.fromkeys(roots.get(uuid, uuid) for uuid in uuids):
-            if root != (share.root_uuid or share.uuid):
-                found.setdefault(root, {})[share.uuid] = None
-    return {root: tuple(uuids) for root, uuids in found.items()}
-
-
-def _members(client: api.Client, share: str) -> list[str]:
-    """The providers that are in an aggregate with one that shares."""
-    aggregates = patience.read(lambda: client.list_aggregates(share)).aggregates
-    if not aggregates:
-        return []
-    wanted = f"in:{','.join(aggregates)}"
-    return [item.uuid for item in patience.read(lambda: client.list_providers(member_of=[wanted]))]
 
 
 def observe_candidates(
