@@ -31,6 +31,19 @@ class ComputeNode:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ComputeService:
+    """A nova-compute; ``is_up`` as nova sees it: it reports, and nobody has forced it down.
+
+    ``is_reachable`` is False where its cell is down: nothing else can be relied on then.
+    """
+
+    host: str
+    is_up: bool = True
+    is_enabled: bool = True
+    is_reachable: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Hosts:
     """All compute hosts of a cloud, as far as nova can tell of them now.
 

@@ -1,0 +1,265 @@
+"""``placement reshape recipe`` on every target: ``placement reshape`` does what it writes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from osc_placement import testing
+from tests.functional import test_reshape
+from tests.functional.test_reshape import offered
+from tests.peer import shell
+from tests.peer import target as targets
+
+RECIPE = "placement reshape recipe"
+A, B = "pci_0000_84_00_0", "pci_0000_85_00_0"
+RECORDED = ("--nova-answers", "12-hosts")
+
+NOVA = testing.sample_nova("12-hosts")
+SERVERS = {
+    item["name"]: item["id"] for item in NOVA["GET /v2.1/servers/detail?all_tenants=1"]["servers"]
+}
+PROVIDERS = {
+    entry["name"]: uuid for uuid, entry in testing.sample_cloud("12-hosts")["providers"].items()
+}
+NEW = "5d3ab1f8-0e66-4c7e-9f0d-7b1f5a1ab001"
+
+
+def node(number: int) -> str:
+    """The name of a host's compute node."""
+    return f"cmp-{number:04}.lab.example.org"
+
+
+def reshape(openstack: shell.OpenStack, *arguments: str) -> list[dict[str, Any]]:
+    found = test_reshape.rows(openstack, *arguments)
+    assert {row["status"] for row in found} <= {"applied", "unchanged"}
+    return found
+
+
+def down(*hosts: str) -> tuple[str, str]:
+    """Nova's answers, in which nova-compute of these hosts is stopped and disabled."""
+    answers = copy.deepcopy(NOVA)
+    for item in answers["GET /v2.1/os-services"]["services"]:
+        if item["host"] in hosts:
+            item |= {"state": "down", "status": "disabled"}
+    pathlib.Path("nova.json").write_text(json.dumps(answers))
+    return "--nova-answers", "nova.json"
+
+
+def images() -> tuple[str, str]:
+    """Nova's answers, with the images' properties as compute API 2.98 tells them."""
+    answers = copy.deepcopy(NOVA)
+    for item in answers["GET /v2.1/servers/detail?all_tenants=1"]["servers"]:
+        dedicated = item["name"] == "rs-pinned-image"
+        properties = {"hw_cpu_policy": "dedicated"} if dedicated else {}
+        item["image"] = {"id": "image", "properties": properties}
+    pathlib.Path("images.json").write_text(json.dumps(answers))
+    return "--nova-answers", "images.json"
+
+
+def held(target: targets.Target, name: str) -> dict[str, dict[str, int]]:
+    """``{provider uuid: resources}`` of a server."""
+    found = target.ask("GET", f"/allocations/{SERVERS[name]}")["allocations"]
+    return {uuid: part["resources"] for uuid, part in found.items()}
+
+
+def everything(target: targets.Target) -> tuple[dict[str, Any], dict[str, Any]]:
+    return offered(target), {name: held(target, name) for name in SERVERS}
+
+
+def allocate(target: targets.Target, name: str, provider: str, **amounts: int) -> None:
+    """Give a server this of a provider, and leave what it has elsewhere."""
+    present = target.ask("GET", f"/allocations/{SERVERS[name]}")
+    resources = {uuid: part["resources"] for uuid, part in present["allocations"].items()}
+    resources[provider] = amounts
+    body = {
+        "allocations": {uuid: {"resources": part} for uuid, part in resources.items()},
+        "project_id": present.get("project_id", "project"),
+        "user_id": present.get("user_id", "user"),
+        "consumer_type": present.get("consumer_type", "INSTANCE"),
+        "consumer_generation": present.get("consumer_generation"),
+    }
+    target.ask("PUT", f"/allocations/{SERVERS[name]}", body)
+
+
+@pytest.fixture(autouse=True)
+def cloud(target: targets.Target) -> None:
+    target.load("12-hosts")
+
+
+@pytest.fixture
+def gpus(openstack: shell.OpenStack, target: targets.Target) -> str:
+    """A compute node that offers VGPU itself, to three servers; the UUID of its provider."""
+    uuid = PROVIDERS[node(9)]
+    more = ("--resource", "VGPU=8", "--resource", "SRIOV_NET_VF=2")
+    openstack.do("resource provider inventory set", uuid, "--amend", *more)
+    allocate(target, "vm-00007", uuid, VCPU=1, VGPU=1)
+    allocate(target, "vm-00017", uuid, VCPU=1, VGPU=3, SRIOV_NET_VF=1)
+    allocate(target, "vm-00027", uuid, VCPU=1, VGPU=1)
+    return uuid
+
+
+def vgpu(*more: str) -> tuple[str, ...]:
+    devices = ("--device", f"{A}=4", "--device", "0000:85:00.0=VGPU:4,SRIOV_NET_VF:2")
+    return (node(9), *devices, *more)
+
+
+def test_vgpu_goes_to_the_gpus_that_servers_really_use(
+    openstack: shell.OpenStack, target: targets.Target, gpus: str
+) -> None:
+    before = everything(target)
+    pathlib.Path("evidence").write_text(
+        f"{SERVERS['vm-00007']}={A}\n{SERVERS['vm-00027']}=0000:84:00.0\n"
+    )
+    trait = ("--trait", f"{A}=CUSTOM_VGPU_A")
+    words = vgpu(*trait, "--assign-from", "evidence", "--out", "vgpu.yaml")
+    assert openstack.do(f"{RECIPE} vgpu", *words) == ""
+    assert everything(target) == before
+    reshape(openstack, "vgpu.yaml", "--undo-out", "undo.json")
+    now = offered(target)
+    a, b = f"{node(9)}_{A}", f"{node(9)}_{B}"
+    assert now[a][0]["VGPU"] == {
+        "total": 4,
+        "reserved": 0,
+        "min_unit": 1,
+        "max_unit": 4,
+        "step_size": 1,
+        "allocation_ratio": 1.0,
+    }
+    assert now[a][1:] == (["CUSTOM_VGPU_A"], gpus)
+    assert sorted(now[b][0]) == ["SRIOV_NET_VF", "VGPU"]
+    uuids = {item["name"]: item["uuid"] for item in openstack("resource provider list")}
+    assert held(target, "vm-00007") == {gpus: {"VCPU": 1}, uuids[a]: {"VGPU": 1}}
+    assert held(target, "vm-00017")[uuids[b]] == {"VGPU": 3, "SRIOV_NET_VF": 1}
+    assert held(target, "vm-00027")[uuids[a]] == {"VGPU": 1}
+    openstack.do("placement plan undo", "undo.json")
+    assert everything(target) == before
+
+
+@pytest.mark.usefixtures("gpus")
+def test_what_the_evidence_leaves_open_is_told_and_refused(openstack: shell.OpenStack) -> None:
+    text = openstack.do(f"{RECIPE} vgpu", *vgpu("--assign", f"{SERVERS['vm-00007']}={A}"))
+    assert f"\n#   {SERVERS['vm-00027']}: ?  # 1 VGPU\n" in text
+    pathlib.Path("vgpu.yaml").write_text(text)
+    code, said = openstack.fails("placement reshape", "vgpu.yaml")
+    assert (code, SERVERS["vm-00027"] in said) == (1, True)
+    _, said = openstack.fails(f"{RECIPE} vgpu", *vgpu("--out", "vgpu.yaml"))
+    assert "vgpu.yaml cannot be written" in said
+    assert pathlib.Path("vgpu.yaml").read_text() == text
+
+
+@pytest.mark.usefixtures("gpus")
+def test_everything_that_is_wrong_with_devices_is_told(openstack: shell.OpenStack) -> None:
+    words = ("--device", f"{A}=x", "--trait", "other=CUSTOM_A", "--assign", f"me={A}")
+    _, said = openstack.fails(f"{RECIPE} vgpu", node(9), *words)
+    assert ["'x' is no amount" in said, "--trait other" in said, "me: this is no UUID" in said] == [
+        True
+    ] * 3
+    words = ("--device", f"{A}=3", "--assign", f"{SERVERS['vm-00001']}={A}")
+    _, said = openstack.fails(f"{RECIPE} vgpu", node(9), *words)
+    assert "offers 8 VGPU and the devices 3" in said
+    assert f"consumer {SERVERS['vm-00001']} has none of what moves" in said
+    assert "there is no provider 'nobody'" in openstack.fails(f"{RECIPE} vgpu", "nobody", *words)[1]
+
+
+def test_pinned_servers_take_pcpu_and_others_stay(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    uuid = PROVIDERS[node(2)]
+    for name in ("rs-pinned", "rs-pinned-image", "rs-mixed"):
+        allocate(target, name, uuid, VCPU=4, MEMORY_MB=8192)
+    before = everything(target)
+    words = (node(2), "--cpu-dedicated-set", "4-35", *images())
+    text = openstack.do(f"{RECIPE} pcpu", *words, "--cpu-shared-set", "0-3")
+    assert "write 4 VCPU, where this leaves 32" in " ".join(text.replace("#", "").split())
+    told = {
+        line.split()[0]: line.split()[1] for line in text.partition("assign:")[2].splitlines()[1:]
+    }
+    assert told[f"{SERVERS['rs-pinned']}:"] == told[f"{SERVERS['rs-pinned-image']}:"] == "PCPU"
+    assert told[f"{SERVERS['vm-00001']}:"] == "VCPU"
+    open_ = [line.split()[1].rstrip(":") for line in text.splitlines() if ": ?  #" in line]
+    assert SERVERS["rs-mixed"] in open_
+    evidence = [word for uuid in open_ for word in ("--assign", f"{uuid}=VCPU")]
+    openstack.do(f"{RECIPE} pcpu", *words, *evidence, "--out", "pcpu.yaml")
+    reshape(openstack, "pcpu.yaml", "--undo-out", "undo.json")
+    assert held(target, "rs-pinned")[uuid] == {"PCPU": 4, "MEMORY_MB": 8192}
+    assert held(target, "vm-00001") == before[1]["vm-00001"]
+    assert offered(target)[node(2)][0]["PCPU"]["total"] == 64
+    openstack.do("placement plan undo", "undo.json")
+    assert everything(target) == before
+
+
+def test_everything_that_is_wrong_with_cpus_is_told(openstack: shell.OpenStack) -> None:
+    _, said = openstack.fails(f"{RECIPE} pcpu", node(2), "--cpu-dedicated-set", "4-x", *RECORDED)
+    assert "'4-x' is no set of CPUs" in said
+    evidence = ("--assign", f"{SERVERS['rs-pinned']}=PCPUS")
+    words = (node(2), "--cpu-dedicated-set", "0-99", *evidence, *RECORDED)
+    _, said = openstack.fails(f"{RECIPE} pcpu", *words)
+    assert "offers 64 VCPU: 100 cannot become PCPU" in said
+    assert "'PCPUS' is neither VCPU nor PCPU" in said
+
+
+def test_a_renamed_host_takes_over_with_its_children(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    answers = down("cmp-0006")
+    openstack.run("placement allocation heal", "--host", "cmp-0006", *answers)
+    before = everything(target)
+    assert len(openstack("resource provider list", "--in-tree", PROVIDERS[node(6)])) == 4
+    words = (node(6), "cmp-0006.example.net", "--uuid", NEW, *answers, "--out", "replace.yaml")
+    openstack.do(f"{RECIPE} replace-host", *words)
+    _, said = openstack.fails("placement reshape", "replace.yaml")
+    assert "nova-compute owns the tree" in said
+    reshape(openstack, "replace.yaml", "--allow", "nova-owned", "--undo-out", "undo.json")
+    now = offered(target)
+    assert node(6) not in now
+    assert now["cmp-0006.example.net"] == before[0][node(6)]
+    assert now["cmp-0006:NIC Switch agent"][2] == NEW
+    old = PROVIDERS[node(6)]
+    for name in SERVERS:
+        had = {NEW if uuid == old else uuid: part for uuid, part in before[1][name].items()}
+        assert held(target, name) == had, name
+    openstack.do("placement plan undo", "undo.json")
+    assert everything(target) == before
+
+
+def test_a_rebuilt_host_takes_the_name_and_the_old_one_stands_aside(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    answers = down("cmp-0008")
+    openstack.run("placement allocation heal", "--host", "cmp-0008", *answers)
+    before = everything(target)
+    words = (node(8), node(8), "--uuid", NEW, *answers, "--out", "replace.yaml")
+    openstack.do(f"{RECIPE} replace-host", *words)
+    reshape(openstack, "replace.yaml", "--allow", "nova-owned", "--undo-out", "undo.json")
+    now, old = offered(target), PROVIDERS[node(8)]
+    assert now[node(8)] == before[0][node(8)]
+    assert now[f"{node(8)}-replaced-{old[:8]}"][0] == {}
+    path = "/resource_providers/{}/aggregates"
+    assert (
+        target.ask("GET", path.format(NEW))["aggregates"]
+        == target.ask("GET", path.format(old))["aggregates"]
+    )
+    assert held(target, "vm-00006") == {
+        NEW if uuid == old else uuid: part for uuid, part in before[1]["vm-00006"].items()
+    }
+    openstack.do("placement plan undo", "undo.json")
+    assert everything(target) == before
+
+
+def test_a_host_is_not_replaced_while_nova_says_otherwise(openstack: shell.OpenStack) -> None:
+    words = (node(4), "new.example.org", "--uuid", NEW)
+    _, said = openstack.fails(f"{RECIPE} replace-host", *words, *RECORDED)
+    assert "nova-compute on cmp-0004 is up" in said
+    assert "nova-compute on cmp-0004 is enabled" in said
+    assert f"al-wronghost ({SERVERS['al-wronghost']})" in said
+    assert "is on cmp-0002 for nova, and not on cmp-0004" in said
+    assert "is moving: live-migration, running" in said
+    words = (node(8), node(9), *down("cmp-0008", "cmp-0009"))
+    _, said = openstack.fails(f"{RECIPE} replace-host", *words)
+    assert "nova-compute has started there" in said
+    assert "give --uuid" in openstack.fails(f"{RECIPE} replace-host", node(8), "x", *RECORDED)[1]
