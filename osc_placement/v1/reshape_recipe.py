@@ -144,7 +144,7 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 --out pcpu.
 
 
 class WriteReplaceHostRecipe(Recipe):
-    """Write the moves by which a renamed or rebuilt compute node takes over from the old one
+    """Write the moves by which a renamed or rebuilt host takes over
 
     The new provider gets inventories, allocations, traits, aggregates and children of the
     old. Nova is asked first: its services on both hosts must be down and disabled, and the
