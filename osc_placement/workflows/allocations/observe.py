@@ -12,28 +12,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.client import answer, api, compute, compute_server, errors
 from osc_placement.model import allocation, inventory, nova, provider
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.workflows import batch, fault, patience, permission, worker
+from osc_placement.workflows.allocations import holding, sharing_providers
 from osc_placement.workflows.allocations import picture as pictures
 from osc_placement.workflows.allocations import scope as scopes
-from osc_placement.workflows.allocations import sharing_providers
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 #: From how many hosts or servers on nova is asked for all rather than for each.
 _MANY = 5
 
 #: How many hosts make a part.
 _PART = 64
-
-#: Of how many hosts one query is to tell: as many as nova's scheduler asks for.
-_PAGE = 1000
 
 
 def observe(
@@ -62,11 +55,7 @@ def observe(
     client.need("consumer generation", "changing allocations safely")
     reading = reading or batch.Reading()
     faults = fault.Faults()
-    found = _Found()
-    with permission.collected(faults):
-        found.hosts = compute.hosts(asked)
-    with permission.collected(faults):
-        found.providers = patience.read(client.list_providers)
+    found = _ask_hosts(client, asked, faults)
     faults.reasons += _unknown_hosts(found.hosts, scope)
     if scope.is_narrow:
         _ask_servers(asked, scope, found, faults, deleted=deleted)
@@ -74,10 +63,10 @@ def observe(
     sharing = sharing_providers.observe_sharing(client, found.providers, reading)
     if scope.is_narrow:
         return _picture(found, sharing, _read_narrow(client, found, sharing, reading))
-    seen = _read_all(client, found.providers, reading)
+    held = holding.read_all(client, found.providers, reading)
     _ask_servers(asked, scope, found, faults, deleted=deleted)
     faults.check()
-    return _picture(found, sharing, seen)
+    return _picture(found, sharing, held)
 
 
 def observe_parts(
@@ -97,21 +86,27 @@ def observe_parts(
     client.need("consumer generation", "changing allocations safely")
     reading = reading or batch.Reading()
     faults = fault.Faults()
-    found = _Found()
-    with permission.collected(faults):
-        found.hosts = compute.hosts(asked)
-    with permission.collected(faults):
-        found.providers = patience.read(client.list_providers)
+    found = _ask_hosts(client, asked, faults)
     _ask_servers(asked, scopes.EVERYTHING, found, faults, deleted=False)
     faults.check()
     sharing = sharing_providers.observe_sharing(client, found.providers, reading)
     names = sorted({one.host for one in found.servers if one.host and one.host > after})
     for start in range(0, len(names), _PART):
         scope = scopes.Scope(hosts=frozenset(names[start : start + _PART]))
-        part = dataclasses.replace(
-            found, servers=[one for one in found.servers if scope.concerns(one)]
-        )
-        yield scope, _picture(part, sharing, _read_part(client, part, sharing, reading))
+        servers = [one for one in found.servers if scope.concerns(one)]
+        part = dataclasses.replace(found, servers=servers)
+        near, uuids = _near(part, sharing), [one.uuid for one in servers]
+        held = holding.read_near(client, near, uuids, reading, absent_only=True)
+        yield scope, _picture(part, sharing, held)
+
+
+def _ask_hosts(client: api.Client, asked: compute.Nova, faults: fault.Faults) -> _Found:
+    found = _Found()
+    with permission.collected(faults):
+        found.hosts = compute.hosts(asked)
+    with permission.collected(faults):
+        found.providers = patience.read(client.list_providers)
+    return found
 
 
 def _ask_servers(
@@ -141,7 +136,7 @@ def with_inventories(
     """The picture with the inventories of these providers too. One request for each new one."""
     reading = reading or batch.Reading()
     wanted = [uuid for uuid in dict.fromkeys(uuids) if uuid not in picture.inventories]
-    read, unread = _each("inventories", client.list_inventories, wanted, reading)
+    read, unread = holding.read_each("inventories", client.list_inventories, wanted, reading)
     told = {uuid: found.inventories for uuid, found in read.items()}
     return dataclasses.replace(
         picture,
@@ -168,7 +163,7 @@ def with_consumers(
     """The picture with these consumers whole and with their owners. One request for each."""
     reading = reading or batch.Reading()
     wanted = [uuid for uuid in dict.fromkeys(uuids) if uuid not in picture.owners]
-    read = _consumers(client, wanted, reading)
+    read = holding.read_consumers(client, wanted, reading)
     there = {uuid: one for uuid, one in read.items() if one.allocations}
     kept = {uuid: held for uuid, held in picture.allocations.items() if uuid not in read}
     return dataclasses.replace(
@@ -215,15 +210,6 @@ class _Found:
     deleted: Sequence[nova.Server] = ()
 
 
-class _Seen(NamedTuple):
-    """Allocations as they were read: by provider, and of some consumers whole."""
-
-    by_provider: Mapping[str, answer.ProviderAllocations]
-    whole: Mapping[str, allocation.Consumer]
-    unread: Mapping[str, str]
-    summaries: Mapping[str, answer.ProviderSummary] = {}
-
-
 Sharing = Mapping[str, tuple[str, ...]]
 
 
@@ -251,54 +237,14 @@ def _servers(asked: compute.Nova, scope: scopes.Scope) -> list[nova.Server]:
     return [one for one in known.values() if scope.concerns(one)]
 
 
-def _read_all(
-    client: api.Client, providers: Sequence[provider.Provider], reading: batch.Reading
-) -> _Seen:
-    """Every provider; those that are known to have nothing allocated need not be asked."""
-    summaries = _summaries(client) if len(providers) > _MANY else {}
-    empty = {
-        uuid
-        for uuid, summary in summaries.items()
-        if not any(amount.used for amount in summary.resources.values())
-    }
-    uuids = [item.uuid for item in providers if item.uuid not in empty]
-    read, unread = _each("allocations", client.list_provider_allocations, uuids, reading)
-    return _Seen(read, {}, unread, summaries)
-
-
-def _summaries(client: api.Client) -> Mapping[str, answer.ProviderSummary]:
-    """Capacities and usages of the trees of up to 1000 hosts that have memory left.
-
-    One request, which a busy or an old Placement may refuse: then nothing is known.
-    """
-    pairs = [("resources", "MEMORY_MB:1"), ("limit", str(_PAGE))]
-    try:
-        return patience.read(lambda: client.list_allocation_candidates(pairs)).summaries
-    except (errors.ApiError, errors.UnsupportedVersion):
-        return {}
-
-
 def _read_narrow(
     client: api.Client, found: _Found, sharing: Sharing, reading: batch.Reading
-) -> _Seen:
+) -> holding.Held:
     """The trees of the servers' hosts, and their consumers wherever they hold something."""
     near = _near(found, sharing)
     if len(found.servers) > len(found.providers) - len(near):
-        return _read_all(client, found.providers, reading)
-    read, unread = _each("allocations", client.list_provider_allocations, near, reading)
-    whole = _consumers(client, [server.uuid for server in found.servers], reading)
-    return _Seen(read, whole, unread)
-
-
-def _read_part(
-    client: api.Client, found: _Found, sharing: Sharing, reading: batch.Reading
-) -> _Seen:
-    """The trees of the servers' hosts, and the consumers that hold nothing there."""
-    near = _near(found, sharing)
-    read, unread = _each("allocations", client.list_provider_allocations, near, reading)
-    there = {uuid for told in read.values() for uuid in told.allocations}
-    absent = [server.uuid for server in found.servers if server.uuid not in there]
-    return _Seen(read, _consumers(client, absent, reading), unread)
+        return holding.read_all(client, found.providers, reading)
+    return holding.read_near(client, near, [one.uuid for one in found.servers], reading)
 
 
 def _near(found: _Found, sharing: Sharing) -> list[str]:
@@ -313,54 +259,15 @@ def _near(found: _Found, sharing: Sharing) -> list[str]:
     ]
 
 
-def _consumers(
-    client: api.Client, uuids: Collection[str], reading: batch.Reading
-) -> dict[str, allocation.Consumer]:
-    """Each whole, also those that do not exist. One request for each."""
-    reading.watch.expect("reading consumers", len(uuids))
-    found = {}
-    for one in worker.each(
-        lambda uuid: patience.read(lambda: client.show_allocations(uuid)), uuids, reading.workers
-    ):
-        found[one.uuid] = one
-        reading.watch.advance()
-    return found
-
-
-def _each(
-    what: str, read: Callable[[str], R], uuids: Sequence[str], reading: batch.Reading
-) -> tuple[dict[str, R], dict[str, str]]:
-    """What was read of each provider, and why that failed: one does not stop the others."""
-
-    def tried(uuid: str) -> R | errors.ApiError:
-        try:
-            return patience.read(lambda: read(uuid))
-        except errors.ApiError as error:
-            if error.status in (401, 403):
-                raise
-            return error
-
-    found: dict[str, R] = {}
-    unread: dict[str, str] = {}
-    reading.watch.expect(f"reading {what}", len(uuids))
-    for uuid, told in zip(uuids, worker.each(tried, uuids, reading.workers), strict=True):
-        if isinstance(told, errors.ApiError):
-            unread[uuid] = str(told)
-        else:
-            found[uuid] = told
-        reading.watch.advance()
-    return found, unread
-
-
-def _picture(found: _Found, sharing: Sharing, seen: _Seen) -> pictures.Picture:
+def _picture(found: _Found, sharing: Sharing, held: holding.Held) -> pictures.Picture:
     allocations: dict[str, dict[str, allocation.Resources]] = {}
     generations: dict[str, int | None] = {}
-    for provider_uuid, told in seen.by_provider.items():
+    for provider_uuid, told in held.by_provider.items():
         for consumer_uuid, share in told.allocations.items():
             allocations.setdefault(consumer_uuid, {})[provider_uuid] = share.resources
             _keep_oldest(generations, consumer_uuid, share.consumer_generation)
-    whole = {uuid: one for uuid, one in seen.whole.items() if one.allocations}
-    kept = {uuid: held for uuid, held in allocations.items() if uuid not in seen.whole}
+    whole = {uuid: one for uuid, one in held.whole.items() if one.allocations}
+    kept = {uuid: what for uuid, what in allocations.items() if uuid not in held.whole}
     servers = [*found.servers, *(one for one in found.deleted if not one.is_deleted)]
     return pictures.Picture(
         servers={one.uuid: one for one in servers},
@@ -372,13 +279,13 @@ def _picture(found: _Found, sharing: Sharing, seen: _Seen) -> pictures.Picture:
         generations={**generations, **{uuid: one.generation for uuid, one in whole.items()}},
         owners={uuid: owner_of(one) for uuid, one in whole.items()},
         sharing=dict(sharing),
-        unread=seen.unread,
+        unread=held.unread,
         capacities={
             uuid: {
                 name: inventory.Inventory(total=amount.capacity)
                 for name, amount in summary.resources.items()
             }
-            for uuid, summary in seen.summaries.items()
+            for uuid, summary in held.summaries.items()
         },
     )
 
