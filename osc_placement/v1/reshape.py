@@ -64,7 +64,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             nargs="?",
             type=pathlib.Path,
             help="The moves. Where they say $root, they are carried out in the tree of each"
-            " provider that is selected.",
+            " root provider that is selected.",
         )
         parser.add_argument(
             "--to-tree",

@@ -16,6 +16,9 @@ from osc_placement.workflows.reshape import demand, facts, picture, wanted
 
 _MADE, _RENAMED, _BUILT = -1, 1, 2
 
+#: So many trees are named when they go in one request.
+_NAMED = 3
+
 _NEW = "the reshape needs it"
 _STRIPPED = "it goes"
 
@@ -223,7 +226,7 @@ class _Compiler:
         names = [self._after.name_of(uuid) for uuid in ordered]
         return change.Change(
             change.RESHAPE,
-            change.Subject(", ".join(names), group),
+            change.Subject(_listed(names), group),
             before,
             wanted,
             reason="; ".join(self._reasons[uuid] for uuid in ordered if uuid in self._reasons),
@@ -280,6 +283,12 @@ class _Compiler:
             known = self._before.nodes.get(uuid)
             if (known.inventories if known is not None else {}) != node.inventories:
                 yield uuid
+
+
+def _listed(names: Sequence[str]) -> str:
+    """What people call a group of trees."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _changed_places(before: allocation.Allocations, after: allocation.Allocations) -> list[str]:

@@ -390,3 +390,37 @@ def test_a_wanted_tree_makes_no_resources() -> None:
     ):
         with pytest.raises(errors.InvalidInput, match=told_reason):
             wanted_tree(f"tree: {tree_text}", cloud())
+
+
+def test_one_document_for_many_trees_stops_at_none_of_them() -> None:
+    providers = {
+        "a": (None, {"VGPU": 2}),
+        "b": (None, {"VGPU": 2}),
+        "c": (None, {"VCPU": 2}),
+        "d": (None, {"VGPU": 2}),
+    }
+    consumers = {"both": {"a": {"VGPU": 1}, "d": {"VGPU": 1}}, "wide": {"b": {"VGPU": 2}}}
+    seen = world.seen(world.state(providers, consumers), *providers)
+    text = """\
+moves:
+- {from: $root, resources: {VGPU: 1}, to: {name: "${root}-0"}}
+- {from: $root, resources: {VGPU: 1}, to: {name: "${root}-1"}}
+"""
+    roots = [seen.nodes[uuid_of(name)].provider for name in providers]
+    found, remarks = decide.decide_each(document.parse(text, "m"), roots, seen, PACK)
+    assert [item.meant.document.moves[0].source for item in found] == ["a", "d"]
+    assert {(item.subject.name, item.refused) for item in remarks} == {("b", True), ("c", False)}
+    whole = decide.together(found)
+    alone = decide.restricted(seen, whole.meant)
+    assert alone.consumers.keys() == {uuid_of("both")}
+    after = compiling.after(alone, whole.meant, whole.inventories, whole.placed)
+    made = compiling.changes(alone, after, whole.meant)
+    assert [item.subject.name for item in made if item.kind == change.RESHAPE] == ["a, d"]
+
+
+def test_evidence_on_a_consumer_of_none_of_the_trees_is_a_fault() -> None:
+    text = 'moves: [{from: $root, resources: {VGPU: 1}, to: {name: "${root}-0"}}]\n'
+    moves = document.parse(f"{text}assign: {{{uuid_of('nobody')}: x}}\n", "m")
+    root = cloud().nodes[uuid_of("cn1")].provider
+    with pytest.raises(errors.InvalidInput, match="has nothing of the selected trees"):
+        decide.decide_each(moves, [root], cloud(), PACK)
