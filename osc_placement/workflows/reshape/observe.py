@@ -21,7 +21,7 @@ from osc_placement.workflows.reshape import picture
 T = TypeVar("T")
 
 #: How often a picture is taken before it is given up that the cloud holds still.
-_TRIES = 5
+_TRIES = 10
 
 
 class Restless(errors.PlacementError):
@@ -75,17 +75,19 @@ def observe_picture(
     """The trees of these roots, with their closure.
 
     Cost: per named tree two requests and four per provider, one per consumer; per other
-    tree that a consumer uses two, and two per provider that is used; all of it again when
-    somebody wrote meanwhile. Errors: Restless; InvalidInput when a root is gone.
+    tree that a consumer uses two, and two per provider that is used; when somebody wrote
+    meanwhile, the listings again and what has another generation.
+    Errors: Restless; InvalidInput when a root is gone.
     """
     client.need("reshaper", "reading what is to be reshaped")
+    look = _Look(client, reading)
     for pause in patience.pauses(_TRIES):
         try:
-            return _Look(client, reading).taken(roots)
+            return look.taken(roots)
         except _Moved:
             time.sleep(pause)
     try:
-        return _Look(client, reading).taken(roots)
+        return look.taken(roots)
     except _Moved as moved:
         raise Restless(
             f"{moved} changed each time while it was read, {_TRIES} times: nothing was changed."
@@ -94,10 +96,15 @@ def observe_picture(
 
 
 class _Look:
-    """One attempt at a picture; everything that contradicts itself is a ``_Moved``."""
+    """Attempts at a picture; everything that contradicts itself is a ``_Moved``.
+
+    What was read stands as long as its generation does.
+    """
 
     def __init__(self, client: api.Client, reading: batch.Reading) -> None:
         self._client, self._reading = client, reading
+        self._known: dict[str, _Detail] = {}
+        self._met: dict[str, answer.ConsumerAllocations] = {}
 
     def taken(self, roots: Collection[str]) -> picture.Picture:
         inner = self._trees(sorted(roots))
@@ -134,6 +141,12 @@ class _Look:
         return found
 
     def _detail(self, item: provider.Provider) -> _Detail:
+        known = self._known.get(item.uuid)
+        if known is None or known.node.provider != item:
+            known = self._known[item.uuid] = self._read(item)
+        return known
+
+    def _read(self, item: provider.Provider) -> _Detail:
         client, uuid = self._client, item.uuid
         inventories = self._asked(item, lambda: client.list_inventories(uuid))
         shares = self._asked(item, lambda: client.list_provider_allocations(uuid))
@@ -165,16 +178,34 @@ class _Look:
         watch = self._reading.watch
         watch.expect("reading consumers", len(shares))
         found = {}
-        for told in worker.each(self._consumer, sorted(shares), self._reading.workers):
+
+        def told_of(uuid: str) -> answer.ConsumerAllocations:
+            return self._consumer(uuid, shares[uuid])
+
+        for told in worker.each(told_of, sorted(shares), self._reading.workers):
             consumer = told.consumer
             if not _agree(consumer, shares[consumer.uuid], details):
+                # A consumer that goes raises no provider's generation.
+                self._forget(consumer.uuid, shares[consumer.uuid])
                 raise _Moved(f"the tree that consumer {consumer.uuid} is in")
             found[consumer.uuid] = consumer
             watch.advance()
         return found
 
-    def _consumer(self, uuid: str) -> answer.ConsumerAllocations:
-        return patience.read(lambda: self._client.show_consumer_allocations(uuid))
+    def _consumer(
+        self, uuid: str, shares: Mapping[str, answer.Share]
+    ) -> answer.ConsumerAllocations:
+        known = self._met.get(uuid)
+        generations = {share.consumer_generation for share in shares.values()}
+        if known is None or {known.consumer.generation} != generations:
+            known = patience.read(lambda: self._client.show_consumer_allocations(uuid))
+            self._met[uuid] = known
+        return known
+
+    def _forget(self, consumer: str, providers: Iterable[str]) -> None:
+        self._met.pop(consumer, None)
+        for uuid in providers:
+            self._known.pop(uuid, None)
 
     def _outer(
         self, consumers: Mapping[str, allocation.Consumer], inner: Collection[str]

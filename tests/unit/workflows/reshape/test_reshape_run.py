@@ -312,6 +312,25 @@ def test_a_picture_of_a_restless_cloud_is_given_up(cloud: Cloud) -> None:
         observe.observe_picture(client, [uuid_of("cn1")], READING)
 
 
+def test_a_consumer_that_goes_while_a_picture_is_taken_is_not_in_it(cloud: Cloud) -> None:
+    class Going:
+        def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+            if (
+                environ["PATH_INFO"] == f"/allocations/{uuid_of('one')}"
+                and uuid_of("one") in (cloud.state()["consumers"])
+            ):
+                cloud.rival.delete_allocations(uuid_of("one"))
+            return cloud.placement.app(environ, start_response)
+
+        def close(self) -> None:
+            """Nothing to close."""
+
+    client = api.Client(transport.in_process(Going, "the cloud"), NEW)
+    seen = observe.observe_picture(client, [uuid_of("cn1")], READING)
+    assert seen.consumers.keys() == {uuid_of("moving"), uuid_of("fpga")}
+    assert seen.nodes[uuid_of("cn1")].used["VGPU"] == 2
+
+
 def test_a_picture_costs_as_many_requests_as_it_says(cloud: Cloud) -> None:
     asked: list[str] = []
 
