@@ -18,8 +18,6 @@ from osc_placement.workflows.reshape.assignment import search
 #: So long an assignment is looked for, in seconds, unless somebody says how long.
 SECONDS = 20.0
 
-_SHOWN = 12
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Manner:
@@ -115,13 +113,13 @@ class _Question:
         if isinstance(answer, question.Undecided):
             return (
                 f"where {what} goes is not decided for these consumers: say so in assign, or"
-                f" choose a --strategy: {_list(answer.consumers)}"
+                f" choose a --strategy: {', '.join(answer.consumers)}"
             )
         if isinstance(answer, question.Impossible):
             names = {target.name: self._called(target.name) for target in self._targets()}
             names |= {_source(item): self._from(item) for item in self._demands}
             reasons = "; ".join(_renamed(reason, names) for reason in answer.reasons)
-            who = f"; these consumers do not fit: {_list(answer.consumers)}"
+            who = f"; these consumers do not fit: {', '.join(answer.consumers)}"
             return f"{what} cannot be placed: {reasons}{who if answer.consumers else ''}"
         seconds = answer.seconds if isinstance(answer, question.GaveUp) else 0
         return (
@@ -242,9 +240,3 @@ def _renamed(text: str, names: Mapping[str, str]) -> str:
     for name in sorted(names, key=len, reverse=True):
         text = text.replace(name, names[name])
     return text
-
-
-def _list(consumers: Sequence[str]) -> str:
-    shown = ", ".join(consumers[:_SHOWN])
-    more = len(consumers) - _SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
