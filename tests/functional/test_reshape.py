@@ -111,6 +111,22 @@ def test_a_reshape_is_rehearsed_applied_and_taken_back(
     assert (offered(target), allocations(target)) == before
 
 
+@pytest.mark.parametrize("version", ["1.30", "1.37", "1.39"])
+def test_a_reshape_is_the_same_at_every_version_that_has_it(
+    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str], version: str
+) -> None:
+    types = {
+        name: target.ask("GET", f"/allocations/{consumer}").get("consumer_type")
+        for name, consumer in CONSUMERS.items()
+    }
+    openstack.do(RESHAPE, "moves.yaml", "--strategy", "pack", version=version)
+    assert allocations(target)["b"][uuids[B]]["CUSTOM_VF"] == 1
+    for name, consumer in CONSUMERS.items():
+        assert target.ask("GET", f"/allocations/{consumer}").get("consumer_type") == types[name]
+    code, said = openstack.fails(RESHAPE, "moves.yaml", version="1.29")
+    assert (code, "at least version 1.30" in said) == (1, True)
+
+
 def test_what_is_not_decided_is_refused_and_evidence_decides(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
 ) -> None:

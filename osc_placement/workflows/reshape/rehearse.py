@@ -64,7 +64,8 @@ def rehearse(
         failed = [item for item in run.outcomes if item.status not in _GOOD]
         if failed:
             raise Refused(_failed(failed))
-        left = observe.observe_picture(stage.client, wanted.roots, batch.Reading(workers=1))
+        reading = batch.Reading(workers=1)
+        left = _known_here(observe.observe_picture(stage.client, wanted.roots, reading))
         requests = tuple(stage.recorder.requests)
     # What nobody's consumer uses is not read back: it cannot have changed.
     untouched = {uuid: node for uuid, node in wanted.nodes.items() if uuid not in left.nodes}
@@ -142,7 +143,10 @@ def _mine(left: picture.Picture) -> dict[str, allocation.Consumer]:
 
 
 def _known_here(seen: picture.Picture) -> picture.Picture:
-    """Without standard traits that are newer than this program; no rule depends on them."""
+    """Without standard traits that are newer than this program; no rule depends on them.
+
+    Below 1.38 nobody is told a consumer's type: it is as good as none.
+    """
     return seen.replace(
         nodes={
             uuid: node.replace(traits=frozenset(filter(_is_known, node.traits)))
