@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import yaml
@@ -64,9 +65,13 @@ def _plain(
 
 
 def _scalar(node: yaml.Node) -> Any:
-    """A number, a text, true, false or null; what only YAML knows (dates) stays a text."""
+    """A number, a text, true, false or null; what only YAML knows (dates, .inf) stays a text."""
     value = yaml.constructor.SafeConstructor().construct_object(node)
-    return value if value is None or isinstance(value, bool | int | float | str) else node.value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return node.value
+        return int(value) if value.is_integer() else value
+    return value if value is None or isinstance(value, bool | int | str) else node.value
 
 
 def _unreadable(error: yaml.YAMLError, source: str) -> str:

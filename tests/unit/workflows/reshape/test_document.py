@@ -68,6 +68,12 @@ def test_json_is_read_too() -> None:
     assert (found.source, found.target.parent) == ("a", None)
 
 
+def test_a_whole_number_is_one_however_it_is_written() -> None:
+    (found,) = document.parse("moves: [{from: a, resources: {VGPU: 4.0}, to: b}]", "m").moves
+    amount = found.resources["VGPU"]
+    assert (amount, type(amount)) == (4, int)
+
+
 def test_every_fault_is_told_at_once_with_its_line() -> None:
     text = """\
 moves:
@@ -114,6 +120,13 @@ assign: {nobody: b}
         ("[" * 5000, "moves.yaml"),
         ("{? [a]: b}", "not known here"),
         ("moves: 2026-01-01", "must be a list"),
+        ("moves: [{from: a, resources: {VGPU: 1.5}, to: b}]", "must be a whole number or"),
+        ("moves: [{from: a, resources: {VGPU: true}, to: b}]", "must be a whole number or"),
+        (
+            "moves: [{from: a, resources: {VGPU: 1}, to: {name: b,"
+            " inventories: {VGPU: {allocation_ratio: .inf}}}}]",
+            "must be a number",
+        ),
     ],
 )
 def test_what_is_no_document_of_moves_is_told_in_plain_words(text: str, told: str) -> None:
