@@ -52,11 +52,16 @@ def texts(document: move.Document) -> list[str]:
     """Everything in a document that may be the name or UUID of a provider that is there."""
     found: list[str] = []
     for item in document.moves:
-        found += [item.source, item.target.text, item.target.parent or ""]
+        found += [item.source, *_texts(item.target)]
     for target in document.providers:
-        found += [target.text, target.parent or ""]
-    found += [item.text for item in (*document.rename, *document.delete)]
+        found += _texts(target)
+    for named in (*document.rename, *document.delete):
+        found += [named.text, named.name]
     return [text for text in dict.fromkeys(found) if text]
+
+
+def _texts(target: move.Target) -> tuple[str, ...]:
+    return target.uuid, target.name, target.parent or ""
 
 
 def resolve(document: move.Document, seen: picture.Picture, faults: fault.Faults) -> Wanted:
@@ -70,6 +75,7 @@ def resolve(document: move.Document, seen: picture.Picture, faults: fault.Faults
     shifts = [shift for item in document.moves for shift in _shifts(item, directory)]
     for named in document.rename:
         directory.rename(named)
+    directory.check_names()
     deleted = {directory.find(item.text, item.line) for item in document.delete}
     merged = tuple(_merged(_with_amounts(shifts, document, directory, faults)))
     for shift in _circular(merged):
@@ -213,6 +219,14 @@ class _Directory:
         node = self.nodes[uuid]
         renamed = dataclasses.replace(node.provider, name=named.name)
         self.nodes[uuid] = node.replace(provider=renamed)
+
+    def check_names(self) -> None:
+        """No two providers may have one name at any time."""
+        owners: dict[str, str] = {}
+        for uuid, node in self.nodes.items():
+            called = node.provider.name
+            if owners.setdefault(called, uuid) != uuid:
+                self.fault(0, f"two providers would be called {called!r}")
 
 
 def new_uuid(name: str) -> str:

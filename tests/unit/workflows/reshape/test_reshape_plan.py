@@ -193,6 +193,11 @@ def test_evidence_that_cannot_be_is_a_fault() -> None:
     ] == [True] * 4, found
 
 
+def test_no_two_providers_may_have_one_name() -> None:
+    text = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]\nrename: {{{B}: cn1}}\n"
+    assert refused(text, cloud(consumers={})) == ["m: two providers would be called 'cn1'"]
+
+
 def test_several_moves_may_share_what_is_there_and_one_takes_the_rest() -> None:
     text = f"""\
 moves:
@@ -322,6 +327,22 @@ def test_resources_without_consumers_go_in_one_request_too() -> None:
     seen = world.seen(world.state(providers, {}), "cn1", "new")
     made = changes("moves: [{from: cn1, resources: {VCPU: all}, to: new}]", seen)
     assert [(item.kind, item.subject.name) for item in made] == [(change.RESHAPE, "cn1, new")]
+
+
+def test_another_provider_takes_a_name_over() -> None:
+    providers = {"cn1": (None, {"VCPU": 8})}
+    fresh = uuid_of("fresh")
+    text = f"""\
+moves: [{{from: cn1, resources: {{VCPU: all}}, to: {{name: cn1, uuid: {fresh}, parent: null}}}}]
+rename: {{cn1: cn1-old}}
+"""
+    made = changes(text, cloud(providers, {"c": {"cn1": {"VCPU": 2}}}))
+    assert [(item.kind, item.subject.uuid, dict(item.after).get("name")) for item in made[:2]] == [
+        (change.PROVIDER, uuid_of("cn1"), "cn1-old"),
+        (change.PROVIDER, fresh, "cn1"),
+    ]
+    assert made[0].stage < made[1].stage < made[2].stage
+    assert made[2].subject.name == "cn1, cn1-old"
 
 
 def test_trees_that_share_a_consumer_go_in_one_request() -> None:
