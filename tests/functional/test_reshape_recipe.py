@@ -143,7 +143,7 @@ def test_vgpu_goes_to_the_gpus_that_servers_really_use(
 @pytest.mark.usefixtures("gpus")
 def test_what_the_evidence_leaves_open_is_told_and_refused(openstack: shell.OpenStack) -> None:
     text = openstack.do(f"{RECIPE} vgpu", *vgpu("--assign", f"{SERVERS['vm-00007']}={A}"))
-    assert f"\n#   {SERVERS['vm-00027']}: ?  # 1 VGPU\n" in text
+    assert f"\n  # {SERVERS['vm-00027']}: ?  # 1 VGPU\n" in text
     pathlib.Path("vgpu.yaml").write_text(text)
     code, said = openstack.fails("placement reshape", "vgpu.yaml")
     assert (code, SERVERS["vm-00027"] in said) == (1, True)

@@ -49,9 +49,13 @@ def plain(text: str) -> str:
 def _head(paragraphs: tuple[str, ...]) -> Iterator[str]:
     for paragraph in paragraphs:
         for line in paragraph.splitlines():
-            wrapped = [line] if line.startswith(" ") else textwrap.wrap(line, _WIDTH - 2)
+            wrapped = [line] if line.startswith(" ") else _wrapped(line)
             yield from (f"# {part}".rstrip() for part in wrapped or [""])
         yield "#"
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(line, _WIDTH - 2, break_on_hyphens=False, break_long_words=False)
 
 
 def _sections(document: Mapping[str, Any]) -> Iterator[str]:
@@ -64,10 +68,11 @@ def _assigned(recipe: Recipe) -> Iterator[str]:
         return
     # A mapping of nothing but comments would be none.
     yield "assign:" if recipe.assign else "# assign:"
+    mark = "  # " if recipe.assign else "#   "
     for consumer, target in recipe.assign.items():
         yield _INDENT + _yaml({consumer: target}) + _remark(recipe, consumer)
     for consumer in recipe.open:
-        yield f"# {_INDENT}{consumer}: ?" + _remark(recipe, consumer)
+        yield f"{mark}{consumer}: ?" + _remark(recipe, consumer)
 
 
 def _remark(recipe: Recipe, consumer: str) -> str:

@@ -17,20 +17,21 @@ from osc_placement.workflows.recipe import paper, read
 from osc_placement.workflows.reshape import picture
 
 _HEAD = """\
-{new} ({new_uuid}) takes over from {old} ({old_uuid}): what it offers and what {consumers} \
-consumers have of it, its traits, its aggregates and {children} children with all that stands \
-below them.
+{new} ({new_uuid}) takes over from {old} ({old_uuid}): what it offers, what {consumers} have \
+of it, its traits, its aggregates and {children}.
 
 1. nova-compute must be stopped on {hosts}; nova said that it is down and disabled when this \
-was written. That it must not write is why the reshape below wants to be allowed.
+was written. That nobody writes meanwhile is why --allow nova-owned is right below.
 2. Look, and do it:
 
   openstack placement reshape FILE --allow nova-owned --dry-run
   openstack placement reshape FILE --allow nova-owned
 
-3. On the new host /var/lib/nova/compute_id holds {new_uuid}, and nova-compute calls itself \
-{new}. Start it: it finds this provider by its UUID, and writes the inventories and traits \
-that the host has now. Then openstack compute service set --enable."""
+3. On the new host /var/lib/nova/compute_id holds {new_uuid}, and nova-compute calls its node \
+{new}. Start it: it finds this provider by its UUID, and writes the inventories and traits that \
+the host has now. Then:
+
+  openstack compute service set --up --enable {new_host} nova-compute"""
 
 _RENAMED = """\
 Afterwards {old} is an empty provider called {aside}. When all is well:
@@ -316,8 +317,8 @@ class _Written:
             "old_uuid": settled.old.uuid,
             "old_host": settled.old_host,
             "aside": paper.plain(settled.aside),
-            "children": len(self._children),
-            "consumers": len(self._seen.consumers),
+            "children": _count(len(self._children), "child and all below it", "children"),
+            "consumers": _count(len(self._seen.consumers), "consumer", "consumers"),
             "hosts": " and ".join(
                 dict.fromkeys(filter(None, (settled.old_host, settled.new_host)))
             ),
@@ -326,6 +327,12 @@ class _Written:
         yield (_RENAMED if settled.takes_name else _DELETED).format(**told)
         if settled.old_host not in (None, settled.new_host):
             yield _OTHER_HOST.format(**told)
+
+
+def _count(number: int, one: str, many: str) -> str:
+    if not number:
+        return f"no {many}"
+    return f"1 {one}" if number == 1 else f"{number} {many}"
 
 
 def _listed(items: list[str]) -> str:

@@ -1,0 +1,208 @@
+"""The recipes of the user guide on a real keystone, nova and placement, as they are printed there.
+
+Every command of doc/source/user/reshape-recipes.rst runs, in its order, and says what the
+page says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import re
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.interop.test_heal import Lab, reset
+from tests.lab import place
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
+
+PAGE = place.ROOT / "doc" / "source" / "user" / "reshape-recipes.rst"
+CLOUD = "cloud admin,"
+GPUS, REBUILT = "cmp-0012.lab.example.org", "cmp-0006.lab.example.org"
+NEW = "3f1c6a52-7b0e-4d8e-9a55-0c2f6a7d1e11"
+
+
+class Step(NamedTuple):
+    """A command of the page, and what it says there; ``...`` is anything."""
+
+    command: str
+    said: str
+
+
+def steps(title: str) -> list[Step]:
+    """The commands in the console blocks of a section."""
+    _, _, rest = PAGE.read_text().partition(f"\n{title}\n===")
+    section = re.split(r"\n=====+\n", rest.partition("\n")[2])[0]
+    blocks = re.findall(r"\.\. code-block:: console\n\n((?:   .*\n|\n)+)", section)
+    found = []
+    for block in blocks:
+        text = re.sub(r"^   ", "", block, flags=re.MULTILINE).rstrip()
+        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            command, said = re.fullmatch(r"((?:.*\\\n)*.*)\n?((?:.*\n?)*)", part).groups()  # type: ignore[union-attr]
+            found.append(Step(command.replace("\\\n", " "), said.rstrip()))
+    return found
+
+
+class Cloud(Lab):
+    """The lab, and the folder that its operator works in."""
+
+    def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
+        super().__init__(lab, folder)
+        self.folder = folder
+
+
+@pytest.fixture
+def lab(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Iterator[Cloud]:
+    reset(seeded_lab)
+    yield Cloud(seeded_lab, tmp_path)
+    reset(seeded_lab)
+
+
+class Operator:
+    """Types the commands of the page."""
+
+    def __init__(self, lab: Cloud) -> None:
+        self._lab = lab
+
+    def does(self, step: Step) -> str:
+        """What a command says, as the page would print it."""
+        words = step.command
+        if words.startswith("cat "):
+            return self._plain((self._lab.folder / words.split()[1]).read_text())
+        assert words.startswith("openstack "), words
+        who = "-service" if "--os-cloud service " in words else ""
+        words = words.replace("--os-cloud service ", "").removeprefix("openstack ")
+        outcome = self._lab.openstack.run(words, who, COLUMNS="120")
+        return self._plain(outcome.stdout + outcome.stderr)
+
+    def _plain(self, text: str) -> str:
+        text = text.replace(self._lab.lab.url("placement"), "http://placement.example.org")
+        text = text.replace("cloud lab-service", "cloud service").replace("cloud lab,", CLOUD)
+        return "\n".join(line.rstrip() for line in text.rstrip().splitlines())
+
+
+def agrees(said: str, printed: str) -> bool:
+    """Whether an output is as it is printed, ``...`` being any lines."""
+    parts = re.split(r"^\.\.\.(?:\n|$)", printed, flags=re.MULTILINE)
+    pattern = r"[\s\S]*?".join(re.escape(part) for part in parts)
+    return re.fullmatch(pattern, said) is not None
+
+
+def have(lab: Cloud, name: str, provider: str, **more: int) -> None:
+    """Give a server more of a provider that it uses."""
+    path = f"/allocations/{lab.seed['servers'][name]['uuid']}"
+    body = lab.ask("placement", "GET", path)
+    for uuid, part in body["allocations"].items():
+        del part["generation"]
+        if uuid == lab.seed["providers"][provider]:
+            part["resources"] |= more
+    lab.ask("placement", "PUT", path, body)
+
+
+def arrange_gpus(lab: Cloud) -> None:
+    """One compute node that offers 4 + 4 VGPU and two network functions itself, to servers."""
+    lab.heal("--host cmp-0012 --skip-ports", code=0)
+    more = "--resource VGPU=8 --resource SRIOV_NET_VF=2"
+    uuid = lab.seed["providers"][GPUS]
+    lab.openstack(f"resource provider inventory set {uuid} --amend {more}")
+    have(lab, "vm-00009", GPUS, VGPU=1)
+    have(lab, "vm-00019", GPUS, VGPU=2, SRIOV_NET_VF=1)
+    have(lab, "vm-00029", GPUS, VGPU=2)
+    evidence = {"vm-00009": "84", "vm-00019": "85", "vm-00029": "84"}
+    lines = (
+        f"{lab.seed['servers'][name]['uuid']}=pci_0000_{bus}_00_0\n"
+        for name, bus in evidence.items()
+    )
+    (lab.folder / "evidence").write_text("".join(lines))
+
+
+def arrange_rebuilt(lab: Cloud) -> None:
+    """Servers on a host; below its provider, what neutron's agent has made."""
+    lab.heal("--host cmp-0006 --skip-ports", code=0)
+
+
+def arrange_pinned(lab: Cloud) -> None:
+    """Servers with dedicated CPUs that were allocated VCPU, as before Train."""
+    lab.openstack.run("placement allocation heal --host cmp-0002 --skip-ports")
+    for name, cpus in (("rs-pinned", 4), ("rs-pinned-image", 4)):
+        path = f"/allocations/{lab.seed['servers'][name]['uuid']}"
+        body = lab.ask("placement", "GET", path)
+        for part in body["allocations"].values():
+            del part["generation"], part["resources"]["PCPU"]
+            part["resources"]["VCPU"] = cpus
+        lab.ask("placement", "PUT", path, body)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("title", "arrange"),
+    [
+        ("VGPU to a provider for each GPU", arrange_gpus),
+        ("A rebuilt host takes over", arrange_rebuilt),
+        ("VCPU to PCPU", arrange_pinned),
+    ],
+)
+def test_the_guide_prints_what_services_say_and_undo_leaves_no_trace(
+    lab: Cloud, title: str, arrange: Callable[[Cloud], None]
+) -> None:
+    arrange(lab)
+    before = lab.everything(), lab.state()
+    operator, found = Operator(lab), steps(title)
+    assert len(found) > 5
+    for step in found:
+        said = operator.does(step)
+        assert agrees(said, step.said), f"$ {step.command}\n{said}"
+    assert (lab.everything(), lab.state()) == before
+
+
+def start_nova_compute(lab: Cloud) -> None:
+    """What nova-compute does with compute_id: its node has the new UUID. There is none here."""
+    path = lab.lab.database("nova_cell1")
+    with contextlib.closing(sqlite3.connect(path, timeout=30)) as nova, nova:
+        nova.execute("UPDATE compute_nodes SET uuid = ? WHERE host = 'cmp-0006'", (NEW,))
+
+
+def test_nova_finds_the_servers_of_a_rebuilt_host_where_they_are(lab: Cloud) -> None:
+    arrange_rebuilt(lab)
+    before, clean = lab.everything(), nova_manage_audit(lab, lab.seed["providers"][REBUILT])
+    assert clean.returncode == 0, clean
+    for words in ("--down", "--disable"):
+        done = lab.openstack.run(f"compute service set {words} cmp-0006 nova-compute")
+        assert done.returncode == 0, done.stderr
+    recipe = f"placement reshape recipe replace-host {REBUILT} {REBUILT} --uuid {NEW}"
+    lab.openstack.run(f"{recipe} --out replace.yaml")
+    lab.openstack("placement reshape replace.yaml --allow nova-owned", "-service")
+    start_nova_compute(lab)
+    lab.openstack.run("compute service set --up --enable cmp-0006 nova-compute")
+    told = nova_manage_audit(lab, NEW)
+    assert told.returncode == 0, told
+    healed = lab.heal("--host cmp-0006 --skip-ports --dry-run", code=0)
+    assert {row["status"] for row in healed.values()} <= {"unchanged", "left alone"}
+    found = lab.openstack("placement allocation audit --host cmp-0006 --skip-ports")
+    assert [row for row in found if row["code"] != "unknown"] == []
+    old = lab.seed["providers"][REBUILT]
+    for name, held in lab.everything().items():
+        had = before[name]["allocations"]
+        expected = {NEW if uuid == old else uuid: part for uuid, part in had.items()}
+        assert held["allocations"] == expected, name
+        assert held.get("consumer_type") == before[name].get("consumer_type")
+    done = lab.openstack.run(f"resource provider delete {old}")
+    assert done.returncode == 0, done.stderr
+
+
+def nova_manage_audit(lab: Cloud, provider: str) -> subprocess.CompletedProcess[str]:
+    """The real one, of one provider; 0 when it finds nothing."""
+    config = str(lab.lab.path("etc", "nova"))
+    words = [lab.lab.program("nova-manage"), "--config-dir", config, "placement", "audit"]
+    return subprocess.run(
+        [*words, "--verbose", "--resource_provider", provider],
+        env=dict(lab.lab.environment()),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )

@@ -1,0 +1,386 @@
+"""Recipes as values: a picture and nova's word in, a document that can be carried out."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import subprocess
+from typing import Any
+
+import pytest
+
+from osc_placement.client import errors
+from osc_placement.model import flavor, nova
+from osc_placement.workflows.recipe import paper, pcpu, read, replace_host, vgpu
+from osc_placement.workflows.reshape import compile as compiling
+from osc_placement.workflows.reshape import decide, document, invariant, picture, solve
+from tests.unit.workflows.reshape import world
+from tests.unit.workflows.reshape.world import uuid_of
+
+A, B = "pci_0000_84_00_0", "pci_0000_85_00_0"
+NEW = "3f1c6a52-7b0e-4d8e-9a55-0c2f6a7d1e11"
+PROVIDERS: world.Providers = {
+    "cn1": (None, {"VCPU": 16, "VGPU": 8, "SRIOV_NET_VF": 2}),
+    "cn1_pci_0000_86_00_0": ("cn1", {"PGPU": 1}),
+    "cn1:agent": ("cn1", {}),
+    "cn1:agent:ens1": ("cn1:agent", {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}),
+    "share": (None, {"DISK_GB": 100}),
+    "cn9": (None, {"VCPU": 16}),
+    "empty": (None, {}),
+}
+CONSUMERS: world.Consumers = {
+    "a": {"cn1": {"VCPU": 4, "VGPU": 1}, "share": {"DISK_GB": 10}},
+    "b": {"cn1": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}},
+    "c": {"cn1": {"VCPU": 1}, "cn1:agent:ens1": {"NET_BW_EGR_KILOBIT_PER_SEC": 5}},
+}
+TRAITS = {"cn1": ["COMPUTE_NODE", "CUSTOM_RACK"]}
+DEVICES = (
+    vgpu.Device(A, {"VGPU": 4}, ("CUSTOM_VGPU_A",)),
+    vgpu.Device(B, {"VGPU": 4, "SRIOV_NET_VF": 2}),
+)
+
+
+def seen(*roots: str) -> picture.Picture:
+    return world.seen(world.state(PROVIDERS, CONSUMERS, TRAITS), *(roots or ("cn1",)))
+
+
+def faults(call: Any, *arguments: Any) -> list[str]:
+    with pytest.raises(errors.InvalidInput) as caught:
+        call(*arguments)
+    return list(caught.value.reasons)
+
+
+def outcome(recipe: paper.Recipe, before: picture.Picture, *allow: str) -> picture.Picture:
+    """What the text of a recipe makes of a picture, by the reshape's own rules."""
+    moves = document.parse(paper.write(recipe), "recipe.yaml")
+    decided = decide.decide(moves, before, solve.Manner(), allow)
+    after = compiling.after(before, decided.meant, decided.inventories, decided.placed)
+    assert invariant.broken(before, after, decided.classes) == []
+    return compiling.without(after, decided.meant.deleted)
+
+
+def held(after: picture.Picture, consumer: str) -> dict[str, dict[str, int]]:
+    found = after.consumers[uuid_of(consumer)].allocations
+    return {after.name_of(uuid): dict(resources) for uuid, resources in found.items()}
+
+
+def test_vgpu_goes_to_children_called_as_libvirt_calls_them() -> None:
+    evidence = ((uuid_of("a"), A), (uuid_of("b"), B))
+    recipe = vgpu.plan_vgpu(seen(), uuid_of("cn1"), vgpu.Request(DEVICES, evidence))
+    fields = {"reserved": 0, "min_unit": 1, "max_unit": 4, "step_size": 1, "allocation_ratio": 1.0}
+    first, second = (f"cn1_{device}" for device in (A, B))
+    assert recipe.document["moves"] == [
+        {
+            "from": "cn1",
+            "resources": {"VGPU": 4},
+            "to": {
+                "name": first,
+                "parent": "cn1",
+                "traits": ["CUSTOM_VGPU_A"],
+                "inventories": {"VGPU": fields},
+            },
+        },
+        {
+            "from": "cn1",
+            "resources": {"VGPU": 4, "SRIOV_NET_VF": 2},
+            "to": {"name": second, "parent": "cn1", "inventories": {"VGPU": fields}},
+        },
+    ]
+    after = outcome(recipe, seen())
+    assert held(after, "a")[first] == {"VGPU": 1}
+    assert held(after, "b") == {"cn1": {"VCPU": 2}, second: {"VGPU": 3, "SRIOV_NET_VF": 1}}
+
+
+def test_who_is_not_decided_stands_there_as_a_comment() -> None:
+    recipe = vgpu.plan_vgpu(seen(), uuid_of("cn1"), vgpu.Request(DEVICES))
+    assert recipe.open == tuple(sorted((uuid_of("a"), uuid_of("b"))))
+    text = paper.write(recipe)
+    assert f"\n# assign:\n#   {recipe.open[0]}: ?" in text
+    assert document.parse(text, "x").assign == ()
+
+
+def test_devices_must_agree_with_the_node_and_evidence_with_both() -> None:
+    request = vgpu.Request(
+        (vgpu.Device(A, {"VGPU": 3}), vgpu.Device(A, {"FPGA": 1})),
+        ((uuid_of("a"), A), (uuid_of("a"), B), (uuid_of("b"), B), (uuid_of("c"), A)),
+    )
+    told = faults(vgpu.plan_vgpu, seen(), uuid_of("cn1"), request)
+    assert [reason.partition(":")[0] for reason in told] == [
+        f"the device {A} is given more than once",
+        "cn1 offers 8 VGPU and the devices 3",
+        "cn1 itself offers no FPGA",
+        f"consumer {uuid_of('a')} uses {A} and {B}",
+        f"consumer {uuid_of('b')} uses {B}, which is no --device",
+        f"consumer {uuid_of('c')} has none of what moves",
+    ]
+
+
+def test_a_pci_address_is_called_as_libvirt_does() -> None:
+    assert vgpu.device_name("0000:84:0A.1") == "pci_0000_84_0a_1"
+    assert vgpu.device_name(A) == A
+
+
+def server(name: str, **fields: Any) -> nova.Server:
+    specs = fields.pop("specs", {})
+    return dataclasses.replace(
+        nova.Server(
+            uuid_of(name),
+            name,
+            host="host1",
+            node="cn1",
+            vm_state="active",
+            flavor=flavor.Flavor(4, 2048, 20, extra_specs=specs),
+            image_properties={},
+        ),
+        **fields,
+    )
+
+
+def servers(*items: nova.Server) -> dict[str, nova.Server]:
+    return {item.uuid: item for item in items}
+
+
+DEDICATED = {"hw:cpu_policy": "dedicated"}
+MIXED = {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "2-3"}
+
+
+def test_servers_with_dedicated_cpus_change_their_class() -> None:
+    known = servers(server("a", specs=DEDICATED), server("b"), server("c"))
+    recipe = pcpu.plan_pcpu(seen(), uuid_of("cn1"), known, {}, pcpu.Request(8))
+    assert recipe.assign == {uuid_of("a"): "PCPU", uuid_of("b"): "VCPU", uuid_of("c"): "VCPU"}
+    after = outcome(recipe, seen())
+    assert held(after, "a")["cn1"] == {"PCPU": 4, "VGPU": 1}
+    assert held(after, "b")["cn1"]["VCPU"] == 2
+    offered = after.nodes[uuid_of("cn1")].inventories
+    assert (offered["VCPU"].total, offered["PCPU"].total) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("known", "moving", "reason"),
+    [
+        (server("a", specs=MIXED), None, "mixed: 2 of its CPUs are dedicated"),
+        (server("a", image_properties=None), None, "the image may pin CPUs"),
+        (server("a", flavor=None), None, "its flavor is not known"),
+        (server("x"), None, "no server that nova lists"),
+        (server("x"), "resize", "the flavor that it had before is not known"),
+    ],
+)
+def test_where_nova_does_not_tell_nothing_is_decided(
+    known: nova.Server, moving: str | None, reason: str
+) -> None:
+    moves = {}
+    if moving is not None:
+        moves = {uuid_of("a"): nova.Migration(uuid_of("a"), known.uuid, moving, "finished")}
+    recipe = pcpu.plan_pcpu(seen(), uuid_of("cn1"), servers(known), moves, pcpu.Request(8))
+    assert uuid_of("a") in recipe.open
+    assert reason in recipe.remarks[uuid_of("a")]
+
+
+def test_evidence_from_the_host_decides_and_all_of_a_node_leaves_no_choice() -> None:
+    evidence = ((uuid_of("a"), "PCPU"),)
+    recipe = pcpu.plan_pcpu(seen(), uuid_of("cn1"), {}, {}, pcpu.Request(8, evidence=evidence))
+    assert recipe.assign == {uuid_of("a"): "PCPU"}
+    whole = pcpu.plan_pcpu(seen(), uuid_of("cn1"), {}, {}, pcpu.Request(16))
+    assert (whole.assign, whole.open) == ({}, ())
+    request = pcpu.Request(17, evidence=((uuid_of("a"), "X"), (uuid_of("z"), "VCPU")))
+    assert len(faults(pcpu.plan_pcpu, seen(), uuid_of("cn1"), {}, {}, request)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("4-15", 12), ("0", 1), ("0-3,^1,8", 4), ("1,1-2", 2), (" 3 , 5 ", 2)]
+)
+def test_cpus_are_counted_as_nova_counts_them(text: str, count: int) -> None:
+    assert pcpu.count_cpus(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-", "2,^2", "5-4"])
+def test_what_is_no_set_of_cpus_is_a_fault(text: str) -> None:
+    assert faults(pcpu.count_cpus, text)
+
+
+def told(*known: nova.Server, **fields: Any) -> read.Told:
+    standing = server("a"), server("b"), server("c")
+    services = {"host1": nova.ComputeService("host1", is_up=False, is_enabled=False)}
+    nodes = (nova.ComputeNode(uuid_of("cn1"), "cn1", "host1"),)
+    found = read.Told(nodes, services, servers(*standing, *known))
+    return dataclasses.replace(found, **fields)
+
+
+def replacement(
+    name: str = "cn1", new: str | None = None, before: picture.Picture | None = None, **fields: Any
+) -> replace_host.Request:
+    picture_ = before or seen()
+    found = picture_.nodes[uuid_of(new)].provider if new else None
+    uuid = fields.pop("uuid", None if new else NEW)
+    old = picture_.nodes[uuid_of("cn1")].provider
+    return replace_host.Request(old, name, found, uuid, **fields)
+
+
+def test_a_renamed_node_takes_over_everything_and_the_old_one_goes() -> None:
+    recipe = replace_host.plan_replacement(seen(), told(), replacement("cn2"))
+    assert recipe.document == {
+        "moves": [
+            {
+                "from": uuid_of("cn1"),
+                "resources": {"SRIOV_NET_VF": "all", "VCPU": "all", "VGPU": "all"},
+                "to": {
+                    "name": "cn2",
+                    "uuid": NEW,
+                    "parent": None,
+                    "traits": ["COMPUTE_NODE", "CUSTOM_RACK"],
+                },
+            }
+        ],
+        "providers": [
+            {"uuid": uuid_of("cn1:agent"), "parent": NEW},
+            {"uuid": uuid_of("cn1_pci_0000_86_00_0"), "parent": NEW},
+        ],
+        "rename": {
+            uuid_of("cn1_pci_0000_86_00_0"): "cn2_pci_0000_86_00_0",
+            uuid_of("cn1:agent"): "cn2:agent",
+            uuid_of("cn1:agent:ens1"): "cn2:agent:ens1",
+        },
+        "delete": [uuid_of("cn1")],
+    }
+    after = outcome(recipe, seen(), "nova-owned")
+    assert uuid_of("cn1") not in after.nodes
+    assert held(after, "a") == {"cn2": {"VCPU": 4, "VGPU": 1}, "share": {"DISK_GB": 10}}
+    assert held(after, "c")["cn2:agent:ens1"] == {"NET_BW_EGR_KILOBIT_PER_SEC": 5}
+    assert after.root_of(uuid_of("cn1:agent:ens1")) == NEW
+
+
+def test_a_rebuilt_node_takes_the_name_and_the_old_one_stands_aside() -> None:
+    recipe = replace_host.plan_replacement(seen(), told(), replacement())
+    aside = f"cn1-replaced-{uuid_of('cn1')[:8]}"
+    assert recipe.document["rename"] == {uuid_of("cn1"): aside}
+    assert "delete" not in recipe.document
+    after = outcome(recipe, seen(), "nova-owned")
+    assert (after.name_of(NEW), after.name_of(uuid_of("cn1"))) == ("cn1", aside)
+    assert held(after, "b") == {"cn1": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}}
+
+
+def test_an_empty_provider_that_is_there_takes_over() -> None:
+    before = seen("cn1", "empty")
+    request = replacement("empty", "empty", before)
+    after = outcome(replace_host.plan_replacement(before, told(), request), before, "nova-owned")
+    assert held(after, "b") == {"empty": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}}
+
+
+def against(request: replace_host.Request | None = None, **fields: Any) -> str:
+    known = fields.pop("known", ())
+    before = seen("cn1", "cn9")
+    found = faults(
+        replace_host.plan_replacement, before, told(*known, **fields), request or replacement()
+    )
+    return "\n".join(found)
+
+
+def service(**fields: Any) -> dict[str, nova.ComputeService]:
+    stopped = nova.ComputeService("host1", is_up=False, is_enabled=False)
+    return {"host1": dataclasses.replace(stopped, **fields)}
+
+
+def test_nobody_may_write_meanwhile() -> None:
+    assert "nova-compute on host1 is up" in against(services=service(is_up=True))
+    assert "nova-compute on host1 is enabled" in against(services=service(is_enabled=True))
+    assert "the cell of host1 is down" in against(services=service(is_reachable=False))
+
+
+def test_servers_must_be_where_the_new_node_is_and_stay_there() -> None:
+    assert f"a ({uuid_of('a')}): is on host2 for nova, and not on host1" in against(
+        known=[server("a", host="host2")]
+    )
+    assert "is on no host for nova" in against(known=[server("a", host=None)])
+    assert "task_state is rebuilding" in against(known=[server("a", task_state="rebuilding")])
+    assert "its cell is down" in against(known=[server("a", known=False)])
+    moving = nova.Migration("m", uuid_of("b"), "live-migration", "running")
+    assert "is moving: live-migration, running" in against(migrations={"m": moving})
+    assert "and not on host2" in against(replacement(host="host2"))
+
+
+def test_the_new_provider_must_be_a_bare_root_and_another() -> None:
+    before = seen("cn1", "cn9")
+    assert "cn9 offers VCPU already: nova-compute has started there" in against(
+        replacement("cn9", "cn9", before)
+    )
+    assert "give --uuid" in against(replacement("cn2", uuid=""))
+    assert "would keep the UUID" in against(replacement("cn2", uuid=uuid_of("cn1")))
+    assert "with another UUID" in against(replacement("cn9", "cn9", before, uuid=NEW))
+    nodes = tuple(nova.ComputeNode(uuid_of(str(each)), str(each), "host1") for each in range(3))
+    unknown = "nova knows no node cn1 or cn1"
+    assert unknown in against(nodes=())
+    ironic = (*nodes, nova.ComputeNode(uuid_of("cn1"), "cn1", "host1"))
+    assert "host1 has 4 nodes" in against(nodes=ironic)
+
+
+def test_who_is_on_both_already_would_be_counted_twice() -> None:
+    both = {**CONSUMERS, "a": {"cn1": {"VCPU": 1}, "cn9": {"VCPU": 1}}}
+    before = world.seen(world.state(PROVIDERS, both, TRAITS), "cn1", "cn9")
+    request = replacement("cn9", "cn9", before)
+    text = "\n".join(faults(replace_host.plan_replacement, before, told(), request))
+    assert "has allocations on cn9 already, as after an evacuation" in text
+    assert "is used: what cn1 offers would come twice" in text
+
+
+def test_what_is_odd_is_told_and_stops_nothing() -> None:
+    known = servers(server("a", node="old-name"), server("b"))
+    recipe = replace_host.plan_replacement(seen(), told(servers=known), replacement())
+    text = " ".join(paper.write(recipe).replace("#", "").split())
+    assert f"Nova knows nothing of {uuid_of('c')}" in text
+    assert f"another node than cn1 written down for a ({uuid_of('a')})" in text
+
+
+def test_a_name_with_a_line_break_cannot_leave_its_comment() -> None:
+    strange = dataclasses.replace(server("a"), name="x\nmoves: []")
+    recipe = pcpu.plan_pcpu(seen(), uuid_of("cn1"), servers(strange), {}, pcpu.Request(8))
+    assert len(document.parse(paper.write(recipe), "x").moves) == 1
+
+
+VIRSH = """\
+#!/bin/sh
+[ "$1" = list ] && { echo 11111111-0000-4000-8000-000000000001; exit; }
+cat <<'END'
+<domain><vcpu>2</vcpu><cputune><vcpupin vcpu='0' cpuset='7'/></cputune>
+<devices>
+<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'>
+  <source><address uuid='22222222-0000-4000-8000-000000000002'/></source>
+</hostdev>
+</devices></domain>
+END
+"""
+
+
+def on_the_host(recipe: paper.Recipe, folder: pathlib.Path) -> str:
+    """What the commands in the comments of a recipe print, with a virsh that has one server."""
+    virsh = folder / "bin" / "virsh"
+    virsh.parent.mkdir()
+    virsh.write_text(VIRSH)
+    virsh.chmod(0o755)
+    (folder / "0000:84:00.0" / "22222222-0000-4000-8000-000000000002").mkdir(parents=True)
+    (folder / "mdev").mkdir()
+    mdev = folder / "mdev" / "22222222-0000-4000-8000-000000000002"
+    mdev.symlink_to(folder / "0000:84:00.0" / mdev.name)
+    lines = paper.write(recipe).splitlines()
+    start = lines.index("#   for server in $(virsh list --all --uuid); do")
+    end = lines.index("#   done", start)
+    script = "\n".join(line.removeprefix("#") for line in lines[start : end + 1])
+    script = script.replace("/sys/bus/mdev/devices", str(folder / "mdev"))
+    return subprocess.run(
+        ["sh", "-c", script],
+        env={"PATH": f"{virsh.parent}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    ).stdout
+
+
+def test_the_commands_for_the_host_print_what_the_recipe_takes(tmp_path: pathlib.Path) -> None:
+    who = "11111111-0000-4000-8000-000000000001"
+    for name, recipe, printed in (
+        ("gpu", vgpu.plan_vgpu(seen(), uuid_of("cn1"), vgpu.Request(DEVICES)), A),
+        ("cpu", pcpu.plan_pcpu(seen(), uuid_of("cn1"), {}, {}, pcpu.Request(8)), "PCPU"),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        assert on_the_host(recipe, folder) == f"{who}={printed}\n"
