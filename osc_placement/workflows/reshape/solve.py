@@ -42,7 +42,7 @@ def solve(
     for group in _groups(demands):
         asked = _Question(group, seen, meant, inventories, leaving)
         left = max(end - time.monotonic(), 0.1)
-        placed += asked.answered(dataclasses.replace(manner, seconds=left), faults)
+        placed += asked.answered(manner, left, faults)
     return placed
 
 
@@ -91,8 +91,8 @@ class _Question:
         self._inventories, self._leaving = inventories, leaving
         self._forms = self._several_forms()
 
-    def answered(self, manner: Manner, faults: fault.Faults) -> list[demand.Placed]:
-        """Everything placed, or nothing and a fault."""
+    def answered(self, manner: Manner, seconds: float, faults: fault.Faults) -> list[demand.Placed]:
+        """Everything placed, or nothing and a fault; ``seconds`` are those that are left."""
         rules = question.Rules(
             together=self._together(),
             strategy=manner.strategy,
@@ -100,13 +100,13 @@ class _Question:
         asked = [
             question.Demand(item.consumer, _source(item), item.resources) for item in self._demands
         ]
-        answer = search.assign(asked, self._targets(), rules, manner.seconds)
+        answer = search.assign(asked, self._targets(), rules, seconds)
         if isinstance(answer, question.Found):
             return [self._placed(item, answer, manner) for item in self._demands]
-        faults.add(self._told(answer))
+        faults.add(self._told(answer, manner))
         return []
 
-    def _told(self, answer: question.Answer) -> str:
+    def _told(self, answer: question.Answer, manner: Manner) -> str:
         classes = ", ".join(sorted({name for item in self._demands for name in item.resources}))
         sources = sorted({self._seen.name_of(item.source) for item in self._demands})
         what = f"the {classes} of {', '.join(sources)}"
@@ -121,9 +121,8 @@ class _Question:
             reasons = "; ".join(_renamed(reason, names) for reason in answer.reasons)
             who = f"; these consumers do not fit: {', '.join(answer.consumers)}"
             return f"{what} cannot be placed: {reasons}{who if answer.consumers else ''}"
-        seconds = answer.seconds if isinstance(answer, question.GaveUp) else 0
         return (
-            f"gave up after {seconds:.0f} seconds to look for places for {what}: none was found,"
+            f"gave up after {manner.seconds:g} seconds to look for places for {what}: none was found,"
             " and none was ruled out; assign some consumers"
         )
 

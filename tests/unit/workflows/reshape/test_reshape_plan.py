@@ -11,6 +11,8 @@ from osc_placement.model import inventory
 from osc_placement.workflows import change, fault, guard
 from osc_placement.workflows.reshape import compile as compiling
 from osc_placement.workflows.reshape import decide, document, picture, solve, tree, wanted
+from osc_placement.workflows.reshape.assignment import demand as question
+from osc_placement.workflows.reshape.assignment import search
 from tests.unit.workflows.reshape import world
 from tests.unit.workflows.reshape.world import uuid_of
 
@@ -135,6 +137,15 @@ def test_what_does_not_fit_is_refused_with_who_does_not() -> None:
     (reason,) = refused(MOVES, cloud(consumers=large), PACK)
     assert "cannot be placed" in reason
     assert uuid_of("one") in reason
+
+
+def test_what_takes_too_long_is_given_up_and_neither_found_nor_ruled_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search, "assign", lambda *_: question.GaveUp(0.1))
+    (reason,) = refused(MOVES, manner=solve.Manner("pack", 7))
+    assert reason.startswith("gave up after 7 seconds")
+    assert "none was found, and none was ruled out" in reason
 
 
 @pytest.mark.parametrize(
