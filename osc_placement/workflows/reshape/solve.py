@@ -122,8 +122,8 @@ class _Question:
             who = f"; these consumers do not fit: {', '.join(answer.consumers)}"
             return f"{what} cannot be placed: {reasons}{who if answer.consumers else ''}"
         return (
-            f"gave up after {manner.seconds:g} seconds to look for places for {what}: none was found,"
-            " and none was ruled out; assign some consumers"
+            f"gave up after {manner.seconds:g} seconds to look for places for {what}: none was"
+            " found, and none was ruled out; assign some consumers"
         )
 
     def _called(self, target: str) -> str:

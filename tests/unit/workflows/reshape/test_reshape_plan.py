@@ -143,7 +143,7 @@ def test_what_takes_too_long_is_given_up_and_neither_found_nor_ruled_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(search, "assign", lambda *_: question.GaveUp(0.1))
-    (reason,) = refused(MOVES, manner=solve.Manner("pack", 7))
+    reason = refused(MOVES, manner=solve.Manner("pack", 7))[0]
     assert reason.startswith("gave up after 7 seconds")
     assert "none was found, and none was ruled out" in reason
 
