@@ -16,7 +16,7 @@ from osc_placement.v1 import base, nova
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.workflows import batch, fault
-    from osc_placement.workflows.recipe import paper, replace_host, vgpu
+    from osc_placement.workflows.recipe import paper, replacement, vgpu
 
 
 class Recipe(base.Command):
@@ -199,8 +199,8 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
         return replace_host.plan_replacement(seen, told, request)
 
 
-def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replace_host.Request:
-    from osc_placement.workflows.recipe import read, replace_host
+def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replacement.Request:
+    from osc_placement.workflows.recipe import read, replacement
 
     old = read.find_root(client, parsed_args.old)
     uuid = names.canonical_uuid(parsed_args.uuid) if parsed_args.uuid else None
@@ -208,8 +208,9 @@ def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replace
     new = found.get(uuid or "") or found.get(parsed_args.new)
     if new is not None and new.uuid == old.uuid:
         new = None
-    name = new.name if new is not None else parsed_args.new
-    return replace_host.Request(old, name, new, uuid, parsed_args.host)
+    given = names.is_uuid(parsed_args.new)
+    name = new.name if new is not None and given else parsed_args.new
+    return replacement.Request(old, name, new, uuid, parsed_args.host)
 
 
 def _vgpu_request(parsed_args: argparse.Namespace) -> vgpu.Request:

@@ -7,13 +7,11 @@ unless nova says that nobody writes meanwhile and that the servers are where the
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from osc_placement.model import allocation, nova, provider
 from osc_placement.workflows import fault
-from osc_placement.workflows.recipe import paper, read
+from osc_placement.workflows.recipe import obstacle, paper, read, replacement
 from osc_placement.workflows.reshape import picture
 
 _HEAD = """\
@@ -45,210 +43,27 @@ Nova's host aggregates name hosts, and {new_host} is another than {old_host}: op
 aggregate add host, then openstack placement aggregate mirror."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Request:
-    """``old`` is the root that goes, ``new`` the one that comes, if it is there already.
-
-    ``name`` and ``uuid`` are of the new one, ``host`` is nova's name of the host that it is
-    on; both None where nova or Placement tells.
-    """
-
-    old: provider.Provider
-    name: str
-    new: provider.Provider | None = None
-    uuid: str | None = None
-    host: str | None = None
-
-
-def plan_replacement(seen: picture.Picture, told: read.Told, request: Request) -> paper.Recipe:
+def plan_replacement(
+    seen: picture.Picture, told: read.Told, request: replacement.Request
+) -> paper.Recipe:
     """The recipe. Errors: InvalidInput with every reason against it."""
-    faults = fault.Faults()
-    settled = _Settled(told, request, faults)
-    faults.check()
-    faults.reasons += _wrong_providers(seen, settled)
-    for host in dict.fromkeys(filter(None, (settled.old_host, settled.new_host))):
-        faults.reasons += _running(told.services.get(host))
-    consumers = _Consumers(seen, told, settled)
+    settled = replacement.settle(told, request)
+    consumers = obstacle.Consumers(seen, told, settled)
+    faults = fault.Faults(obstacle.wrong_providers(seen, settled))
+    for host in settled.hosts:
+        faults.reasons += obstacle.running(told.services.get(host))
     faults.reasons += consumers.faults()
     faults.check()
     written = _Written(seen, settled)
-    return paper.Recipe(
-        tuple(
-            text for part in (*written.head(), *consumers.notes()) for text in part.split("\n\n")
-        ),
-        written.document(),
-    )
-
-
-class _Settled:
-    """The request with what nova adds to it: the new UUID, and both hosts."""
-
-    def __init__(self, told: read.Told, request: Request, faults: fault.Faults) -> None:
-        self.old, self.new, self.name = request.old, request.new, request.name
-        known = request.new.uuid if request.new is not None else None
-        self.uuid = request.uuid or known or self._uuid_of_node(told.nodes)
-        if not self.uuid:
-            faults.add(
-                f"neither Placement nor nova knows {self.name}: give --uuid, what"
-                " /var/lib/nova/compute_id says on the new host"
-            )
-        elif self.uuid == self.old.uuid:
-            faults.add(
-                f"{self.name} would keep the UUID of {self.old.name}: 'openstack resource provider"
-                " set --name' is all that it takes"
-            )
-        if known not in (None, self.uuid):
-            faults.add(f"there is a provider {self.name!r} with another UUID, {known}")
-        self.old_host = _host(told.nodes, self.old.uuid) or _host(told.nodes, self.old.name)
-        found = _host(told.nodes, self.uuid) or _host(told.nodes, self.name)
-        self.new_host = request.host or found or self.old_host
-        if self.new_host is None:
-            faults.add(f"nova knows no node {self.old.name} or {self.name}: give its --host")
-        for host in {self.old_host, self.new_host} - {None}:
-            count = sum(node.host == host for node in told.nodes)
-            if count > 2 or (count == 2 and self.old_host != self.new_host):
-                faults.add(f"host {host} has {count} nodes: this is for hosts with one")
-
-    def _uuid_of_node(self, nodes: Iterable[nova.ComputeNode]) -> str:
-        found = [node.uuid for node in nodes if node.hostname == self.name]
-        return next((uuid for uuid in found if uuid != self.old.uuid), "")
-
-    @property
-    def aside(self) -> str:
-        """What the old provider is called from then on, where the new one gets its name."""
-        return f"{self.old.name}-replaced-{self.old.uuid[:8]}" if self.takes_name else ""
-
-    @property
-    def takes_name(self) -> bool:
-        """Whether the new one is called as the old one is."""
-        return self.name == self.old.name
-
-
-def _host(nodes: Iterable[nova.ComputeNode], of: str) -> str | None:
-    """The host of the node with this UUID or hostname."""
-    return next((node.host for node in nodes if of in (node.uuid, node.hostname)), None)
-
-
-def _wrong_providers(seen: picture.Picture, settled: _Settled) -> Iterator[str]:
-    if not seen.nodes[settled.old.uuid].inventories:
-        yield f"{settled.old.name} offers nothing: there is nothing to take over"
-    new = settled.new
-    if new is None:
-        return
-    if new.root_uuid not in (None, new.uuid):
-        yield f"{new.name} is no compute node: it stands below another provider"
-        return
-    node = seen.nodes[new.uuid]
-    if not node.inventories:
-        return
-    offered = ", ".join(sorted(node.inventories))
-    if any(node.used.values()):
-        yield (
-            f"{new.name} offers {offered} already, and is used: what {settled.old.name} offers"
-            " would come twice"
-        )
-    else:
-        yield (
-            f"{new.name} offers {offered} already: nova-compute has started there. Stop it, and"
-            f" take away what nobody uses: openstack resource provider inventory delete {new.uuid}"
-        )
-
-
-def _running(service: nova.ComputeService | None) -> Iterator[str]:
-    """Why a service is in the way; a host that has none is fine."""
-    if service is None:
-        return
-    host = service.host
-    if not service.is_reachable:
-        yield f"the cell of {host} is down: nobody can tell what is there"
-        return
-    if service.is_up:
-        yield (
-            f"nova-compute on {host} is up: stop it (and where nova takes a minute to see that:"
-            f" openstack compute service set --down {host} nova-compute)"
-        )
-    if service.is_enabled:
-        yield (
-            f"nova-compute on {host} is enabled: openstack compute service set --disable"
-            f" {host} nova-compute"
-        )
-
-
-class _Consumers:
-    """Everybody who has something of the old tree, and what nova says of them."""
-
-    def __init__(self, seen: picture.Picture, told: read.Told, settled: _Settled) -> None:
-        self._seen, self._told, self._settled = seen, told, settled
-        tree = {uuid for uuid, _ in seen.inside() if seen.root_of(uuid) == settled.old.uuid}
-        self._of_old = [
-            item for _, item in sorted(seen.consumers.items()) if tree & item.allocations.keys()
-        ]
-
-    def faults(self) -> list[str]:
-        """Why they cannot all go to the new host; one line for all with the same reason."""
-        reasons: dict[str, list[str]] = {}
-        for item in self._of_old:
-            for reason in self._against(item):
-                reasons.setdefault(reason, []).append(self._named(item.uuid))
-        return [f"{_listed(who)}: {reason}" for reason, who in reasons.items()]
-
-    def notes(self) -> Iterator[str]:
-        """What is odd and stops nothing."""
-        strangers = [item.uuid for item in self._of_old if not self._is_known(item.uuid)]
-        if strangers:
-            yield (
-                f"Nova knows nothing of {_listed(strangers)}; they come along. openstack"
-                " placement allocation audit tells whether they are orphans."
-            )
-        name = self._settled.name
-        elsewhere = [
-            self._named(item.uuid)
-            for item in self._of_old
-            if (server := self._told.servers.get(item.uuid)) and server.node not in (None, name)
-        ]
-        if elsewhere:
-            yield (
-                f"Nova has another node than {name} written down for {_listed(elsewhere)}; it"
-                " counts a server where host and node are its own."
-            )
-
-    def _is_known(self, uuid: str) -> bool:
-        return uuid in self._told.servers or uuid in self._told.migrations
-
-    def _named(self, uuid: str) -> str:
-        server = self._told.servers.get(uuid)
-        return f"{paper.plain(server.name)} ({uuid})" if server is not None else uuid
-
-    def _against(self, item: allocation.Consumer) -> Iterator[str]:
-        new = {
-            uuid
-            for uuid, _ in self._seen.inside()
-            if self._seen.root_of(uuid) == self._settled.uuid
-        }
-        if new & item.allocations.keys():
-            yield f"has allocations on {self._settled.name} already, as after an evacuation"
-        moving = self._told.migrations.get(item.uuid) or next(
-            (one for one in self._told.migrations.values() if one.server_uuid == item.uuid), None
-        )
-        if moving is not None and not moving.is_over:
-            yield f"is moving: {moving.type}, {moving.status}"
-        server = self._told.servers.get(item.uuid)
-        if server is None:
-            return
-        host = self._settled.new_host
-        if not server.known:
-            yield "its cell is down: nobody can tell where it is"
-        elif server.host != host:
-            where = f"on {server.host}" if server.host else "on no host"
-            yield f"is {where} for nova, and not on {host}"
-        elif server.task_state:
-            yield f"is busy: task_state is {server.task_state}"
+    told_first = [*written.head(), *consumers.notes()]
+    paragraphs = [text for part in told_first for text in part.split("\n\n")]
+    return paper.Recipe(tuple(paragraphs), written.document())
 
 
 class _Written:
     """The document and its comments."""
 
-    def __init__(self, seen: picture.Picture, settled: _Settled) -> None:
+    def __init__(self, seen: picture.Picture, settled: replacement.Settled) -> None:
         self._seen, self._settled = seen, settled
         self._node = seen.nodes[settled.old.uuid]
         self._children = [
@@ -319,9 +134,7 @@ class _Written:
             "aside": paper.plain(settled.aside),
             "children": _count(len(self._children), "child and all below it", "children"),
             "consumers": _count(len(self._seen.consumers), "consumer", "consumers"),
-            "hosts": " and ".join(
-                dict.fromkeys(filter(None, (settled.old_host, settled.new_host)))
-            ),
+            "hosts": " and ".join(settled.hosts),
         }
         yield _HEAD.format(**told)
         yield (_RENAMED if settled.takes_name else _DELETED).format(**told)
@@ -333,8 +146,3 @@ def _count(number: int, one: str, many: str) -> str:
     if not number:
         return f"no {many}"
     return f"1 {one}" if number == 1 else f"{number} {many}"
-
-
-def _listed(items: list[str]) -> str:
-    shown = ", ".join(items[:12])
-    return f"{shown} and {len(items) - 12} more" if len(items) > 12 else shown

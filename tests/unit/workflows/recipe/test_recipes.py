@@ -11,7 +11,7 @@ import pytest
 
 from osc_placement.client import errors
 from osc_placement.model import flavor, nova
-from osc_placement.workflows.recipe import paper, pcpu, read, replace_host, vgpu
+from osc_placement.workflows.recipe import paper, pcpu, read, replace_host, replacement, vgpu
 from osc_placement.workflows.reshape import compile as compiling
 from osc_placement.workflows.reshape import decide, document, invariant, picture, solve
 from tests.unit.workflows.reshape import world
@@ -206,18 +206,18 @@ def told(*known: nova.Server, **fields: Any) -> read.Told:
     return dataclasses.replace(found, **fields)
 
 
-def replacement(
+def wish(
     name: str = "cn1", new: str | None = None, before: picture.Picture | None = None, **fields: Any
-) -> replace_host.Request:
+) -> replacement.Request:
     picture_ = before or seen()
     found = picture_.nodes[uuid_of(new)].provider if new else None
     uuid = fields.pop("uuid", None if new else NEW)
     old = picture_.nodes[uuid_of("cn1")].provider
-    return replace_host.Request(old, name, found, uuid, **fields)
+    return replacement.Request(old, name, found, uuid, **fields)
 
 
 def test_a_renamed_node_takes_over_everything_and_the_old_one_goes() -> None:
-    recipe = replace_host.plan_replacement(seen(), told(), replacement("cn2"))
+    recipe = replace_host.plan_replacement(seen(), told(), wish("cn2"))
     assert recipe.document == {
         "moves": [
             {
@@ -250,7 +250,7 @@ def test_a_renamed_node_takes_over_everything_and_the_old_one_goes() -> None:
 
 
 def test_a_rebuilt_node_takes_the_name_and_the_old_one_stands_aside() -> None:
-    recipe = replace_host.plan_replacement(seen(), told(), replacement())
+    recipe = replace_host.plan_replacement(seen(), told(), wish())
     aside = f"cn1-replaced-{uuid_of('cn1')[:8]}"
     assert recipe.document["rename"] == {uuid_of("cn1"): aside}
     assert "delete" not in recipe.document
@@ -261,17 +261,15 @@ def test_a_rebuilt_node_takes_the_name_and_the_old_one_stands_aside() -> None:
 
 def test_an_empty_provider_that_is_there_takes_over() -> None:
     before = seen("cn1", "empty")
-    request = replacement("empty", "empty", before)
+    request = wish("empty", "empty", before)
     after = outcome(replace_host.plan_replacement(before, told(), request), before, "nova-owned")
     assert held(after, "b") == {"empty": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}}
 
 
-def against(request: replace_host.Request | None = None, **fields: Any) -> str:
+def against(request: replacement.Request | None = None, **fields: Any) -> str:
     known = fields.pop("known", ())
     before = seen("cn1", "cn9")
-    found = faults(
-        replace_host.plan_replacement, before, told(*known, **fields), request or replacement()
-    )
+    found = faults(replace_host.plan_replacement, before, told(*known, **fields), request or wish())
     return "\n".join(found)
 
 
@@ -295,17 +293,18 @@ def test_servers_must_be_where_the_new_node_is_and_stay_there() -> None:
     assert "its cell is down" in against(known=[server("a", known=False)])
     moving = nova.Migration("m", uuid_of("b"), "live-migration", "running")
     assert "is moving: live-migration, running" in against(migrations={"m": moving})
-    assert "and not on host2" in against(replacement(host="host2"))
+    assert "and not on host2" in against(wish(host="host2"))
 
 
 def test_the_new_provider_must_be_a_bare_root_and_another() -> None:
     before = seen("cn1", "cn9")
     assert "cn9 offers VCPU already: nova-compute has started there" in against(
-        replacement("cn9", "cn9", before)
+        wish("cn9", "cn9", before)
     )
-    assert "give --uuid" in against(replacement("cn2", uuid=""))
-    assert "would keep the UUID" in against(replacement("cn2", uuid=uuid_of("cn1")))
-    assert "with another UUID" in against(replacement("cn9", "cn9", before, uuid=NEW))
+    assert "give --uuid" in against(wish("cn2", uuid=""))
+    assert "would keep the UUID" in against(wish("cn2", uuid=uuid_of("cn1")))
+    assert "is called 'cn9', not 'cn8'" in against(wish("cn8", "cn9", before))
+    assert "with another UUID" in against(wish("cn9", "cn9", before, uuid=NEW))
     nodes = tuple(nova.ComputeNode(uuid_of(str(each)), str(each), "host1") for each in range(3))
     unknown = "nova knows no node cn1 or cn1"
     assert unknown in against(nodes=())
@@ -316,7 +315,7 @@ def test_the_new_provider_must_be_a_bare_root_and_another() -> None:
 def test_who_is_on_both_already_would_be_counted_twice() -> None:
     both = {**CONSUMERS, "a": {"cn1": {"VCPU": 1}, "cn9": {"VCPU": 1}}}
     before = world.seen(world.state(PROVIDERS, both, TRAITS), "cn1", "cn9")
-    request = replacement("cn9", "cn9", before)
+    request = wish("cn9", "cn9", before)
     text = "\n".join(faults(replace_host.plan_replacement, before, told(), request))
     assert "has allocations on cn9 already, as after an evacuation" in text
     assert "is used: what cn1 offers would come twice" in text
@@ -324,7 +323,7 @@ def test_who_is_on_both_already_would_be_counted_twice() -> None:
 
 def test_what_is_odd_is_told_and_stops_nothing() -> None:
     known = servers(server("a", node="old-name"), server("b"))
-    recipe = replace_host.plan_replacement(seen(), told(servers=known), replacement())
+    recipe = replace_host.plan_replacement(seen(), told(servers=known), wish())
     text = " ".join(paper.write(recipe).replace("#", "").split())
     assert f"Nova knows nothing of {uuid_of('c')}" in text
     assert f"another node than cn1 written down for a ({uuid_of('a')})" in text
