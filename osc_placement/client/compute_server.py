@@ -21,6 +21,13 @@ _MIGRATIONS = ("2.80", "2.59")
 #: How many are asked for at once: nova's own limit.
 _PAGE = 1000
 
+#: What nova leaves out, without a word, of a server or of its flavor for those whom a rule of
+#: its policy forbids to see it. Taken for nothing, it would be a server on no host.
+_HIDDEN_BY = (
+    ("OS-EXT-SRV-ATTR:host", "os_compute_api:os-extended-server-attributes"),
+    ("extra_specs", "os_compute_api:os-flavor-extra-specs:index"),
+)
+
 
 def servers(asked: compute.Nova, **filters: str) -> list[nova.Server]:
     """Every server of every project that is not deleted, not soft-deleted and not hidden.
@@ -100,14 +107,15 @@ def _best(asked: compute.Nova, path: str, versions: Sequence[str]) -> tuple[Any,
 def _server(item: Mapping[str, Any]) -> nova.Server:
     if "flavor" not in item:
         return nova.Server(item["id"], project_id=item.get("tenant_id"), known=False)
+    _check_rights(item)
     image = item.get("image") or {}
     return nova.Server(
         uuid=item["id"],
         name=item["name"],
         project_id=item["tenant_id"],
         user_id=item["user_id"],
-        host=item.get("OS-EXT-SRV-ATTR:host"),
-        node=item.get("OS-EXT-SRV-ATTR:hypervisor_hostname"),
+        host=item["OS-EXT-SRV-ATTR:host"],
+        node=item["OS-EXT-SRV-ATTR:hypervisor_hostname"],
         vm_state=item["OS-EXT-STS:vm_state"],
         task_state=item["OS-EXT-STS:task_state"],
         status=item["status"],
@@ -117,6 +125,16 @@ def _server(item: Mapping[str, Any]) -> nova.Server:
         created=item["created"],
         updated=item["updated"],
     )
+
+
+def _check_rights(item: Mapping[str, Any]) -> None:
+    """Refuse a server of which not all is told. Errors: NovaRefused, as for a request."""
+    told = {*item, *item["flavor"]}
+    for key, rule in _HIDDEN_BY:
+        if key not in told:
+            raise compute.NovaRefused(
+                403, f"it does not tell {key}, which {rule} allows to see", url="/servers/detail"
+            )
 
 
 def _flavor(item: Mapping[str, Any]) -> flavor.Flavor:

@@ -95,8 +95,11 @@ class Server:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether it is deleted, and only kept for the record; soft-deleted ones still live."""
-        return self.vm_state == "deleted"
+        """Whether it is deleted, and only kept for the record; soft-deleted ones still live.
+
+        One that was deleted on its way to something else keeps that state for good.
+        """
+        return self.vm_state == "deleted" or self.status == "DELETED"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

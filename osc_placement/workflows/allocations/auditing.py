@@ -79,11 +79,12 @@ def audit_cloud(
     if ports is not None:
         picture = healing.with_ports(client, ports, picture, _healing(client, ports), reading)
     hints = Hints(
-        now=datetime.datetime.now(datetime.UTC),
+        now=datetime.datetime.now(datetime.UTC) - compute.ahead(asked),
         min_age=request.min_age,
         doubts=doubts,
         computes=_marked(client),
         others=_others(asked),
+        named=request.hosts,
     )
     return _Auditing(client, asked, request, reading, hints, _healing(client, ports)).run(picture)
 

@@ -95,7 +95,8 @@ class Hints:
     ``now`` (UTC) and ``min_age`` (seconds) keep off what has just happened. ``doubts`` is
     ``{consumer uuid: why nova cannot tell that it is no server}``; ``computes`` are providers
     that nova-compute has marked as its own. ``others`` names another service of this cloud that
-    allocates CPUs and memory; empty when there is none.
+    allocates CPUs and memory; empty when there is none. ``named`` are the hosts and providers
+    that the operator speaks of.
     """
 
     now: datetime.datetime
@@ -103,6 +104,7 @@ class Hints:
     doubts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     computes: frozenset[str] = frozenset()
     others: str = ""
+    named: frozenset[str] = frozenset()
 
     def too_young(self, stamps: Iterable[str]) -> str:
         """Why nothing is to be repaired yet that changed at these times; empty when it may be.

@@ -26,7 +26,6 @@ _WHOSE = "find out whose it is"
 
 def find(picture: pictures.Picture, hints: Hints) -> Iterator[Finding]:
     """Providers that something is wrong with."""
-    remembered = _remembered(picture)
     for item in picture.providers.values():
         if item.uuid in picture.unread:
             yield _unread(picture, item)
@@ -34,7 +33,7 @@ def find(picture: pictures.Picture, hints: Hints) -> Iterator[Finding]:
         over = _over_capacity(picture, item)
         if over is not None:
             yield over
-        stale = _stale(picture, item, hints, remembered)
+        stale = _stale(picture, item, hints)
         if stale is not None:
             yield stale
 
@@ -68,13 +67,11 @@ def _over_capacity(picture: pictures.Picture, item: provider.Provider) -> Findin
     )
 
 
-def _stale(
-    picture: pictures.Picture, item: provider.Provider, hints: Hints, remembered: frozenset[str]
-) -> Finding | None:
+def _stale(picture: pictures.Picture, item: provider.Provider, hints: Hints) -> Finding | None:
     """A root that looks like a compute node's and is none; other services have theirs too."""
     if item.uuid != picture.root_of(item.uuid) or item.uuid in picture.compute_nodes:
         return None
-    why = _why_novas(picture, item, hints, remembered)
+    why = _why_novas(picture, item, hints)
     if not why and not _HOST_CLASSES & picture.inventories.get(item.uuid, {}).keys():
         return None
     tree = picture.trees[item.uuid]
@@ -105,24 +102,12 @@ def _awaited(picture: pictures.Picture, item: provider.Provider) -> str:
     return next((host for host in (item.name, item.name.partition(".")[0]) if host in without), "")
 
 
-def _why_novas(
-    picture: pictures.Picture, item: provider.Provider, hints: Hints, remembered: frozenset[str]
-) -> str:
+def _why_novas(picture: pictures.Picture, item: provider.Provider, hints: Hints) -> str:
     """What tells that a provider was a compute node's; empty when nothing does."""
-    if any(node.hostname == item.name for node in picture.hosts.nodes):
+    if item.name in picture.hostnames:
         return "nova's compute node of this name has another uuid"
     if item.uuid in hints.computes:
         return "nova has no compute node of it, though it has the trait COMPUTE_NODE"
-    if item.name in remembered:
+    if item.name in picture.remembered:
         return "nova has no compute node of it any more"
     return ""
-
-
-def _remembered(picture: pictures.Picture) -> frozenset[str]:
-    """The names of nodes that nova's records speak of, whether they are there or not."""
-    servers = (*picture.servers.values(), *picture.deleted.values())
-    nodes = {server.node for server in servers}
-    nodes |= {
-        end for move in picture.migrations.values() for end in (move.source_node, move.dest_node)
-    }
-    return frozenset(node for node in nodes if node)

@@ -77,6 +77,21 @@ class Picture:
         return frozenset(filter(None, owners))
 
     @functools.cached_property
+    def hostnames(self) -> frozenset[str]:
+        """The names of the compute nodes that nova lists, which their providers have too."""
+        return frozenset(node.hostname for node in self.hosts.nodes)
+
+    @functools.cached_property
+    def remembered(self) -> frozenset[str]:
+        """The names of nodes that nova's records speak of, whether they are there or not."""
+        servers = (*self.servers.values(), *self.deleted.values())
+        nodes = {server.node for server in servers}
+        nodes |= {
+            end for one in self.migrations.values() for end in (one.source_node, one.dest_node)
+        }
+        return frozenset(node for node in nodes if node)
+
+    @functools.cached_property
     def used(self) -> dict[str, dict[str, int]]:
         """``{provider uuid: {class: used}}``, from the allocations."""
         found: dict[str, dict[str, int]] = {}

@@ -16,6 +16,9 @@ from osc_placement.workflows.allocations.finding import Code, Finding, Hints, Re
 
 _HOST_CLASSES = frozenset({flavor.VCPU, flavor.PCPU, flavor.MEMORY_MB})
 
+#: The states in which a server may be on no host.
+_ON_NONE = frozenset({"shelved_offloaded", "error", "building"})
+
 #: What most flavors ask for: one that does not wants to have none.
 _USUAL = frozenset({flavor.VCPU, flavor.MEMORY_MB, flavor.DISK_GB})
 
@@ -84,8 +87,8 @@ def _on_none(
     where: situation.Situation,
     away: allocation.Allocations,
 ) -> Finding:
-    """Nothing runs on a host that would use it."""
-    return Finding(
+    """Nothing runs on a host that would use it: surely so of what never ran, or was put away."""
+    found = Finding(
         Code.WRONG_HOST,
         change.Subject(server.name, server.uuid),
         finding.hosts_of(picture, away),
@@ -93,6 +96,9 @@ def _on_none(
         f"remove {finding.told(picture, away)}",
         Repair(finding.emptied(away), premise=premise.of(server), frees=True),
     )
+    if server.vm_state in _ON_NONE:
+        return found
+    return found.doubted(f"a server that is {server.vm_state} is on some host")
 
 
 def _doubled(

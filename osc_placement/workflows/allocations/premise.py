@@ -28,12 +28,15 @@ _OLD = datetime.timedelta(hours=1)
 
 _GONE = "nova has no such server any more"
 _DELETED = "it was deleted"
-_APPEARED = "nova has a server of this UUID now"
+_APPEARED = "nova has a {what} of this UUID now"
 _CHANGED = "nova has changed it since: {what} is {now}, it was {before}"
 
 
-#: What the removal of a consumer builds on that is nobody's.
-NO_SERVER: Mapping[str, change.Value] = {"server": False}
+_SERVER, _MIGRATION = "server", "migration"
+
+#: What the removal of a consumer builds on whose server is deleted, or that is nobody's.
+NO_SERVER: Mapping[str, change.Value] = {_SERVER: False}
+NOBODY: Mapping[str, change.Value] = {_SERVER: False, _MIGRATION: False}
 
 
 def of(server: nova.Server) -> dict[str, change.Value]:
@@ -54,7 +57,7 @@ class Eyes:
 
     ``planned`` is when the plan was made (UTC). Cost: at nova one request per 1000 servers,
     and one per 1000 migrations, that changed since then, every two seconds at most; for an old
-    plan all servers the first time.
+    plan all servers the first time, and all migrations once if something is to be nobody's.
     """
 
     def __init__(
@@ -65,12 +68,13 @@ class Eyes:
     ) -> None:
         now = datetime.datetime.now(datetime.UTC)
         self._asked, self._clock = asked, clock
-        self._since = (planned or now) - _SLACK
+        self._planned = planned or now
         self._whole = now - (planned or now) > _OLD
         self._lock = threading.Lock()
         self._looked: float | None = None
         self._servers: dict[str, nova.Server] = {}
         self._moves: Mapping[str, nova.Migration] = {}
+        self._known_moves: frozenset[str] | None = None
 
     def __call__(self, item: change.Change) -> str:
         """Why the premise of a change is broken; empty when it holds, or there is none.
@@ -83,11 +87,26 @@ class Eyes:
             self._look()
             server = self._servers.get(item.subject.uuid)
             move = self._moves.get(item.subject.uuid)
-        if item.premise == NO_SERVER:
-            return "" if server is None or server.is_deleted else _APPEARED
+        if item.premise.get(_SERVER) is False:
+            if server is not None and not server.is_deleted:
+                return _APPEARED.format(what=_SERVER)
+            is_move = _MIGRATION in item.premise and self._is_move(item.subject.uuid)
+            return _APPEARED.format(what=_MIGRATION) if is_move else ""
         if server is None:
             return _GONE if self._whole else ""
         return _broken(item.premise, server, move)
+
+    def _is_move(self, uuid: str) -> bool:
+        """Whether nova knows a migration of that UUID.
+
+        It leaves out those of a cell that does not answer in time, and does not say so: what
+        was not told once is asked for again before it is taken for nobody's.
+        """
+        with self._lock:
+            if self._known_moves is None:
+                moves = compute_server.migrations(self._asked)
+                self._known_moves = frozenset(move.uuid for move in moves)
+            return uuid in self._known_moves
 
     def _look(self) -> None:
         """Ask, if the last answer is too old."""
@@ -96,12 +115,16 @@ class Eyes:
             return
         if self._looked is None and self._whole:
             self._servers = {one.uuid: one for one in compute_server.servers(self._asked)}
-        since = {"changes-since": f"{self._since:%Y-%m-%dT%H:%M:%SZ}"}
-        changed = compute_server.servers(self._asked, **since)
+        changed = compute_server.servers(self._asked, **self._since())
         self._servers |= {one.uuid: one for one in changed}
-        moves = compute_server.migrations(self._asked, **since)
+        moves = compute_server.migrations(self._asked, **self._since())
         self._moves = {move.server_uuid: move for move in moves if not move.is_over}
         self._looked = self._clock()
+
+    def _since(self) -> dict[str, str]:
+        """The filter for what changed since the plan was made, by nova's clock."""
+        since = self._planned - compute.ahead(self._asked) - _SLACK
+        return {"changes-since": f"{since:%Y-%m-%dT%H:%M:%SZ}"}
 
 
 def _broken(before: change.Facts, server: nova.Server, move: nova.Migration | None) -> str:

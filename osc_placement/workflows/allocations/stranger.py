@@ -6,7 +6,7 @@ where must all say that it was nova's. Called by ``audit``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from osc_placement.model import allocation, flavor, nova
 from osc_placement.workflows import change, status
@@ -21,6 +21,14 @@ _NO_TYPE = frozenset({None, allocation.UNKNOWN_TYPE})
 #: What nova-compute's providers offer, and few others'.
 _HOST_CLASSES = frozenset({flavor.VCPU, flavor.PCPU, flavor.MEMORY_MB})
 
+#: So many hosts of which nova knows nothing at all are more than one that went.
+_SEVERAL = 2
+
+_CELL_DOWN = "it may be of a cell that is down"
+_FOREIGN = (
+    "nova knows nothing of {count} hosts, {name} among them: they may be another nova's"
+    " (--host {name}, if it was this one's)"
+)
 _REMOVE = "remove {what}"
 _SHOW = "find out whose it is; if nobody's: resource provider allocation delete"
 
@@ -33,6 +41,7 @@ def suspects(picture: pictures.Picture) -> list[str]:
 
 def find(picture: pictures.Picture, hints: Hints) -> Iterator[Finding]:
     """What is left of what nova does not have any more, and what nobody knows."""
+    foreign = _foreign(picture, hints)
     for uuid, held in picture.allocations.items():
         if uuid in picture.servers:
             continue
@@ -42,7 +51,7 @@ def find(picture: pictures.Picture, hints: Hints) -> Iterator[Finding]:
         elif gone is not None:
             found = _of_deleted(picture, gone, held, hints)
         else:
-            found = _of_nobody(picture, uuid, held, hints)
+            found = _of_nobody(picture, uuid, held, hints, foreign)
         if found is not None:
             yield found
 
@@ -91,7 +100,11 @@ def _of_deleted(
 
 
 def _of_nobody(
-    picture: pictures.Picture, uuid: str, held: allocation.Allocations, hints: Hints
+    picture: pictures.Picture,
+    uuid: str,
+    held: allocation.Allocations,
+    hints: Hints,
+    foreign: Collection[str],
 ) -> Finding | None:
     """A consumer that nova does not know; None when it is another service's."""
     owner = picture.owners.get(uuid, pictures.Owner(None, None))
@@ -100,8 +113,13 @@ def _of_nobody(
     evidence = "no server, no migration of nova's"
     if owner.type in _NOVA_TYPES:
         evidence += f"; it is of type {owner.type}"
-    found = _orphan(picture, uuid, uuid, held, evidence)
-    why = hints.doubts.get(uuid, "") or _why_not_novas(picture, owner, held, hints)
+    found = _orphan(picture, uuid, uuid, held, evidence, premise.NOBODY)
+    why = (
+        hints.doubts.get(uuid, "")
+        or _why_hidden(picture, held)
+        or _why_foreign(picture, held, foreign)
+        or _why_not_novas(picture, owner, held, hints)
+    )
     if not why:
         return found
     what = finding.told(picture, held)
@@ -114,14 +132,56 @@ def _of_nobody(
     )
 
 
-def _why_not_novas(
-    picture: pictures.Picture, owner: pictures.Owner, held: allocation.Allocations, hints: Hints
-) -> str:
-    """Why a consumer may be somebody else's, or still be used; empty when neither can be."""
+def _why_hidden(picture: pictures.Picture, held: allocation.Allocations) -> str:
+    """Why nova may know a consumer nevertheless; empty when it told all."""
     hosts = picture.hosts
     elsewhere = any(picture.root_of(uuid) not in picture.compute_nodes for uuid in held)
     if elsewhere and (hosts.unreachable or not hosts.tells_cells):
-        return "it may be of a cell that is down"
+        return _CELL_DOWN
+    # Hosts were told and servers were not: it went down in between, and migrations of a cell
+    # that is down are left out without a word.
+    lost = not hosts.unreachable and any(not one.known for one in picture.servers.values())
+    return _CELL_DOWN if lost else ""
+
+
+def _why_foreign(
+    picture: pictures.Picture, held: allocation.Allocations, foreign: Collection[str]
+) -> str:
+    """Why a consumer may be another nova's; empty when it is not."""
+    there = sorted({picture.root_of(uuid) for uuid in held} & {*foreign})
+    if not there:
+        return ""
+    return _FOREIGN.format(count=len(foreign), name=finding.name_of(picture, there[0]))
+
+
+def _foreign(picture: pictures.Picture, hints: Hints) -> frozenset[str]:
+    """Roots that look as if they were another nova's hosts, as where regions share a Placement.
+
+    Nova has no compute node of them, remembers none, and knows nobody who holds anything
+    there. A single one is a host that went, rather; those that were named are this nova's.
+    """
+    known = (picture.servers, picture.deleted, picture.migrations)
+    ours, strange = {*picture.compute_nodes}, set[str]()
+    for uuid, held in picture.allocations.items():
+        is_known = any(uuid in each for each in known)
+        for provider_uuid, part in held.items():
+            root = picture.root_of(provider_uuid)
+            if is_known:
+                ours.add(root)
+            elif _HOST_CLASSES & part.keys() or root in hints.computes:
+                strange.add(root)
+    names = {root: finding.name_of(picture, root) for root in strange - ours}
+    remembered = picture.hostnames | picture.remembered
+    found = {root: name for root, name in names.items() if name not in remembered}
+    if len(found) < _SEVERAL:
+        return frozenset()
+    return frozenset(root for root, name in found.items() if name not in hints.named)
+
+
+def _why_not_novas(
+    picture: pictures.Picture, owner: pictures.Owner, held: allocation.Allocations, hints: Hints
+) -> str:
+    """Why a consumer may be somebody else's; empty when it cannot be."""
     if owner.type in _NOVA_TYPES:
         return ""
     if hints.others:

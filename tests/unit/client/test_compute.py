@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import json
 import pathlib
 import types
@@ -157,3 +158,32 @@ def test_an_answer_to_the_very_question_comes_before_a_general_one() -> None:
         "special",
         "general",
     ]
+
+
+@pytest.mark.parametrize(
+    ("told", "ahead"),
+    [
+        ({"Date": "Thu, 01 Jan 2026 00:00:00 GMT"}, True),
+        ({"Date": "yesterday"}, False),
+        ({}, False),
+    ],
+)
+def test_how_far_our_clock_is_ahead_of_novas_is_told_by_its_first_answer(
+    told: dict[str, str], ahead: bool
+) -> None:
+    opened = connection(body={"servers": []})
+    get = opened.compute.get
+
+    def with_headers(path: str, **options: Any) -> Any:
+        answer = get(path, **options)
+        answer.headers = told
+        return answer
+
+    opened.compute.get = with_headers
+    found = compute.ahead(compute.SessionNova(opened))
+    assert (found > datetime.timedelta(days=1)) is ahead
+    assert len(opened.asked) == 1
+
+
+def test_recorded_answers_have_no_clock() -> None:
+    assert compute.ahead(compute.RecordedNova({}, "a recording")) == datetime.timedelta()

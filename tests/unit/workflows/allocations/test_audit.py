@@ -328,6 +328,12 @@ UNSURE: dict[str, tuple[nova.Server, tuple[nova.Migration, ...], dict[str, Any],
         {"s": on(a=USES, b=USES)},
         "10 seconds ago",
     ),
+    "active, and said to be on no host": (
+        server(None),
+        (),
+        {"s": on(a=USES)},
+        "a server that is active is on some host",
+    ),
     "in error with its migration": (
         server(vm_state="error"),
         (move("resize", "error"),),
@@ -403,6 +409,40 @@ def test_a_cell_that_is_down_may_know_what_is_not_on_the_other_cells_nodes() -> 
     )
     found = {item.subject.uuid: item.code for item in find(seen)}
     assert (found["x"], found["y"]) == (Code.UNKNOWN, Code.ORPHANED)
+
+
+def test_hosts_of_which_nova_knows_nothing_at_all_may_be_another_novas() -> None:
+    nodes = nova.Hosts(nodes=NODES[:1])
+    held: dict[str, Any] = {"x": on(b=USES), "y": on(c=USES), "z": on(a=USES), "o": on(a=USES)}
+    typed = dict.fromkeys("xyz", Owner("p", "u", "INSTANCE"))
+    seen = cloud([server("a", uuid="o")], allocations=held, owners=typed, hosts=nodes)
+
+    def orphans(seen: picture.Picture, **fields: Any) -> set[str]:
+        found = find(seen, **fields)
+        return {item.subject.uuid for item in found if item.code is Code.ORPHANED}
+
+    assert orphans(seen) == {"z"}
+    assert "another nova's" in next(
+        item.evidence for item in find(seen) if item.subject.uuid == "x"
+    )
+    # The operator says whose it is; or nova remembers a server, or knows one that is there.
+    assert orphans(seen, named=frozenset({"b."})) == {"x", "z"}
+    once = dataclasses.replace(seen, deleted={"d": dataclasses.replace(GONE, node="b.")})
+    assert orphans(once) == {"x", "y", "z"}
+    there = {**held, "o": on(b=USES)}
+    assert orphans(dataclasses.replace(seen, allocations=there)) == {"x", "y", "z"}
+    # A single one went, rather.
+    assert orphans(dataclasses.replace(seen, allocations={"x": held["x"]})) == {"x"}
+
+
+def test_when_a_cell_went_down_while_nova_was_asked_no_stranger_is_an_orphan() -> None:
+    seen = cloud(
+        [server("a", uuid="o", known=False)],
+        allocations={"x": on(a=USES), "o": on(a=USES)},
+        owners={"x": Owner("p", "u", "MIGRATION")},
+    )
+    (found,) = find(seen)
+    assert (found.code, "cell that is down" in found.evidence) == (Code.UNKNOWN, True)
 
 
 def test_a_deleted_server_leaves_an_orphan_and_so_does_its_migration() -> None:

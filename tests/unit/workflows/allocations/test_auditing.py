@@ -181,6 +181,50 @@ def test_an_orphan_that_becomes_a_server_is_left_alone(run: Run) -> None:
     assert run.has("vm-0007") == {"cmp-0001": 1}
 
 
+def test_an_orphan_that_is_a_migration_when_nova_is_asked_again_is_left_alone(run: Run) -> None:
+    uuid = run.holds("a move", cmp_0001=1)
+    ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
+    old = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "resize"}
+    move = {"uuid": uuid, "instance_uuid": uuid_of("vm-0000"), "status": "finished", **ends, **old}
+    (ended,) = run.repaired(lambda: run.cloud.migrations.append(move)).outcomes
+    assert (ended.status, "has a migration" in ended.reason) == (outcome.Status.LEFT_ALONE, True)
+    assert run.has("a move") == {"cmp-0001": 1}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"OS-EXT-STS:vm_state": "deleted", "status": "DELETED"},
+        {"OS-EXT-STS:vm_state": "error", "status": "DELETED"},
+    ],
+)
+def test_a_deleted_server_in_whatever_state_is_not_healed_and_leaves_orphans(
+    run: Run, state: dict[str, str]
+) -> None:
+    run.cloud.answers[DELETED]["servers"] += [
+        {**run.cloud.server(number), **state} for number in (7, 8)
+    ]
+    run.nova = Nova(run.cloud)
+    run.holds("vm-0007", cmp_0001=1)
+    assert run.codes() == ["orphaned"]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "rule"),
+    [
+        ("OS-EXT-SRV-ATTR:host", "os_compute_api:os-extended-server-attributes"),
+        ("extra_specs", "os_compute_api:os-flavor-extra-specs:index"),
+    ],
+)
+def test_what_nova_hides_by_its_policy_is_a_missing_right_and_not_an_absent_host(
+    run: Run, hidden: str, rule: str
+) -> None:
+    one = run.cloud.listed[0]
+    (one if hidden in one else one["flavor"]).pop(hidden)
+    with pytest.raises(errors.InvalidInput, match=f"a right is missing in nova.*{rule}"):
+        run.audited()
+
+
 def test_an_orphan_of_a_deleted_server_goes_though_nova_remembers_it(run: Run) -> None:
     gone = {**run.cloud.server(7), "OS-EXT-STS:vm_state": "deleted", "status": "DELETED"}
     run.cloud.answers[DELETED]["servers"].append(gone)

@@ -30,6 +30,8 @@ def server(name: str, project: str) -> dict[str, Any]:
         "name": name,
         "tenant_id": project,
         "user_id": "alice",
+        "OS-EXT-SRV-ATTR:host": "cmp-0001",
+        "OS-EXT-SRV-ATTR:hypervisor_hostname": "cmp-0001",
         "OS-EXT-STS:vm_state": "active",
         "OS-EXT-STS:task_state": None,
         "status": "ACTIVE",

@@ -23,6 +23,9 @@ from tests.unit.workflows.allocations.old_cloud import uuid_of
 TASK = {"OS-EXT-STS:task_state": "migrating"}
 
 
+_NOTHING: dict[str, Any] = {"servers": [], "migrations": []}
+
+
 class CountingNova(compute.RecordedNova):
     """Recorded answers that are asked for, and may be refused."""
 
@@ -226,6 +229,22 @@ def test_an_old_plan_notices_a_server_that_was_archived(run: Run) -> None:
     day = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
     assert premise.Eyes(run.nova, day)(item) == "nova has no such server any more"
     assert premise.Eyes(run.nova)(item) == ""
+
+
+def test_nova_is_asked_what_changed_by_its_own_clock(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    item = run.planned().plan.changes[-1]
+    monkeypatch.setattr(compute, "ahead", lambda _: datetime.timedelta(hours=3))
+    monkeypatch.setattr(
+        type(run.nova), "ask", lambda self, path, version: asked.append(path) or _NOTHING
+    )
+    planned = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+    premise.Eyes(run.nova, planned)(item)
+    assert {path.partition("changes-since=")[2][:19] for path in asked[1:]} == {
+        "2026-01-01T08%3A50%"
+    }
 
 
 def test_nova_is_looked_at_again_when_an_answer_is_two_seconds_old(run: Run) -> None:
