@@ -100,6 +100,9 @@ class AllocationCalls(caller.Caller):
         self.need("reshaper", "POST /reshaper")
         try:
             self._send("POST", "reshaper", body={})
+        except errors.AnswerLost as error:
+            # Nothing can have been carried out: whoever asks may ask again.
+            raise errors.ConnectionFailed(error.detail) from error
         except errors.ApiError as error:
             if error.status != 400:
                 raise

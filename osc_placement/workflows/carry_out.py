@@ -22,6 +22,7 @@ from osc_placement.workflows import (
     kind,
     observe,
     outcome,
+    patience,
     plan,
     plan_file,
     settle,
@@ -204,7 +205,7 @@ def _check_kinds(made: plan.Plan, options: Options) -> None:
 def _check_rights(client: api.Client, made: plan.Plan) -> None:
     """Forbidden where a reshape would be, before the steps around it are begun. One request."""
     if any(item.kind == change.RESHAPE for item in made.changes):
-        client.check_reshape()
+        patience.read(client.check_reshape)
 
 
 def needs_network(made: plan.Plan) -> bool:

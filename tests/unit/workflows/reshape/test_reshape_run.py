@@ -296,6 +296,25 @@ def test_a_provider_on_which_somebody_has_put_something_does_not_go(
     assert found["consumers"] == cloud.start["consumers"]
 
 
+def test_the_right_is_asked_for_until_there_is_an_answer(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    left = ["cut", "cut"]
+
+    class Cutting:
+        def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+            if environ["PATH_INFO"] == "/reshaper" and left:
+                raise requests.exceptions.ConnectionError(left.pop())
+            return cloud.placement.app(environ, start_response)
+
+        def close(self) -> None:
+            """The test closes the Placement."""
+
+    cloud.client = api.Client(transport.in_process(Cutting, "the cloud"), NEW)
+    assert statuses(cloud.reshape(tmp_path / "plan")) == {"applied"}
+    assert left == []
+
+
 def test_a_picture_of_a_restless_cloud_is_given_up(cloud: Cloud) -> None:
     class Restless:
         def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
