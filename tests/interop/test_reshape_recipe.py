@@ -138,12 +138,11 @@ def arrange_pinned(lab: Cloud) -> None:
         lab.ask("placement", "PUT", path, body)
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("title", "arrange"),
     [
-        ("VGPU to a provider for each GPU", arrange_gpus),
-        ("A rebuilt host takes over", arrange_rebuilt),
+        pytest.param("VGPU to a provider for each GPU", arrange_gpus, marks=pytest.mark.smoke),
+        pytest.param("A rebuilt host takes over", arrange_rebuilt, marks=pytest.mark.smoke),
         ("VCPU to PCPU", arrange_pinned),
     ],
 )

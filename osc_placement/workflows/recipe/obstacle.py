@@ -83,7 +83,7 @@ class Consumers:
         strangers = [item.uuid for item in self._of_old if not self._is_known(item.uuid)]
         if strangers:
             yield (
-                f"Nova knows nothing of {_listed(strangers)}; they come along. openstack"
+                f"Nova lists no server or move for {_listed(strangers)}; they come along. openstack"
                 " placement allocation audit tells whether they are orphans."
             )
         name = self._settled.name

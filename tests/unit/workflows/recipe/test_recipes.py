@@ -325,7 +325,7 @@ def test_what_is_odd_is_told_and_stops_nothing() -> None:
     known = servers(server("a", node="old-name"), server("b"))
     recipe = replace_host.plan_replacement(seen(), told(servers=known), wish())
     text = " ".join(paper.write(recipe).replace("#", "").split())
-    assert f"Nova knows nothing of {uuid_of('c')}" in text
+    assert f"Nova lists no server or move for {uuid_of('c')}" in text
     assert f"another node than cn1 written down for a ({uuid_of('a')})" in text
 
 
