@@ -93,7 +93,9 @@ class Eyes:
             is_move = _MIGRATION in item.premise and self._is_move(item.subject.uuid)
             return _APPEARED.format(what=_MIGRATION) if is_move else ""
         if server is None:
-            return _GONE if self._whole else ""
+            # A move may be on record before its server is touched.
+            begun = situation.describe(move) if move is not None else ""
+            return _GONE if self._whole else begun
         return _broken(item.premise, server, move)
 
     def _is_move(self, uuid: str) -> bool:

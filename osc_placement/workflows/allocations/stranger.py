@@ -116,7 +116,7 @@ def _of_nobody(
     found = _orphan(picture, uuid, uuid, held, evidence, premise.NOBODY)
     why = (
         hints.doubts.get(uuid, "")
-        or _why_hidden(picture, held)
+        or _why_hidden(picture, held, hints)
         or _why_foreign(picture, held, foreign)
         or _why_not_novas(picture, owner, held, hints)
     )
@@ -132,16 +132,16 @@ def _of_nobody(
     )
 
 
-def _why_hidden(picture: pictures.Picture, held: allocation.Allocations) -> str:
+def _why_hidden(picture: pictures.Picture, held: allocation.Allocations, hints: Hints) -> str:
     """Why nova may know a consumer nevertheless; empty when it told all."""
     hosts = picture.hosts
     elsewhere = any(picture.root_of(uuid) not in picture.compute_nodes for uuid in held)
     if elsewhere and (hosts.unreachable or not hosts.tells_cells):
         return _CELL_DOWN
-    # Hosts were told and servers were not: it went down in between, and migrations of a cell
+    # Hosts were told and servers are not: it went down in between, and migrations of a cell
     # that is down are left out without a word.
-    lost = not hosts.unreachable and any(not one.known for one in picture.servers.values())
-    return _CELL_DOWN if lost else ""
+    lost = hints.doubts or any(not one.known for one in picture.servers.values())
+    return _CELL_DOWN if lost and not hosts.unreachable else ""
 
 
 def _why_foreign(

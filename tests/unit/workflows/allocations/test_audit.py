@@ -435,13 +435,18 @@ def test_hosts_of_which_nova_knows_nothing_at_all_may_be_another_novas() -> None
     assert orphans(dataclasses.replace(seen, allocations={"x": held["x"]})) == {"x"}
 
 
-def test_when_a_cell_went_down_while_nova_was_asked_no_stranger_is_an_orphan() -> None:
+@pytest.mark.parametrize(
+    ("is_known", "more"), [(False, {}), (True, {"doubts": {"another": "503"}})]
+)
+def test_when_a_cell_went_down_while_nova_was_asked_no_stranger_is_an_orphan(
+    is_known: bool, more: dict[str, Any]
+) -> None:
     seen = cloud(
-        [server("a", uuid="o", known=False)],
+        [server("a", uuid="o", known=is_known)],
         allocations={"x": on(a=USES), "o": on(a=USES)},
         owners={"x": Owner("p", "u", "MIGRATION")},
     )
-    (found,) = find(seen)
+    (found,) = find(seen, **more)
     assert (found.code, "cell that is down" in found.evidence) == (Code.UNKNOWN, True)
 
 

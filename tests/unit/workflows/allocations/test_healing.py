@@ -247,6 +247,18 @@ def test_nova_is_asked_what_changed_by_its_own_clock(
     }
 
 
+def test_a_move_that_is_on_record_before_its_server_is_touched_is_seen(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = run.planned().plan.changes[-1]
+    ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
+    told = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "migration"}
+    move = {"uuid": "m", "instance_uuid": item.subject.uuid, "status": "queued", **ends, **told}
+    changed = {"servers": [], "migrations": [move]}
+    monkeypatch.setattr(type(run.nova), "ask", lambda self, path, version: changed)
+    assert premise.Eyes(run.nova)(item) == "its migration is queued"
+
+
 def test_nova_is_looked_at_again_when_an_answer_is_two_seconds_old(run: Run) -> None:
     item = run.planned().plan.changes[-1]
     now = [100.0]
