@@ -10,6 +10,7 @@ from osc_placement import microversion
 from osc_placement.client import errors, lookup
 from osc_placement.model import name
 from osc_placement.v1 import allocation_argument, arguments, base, rows
+from osc_placement.workflows import fault
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -100,7 +101,7 @@ openstack resource provider allocation set <consumer_uuid> \\
         asked = [("allocations of many consumers", "many consumers")] if many else []
         client = self.connect(asked)
         self._require_owner(parsed_args, client.microversion)
-        faults = arguments.Faults()
+        faults = fault.Faults()
         parts = allocation_argument.parse(parsed_args.allocation, parsed_args.uuid, faults)
         wanted = allocation_argument.resolve(client, parts, faults)
         self._warn(parsed_args, client.microversion)
@@ -197,7 +198,7 @@ openstack resource provider allocation amend <consumer_uuid> \\
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         client = self.connect()
-        faults = arguments.Faults()
+        faults = fault.Faults()
         parts = allocation_argument.parse(
             parsed_args.allocation, [parsed_args.uuid], faults, least=0
         )

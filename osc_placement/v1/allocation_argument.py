@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from osc_placement.client import lookup
 from osc_placement.v1 import arguments
+from osc_placement.workflows import fault
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -31,7 +32,7 @@ def add(parser: argparse.ArgumentParser, text: str) -> None:
 def parse(
     texts: Iterable[str],
     consumers: Sequence[str],
-    faults: arguments.Faults,
+    faults: fault.Faults,
     least: int = 1,
 ) -> Parts:
     """What each of ``consumers`` is given."""
@@ -59,7 +60,7 @@ def _add(
     parts: dict[str, dict[str, int]],
     provider: str,
     amounts: Mapping[str, int],
-    faults: arguments.Faults,
+    faults: fault.Faults,
 ) -> None:
     known = parts.setdefault(provider, {})
     for name in amounts.keys() & known.keys():
@@ -68,7 +69,7 @@ def _add(
 
 
 def resolve(
-    client: api.Client, parts: Parts, faults: arguments.Faults
+    client: api.Client, parts: Parts, faults: fault.Faults
 ) -> dict[str, allocation.Allocations]:
     """The same with every provider's UUID. Errors: InvalidInput, with ``faults`` and its own."""
     texts = [provider for given in parts.values() for provider in given]

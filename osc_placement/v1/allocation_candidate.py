@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from osc_placement import microversion
 from osc_placement.client import errors, lookup, query
 from osc_placement.v1 import arguments, base, request_group, rows
+from osc_placement.workflows import fault
 
 if TYPE_CHECKING:
     from osc_placement.client import answer, api
@@ -177,7 +178,7 @@ def _query(client: api.Client, parsed_args: argparse.Namespace) -> candidate.Can
     from osc_placement.model import candidate
 
     asked = request_group.groups(parsed_args)
-    faults = arguments.Faults()
+    faults = fault.Faults()
     if not any(group.resource for group in asked):
         faults.add("At least one --resource must be specified.")
     uuids: dict[str, str] = {}

@@ -6,45 +6,12 @@ Reading collects every fault of a command line before it raises InvalidInput.
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from osc_placement import microversion
-from osc_placement.client import errors
+from osc_placement.workflows import fault
 
 RESOURCE_FORM = "Arguments to --resource must be of form <resource_class>=<value>"
-
-
-class Faults:
-    """Everything that is wrong with a command line; ``check`` raises when there is anything."""
-
-    def __init__(self) -> None:
-        self.reasons: list[str] = []
-
-    def add(self, reason: str) -> None:
-        """Note a fault, once."""
-        if reason not in self.reasons:
-            self.reasons.append(reason)
-
-    @contextlib.contextmanager
-    def collected(self) -> Iterator[None]:
-        """Note what an InvalidInput of the block says instead of raising it.
-
-        When the block fails otherwise (nobody answers), what is wrong already is told rather.
-        """
-        try:
-            yield
-        except errors.InvalidInput as error:
-            for reason in error.reasons:
-                self.add(reason)
-        except errors.PlacementError:
-            self.check()
-            raise
-
-    def check(self) -> None:
-        """Raise InvalidInput with all reasons, if there are any."""
-        if self.reasons:
-            raise errors.InvalidInput(self.reasons)
 
 
 def since(feature: str) -> str:
@@ -187,7 +154,7 @@ def aggregate_features(
         yield "member_of repeated", "--member-of given twice"
 
 
-def resources(values: Iterable[str], faults: Faults) -> dict[str, int]:
+def resources(values: Iterable[str], faults: fault.Faults) -> dict[str, int]:
     """``{resource class: amount}`` of ``CLASS=AMOUNT`` arguments."""
     found: dict[str, int] = {}
     for value in values:
@@ -201,7 +168,7 @@ def resources(values: Iterable[str], faults: Faults) -> dict[str, int]:
     return found
 
 
-def whole(text: str, where: str, faults: Faults, least: int = 1) -> int:
+def whole(text: str, where: str, faults: fault.Faults, least: int = 1) -> int:
     """A whole number of at least ``least``; 0 and a fault when it is none."""
     try:
         number = int(text)

@@ -11,6 +11,7 @@ from osc_placement.client import lookup
 from osc_placement.model import inventory
 from osc_placement.v1 import aggregate_members, arguments, base, rows
 from osc_placement.v1 import inventory as inventory_commands
+from osc_placement.workflows import fault
 
 if TYPE_CHECKING:
     from osc_placement.client import answer, api
@@ -71,7 +72,7 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         asked = [("provider member_of", "--aggregate")] if parsed_args.aggregate else []
         client = self.connect(asked)
-        faults = arguments.Faults()
+        faults = fault.Faults()
         given = parse(parsed_args.resource, faults)
         uuid = parsed_args.uuid
         with faults.collected():
@@ -101,7 +102,7 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
         return aggregate_members.settle(client, about, _WHAT, planned, _rows)
 
 
-def parse(texts: Iterable[str], faults: arguments.Faults) -> dict[str, dict[str, float]]:
+def parse(texts: Iterable[str], faults: fault.Faults) -> dict[str, dict[str, float]]:
     """Read ``CLASS=TOTAL`` and ``CLASS:FIELD=VALUE`` arguments."""
     given: dict[str, dict[str, float]] = {}
     for text in texts:
@@ -121,7 +122,7 @@ def parse(texts: Iterable[str], faults: arguments.Faults) -> dict[str, dict[str,
     return given
 
 
-def _number(field: str, value: str, text: str, faults: arguments.Faults) -> float:
+def _number(field: str, value: str, text: str, faults: fault.Faults) -> float:
     kind = int if field in inventory.INTEGER_FIELDS else float
     try:
         return kind(value)
@@ -134,7 +135,7 @@ def wanted(
     existing: inventory.Inventories, given: Given, *, amend: bool
 ) -> dict[str, inventory.Inventory]:
     """What a provider shall have. Raises InvalidInput for a new class without a total."""
-    faults = arguments.Faults()
+    faults = fault.Faults()
     target = dict(existing) if amend else {}
     for name, fields in given.items():
         if name in target:
@@ -169,7 +170,7 @@ def _dry_run(client: api.Client, uuid: str, given: Given, amend: bool) -> list[r
     """
     found = client.list_inventories(uuid)
     target = wanted(found.inventories, given, amend=amend)
-    faults = arguments.Faults()
+    faults = fault.Faults()
     for reason in _refusals(client, uuid, found.inventories, target):
         faults.add(reason)
     faults.check()

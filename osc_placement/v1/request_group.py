@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.v1 import arguments
+from osc_placement.workflows import fault
 
 if TYPE_CHECKING:
     from osc_placement.model import candidate
@@ -85,7 +86,7 @@ def aggregates(asked: Asked) -> list[str]:
     return asked.member_of + arguments.old_aggregates(asked.aggregate_uuid)
 
 
-def read(asked: Asked, faults: arguments.Faults) -> candidate.RequestGroup:
+def read(asked: Asked, faults: fault.Faults) -> candidate.RequestGroup:
     """The request group that is meant, with the provider of ``--in-tree`` as it was written."""
     from osc_placement.model import candidate
 

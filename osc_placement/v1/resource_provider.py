@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from osc_placement import microversion
 from osc_placement.client import errors, lookup
 from osc_placement.v1 import arguments, base, rows
+from osc_placement.workflows import fault
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -84,7 +85,7 @@ openstack resource provider list --resource VCPU=8 --not-member-of <aggregate> -
         client = self.connect(_list_features(parsed_args, aggregates))
         if parsed_args.aggregate_uuid:
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")
-        faults = arguments.Faults()
+        faults = fault.Faults()
         resources = arguments.resources(parsed_args.resource, faults)
         in_tree = parsed_args.in_tree
         with faults.collected():
