@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.client import errors, lookup
+from osc_placement.client import errors, fault, lookup
 from osc_placement.model import name
 from osc_placement.v1 import allocation_argument, arguments, base, rows
-from osc_placement.workflows import fault
 
 if TYPE_CHECKING:
     from osc_placement.client import api

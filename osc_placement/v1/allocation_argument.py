@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from osc_placement.client import lookup
+from osc_placement.client import fault, lookup
 from osc_placement.v1 import arguments
-from osc_placement.workflows import fault
 
 if TYPE_CHECKING:
     from osc_placement.client import api

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.client import errors, lookup, query
+from osc_placement.client import errors, fault, lookup, query
 from osc_placement.v1 import arguments, base, request_group, rows
-from osc_placement.workflows import fault
 
 if TYPE_CHECKING:
     from osc_placement.client import answer, api

@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 
 from osc_placement import microversion
-from osc_placement.workflows import fault
+from osc_placement.client import fault
 
 RESOURCE_FORM = "Arguments to --resource must be of form <resource_class>=<value>"
 

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.client import lookup
+from osc_placement.client import fault, lookup
 from osc_placement.model import inventory
 from osc_placement.v1 import aggregate_members, arguments, base, rows
 from osc_placement.v1 import inventory as inventory_commands
-from osc_placement.workflows import fault
 
 if TYPE_CHECKING:
     from osc_placement.client import answer, api

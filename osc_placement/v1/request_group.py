@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from osc_placement.client import fault
 from osc_placement.v1 import arguments
-from osc_placement.workflows import fault
 
 if TYPE_CHECKING:
     from osc_placement.model import candidate

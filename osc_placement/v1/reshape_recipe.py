@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from osc_placement import microversion
-from osc_placement.client import errors
+from osc_placement.client import errors, fault
 from osc_placement.model import name as names
 from osc_placement.v1 import base, nova
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.workflows import batch, fault
+    from osc_placement.workflows import batch
     from osc_placement.workflows.recipe import paper, replacement, vgpu
 
 
@@ -125,7 +125,6 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 --out pcpu.
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, reading: batch.Reading
     ) -> paper.Recipe:
-        from osc_placement.workflows import fault
         from osc_placement.workflows.recipe import pcpu, read
 
         shared, faults = parsed_args.cpu_shared_set, fault.Faults()
@@ -215,7 +214,6 @@ def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replace
 
 def _vgpu_request(parsed_args: argparse.Namespace) -> vgpu.Request:
     """Errors: InvalidInput with every fault."""
-    from osc_placement.workflows import fault
     from osc_placement.workflows.recipe import vgpu
 
     faults = fault.Faults()

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.client import errors, lookup
+from osc_placement.client import errors, fault, lookup
 from osc_placement.v1 import arguments, base, rows
-from osc_placement.workflows import fault
 
 if TYPE_CHECKING:
     from osc_placement.client import api

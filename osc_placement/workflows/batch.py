@@ -10,14 +10,13 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from osc_placement.client import api, errors
+from osc_placement.client import api, errors, fault
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
 from osc_placement.workflows import (
     aggregate,
     change,
     expression,
-    fault,
     guard,
     inventory,
     kind,

@@ -10,11 +10,10 @@ import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from osc_placement.client import api, compute, errors
+from osc_placement.client import api, compute, errors, fault
 from osc_placement.model import name, nova, provider
 from osc_placement.workflows import (
     batch,
-    fault,
     host_aggregate_record,
     host_aggregates,
     patience,

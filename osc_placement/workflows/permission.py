@@ -6,8 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-from osc_placement.client import compute, errors
-from osc_placement.workflows import fault
+from osc_placement.client import compute, errors, fault
 
 _RULE = re.compile(r"placement:[\w:]+")
 

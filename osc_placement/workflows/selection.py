@@ -12,10 +12,10 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from osc_placement.client import api, errors, lookup
+from osc_placement.client import api, errors, fault, lookup
 from osc_placement.engine import standard
 from osc_placement.model import name, nova, provider
-from osc_placement.workflows import fault, patience
+from osc_placement.workflows import patience
 
 #: From how many named providers on one listing of all is cheaper than a request for each.
 MANY = 5

@@ -10,9 +10,8 @@ import json
 import pathlib
 from typing import Any
 
-from osc_placement.client import errors
+from osc_placement.client import errors, fault
 from osc_placement.model import name
-from osc_placement.workflows import fault
 
 
 def read(path: pathlib.Path) -> dict[str, frozenset[str]]:

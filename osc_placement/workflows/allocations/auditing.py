@@ -7,9 +7,9 @@ import datetime
 from collections.abc import Collection, Iterable, Sequence
 
 from osc_placement import microversion
-from osc_placement.client import api, compute, compute_server, errors, network
+from osc_placement.client import api, compute, compute_server, errors, fault, network
 from osc_placement.model import nova
-from osc_placement.workflows import batch, change, fault, kind, patience, worker
+from osc_placement.workflows import batch, change, kind, patience, worker
 from osc_placement.workflows.allocations import (
     audit,
     expected,

@@ -14,10 +14,10 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from osc_placement.client import answer, api, compute, compute_server, errors
+from osc_placement.client import answer, api, compute, compute_server, errors, fault
 from osc_placement.model import allocation, inventory, nova, provider
 from osc_placement.model.candidate import CandidateQuery
-from osc_placement.workflows import batch, fault, patience, permission, worker
+from osc_placement.workflows import batch, patience, permission, worker
 from osc_placement.workflows.allocations import holding, sharing_providers
 from osc_placement.workflows.allocations import picture as pictures
 from osc_placement.workflows.allocations import scope as scopes

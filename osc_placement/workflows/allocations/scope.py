@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from osc_placement.client import compute
+from osc_placement.client import compute, fault
 from osc_placement.model import name, nova
-from osc_placement.workflows import fault
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

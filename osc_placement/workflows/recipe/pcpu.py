@@ -8,9 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
-from osc_placement.client import errors
+from osc_placement.client import errors, fault
 from osc_placement.model import flavor, nova
-from osc_placement.workflows import fault
 from osc_placement.workflows.recipe import paper
 from osc_placement.workflows.reshape import picture
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from osc_placement.workflows import fault
+from osc_placement.client import fault
 from osc_placement.workflows.recipe import obstacle, paper, read, replacement
 from osc_placement.workflows.reshape import picture
 

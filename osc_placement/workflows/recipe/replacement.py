@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
+from osc_placement.client import fault
 from osc_placement.model import nova, provider
-from osc_placement.workflows import fault
 from osc_placement.workflows.recipe import read
 
 

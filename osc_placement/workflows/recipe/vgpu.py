@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from osc_placement.workflows import fault
+from osc_placement.client import fault
 from osc_placement.workflows.recipe import paper
 from osc_placement.workflows.reshape import picture
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from osc_placement.client import fault
 from osc_placement.model import inventory
-from osc_placement.workflows import fault
 from osc_placement.workflows.reshape import wanted as wanted_module
 
 Inventories = dict[str, dict[str, inventory.Inventory]]

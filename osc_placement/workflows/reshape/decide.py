@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from osc_placement.client import errors
+from osc_placement.client import errors, fault
 from osc_placement.model import inventory, provider
-from osc_placement.workflows import change, fault, guard
+from osc_placement.workflows import change, guard
 from osc_placement.workflows.reshape import (
     amounts,
     demand,

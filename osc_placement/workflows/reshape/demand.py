@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from osc_placement.client import fault
 from osc_placement.model import allocation, inventory
-from osc_placement.workflows import fault
 from osc_placement.workflows.reshape import move, picture, wanted
 
 

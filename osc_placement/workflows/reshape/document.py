@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from osc_placement.client import fault
 from osc_placement.model import name
-from osc_placement.workflows import fault
 from osc_placement.workflows.reshape import marked, move, schema
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from osc_placement.workflows import fault
+from osc_placement.client import fault
 
 Path = tuple[str | int, ...]
 

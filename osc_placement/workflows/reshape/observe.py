@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
-from osc_placement.client import answer, api, errors
+from osc_placement.client import answer, api, errors, fault
 from osc_placement.model import allocation, provider
 from osc_placement.model import name as names
-from osc_placement.workflows import batch, fault, patience, selection, worker
+from osc_placement.workflows import batch, patience, selection, worker
 from osc_placement.workflows.reshape import picture
 
 T = TypeVar("T")

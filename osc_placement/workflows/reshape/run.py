@@ -10,11 +10,11 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from osc_placement.client import api, errors
+from osc_placement.client import api, errors, fault
 from osc_placement.engine import standard
 from osc_placement.model import name as names
 from osc_placement.model import provider
-from osc_placement.workflows import batch, change, fault, patience, plan, selection
+from osc_placement.workflows import batch, change, patience, plan, selection
 from osc_placement.workflows.reshape import (
     amounts,
     decide,

@@ -9,8 +9,8 @@ import dataclasses
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from osc_placement.client import fault
 from osc_placement.model import inventory
-from osc_placement.workflows import fault
 from osc_placement.workflows.reshape import demand, picture, wanted
 from osc_placement.workflows.reshape.assignment import demand as question
 from osc_placement.workflows.reshape.assignment import search

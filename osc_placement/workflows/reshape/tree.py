@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from osc_placement.client import fault
 from osc_placement.model import name as names
-from osc_placement.workflows import fault
 from osc_placement.workflows.reshape import document, marked, move, picture, schema
 
 

@@ -10,9 +10,9 @@ import dataclasses
 import uuid as uuid_module
 from collections.abc import Iterable, Mapping
 
+from osc_placement.client import fault
 from osc_placement.model import name as names
 from osc_placement.model import provider
-from osc_placement.workflows import fault
 from osc_placement.workflows.reshape import move, picture
 
 _HERE = "'openstack resource provider list' shows those that there are"

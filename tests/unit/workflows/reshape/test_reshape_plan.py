@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from osc_placement.client import errors
+from osc_placement.client import errors, fault
 from osc_placement.model import inventory
-from osc_placement.workflows import change, fault, guard
+from osc_placement.workflows import change, guard
 from osc_placement.workflows.reshape import compile as compiling
 from osc_placement.workflows.reshape import decide, document, picture, solve, tree, wanted
 from osc_placement.workflows.reshape.assignment import demand as question

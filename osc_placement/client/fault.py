@@ -1,4 +1,4 @@
-"""Collecting faults, so that an operator hears of all of them at once."""
+"""Collecting faults, so that an operator hears of all of them at once: commands and workflows."""
 
 from __future__ import annotations
 
