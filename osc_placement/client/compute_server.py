@@ -122,6 +122,7 @@ def _server(item: Mapping[str, Any]) -> nova.Server:
         flavor=_flavor(item["flavor"]),
         image_properties=image.get("properties"),
         from_volume=not image,
+        has_volumes=bool(item.get("os-extended-volumes:volumes_attached")),
         created=item["created"],
         updated=item["updated"],
     )

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from osc_placement.model import name
 from osc_placement.v1 import change, nova, progress
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
         group.add_argument(
             "--consumer-type",
             metavar="<type>",
+            type=_consumer_type,
             default=None,
             help="The type of new consumers (default: INSTANCE, from Placement API 1.38 on)",
         )
@@ -122,6 +124,13 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
         if parsed_args.formatter == "table":
             parsed_args.columns = parsed_args.columns or ["name", "status", "reason"]
         return super().produce_output(parsed_args, column_names, data)
+
+
+def _consumer_type(text: str) -> str:
+    """An argparse type: Placement would refuse another, at each server anew."""
+    if not name.is_symbol(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no type: A to Z, 0 to 9 and _")
+    return text
 
 
 def _wish(parsed_args: argparse.Namespace) -> choice.Wish:

@@ -163,6 +163,8 @@ def test_words_that_mean_nothing_are_refused(openstack: shell.OpenStack) -> None
     ):
         code, text = openstack.fails(HEAL, *RECORDED, *words)
         assert (code, said in text, "Traceback" in text) == (1, True, False), text
+    code, text = openstack.fails(HEAL, *RECORDED, "--consumer-type", "instance")
+    assert (code, "'instance' is no type" in text) == (2, True), text
 
 
 def test_an_assignment_decides_and_a_strategy_guesses(

@@ -184,7 +184,13 @@ def _shown(asked: compute.Nova, uuid: str) -> nova.Server | str | None:
 
 def _marked(client: api.Client) -> frozenset[str]:
     """The providers that nova-compute has marked as its own; older ones do not."""
-    found = patience.read(lambda: client.list_providers(required=[_COMPUTE_NODE]))
+    try:
+        found = patience.read(lambda: client.list_providers(required=[_COMPUTE_NODE]))
+    except errors.ApiError as error:
+        if error.status != 400:
+            raise
+        # Placement before Train knows no such trait.
+        return frozenset()
     return frozenset(item.uuid for item in found)
 
 

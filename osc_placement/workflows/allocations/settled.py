@@ -61,7 +61,7 @@ def amounts(
     if asked.unknown:
         return Amounts(untold="; ".join(asked.unknown))
     needed = asked.total()
-    hidden = _hidden(picture, root, asked, every)
+    hidden = _hidden(picture, root, asked, every) | {*_as_nova_may(picture, server, root, every)}
     wrong = {name: needed.get(name, 0) for name in _wrong(needed, own, hidden)}
     return Amounts(wrong, needed, hidden)
 
@@ -86,6 +86,29 @@ def _hidden(
         else:
             found.add(flavor.VCPU)
     return frozenset(found)
+
+
+def _as_nova_may(
+    picture: pictures.Picture, server: nova.Server, root: str, every: allocation.Resources
+) -> Iterator[str]:
+    """Classes of which nova gives other amounts to some servers, and this may be one.
+
+    Pinned CPUs are VCPU on a host that has no PCPU, where nova's scheduler falls back to these;
+    and of a server whose root disk is a volume made from an image nova may tell that image.
+    """
+    needed = expected.request_of(server).total()
+    offered = {
+        name
+        for item in picture.trees.get(root, ())
+        for name in picture.inventories.get(item.uuid, {})
+    }
+    vcpus = server.flavor.vcpus if server.flavor else None
+    if flavor.PCPU in needed.keys() - offered and every.get(flavor.VCPU) == vcpus:
+        yield from (flavor.VCPU, flavor.PCPU)
+    of_volume = expected.request_of(dataclasses.replace(server, from_volume=True)).total()
+    disks = [amounts.get(flavor.DISK_GB, 0) for amounts in (every, of_volume)]
+    if server.has_volumes and disks[0] == disks[1] and flavor.MEMORY_MB in every:
+        yield flavor.DISK_GB
 
 
 def _wrong(

@@ -79,6 +79,12 @@ def on(**parts: Any) -> dict[str, Any]:
 HEALTHY: dict[str, tuple[nova.Server, tuple[nova.Migration, ...], dict[str, Any]]] = {
     "on its host": (server(), (), {"s": on(a=USES)}),
     "with its disk on a share": (server(), (), {"s": on(a=CPUS, nfs=DISK)}),
+    "whose image was put on a volume": (
+        server(has_volumes=True),
+        (),
+        {"s": on(a=CPUS)},
+    ),
+    "pinned on a host without PCPU": (server(flavor=PINNED), (), {"s": on(a=USES)}),
     "with a port's device": (
         server("b"),
         (),

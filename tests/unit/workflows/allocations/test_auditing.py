@@ -319,6 +319,20 @@ def test_a_service_that_allocates_too_makes_an_orphan_uncertain(
     assert (found.code, "Zun" in found.evidence) == (Code.UNKNOWN, True)
 
 
+def test_a_placement_that_does_not_know_novas_trait_marks_nobody(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = api.Client.list_providers
+
+    def older(self: api.Client, **filters: Any) -> Any:
+        if filters.get("required") == ["COMPUTE_NODE"]:
+            raise errors.ApiError(400, "No such trait(s): COMPUTE_NODE.")
+        return listed(self, **filters)
+
+    monkeypatch.setattr(api.Client, "list_providers", older)
+    assert run.codes() == []
+
+
 def test_the_catalog_tells_what_services_there_are() -> None:
     class Connection:
         service_catalog = ({"type": "compute"}, {"type": "container"})
