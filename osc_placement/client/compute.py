@@ -283,7 +283,7 @@ def understood(path: str) -> Iterator[None]:
     """Turn what is missing in an answer into a PlacementError."""
     try:
         yield
-    except (LookupError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise errors.PlacementError(
             f"nova's answer to GET {path} lacks what every nova tells since Pike: {error!r}"
         ) from error

@@ -18,6 +18,9 @@ _SERVERS = ("2.98", "2.69", "2.47")
 #: A migration's owner is told from 2.80, its UUID from 2.59, with pages.
 _MIGRATIONS = ("2.80", "2.59")
 
+#: From 2.89 on some attachments are left out.
+_ATTACHMENTS = "2.88"
+
 #: How many are asked for at once: nova's own limit.
 _PAGE = 1000
 
@@ -55,6 +58,15 @@ def server(asked: compute.Nova, uuid: str) -> nova.Server | None:
         raise
     with compute.understood(path):
         return _server(answer["server"])
+
+
+def root_is_volume(asked: compute.Nova, server: nova.Server) -> bool:
+    """Whether a server's root disk is one of the volumes attached to it. Cost: one request."""
+    path = f"/servers/{server.uuid}/os-volume_attachments"
+    answer = compute.answered(asked, path, _ATTACHMENTS)
+    with compute.understood(path):
+        devices = [item["device"] for item in answer["volumeAttachments"]]
+    return server.root_device is not None and server.root_device in devices
 
 
 def migrations(asked: compute.Nova, **filters: str) -> list[nova.Migration]:
@@ -123,6 +135,7 @@ def _server(item: Mapping[str, Any]) -> nova.Server:
         image_properties=image.get("properties"),
         from_volume=not image,
         has_volumes=bool(item.get("os-extended-volumes:volumes_attached")),
+        root_device=item.get("OS-EXT-SRV-ATTR:root_device_name"),
         created=item["created"],
         updated=item["updated"],
     )

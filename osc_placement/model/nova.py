@@ -73,7 +73,8 @@ class Server:
     ``flavor`` is the one embedded in it: the new one while it is being resized.
     ``image_properties`` are None where nova is too old to tell (compute API 2.98).
     ``from_volume``: its root disk is a volume, or it has neither image nor block devices.
-    ``has_volumes``: volumes are attached, and its root disk may be one though it has an image.
+    ``has_volumes``: volumes are attached, and its root disk may be one though it has an image:
+    the one that is attached as ``root_device``.
     ``known`` is False for one of a cell that is down: nothing but its UUID can be relied on.
     ``updated`` (UTC, ISO 8601) changes whenever nova writes it.
     """
@@ -91,6 +92,7 @@ class Server:
     image_properties: Mapping[str, str] | None = None
     from_volume: bool = False
     has_volumes: bool = False
+    root_device: str | None = None
     created: str = ""
     updated: str = ""
     known: bool = True

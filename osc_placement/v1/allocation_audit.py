@@ -10,7 +10,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from osc_placement.client import errors
 from osc_placement.v1 import arguments, base, change, nova, progress, rows
+from osc_placement.workflows import guard
 
 if TYPE_CHECKING:
     from osc_placement.client import api, compute
@@ -66,6 +68,7 @@ class AuditAllocations(change.Changing):
         7: "some consumers are stale: somebody else changed them since they were read",
         130: "interrupted; what was in flight was finished",
     }
+    guards = (guard.RECORDED_NOVA,)
     column_names = REPAIRED
     example = """\
 openstack placement allocation audit
@@ -120,6 +123,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
 
         client = self.connect()
         asked = nova.reached(self, parsed_args)
+        self._check_recorded(asked, parsed_args)
         request = auditing.Request(
             hosts=frozenset(parsed_args.host),
             min_age=parsed_args.min_age,
@@ -127,6 +131,18 @@ openstack placement allocation audit --repair --host cmp-0001"""
             only=frozenset(map(finding.Code, parsed_args.only)),
         )
         return self._audited(client, asked, request, parsed_args)
+
+    def _check_recorded(self, asked: compute.Nova, parsed_args: argparse.Namespace) -> None:
+        """What nova said on another day repairs an embedded Placement, and no other."""
+        changes = parsed_args.repair and not parsed_args.dry_run
+        if not changes or not asked.source or self._embedded():
+            return
+        if guard.RECORDED_NOVA not in parsed_args.allow:
+            raise errors.PlacementError(
+                f"nova's answers come from {asked.source}, and servers may have changed since:"
+                " nothing was repaired. Ask nova itself (without --nova-answers), rehearse on a"
+                f" snapshot (--os-placement-database), or --allow {guard.RECORDED_NOVA}"
+            )
 
     def _audited(
         self,

@@ -203,9 +203,21 @@ def _check_kinds(made: plan.Plan, options: Options) -> None:
 
 
 def _check_rights(client: api.Client, made: plan.Plan) -> None:
-    """Forbidden where a reshape would be, before the steps around it are begun. One request."""
+    """What would be refused in the middle is refused before the first step is begun.
+
+    One request where something is reshaped. Errors: UnsupportedVersion, Forbidden.
+    """
+    if any(_gives_parent(item) for item in made.changes):
+        client.need("re-parenting", "giving a provider another parent")
     if any(item.kind == change.RESHAPE for item in made.changes):
         patience.read(client.check_reshape)
+
+
+def _gives_parent(item: change.Change) -> bool:
+    """Whether a provider that is there and stays gets another parent."""
+    sides = (item.before, item.after)
+    stays = all(side.get("name", "") is not None for side in sides)
+    return item.kind == change.PROVIDER and "parent" in item.after and stays
 
 
 def needs_network(made: plan.Plan) -> bool:

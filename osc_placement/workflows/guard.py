@@ -12,6 +12,10 @@ CLASS_IN_USE = "class-in-use"
 STANDARD_TRAITS = "standard-traits"
 NOVA_OWNED = "nova-owned"
 
+#: Not a plan's but a command's: what nova said on another day is no ground for taking from a
+#: Placement that is in use.
+RECORDED_NOVA = "recorded-nova"
+
 ALL = (OVER_CAPACITY, RESERVED_ABOVE_TOTAL, CLASS_IN_USE, STANDARD_TRAITS, NOVA_OWNED)
 
 #: How many requests are under way at once when nobody says how many.

@@ -74,7 +74,8 @@ STAYS = {
 
 
 def audited(openstack: shell.OpenStack, *arguments: str, code: int = 3) -> list[dict[str, Any]]:
-    outcome = openstack.run(AUDIT, *RECORDED, *arguments, "-f", "json")
+    allowed = ("--allow", "recorded-nova") if "--repair" in arguments else ()
+    outcome = openstack.run(AUDIT, *RECORDED, *arguments, *allowed, "-f", "json")
     assert outcome.code == code, outcome
     found: list[dict[str, Any]] = json.loads(outcome.stdout)
     return found
@@ -234,3 +235,15 @@ def test_an_older_placement_is_audited_without_types(openstack: shell.OpenStack)
         assert told[name] == {code}, name
     code, said = openstack.fails(AUDIT, *RECORDED, version="1.27")
     assert (code, "consumer generation" in said) == (1, True)
+
+
+def test_recorded_answers_repair_no_placement_that_is_in_use(
+    target: targets.Target, openstack: shell.OpenStack
+) -> None:
+    outcome = openstack.run(AUDIT, *RECORDED, "--repair", "--only", "doubled")
+    if target.name == "embedded":
+        assert outcome.code == 4
+        return
+    assert outcome.code == 1
+    assert "nothing was repaired" in outcome.stderr
+    assert "--allow recorded-nova" in outcome.stderr

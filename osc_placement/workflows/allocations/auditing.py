@@ -107,6 +107,7 @@ class _Auditing:
     healing: heal.Request
 
     def run(self, picture: pictures.Picture) -> Audited:
+        picture = healing.with_root_disks(self.asked, picture, self.healing, self.reading)
         picture, answers = healing.with_answers(self.client, picture, self.healing, self.reading)
         findings = self._find(picture, answers)
         if self.request.repair:

@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 from osc_placement import microversion
-from osc_placement.client import api, compute, network
+from osc_placement.client import api, compute, compute_server, network
 from osc_placement.model import network as model
 from osc_placement.model import nova
 from osc_placement.model.candidate import CandidateQuery
-from osc_placement.workflows import batch, change, kind
+from osc_placement.workflows import batch, change, kind, patience, worker
 from osc_placement.workflows.allocations import (
     expected,
     heal,
@@ -41,14 +41,15 @@ def plan_healing(
     devices are on other providers, one for each of the tree
     and one query for each host and flavor; what ``owner`` costs. ``check_owners``:
     every consumer is read. With ``ports``, at neutron one request for 64 servers that lack
-    something or are on a host with devices.
+    something or are on a host with devices. At nova one request for each server that lacks
+    allocations and has volumes beside its image.
     Applying costs one write for 64 servers; for one with ports a read and a write of each.
     Errors: as ``observe``, and when neutron cannot be asked.
     """
     reading = reading or batch.Reading()
     picture = observe.observe(client, asked, request.scope, reading)
     picture = _with_owners(client, picture, request, reading, every=check_owners)
-    return _planned(client, picture, request, reading, ports, asked.source)
+    return _planned(client, asked, picture, request, reading, ports)
 
 
 def plan_missing(
@@ -68,17 +69,17 @@ def plan_missing(
     reading = reading or batch.Reading()
     for scope, picture in observe.observe_parts(client, asked, after, reading):
         part = dataclasses.replace(request, scope=scope)
-        planned = _planned(client, picture, part, reading, ports, asked.source)
+        planned = _planned(client, asked, picture, part, reading, ports)
         yield max(scope.hosts or ()), planned
 
 
 def _planned(
     client: api.Client,
+    asked: compute.Nova,
     picture: pictures.Picture,
     request: heal.Request,
     reading: batch.Reading,
     ports: network.Network | None,
-    source: str,
 ) -> batch.Planned:
     """What is decided on a picture, with what else has to be read for it."""
     if not microversion.supports(client.microversion, "consumer types"):
@@ -86,9 +87,10 @@ def _planned(
     if ports is not None:
         request = dataclasses.replace(request, bind=not ports.source)
         picture = with_ports(client, ports, picture, request, reading)
+    picture = with_root_disks(asked, picture, request, reading)
     picture, answers = with_answers(client, picture, request, reading)
     made = heal.plan_heal(picture, request, answers)
-    made = made.replace(notes=tuple(_notes(source, picture)))
+    made = made.replace(notes=tuple(_notes(asked.source, picture)))
     known = {
         item.key: kind.seen_consumer(picture.consumer(item.subject.uuid))
         for item in made.changes
@@ -146,6 +148,33 @@ def with_ports(
     ]
     held = [uuid for uuid in incomplete if picture.allocations.get(uuid)]
     return observe.with_consumers(client, picture, held, reading)
+
+
+def with_root_disks(
+    asked: compute.Nova,
+    picture: pictures.Picture,
+    request: heal.Request,
+    reading: batch.Reading,
+) -> pictures.Picture:
+    """The picture knowing which servers that are to be healed have a volume as their root disk.
+
+    Nova tells of no image then, but for volumes that were made from one. Recorded answers
+    hold no more than lists: an image counts as a local disk there.
+    """
+    doubtful = [
+        server
+        for server in heal.concerned(picture, request.scope)
+        if server.has_volumes and not server.from_volume and heal.lacks(picture, server)
+    ]
+    if asked.source:
+        return picture
+
+    def on_volume(server: nova.Server) -> bool:
+        return patience.read(lambda: compute_server.root_is_volume(asked, server))
+
+    told = zip(doubtful, worker.each(on_volume, doubtful, reading.workers), strict=True)
+    found = {one.uuid: dataclasses.replace(one, from_volume=True) for one, is_so in told if is_so}
+    return dataclasses.replace(picture, servers={**picture.servers, **found})
 
 
 def with_answers(

@@ -6,6 +6,7 @@ for all servers at once, and remember the answer for a moment.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import threading
 import time
@@ -40,8 +41,11 @@ NOBODY: Mapping[str, change.Value] = {_SERVER: False, _MIGRATION: False}
 
 
 def of(server: nova.Server) -> dict[str, change.Value]:
-    """What a change of a server's allocations builds on."""
-    asked = expected.request_of(server)
+    """What a change of a server's allocations builds on.
+
+    Whether its root disk is a volume never changes, and costs a request to know.
+    """
+    asked = expected.request_of(dataclasses.replace(server, from_volume=False))
     resources = ", ".join(f"{name}={amount}" for name, amount in sorted(asked.total().items()))
     return {
         "host": server.host,

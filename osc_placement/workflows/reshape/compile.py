@@ -1,6 +1,6 @@
 """From what is there and what is wanted to a plan: the difference of two pictures. Pure.
 
-Order: custom traits, renames, new providers from the top down, traits and aggregates, one
+Order: custom traits, renames, new and moved providers from the top down, traits and aggregates, one
 reshape per group of trees that share consumers, and then what became empty, bottom up.
 """
 
@@ -108,8 +108,7 @@ class _Compiler:
         self._tree = provider.ProviderTree(node.provider for _, node in after.inside())
         self._depth = {item.uuid: depth for depth, item in self._tree.walk()}
         deepest = max(self._depth.values(), default=0)
-        self._placed = _BUILT + deepest + 1
-        self._traits = self._placed + 1
+        self._traits = _BUILT + deepest + 1
         self._reshape = self._traits + 2
         self._stripped = self._reshape + 1
         self._cut = self._stripped + 2
@@ -141,12 +140,11 @@ class _Compiler:
         before = _identity(known.provider) if known else dict.fromkeys(wanted)
         if before == wanted:
             return
-        stage = _BUILT + self._depth[uuid]
+        # From the top down every parent stands in its place before anything goes below it.
+        stays = known is not None and before["parent"] == wanted["parent"]
+        # A name has to be free for who takes it.
+        stage = _RENAMED if stays else _BUILT + self._depth[uuid]
         if known is not None:
-            # A new parent has to be there; a name has to be free for who takes it.
-            new_parent = node.provider.parent_uuid not in self._before.nodes
-            moved = before["parent"] != wanted["parent"] and new_parent
-            stage = self._placed if moved else _RENAMED
             changed = [key for key in wanted if wanted[key] != before[key]]
             before = {key: before[key] for key in changed}
             wanted = {key: wanted[key] for key in changed}

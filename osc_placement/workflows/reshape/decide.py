@@ -51,7 +51,7 @@ def decide(
     meant = wanted.resolve(document, seen, faults)
     faults.check()
     inventories = amounts.inventories(meant, faults)
-    faults.reasons += _undeletable(meant, inventories)
+    faults.reasons += _undeletable(seen, meant, inventories)
     if guard.NOVA_OWNED not in allow:
         faults.reasons += ownership.refusals(seen, meant)
     demands = demand.demands(seen, meant, inventories, faults)
@@ -79,6 +79,7 @@ def decide_each(
     """
     _check_evidence(document, seen)
     trees = split(seen)
+    taken = {text for uuid, node in seen.nodes.items() for text in (uuid, node.provider.name)}
     decided, remarks = [], []
     for item in sorted(roots, key=lambda one: (one.name, one.uuid)):
         alone = trees[item.root_uuid or item.uuid]
@@ -87,10 +88,28 @@ def decide_each(
             remarks.append(_remark(item, _NOTHING_THERE))
             continue
         try:
-            decided.append(decide(own, alone, manner, allow))
+            found = decide(own, alone, manner, allow)
+            taken |= _made(found, alone, taken)
+            decided.append(found)
         except errors.InvalidInput as error:
             remarks.append(_remark(item, "; ".join(error.reasons), refused=True))
     return decided, remarks
+
+
+def _made(found: Decided, alone: picture.Picture, taken: Collection[str]) -> set[str]:
+    """UUIDs and names of what would be made in a tree. Errors: InvalidInput if they are taken."""
+    made = {
+        uuid: node.provider.name
+        for uuid, node in found.meant.nodes.items()
+        if uuid not in alone.nodes
+    }
+    fault.Faults(
+        f"there is or would be another provider {name!r}, or one with its UUID: say $root in its"
+        " name, and give it no uuid"
+        for uuid, name in made.items()
+        if {uuid, name} & set(taken)
+    ).check()
+    return {*made, *made.values()}
 
 
 def together(decided: Sequence[Decided]) -> Decided:
@@ -140,10 +159,14 @@ def restricted(seen: picture.Picture, meant: wanted.Wanted) -> picture.Picture:
 
 
 def _undeletable(
-    meant: wanted.Wanted, inventories: Mapping[str, inventory.Inventories]
+    seen: picture.Picture,
+    meant: wanted.Wanted,
+    inventories: Mapping[str, inventory.Inventories],
 ) -> Iterator[str]:
-    """Why what shall go cannot: it keeps something, or something stands below it."""
-    renamed = {item.text for item in meant.document.rename}
+    """Why what shall go cannot: it keeps something, or something stands below it.
+
+    Nor can it be made or changed before, since a plan says of each thing one thing only.
+    """
     for uuid in sorted(meant.deleted):
         name = meant.nodes[uuid].provider.name
         below = [
@@ -157,8 +180,16 @@ def _undeletable(
             yield f"{where}{name} cannot go: it keeps {kept}; move that too"
         if below:
             yield f"{where}{name} cannot go: {', '.join(sorted(below))} stands below it"
-        if {name, uuid} & renamed:
-            yield f"{where}{name} cannot be renamed and deleted at once: rename it before"
+        if uuid not in seen.nodes:
+            yield f"{where}{name} cannot go: it is not there, and would be made for that"
+        elif _described(meant.nodes[uuid]) != _described(seen.nodes[uuid]):
+            yield f"{where}{name} cannot be changed and deleted at once: do one of it before"
+
+
+def _described(node: picture.Node) -> tuple[object, ...]:
+    """What a description may change of a provider."""
+    item = node.provider
+    return item.name, item.parent_uuid, node.traits, node.aggregates
 
 
 def _check_evidence(document: move.Document, seen: picture.Picture) -> None:

@@ -25,7 +25,7 @@ def parse(text: str, source: str) -> move.Document:
             _target(told, found.line("providers", position))
             for position, told in enumerate(found.data.get("providers", ()))
         ),
-        assign=evidence(found),
+        assign=evidence(found, source, faults),
         rename=tuple(
             move.Named(old, new, found.line("rename", old)) for old, new in renames.items()
         ),
@@ -50,16 +50,16 @@ def read(text: str, source: str, wanted: Mapping[str, Any], faults: fault.Faults
     return found
 
 
-def evidence(found: marked.Marked) -> tuple[move.Evidence, ...]:
-    """The part ``assign``, where there is one."""
-    return tuple(
-        move.Evidence(
-            name.canonical_uuid(consumer),
-            {"": told} if isinstance(told, str) else told,
-            found.line("assign", consumer),
-        )
-        for consumer, told in found.data.get("assign", {}).items()
-    )
+def evidence(found: marked.Marked, source: str, faults: fault.Faults) -> tuple[move.Evidence, ...]:
+    """The part ``assign``, where there is one; a consumer that stands twice is a fault."""
+    by_consumer: dict[str, move.Evidence] = {}
+    for text, told in found.data.get("assign", {}).items():
+        consumer, line = name.canonical_uuid(text), found.line("assign", text)
+        if consumer in by_consumer:
+            faults.add(f"{source}:{line}: consumer {consumer} stands here a second time")
+        targets = {"": told} if isinstance(told, str) else told
+        by_consumer[consumer] = move.Evidence(consumer, targets, line)
+    return tuple(by_consumer.values())
 
 
 def _move(found: marked.Marked, position: int) -> move.Move:

@@ -12,6 +12,9 @@ from osc_placement.client import fault
 
 Path = tuple[str | int, ...]
 
+#: So many characters of what is no value are told.
+_SHOWN = 40
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Marked:
@@ -52,7 +55,7 @@ def _plain(
             for position, item in enumerate(node.value)
         ]
     if not isinstance(node, yaml.MappingNode):
-        return _scalar(node)
+        return _scalar(node, source, faults)
     found: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
@@ -64,14 +67,27 @@ def _plain(
     return found
 
 
-def _scalar(node: yaml.Node) -> Any:
+def _scalar(node: yaml.Node, source: str, faults: fault.Faults) -> Any:
     """A number, a text, true, false or null; what only YAML knows (dates, .inf) stays a text."""
-    value = yaml.constructor.SafeConstructor().construct_object(node)
+    try:
+        value = yaml.constructor.SafeConstructor().construct_object(node)
+        # JSON can write half a character, which nobody can send.
+        node.value.encode()
+    except ValueError as error:
+        faults.add(
+            f"{source}:{node.start_mark.line + 1}: {_cut(node.value)} cannot be read: {error}"
+        )
+        return None
     if isinstance(value, float):
         if not math.isfinite(value):
             return node.value
         return int(value) if value.is_integer() else value
     return value if value is None or isinstance(value, bool | int | str) else node.value
+
+
+def _cut(text: str) -> str:
+    """As much of a text as a line can bear."""
+    return ascii(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
 def _unreadable(error: yaml.YAMLError, source: str) -> str:

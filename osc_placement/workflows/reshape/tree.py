@@ -48,8 +48,9 @@ def parse(text: str, source: str) -> Tree:
     called = [branch.target.name for branch in branches]
     for name in sorted({name for name in called if called.count(name) > 1}):
         faults.add(f"{source}: {name!r} stands in the tree more than once")
+    assign = document.evidence(found, source, faults)
     faults.check()
-    return Tree(branches, document.evidence(found), source)
+    return Tree(branches, assign, source)
 
 
 def moves(wanted: Tree, seen: picture.Picture, faults: fault.Faults) -> move.Document:

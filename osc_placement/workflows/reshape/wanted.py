@@ -76,6 +76,7 @@ def resolve(document: move.Document, seen: picture.Picture, faults: fault.Faults
     for named in document.rename:
         directory.rename(named)
     directory.check_names()
+    directory.check_order()
     deleted = {directory.find(item.text, item.line) for item in document.delete}
     merged = tuple(_merged(_with_amounts(shifts, document, directory, faults)))
     for shift in _circular(merged):
@@ -97,6 +98,7 @@ class _Directory:
         self, document: move.Document, seen: picture.Picture, faults: fault.Faults
     ) -> None:
         self.nodes = dict(seen.inside())
+        self._seen = dict(self.nodes)
         self.fields: dict[tuple[str, str], dict[str, int | float]] = {}
         self._document, self._faults = document, faults
         self._named = {node.provider.name: uuid for uuid, node in self.nodes.items()}
@@ -146,7 +148,14 @@ class _Directory:
             traits=kept | set(target.traits), aggregates=stays | aggregates
         )
         for resource_class, fields in target.inventories.items():
-            self.fields.setdefault((uuid, resource_class), {}).update(fields)
+            self._say(uuid, resource_class, fields, target.line)
+
+    def _say(self, uuid: str, resource_class: str, fields: move.Fields, line: int) -> None:
+        known = self.fields.setdefault((uuid, resource_class), {})
+        for field, value in fields.items():
+            if known.setdefault(field, value) != value:
+                what = f"{resource_class} of {self.name_of(uuid)}"
+                self.fault(line, f"{field} of {what} is said to be {known[field]} and {value}")
 
     def _known(self, text: str) -> str | None:
         if text in self._named:
@@ -166,6 +175,12 @@ class _Directory:
             self.fault(target.line, f"there is no provider {target.uuid}: to have it made, name it")
             return None
         uuid = target.uuid or new_uuid(target.name)
+        if uuid in self.nodes:
+            self.fault(
+                target.line,
+                f"{self.name_of(uuid)!r} has the UUID that {target.name!r} would get: give it a uuid",
+            )
+            return None
         self.nodes[uuid] = picture.Node(provider.Provider(uuid, target.name, 0, None, None))
         if target.name not in self._named:
             self._named[target.name] = uuid
@@ -181,13 +196,18 @@ class _Directory:
 
     def place(self) -> None:
         """Put every target where its parent is, when all of them are known."""
+        told: dict[str, tuple[str | None, int]] = {}
         for target in (
             *self._document.providers,
             *(item.target for item in self._document.moves),
         ):
             uuid = self._known(target.text)
-            if uuid is not None and target.parent != move.UNSAID and uuid not in self._parents:
-                self._parents[uuid] = target.parent, target.line
+            if uuid is not None and target.parent != move.UNSAID:
+                said = told.setdefault(uuid, (target.parent, target.line))[0]
+                if self._known(said or "") != self._known(target.parent or ""):
+                    what = f"{said or 'nothing'} and below {target.parent or 'nothing'}"
+                    self.fault(target.line, f"{self.name_of(uuid)} would stand below {what}")
+        self._parents |= told
         for uuid, (text, line) in self._parents.items():
             parent = None if text is None else self.find(text, line)
             if text is None or parent is not None:
@@ -227,6 +247,25 @@ class _Directory:
             called = node.provider.name
             if owners.setdefault(called, uuid) != uuid:
                 self.fault(0, f"two providers would be called {called!r}")
+
+    def check_order(self) -> None:
+        """Names are changed all at the same time: none may wait until another is free."""
+        owners = {node.provider.name: uuid for uuid, node in self._seen.items()}
+        for uuid, node in self.nodes.items():
+            called = node.provider.name
+            owner = owners.get(called, uuid)
+            if owner == uuid or self.name_of(owner) == called:
+                continue
+            # Who is only renamed is so before anything is made.
+            if uuid in self._seen or self._is_moved(owner):
+                who = self._seen[uuid].provider.name if uuid in self._seen else "a new one"
+                self.fault(
+                    0, f"{who} cannot be called {called!r} in one go: rename the other one before"
+                )
+
+    def _is_moved(self, uuid: str) -> bool:
+        before, after = self._seen[uuid].provider, self.nodes[uuid].provider
+        return before.parent_uuid != after.parent_uuid
 
 
 def new_uuid(name: str) -> str:

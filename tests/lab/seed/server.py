@@ -36,8 +36,10 @@ class Server:
     vm_state: str = "active"
     task_state: str | None = None
     power: int = 1
-    #: Booted from a volume; with a block device mapping; with an image.
+    #: Booted from a volume, one made from an image that nova tells; with a block device mapping;
+    #: with an image.
     volume: bool = False
+    imaged: bool = False
     device: bool = True
     image: bool = True
     image_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -121,7 +123,7 @@ def _instance(
         uuid=server.uuid,
         project_id=owner[0],
         user_id=owner[1],
-        image_ref="" if server.volume or not server.image else IMAGE,
+        image_ref=IMAGE if server.image and (server.imaged or not server.volume) else "",
         display_name=server.name,
         hostname=server.name,
         display_description=server.name,

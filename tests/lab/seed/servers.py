@@ -90,6 +90,7 @@ def resources() -> list[Server]:
     found = [
         Server("rs-bfv", SMALL, one, "a root disk in the flavor, but on a volume", **volume),
         Server("rs-bfv-diskless", "v1.diskless", one, "on a volume, no disk", **volume),
+        Server("rs-bfv-image", SMALL, one, "on a volume made from an image", **volume, imaged=True),
         Server("rs-nobdm", SMALL, one, "no block device, an image: local disk", **no_device),
         Server("rs-nobdm-noimage", SMALL, one, "neither: as on a volume", **no_device, image=False),
         Server("rs-swap", "m1.swap", two, "1500 MiB of swap, and ephemeral"),

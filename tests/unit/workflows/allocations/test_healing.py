@@ -354,3 +354,19 @@ def test_placement_before_consumer_types_is_healed_without_them(
     assert run.healed() == {"unchanged": 30}
     assert "GET /allocations" not in run.transport.count()
     assert client.show_allocations(uuid_of("vm-0003")).consumer_type == "unknown"
+
+
+def test_a_root_disk_on_a_volume_that_was_made_from_an_image_is_not_allocated(run: Run) -> None:
+    for number, device in ((3, "/dev/vda"), (4, "/dev/vdb")):
+        item = run.cloud.listed[number]
+        item["OS-EXT-SRV-ATTR:root_device_name"] = "/dev/vda"
+        item["os-extended-volumes:volumes_attached"] = [{"id": "a volume"}]
+        run.cloud.answers[f"GET /servers/{item['id']}/os-volume_attachments"] = {
+            "volumeAttachments": [{"device": device}]
+        }
+    run.nova = CountingNova(run.cloud.answers)
+    run.nova.source = ""
+    run.healed()
+    held = [run.state()[uuid_of(f"vm-{number:04d}")].total() for number in (3, 4, 5)]
+    assert [total.get("DISK_GB", 0) for total in held] == [0, 10, 10]
+    assert sum("os-volume_attachments" in path for path in run.nova.asked) == 2
