@@ -65,6 +65,9 @@ WHOLE = frozenset({ALLOCATIONS, BOUND})
 #: MySQL keeps an allocation ratio as a single-precision float and tells six digits of it.
 _RATIO_TOLERANCE = 5e-6
 
+#: So many facts of a reshape are told when they are not as they were.
+_TOLD = 5
+
 
 class Subject(NamedTuple):
     """What a change is about; sorts by name, as operators look for it."""
@@ -215,6 +218,19 @@ def describe(kind: str, facts: Facts, between: str = ", ", names: Names | None =
     if kind == RESHAPE:
         return between.join(dict.fromkeys(_moved(facts, names or {})))
     return between.join(dict.fromkeys(_describe(key, value) for key, value in facts.items()))
+
+
+def departure(kind: str, now: Facts, before: Facts) -> str:
+    """``now`` as an operator reads it; of a reshape's many facts, those that were others before."""
+    if kind != RESHAPE:
+        return describe(kind, now)
+    told = [
+        f"{key}={value} instead of {before.get(key)}"
+        for key, value in now.items()
+        if not same(value, before.get(key))
+    ]
+    more = len(told) - _TOLD
+    return ", ".join(told[:_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
 def _named(key: str, names: Names) -> str:

@@ -190,7 +190,7 @@ class Settling:
         if change.agree(now, wanted.after):
             return self._as_wanted(observed)
         if self._is_stale(now):
-            told = change.describe(wanted.kind, now)
+            told = change.departure(wanted.kind, now, self._change.before)
             return self._ended(outcome.Status.STALE, f"somebody else made it {told}")
         broken = self._around.broken(wanted) if wanted.premise else ""
         if broken:

@@ -61,6 +61,7 @@ def decide(
     decided = Decided(meant, inventories, placed)
     after = compiling.after(seen, meant, inventories, placed)
     faults.reasons += invariant.broken(seen, after, decided.classes)
+    faults.reasons += invariant.strayed(seen, after, map(_places, meant.shifts), meant.fields)
     faults.check()
     return decided
 
@@ -184,6 +185,12 @@ def _undeletable(
             yield f"{where}{name} cannot go: it is not there, and would be made for that"
         elif _described(meant.nodes[uuid]) != _described(seen.nodes[uuid]):
             yield f"{where}{name} cannot be changed and deleted at once: do one of it before"
+
+
+def _places(shift: wanted.Shift) -> tuple[invariant.Place, invariant.Place, int]:
+    """From where to where a shift goes, and how much of it."""
+    source, target = (shift.source, shift.resource_class), (shift.target, shift.becomes)
+    return source, target, shift.amount
 
 
 def _described(node: picture.Node) -> tuple[object, ...]:

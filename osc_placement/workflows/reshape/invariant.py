@@ -5,10 +5,13 @@ Asked of the compiled plan and, again, of what a rehearsal has left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from osc_placement.model import allocation
+from osc_placement.model import allocation, inventory
 from osc_placement.workflows.reshape import picture
+
+#: A provider's UUID and a class.
+Place = tuple[str, str]
 
 #: ``{resource class: what it counts as}``: classes that a declared change joins count as one.
 Classes = Mapping[str, str]
@@ -37,6 +40,34 @@ def broken(
         *_units(before, after),
         *_outside(before, after),
     ]
+
+
+def strayed(
+    before: picture.Picture,
+    after: picture.Picture,
+    moves: Iterable[tuple[Place, Place, int]],
+    told: Collection[Place],
+) -> Iterator[str]:
+    """What would change though no move is about it.
+
+    ``moves`` are from where to where and how much of the total; ``told`` are the places of
+    which somebody gave fields of inventories.
+    """
+    grows: dict[Place, int] = {}
+    for source, target, amount in moves:
+        grows[source] = grows.get(source, 0) - amount
+        grows[target] = grows.get(target, 0) + amount
+    offered, offers = _inventories(before), _inventories(after)
+    for place in sorted(offered.keys() | offers.keys() | grows.keys()):
+        was, now = offered.get(place), offers.get(place)
+        growth = (now.total if now else 0) - (was.total if was else 0)
+        kept = place in grows or place in told or was == now
+        if growth != grows.get(place, 0) or not kept:
+            yield f"{place[1]} of {after.name_of(place[0])} would change beside what is moved"
+    for uuid, consumer in sorted(after.consumers.items()):
+        if strange := _changed(before.consumers[uuid], consumer) - grows.keys():
+            names = ", ".join(f"{name} of {after.name_of(key)}" for key, name in sorted(strange))
+            yield f"consumer {uuid} would have another amount of {names}, which is not moved"
 
 
 def difference(one: picture.Picture, other: picture.Picture) -> list[str]:
@@ -134,6 +165,27 @@ def _offered(seen: picture.Picture, classes: Classes) -> dict[str, int]:
             name = classes.get(resource_class, resource_class)
             total[name] = total.get(name, 0) + held.total
     return total
+
+
+def _inventories(seen: picture.Picture) -> dict[Place, inventory.Inventory]:
+    return {
+        (uuid, name): held
+        for uuid, node in seen.inside()
+        for name, held in node.inventories.items()
+    }
+
+
+def _changed(before: allocation.Consumer, after: allocation.Consumer) -> set[Place]:
+    """The places of which a consumer has another amount."""
+    was, now = (
+        {
+            (uuid, name, amount)
+            for uuid, has in item.allocations.items()
+            for name, amount in has.items()
+        }
+        for item in (before, after)
+    )
+    return {(uuid, name) for uuid, name, _ in was ^ now}
 
 
 def _counted(resources: allocation.Resources, classes: Classes) -> dict[str, int]:

@@ -15,6 +15,9 @@ from osc_placement.workflows.reshape import picture, wanted
 _OWNER = "OWNER_NOVA"
 _COMPUTE = "COMPUTE_"
 
+#: Stands on providers of PCI devices that nova-compute reports, whatever their class.
+_DEVICE = "COMPUTE_MANAGED_PCI_DEVICE"
+
 #: What drivers of nova-compute report themselves.
 _WRITTEN = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU", "MEM_ENCRYPTION_CONTEXT"})
 
@@ -22,23 +25,27 @@ _WRITTEN = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU", "MEM_ENCRY
 def refusals(seen: picture.Picture, meant: wanted.Wanted) -> list[str]:
     """Why moves in trees of nova-compute would not last, each with what is written back."""
     owned = owners(seen)
-    return list(
-        dict.fromkeys(
-            f"{meant.document.at(shift.line)}nova-compute owns the tree of"
-            f" {seen.name_of(root)} and writes {written} at its next periodic run"
-            f" (--allow {guard.NOVA_OWNED} to do it anyway)"
-            for shift, root, written in _written_back(seen, meant, owned)
-        )
-    )
+    reasons = [
+        f"{meant.document.at(shift.line)}nova-compute owns the tree of"
+        f" {seen.name_of(root)} and writes {written} at its next periodic run"
+        for shift, root, written in _written_back(seen, meant, owned)
+    ]
+    reasons += [
+        f"{meant.document.at(0)}nova-compute finds {name} by its name, and would make it anew"
+        for name in _lost_by_name(seen, meant, owned)
+    ]
+    anyway = f" (--allow {guard.NOVA_OWNED} to do it anyway)"
+    return [reason + anyway for reason in dict.fromkeys(reasons)]
 
 
 def notes(seen: picture.Picture, meant: wanted.Wanted) -> list[str]:
     """What to do with nova-compute meanwhile."""
     owned = owners(seen)
     touched = {
-        seen.root_of(shift.source)
+        seen.root_of(uuid)
         for shift in meant.shifts
-        if shift.source in seen.nodes and seen.root_of(shift.source) in owned
+        for uuid in (shift.source, shift.target)
+        if uuid in seen.nodes and seen.root_of(uuid) in owned
     }
     names = ", ".join(sorted(seen.name_of(root) for root in touched))
     if not names:
@@ -63,12 +70,34 @@ def _written_back(
 ) -> Iterator[tuple[wanted.Shift, str, str]]:
     """``(shift, root, what nova-compute writes)`` of every move that does not last."""
     for shift in meant.shifts:
+        # What is where it is now is written there again.
+        source, target = (shift.source, shift.resource_class), (shift.target, shift.becomes)
         root = seen.root_of(shift.source) if shift.source in seen.nodes else shift.source
-        if root not in owned or shift.resource_class not in _WRITTEN:
-            continue
-        if not _is_novas_own_shape(shift, root, seen, meant):
-            # Read from where it is now: that is where it is written again.
-            yield shift, root, f"{shift.resource_class} on {seen.name_of(shift.source)}"
+        if root in owned and _is_written(source, seen):
+            if not _is_novas_own_shape(shift, root, seen, meant):
+                yield shift, root, f"{shift.resource_class} on {seen.name_of(shift.source)}"
+        elif shift.target in seen.nodes and _is_written(target, seen):
+            goal = seen.root_of(shift.target)
+            if goal in owned and goal != root:
+                yield shift, goal, f"{shift.becomes} on {seen.name_of(shift.target)}"
+
+
+def _is_written(place: tuple[str, str], seen: picture.Picture) -> bool:
+    """Whether nova-compute reports a class on a provider, if the tree is its own."""
+    uuid, resource_class = place
+    is_device = uuid in seen.nodes and _DEVICE in seen.nodes[uuid].traits
+    return is_device or resource_class in _WRITTEN
+
+
+def _lost_by_name(
+    seen: picture.Picture, meant: wanted.Wanted, owned: frozenset[str]
+) -> Iterator[str]:
+    """Providers that nova-compute made, as their names say, and that get other names."""
+    for uuid, node in seen.inside():
+        name, root = node.provider.name, seen.root_of(uuid)
+        is_novas = root in owned and name.startswith(f"{seen.name_of(root)}_")
+        if is_novas and uuid not in meant.deleted and meant.nodes[uuid].provider.name != name:
+            yield name
 
 
 def _is_novas_own_shape(

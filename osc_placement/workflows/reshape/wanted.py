@@ -103,6 +103,7 @@ class _Directory:
         self._document, self._faults = document, faults
         self._named = {node.provider.name: uuid for uuid, node in self.nodes.items()}
         self._parents: dict[str, tuple[str | None, int]] = {}
+        self._renamed: set[str] = set()
         self._renames = {item.text: item.name for item in document.rename}
 
     def find(self, text: str, line: int) -> str | None:
@@ -178,7 +179,7 @@ class _Directory:
         if uuid in self.nodes:
             self.fault(
                 target.line,
-                f"{self.name_of(uuid)!r} has the UUID that {target.name!r} would get: give it a uuid",
+                f"{self.name_of(uuid)!r} has the UUID that {target.name!r} would get: give one",
             )
             return None
         self.nodes[uuid] = picture.Node(provider.Provider(uuid, target.name, 0, None, None))
@@ -237,6 +238,9 @@ class _Directory:
         if uuid is None:
             return
         node = self.nodes[uuid]
+        if uuid in self._renamed:
+            self.fault(named.line, f"{node.provider.name} is renamed twice")
+        self._renamed.add(uuid)
         renamed = dataclasses.replace(node.provider, name=named.name)
         self.nodes[uuid] = node.replace(provider=renamed)
 

@@ -120,6 +120,15 @@ assign: {nobody: b}
         ("[" * 5000, "moves.yaml"),
         ("{? [a]: b}", "not known here"),
         ("moves: 2026-01-01", "must be a list"),
+        ("moves: 2026-99-99", "moves.yaml:1: '2026-99-99' cannot be read: month"),
+        ("moves: " + "9" * 5000, "moves.yaml:1: '9999"),
+        ('{"moves": "\\ud800"}', "moves.yaml:1: '\\ud800' cannot be read"),
+        (
+            "moves: [{from: a, resources: {VGPU: 1}, to: b}]\n"
+            "assign:\n  0C57CADB-FC21-585E-9F39-000D38C633C0: b\n"
+            "  0c57cadb-fc21-585e-9f39-000d38c633c0: c",
+            "moves.yaml:4: consumer 0c57cadb-fc21-585e-9f39-000d38c633c0 stands here a second",
+        ),
         ("moves: [{from: a, resources: {VGPU: 1.5}, to: b}]", "must be a whole number or"),
         ("moves: [{from: a, resources: {VGPU: true}, to: b}]", "must be a whole number or"),
         (

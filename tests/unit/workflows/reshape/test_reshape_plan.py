@@ -306,6 +306,25 @@ def test_a_tree_of_nova_compute_is_left_to_nova_compute() -> None:
     assert decided(own_shape, seen).placed == []
 
 
+def test_what_nova_compute_finds_by_name_or_reports_of_devices_is_left_to_it() -> None:
+    providers = {
+        "cn1": (None, {"VCPU": 8, "VGPU": 2}),
+        "cn1_pci_0": ("cn1", {"VGPU": 1}),
+        "cn1_dev": ("cn1", {"CUSTOM_PCI": 1}),
+        "pool": (None, {"VCPU": 4, "CUSTOM_X": 1}),
+    }
+    traits = {"cn1": ["COMPUTE_NODE"], "cn1_dev": ["COMPUTE_MANAGED_PCI_DEVICE"]}
+    seen = world.seen(world.state(providers, {}, traits), "cn1", "pool")
+    (reason,) = refused("moves: [{from: cn1_dev, resources: {CUSTOM_PCI: 1}, to: cn1}]", seen)
+    assert "writes CUSTOM_PCI on cn1_dev" in reason
+    (reason,) = refused("moves: [{from: pool, resources: {VCPU: 4}, to: cn1}]", seen)
+    assert "owns the tree of cn1 and writes VCPU on cn1" in reason
+    mine = "moves: [{from: pool, resources: {CUSTOM_X: 1}, to: cn1}]\n"
+    (reason,) = refused(f"{mine}rename: {{cn1_pci_0: other}}", seen)
+    assert "finds cn1_pci_0 by its name" in reason
+    assert decided(mine, seen).placed == []
+
+
 def test_what_goes_must_be_empty() -> None:
     text = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]\ndelete: [cn1]\n"
     assert [reason.partition(": ")[2] for reason in refused(text, cloud(consumers={}))] == [

@@ -272,8 +272,29 @@ def test_taking_back_is_stale_when_others_use_it_by_now(
         allocation.Consumer(uuid_of("late"), {gpu: {"VGPU": 1}}, "p", "u")
     )
     before = cloud.state()["consumers"]
-    assert of(cloud.take_back(path), "reshape").status == "stale"
+    stale = of(cloud.take_back(path), "reshape")
+    assert stale.status == "stale"
+    assert stale.reason == f"somebody else made it others {gpu} VGPU=1 instead of 0"
     assert cloud.state()["consumers"] == before
+
+
+def test_a_version_without_new_parents_is_refused_before_the_first_step(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "plan"
+    moves = f"{MOVES}providers: [{{name: old, parent: cn2}}]\n".replace("delete: [old]\n", "")
+    carry_out.carry_out(
+        cloud.client,
+        cloud.prepared(moves).planned,
+        "reshape",
+        carry_out.Options(plan_out=path, dry_run=True),
+    )
+    newer, cloud.client = cloud.client, cloud.client.at(microversion.Microversion(1, 36))
+    with pytest.raises(errors.UnsupportedVersion, match=r"at least version 1\.37"):
+        cloud.apply(path)
+    assert cloud.between.writes == []
+    cloud.client = newer
+    assert statuses(cloud.apply(path)) == {"applied"}
 
 
 def test_a_provider_on_which_somebody_has_put_something_does_not_go(
