@@ -224,10 +224,13 @@ def departure(kind: str, now: Facts, before: Facts) -> str:
     """``now`` as an operator reads it; of a reshape's many facts, those that were others before."""
     if kind != RESHAPE:
         return describe(kind, now)
+    differing = [key for key, value in now.items() if not same(value, before.get(key))]
+    totals = {key.removesuffix(":total") for key in differing if key.endswith(":total")}
     told = [
-        f"{key}={value} instead of {before.get(key)}"
-        for key, value in now.items()
-        if not same(value, before.get(key))
+        f"{key}={now[key]} instead of {before.get(key)}"
+        for key in differing
+        # Where the total is another, the other fields say no more.
+        if key.endswith(":total") or key.partition(":")[0] not in totals
     ]
     more = len(told) - _TOLD
     return ", ".join(told[:_TOLD]) + (f" and {more} more" if more > 0 else "")

@@ -45,6 +45,10 @@ With cpu_shared_set it will write {written} VCPU, where this leaves {shared}: a 
 resources, it makes and ends none."""
 
 
+#: No host has a CPU of a higher number; a slip of the finger may name millions.
+_MOST_CPUS = 2**16
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
     """How many CPUs are dedicated, and how many shared where that is known.
@@ -65,7 +69,10 @@ def count_cpus(text: str) -> int:
         for part in filter(None, map(str.strip, text.split(","))):
             of = excluded if part.startswith("^") else chosen
             first, dash, last = part.removeprefix("^").partition("-")
-            of |= set(range(int(first), int(last if dash else first) + 1))
+            end = int(last if dash else first)
+            if end > _MOST_CPUS:
+                raise ValueError(f"there is no CPU {end}")
+            of |= set(range(int(first), end + 1))
     except ValueError as error:
         raise errors.InvalidInput([f"{text!r} is no set of CPUs, as in 4-15,^7"]) from error
     if not chosen - excluded:

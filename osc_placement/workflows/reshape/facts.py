@@ -49,6 +49,11 @@ def consumers(facts: change.Facts) -> list[str]:
     return list(dict.fromkeys(uuid for uuid, _, _, _ in _allocation_keys(facts)))
 
 
+def places(facts: change.Facts) -> list[str]:
+    """The providers of which a change gives consumers something else."""
+    return list(dict.fromkeys(uuid for _, uuid, _, _ in _allocation_keys(facts)))
+
+
 def of_inventories(
     uuid: str, items: inventory.Inventories, classes: Iterable[str]
 ) -> dict[str, change.Value]:

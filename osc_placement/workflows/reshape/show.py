@@ -94,10 +94,11 @@ class Shown:
 
 
 def _subjects(item: outcome.Outcome) -> list[str]:
-    """The providers that an outcome is about: all whose inventories a reshape changes."""
+    """The providers that an outcome is about: all where a reshape changes something."""
     if item.kind != change.RESHAPE:
         return [item.subject.uuid]
-    return facts.providers(item.after) or [item.subject.uuid]
+    changed = [*facts.providers(item.after), *facts.places(item.after)]
+    return list(dict.fromkeys(changed)) or [item.subject.uuid]
 
 
 def _offered(node: picture.Node | None) -> Cell:

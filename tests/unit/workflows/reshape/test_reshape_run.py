@@ -297,6 +297,18 @@ def test_a_version_without_new_parents_is_refused_before_the_first_step(
     assert statuses(cloud.apply(path)) == {"applied"}
 
 
+def test_what_made_it_stale_is_told_and_not_all_that_it_is_about(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    cloud.reshape(tmp_path / "plan")
+    gpu = cloud.rival.list_providers(name="gpu")[0].uuid
+    told = cloud.rival.list_inventories(gpu)
+    grown = {**told.inventories, "VGPU": told.inventories["VGPU"].replace(total=9, max_unit=9)}
+    cloud.rival.replace_inventories(gpu, told.generation, grown)
+    stale = of(cloud.take_back(tmp_path / "plan"), "reshape")
+    assert stale.reason == f"somebody else made it inventory {gpu} VGPU:total=9 instead of 8"
+
+
 def test_a_provider_on_which_somebody_has_put_something_does_not_go(
     cloud: Cloud, tmp_path: pathlib.Path
 ) -> None:

@@ -46,6 +46,19 @@ def test_providers_and_consumers_are_shown_before_and_after() -> None:
     }
 
 
+def test_a_provider_that_gives_as_much_as_it_gets_changes_too() -> None:
+    providers = {"a": (None, {"VGPU": 2}), "b": ("a", {"VGPU": 2}), "c": ("a", {})}
+    consumers = {"one": {"a": {"VGPU": 1}}, "two": {"b": {"VGPU": 1}}}
+    text = """\
+moves:
+- {from: a, resources: {VGPU: all}, to: b}
+- {from: b, resources: {VGPU: all}, to: c}
+"""
+    found = shown(prepared(text, world.state(providers, consumers)))
+    assert found.provider(uuid_of("b")).status == "planned"
+    assert {line.status for line in found.consumers(uuid_of("b"))} == {"planned"}
+
+
 def test_what_goes_and_what_is_renamed_is_told() -> None:
     providers = {"cn1": (None, {"VCPU": 4}), "gpu": ("cn1", {"VGPU": 2}), "x": ("cn1", {})}
     text = """\
