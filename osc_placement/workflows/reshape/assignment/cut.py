@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -24,17 +23,14 @@ def problem(
     """Cut the demands into lots; sorted, whatever order they come in. Adds up doubled ones.
 
     A lot without options fits nowhere, even alone.
-    Errors: ValueError when an amount would be split into more than MOST_PIECES.
     """
-    pieces = list(_pieces(demands, targets, rules))
+    pieces = list(_pieces(demands, rules))
     classes = sorted({name for piece in pieces for name, _ in piece.resources})
     rooms = tuple({name: target.room(name) for name in classes} for target in targets)
-    return lot.Problem(_Rulebook(pieces, targets, rules).lots(), tuple(targets), rooms)
+    return lot.Problem(_Rulebook(pieces, targets).lots(), tuple(targets), rooms)
 
 
-def _pieces(
-    demands: Iterable[demand.Demand], targets: Sequence[demand.Target], rules: demand.Rules
-) -> Iterator[_Piece]:
+def _pieces(demands: Iterable[demand.Demand], rules: demand.Rules) -> Iterator[_Piece]:
     merged: dict[tuple[str, str], collections.Counter[str]] = {}
     for item in demands:
         wanted = {name: amount for name, amount in item.resources.items() if amount > 0}
@@ -44,46 +40,19 @@ def _pieces(
         if bound:
             yield _Piece(consumer, source, bound)
         for name, amount in sorted(resources.items()):
-            whole = _Piece(consumer, source, ((name, amount),))
-            if name in rules.split and name not in rules.together:
-                yield from _split(whole, targets)
-            elif name not in rules.together:
-                yield whole
-
-
-def _split(whole: _Piece, targets: Sequence[demand.Target]) -> Sequence[_Piece]:
-    ((name, amount),) = whole.resources
-    there = [target for target in targets if _leads(whole, target)]
-    # What a consumer has there already need not be whole steps, but the sum must.
-    step = math.gcd(
-        amount,
-        *(target.inventories[name].step_size for target in there),
-        *(lot.held(target, whole.consumer, name) for target in there),
-    )
-    if amount // step > demand.MOST_PIECES:
-        raise ValueError(
-            f"{amount} {name} of {whole.consumer} cannot be split: that makes"
-            f" {amount // step} pieces of {step}, and {demand.MOST_PIECES} is the most"
-        )
-    return [whole._replace(resources=((name, step),))] * (amount // step)
+            if name not in rules.together:
+                yield _Piece(consumer, source, ((name, amount),))
 
 
 class _Rulebook:
     """Where each piece could go."""
 
-    def __init__(
-        self, pieces: Sequence[_Piece], targets: Sequence[demand.Target], rules: demand.Rules
-    ) -> None:
+    def __init__(self, pieces: Sequence[_Piece], targets: Sequence[demand.Target]) -> None:
         self._pieces = pieces
         self._targets = targets
-        self._rules = rules
         self._pieces_of = collections.Counter(
             (piece.consumer, name) for piece in pieces for name, _ in piece.resources
         )
-        self._reachable: dict[str, set[str]] = {}
-        for piece in pieces:
-            reachable = {target.name for target in targets if _leads(piece, target)}
-            self._reachable.setdefault(piece.consumer, set()).update(reachable)
 
     def lots(self) -> tuple[lot.Lot, ...]:
         return tuple(
@@ -99,28 +68,13 @@ class _Rulebook:
 
     def _options(self, piece: _Piece) -> tuple[int, ...]:
         shares = self._shares(piece)
-        evidence = self._evidence(piece)
         return tuple(
             index
             for index, target in enumerate(self._targets)
             if _leads(piece, target)
-            and all(target.name in names for names in evidence)
             and all(amount <= target.room(name) for name, amount in piece.resources)
             and lot.suit_units(piece.resources, piece.consumer, shares, target)
         )
-
-    def _evidence(self, piece: _Piece) -> Sequence[tuple[str, ...]]:
-        """The sets of targets that evidence binds a piece to."""
-        known = self._rules.assign.get(piece.consumer, {})
-        precise = [known[name] for name, _ in piece.resources if name in known]
-        whole = known.get(demand.EVERY_CLASS)
-        if precise or whole is None:
-            return precise
-        leading = {target.name for target in self._targets if _leads(piece, target)}
-        # What is said of one amount does not bind those that cannot go there; but if none
-        # of the consumer's can, it contradicts the moves.
-        elsewhere = self._reachable[piece.consumer] & set(whole)
-        return [] if elsewhere and not leading & set(whole) else [whole]
 
 
 def _leads(piece: _Piece, target: demand.Target) -> bool:

@@ -23,12 +23,6 @@ Strategy = Literal["pack", "spread", "same-order"]
 
 STRATEGIES: tuple[Strategy, ...] = ("pack", "spread", "same-order")
 
-#: Stands in ``Rules.assign`` for all classes.
-EVERY_CLASS = ""
-
-#: An amount that may be split has at most so many pieces.
-MOST_PIECES = 64
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Demand:
@@ -65,16 +59,13 @@ class Target:
 class Rules:
     """What an assignment must keep to, and what decides where it leaves a choice.
 
-    ``assign`` is evidence: ``{consumer: {class, or EVERY_CLASS: targets}}``. For every class
-    it binds what can go to one of these targets at all. ``together`` are classes that a
-    consumer has on the same target if it has them on the same source. Any amount stays
-    whole, as Placement never gives a class of one request group from two providers, but
-    for the classes in ``split``: those are cut at the step sizes of the targets.
+    ``together`` are classes that a consumer has on the same target if it has them on the
+    same source. Any amount stays whole, as Placement never gives a class of one request
+    group from two providers. What evidence has decided comes from a source of its own, to
+    which one target alone is open.
     """
 
-    assign: Mapping[str, Mapping[str, tuple[str, ...]]] = dataclasses.field(default_factory=dict)
     together: frozenset[str] = frozenset()
-    split: frozenset[str] = frozenset()
     strategy: Strategy | None = None
 
 
@@ -88,7 +79,7 @@ class Key(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
-    """Where everything goes: ``{key: {target: amount}}``, one target unless split.
+    """Where everything goes: ``{key: {target: amount}}``, each to one target.
 
     ``guessed`` are the consumers that could as well be elsewhere: a strategy chose.
     """

@@ -79,7 +79,7 @@ def _hopeless(problem: lot.Problem, item: lot.Lot) -> str:
 
 
 def _why_not(item: lot.Lot, target: demand.Target) -> str:
-    """What a target has against a lot; empty where no move leads there."""
+    """What a target has against a lot; empty where no move leads there, or nothing is wrong."""
     taken = target.takes.get(item.source, frozenset())
     if not all(name in taken and name in target.inventories for name in item.classes):
         return ""
@@ -93,7 +93,7 @@ def _why_not(item: lot.Lot, target: demand.Target) -> str:
                 f"{target.name} takes {name} with min_unit {offered.min_unit}, max_unit"
                 f" {offered.max_unit}, step_size {offered.step_size}"
             )
-    return f"it is assigned elsewhere than to {target.name}"
+    return ""
 
 
 def _reasons(problem: lot.Problem) -> Iterator[str]:

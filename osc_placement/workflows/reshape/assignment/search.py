@@ -30,7 +30,6 @@ def assign(
     does. Only GaveUp depends on the machine: ``seconds`` by ``clock``.
     Cost: placing one after the other is lots times targets. The proofs are exponential at
     worst; 12 consumers on 4 targets, which is what they must manage, take a second or so.
-    Errors: ValueError when an amount would be split into more than MOST_PIECES.
     """
     rules = rules or demand.Rules()
     problem = cut.problem(demands, targets, rules)

@@ -26,35 +26,17 @@ def all_of(
     """Every placement that keeps to the rules."""
     wanted = keys(demands)
     by_name = {target.name: target for target in targets}
-    ways = [
-        list(divisions(amount, list(by_name), key.resource_class in rules.split))
-        for key, amount in wanted.items()
-    ]
+    ways = [[{name: amount} for name in by_name] for amount in wanted.values()]
     for way in itertools.product(*ways):
         placed = dict(zip(wanted, way, strict=True))
         if keeps_to_rules(placed, by_name, rules):
             yield placed
 
 
-def divisions(amount: int, names: Sequence[str], split: bool) -> Iterator[dict[str, int]]:
-    """Every way to share an amount out, whole or in any units."""
-    if not split:
-        yield from ({name: amount} for name in names)
-        return
-    for parts in itertools.product(range(amount + 1), repeat=len(names)):
-        if sum(parts) == amount:
-            yield {name: part for name, part in zip(names, parts, strict=True) if part}
-
-
 def keeps_to_rules(
     placed: Placed, targets: Mapping[str, demand.Target], rules: demand.Rules
 ) -> bool:
-    return (
-        moves_lead(placed, targets)
-        and fits(placed, targets)
-        and stays_together(placed, rules)
-        and follows_evidence(placed, targets, rules)
-    )
+    return moves_lead(placed, targets) and fits(placed, targets) and stays_together(placed, rules)
 
 
 def moves_lead(placed: Placed, targets: Mapping[str, demand.Target]) -> bool:
@@ -91,29 +73,6 @@ def stays_together(placed: Placed, rules: demand.Rules) -> bool:
         if key.resource_class in rules.together:
             homes.setdefault((key.consumer, key.source), set()).update(amounts)
     return all(len(names) == 1 for names in homes.values())
-
-
-def follows_evidence(
-    placed: Placed, targets: Mapping[str, demand.Target], rules: demand.Rules
-) -> bool:
-    """Evidence for one class binds it; evidence for all binds what can follow."""
-    for key, amounts in placed.items():
-        known = rules.assign.get(key.consumer, {})
-        if key.resource_class in known:
-            if not set(amounts) <= set(known[key.resource_class]):
-                return False
-        elif demand.EVERY_CLASS in known:
-            whole = known[demand.EVERY_CLASS]
-            possible = any(name in targets and leads(targets[name], key) for name in whole)
-            anywhere = any(
-                name in targets and leads(targets[name], other)
-                for other in placed
-                if other.consumer == key.consumer
-                for name in whole
-            )
-            if (possible or not anywhere) and not set(amounts) <= set(whole):
-                return False
-    return True
 
 
 def free(every: Sequence[Placed]) -> set[str]:

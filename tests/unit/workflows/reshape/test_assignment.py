@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -39,8 +40,9 @@ def homes(answer: demand.Answer) -> dict[str, list[str]]:
     return found
 
 
-def assigned(**consumers: str) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
-    return {name: {demand.EVERY_CLASS: (target,)} for name, target in consumers.items()}
+def open_to(target: demand.Target, source: str = "evident") -> demand.Target:
+    """The one target of what evidence has decided."""
+    return dataclasses.replace(target, takes={**target.takes, source: GPU})
 
 
 def of_strategy(strategy: demand.Strategy) -> demand.Rules:
@@ -80,34 +82,18 @@ def test_only_one_way_is_no_guess() -> None:
 
 
 def test_evidence_for_one_can_decide_for_others() -> None:
-    rules = demand.Rules(assign=assigned(c00="b"))
-    answer = search.assign(instances([1, 1]), [gpu("a", 1), gpu("b", 1)], rules)
+    evident = demand.Demand("c00", "evident", {"VGPU": 1})
+    answer = search.assign([evident, *instances([1, 1])[1:]], [gpu("a", 1), open_to(gpu("b", 1))])
     assert homes(answer) == {"b": ["c00"], "a": ["c01"]}
 
 
 def test_what_was_evident_is_not_guessed_beside_a_strategy() -> None:
-    rules = demand.Rules(assign=assigned(c02="b"), strategy="pack")
-    answer = search.assign(instances([1, 1, 1]), [gpu("a", 4), gpu("b", 4)], rules)
+    evident = demand.Demand("c02", "evident", {"VGPU": 1})
+    targets = [gpu("a", 4), open_to(gpu("b", 4))]
+    answer = search.assign([*instances([1, 1]), evident], targets, of_strategy("pack"))
     assert isinstance(answer, demand.Found)
     assert answer.guessed == {"c00", "c01"}
     assert homes(answer) == {"b": ["c00", "c01", "c02"]}
-
-
-def test_evidence_against_the_moves_is_impossible() -> None:
-    rules = demand.Rules(assign=assigned(c00="elsewhere"))
-    answer = search.assign(instances([1]), [gpu("a", 4)], rules)
-    assert answer == demand.Impossible(
-        ("c00",), ("c00: 1 VGPU from cn1 fits nowhere: it is assigned elsewhere than to a",)
-    )
-
-
-def test_evidence_binds_only_the_amounts_that_can_follow_it() -> None:
-    first = demand.Target("a", {"VGPU": inventory.Inventory(4)}, {"cn1": GPU})
-    second = demand.Target("b", {"VGPU": inventory.Inventory(4)}, {"cn2": GPU})
-    evacuated = [demand.Demand("c", "cn1", {"VGPU": 1}), demand.Demand("c", "cn2", {"VGPU": 1})]
-    answer = search.assign(evacuated, [first, second], demand.Rules(assign=assigned(c="a")))
-    assert isinstance(answer, demand.Found)
-    assert list(answer.placed.values()) == [{"a": 1}, {"b": 1}]
 
 
 @pytest.mark.parametrize(
@@ -162,25 +148,6 @@ def test_classes_that_belong_together_go_to_one_target() -> None:
     assert isinstance(
         search.assign(wanted, targets, demand.Rules(together=both)), demand.Impossible
     )
-
-
-def test_an_amount_is_split_only_where_that_is_allowed() -> None:
-    targets = [gpu("a", 1), gpu("b", 1)]
-    assert isinstance(search.assign(instances([2]), targets), demand.Impossible)
-    answer = search.assign(instances([2]), targets, demand.Rules(split=GPU))
-    assert answer == demand.Found({demand.Key("c00", "cn1", "VGPU"): {"a": 1, "b": 1}})
-
-
-def test_the_pieces_of_an_amount_keep_to_the_units_in_sum() -> None:
-    targets = [gpu("a", 4, min_unit=2), gpu("b", 2, max_unit=1)]
-    answer = search.assign(instances([3]), targets, demand.Rules(split=GPU, strategy="spread"))
-    assert isinstance(answer, demand.Found)
-    assert list(answer.placed.values()) in ([{"a": 3}], [{"a": 2, "b": 1}])
-
-
-def test_an_amount_that_would_fall_into_too_many_pieces_is_refused() -> None:
-    with pytest.raises(ValueError, match="65 VGPU of c00 cannot be split"):
-        search.assign(instances([65]), [gpu("a", 99)], demand.Rules(split=GPU))
 
 
 def test_what_a_consumer_has_there_already_counts_for_the_units() -> None:
