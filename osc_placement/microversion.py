@@ -37,6 +37,10 @@ MAXIMUM = Microversion(1, 39)
 #: options and meaning of its 31 commands stay those of this microversion.
 UNPINNED = Microversion(1, 29)
 
+#: A write of allocations at this version or lower keeps a consumer's type, and need not name
+#: one; from the next on it must, and ``unknown`` cannot be named.
+TYPE_STAYS = Microversion(1, 37)
+
 FEATURES: dict[str, Microversion] = {
     name: Microversion(1, minor)
     for name, minor in {

@@ -142,9 +142,6 @@ def _write_trait(client: api.Client, item: change.Change, _: Observed) -> Observ
     return Observed(None, item.after)
 
 
-#: A write at this version or lower keeps a consumer's type, and need not name one.
-_TYPE_STAYS = microversion.Microversion(1, 37)
-
 #: So many consumers are written by one request: a second's work for a server, and a
 #: refusal is traced to its culprit in six more.
 _CONSUMERS = 64
@@ -179,7 +176,7 @@ def _for_consumers(client: api.Client, item: change.Change) -> api.Client:
     if consumer.sets_type(item):
         client.need("consumer types", "setting a consumer type")
         return client
-    return client.at(min(client.microversion, _TYPE_STAYS))
+    return client.at(min(client.microversion, microversion.TYPE_STAYS))
 
 
 def _renewed(item: change.Change, observed: Observed) -> allocation.Consumer:
@@ -225,13 +222,24 @@ def _write_provider(client: api.Client, item: change.Change, observed: Observed)
     if name is None:
         client.delete_provider(uuid)
     elif not observed.facts:
-        client.create_provider(name, uuid, parent)
+        _create_provider(client, item, name, parent)
     elif parent == observed.facts["parent"]:
         client.update_provider(uuid, name)
     else:
         client.need("re-parenting", "giving a provider another parent")
         client.update_provider(uuid, name, parent)
     return Observed(None, wanted)
+
+
+def _create_provider(
+    client: api.Client, item: change.Change, name: str, parent: str | None
+) -> None:
+    """Whoever runs the same plan may have made it first: then it is as it shall be."""
+    try:
+        client.create_provider(name, item.subject.uuid, parent)
+    except errors.Conflict:
+        if _read_provider(client, item).facts != {"name": name, "parent": parent}:
+            raise
 
 
 def _identity(facts: change.Facts) -> tuple[change.Value, change.Value]:

@@ -60,6 +60,7 @@ def decide(
     faults.check()
     decided = Decided(meant, inventories, placed)
     after = compiling.after(seen, meant, inventories, placed)
+    faults.reasons += _misplaced(after, placed)
     faults.reasons += invariant.broken(seen, after, decided.classes)
     faults.reasons += invariant.strayed(seen, after, map(_places, meant.shifts), meant.fields)
     faults.check()
@@ -185,6 +186,16 @@ def _undeletable(
             yield f"{where}{name} cannot go: it is not there, and would be made for that"
         elif _described(meant.nodes[uuid]) != _described(seen.nodes[uuid]):
             yield f"{where}{name} cannot be changed and deleted at once: do one of it before"
+
+
+def _misplaced(after: picture.Picture, placed: Sequence[demand.Placed]) -> Iterator[str]:
+    """Consumers that would not have what was decided where it was, or against the evidence."""
+    for item in placed:
+        target, asked = item.option.target, item.demand
+        has = after.consumers[asked.consumer].allocations.get(target, {})
+        there = all(has.get(name, 0) >= amount for name, amount in asked.at(item.option).items())
+        if not there or asked.assigned not in (None, item.option):
+            yield f"consumer {asked.consumer} would not be where it belongs"
 
 
 def _places(shift: wanted.Shift) -> tuple[invariant.Place, invariant.Place, int]:

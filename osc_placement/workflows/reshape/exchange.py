@@ -10,9 +10,6 @@ from osc_placement.client import answer, api
 from osc_placement.workflows import change, guard, worker
 from osc_placement.workflows.reshape import facts
 
-#: A write at this version or lower keeps a consumer's type, and need not name one.
-_TYPE_STAYS = microversion.Microversion(1, 37)
-
 
 def read(client: api.Client, about: change.Facts) -> facts.Seen:
     """What ``about`` speaks of. Cost: two requests per provider and one per consumer."""
@@ -39,5 +36,5 @@ def read(client: api.Client, about: change.Facts) -> facts.Seen:
 def write(client: api.Client, after: change.Facts, seen: facts.Seen) -> None:
     """POST /reshaper, under the generations that were seen."""
     client.need("reshaper", "reshaping")
-    sender = client.at(min(client.microversion, _TYPE_STAYS))
+    sender = client.at(min(client.microversion, microversion.TYPE_STAYS))
     sender.reshape(facts.renewed_inventories(after, seen), facts.renewed_consumers(after, seen))

@@ -139,6 +139,7 @@ class _Directory:
             uuid = self._thought_up(target, source)
         else:
             self._check_name(uuid, target)
+            self._check_tree(uuid, target, source)
         if uuid is None:
             return
         node = self.nodes[uuid]
@@ -170,6 +171,20 @@ class _Directory:
         renamed = self._renames.get(called) or self._renames.get(uuid)
         if target.uuid and target.name and target.name not in (called, renamed):
             self.fault(target.line, f"provider {uuid} is called {called!r}, not {target.name!r}")
+
+    def _check_tree(self, uuid: str, target: move.Target, source: str | None) -> None:
+        """Who describes a child without its parent means one in the tree that it gets from."""
+        origin = self._known(source or "")
+        told = not target.described or target.parent != move.UNSAID
+        if told or uuid not in self._seen or origin not in self._seen:
+            return
+        root = self._seen[uuid].provider.root_uuid
+        if root not in (None, uuid) and root != self._seen[origin].provider.root_uuid:
+            self.fault(
+                target.line,
+                f"{self.name_of(uuid)!r} is there already, in another tree: give another name, or"
+                " its parent where that is meant",
+            )
 
     def _thought_up(self, target: move.Target, source: str | None) -> str | None:
         if not target.name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -475,3 +476,30 @@ def test_evidence_on_a_consumer_of_none_of_the_trees_is_a_fault() -> None:
     root = cloud().nodes[uuid_of("cn1")].provider
     with pytest.raises(errors.InvalidInput, match="has nothing of the selected trees"):
         decide.decide_each(moves, [root], cloud(), PACK)
+
+
+def test_a_child_of_another_tree_is_not_meant_by_its_mere_name() -> None:
+    providers = {"cn1": (None, {"VGPU": 4}), "cn2": (None, {}), "gpu": ("cn2", {"VGPU": 1})}
+    seen = world.seen(world.state(providers, {}), "cn1", "cn2")
+    (reason,) = refused("moves: [{from: cn1, resources: {VGPU: 4}, to: {name: gpu}}]", seen)
+    assert "'gpu' is there already, in another tree" in reason
+    assert decided("moves: [{from: cn1, resources: {VGPU: 4}, to: gpu}]", seen).placed == []
+
+
+def test_a_consumer_that_would_not_be_where_the_evidence_says_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def turned(*given: Any) -> list[Any]:
+        """What a mistake in solving would do: one GPU is taken for the other."""
+        other = {new(A): uuid_of(B), uuid_of(B): new(A)}
+        return [
+            dataclasses.replace(item, option=item.option._replace(target=other[item.option.target]))
+            for item in solving(*given)
+        ]
+
+    solving = solve.solve
+    text = f"{MOVES}assign: {{{uuid_of('one')}: {A}, {uuid_of('moving')}: {B}}}"
+    assert decided(text, manner=PACK).placed
+    monkeypatch.setattr(solve, "solve", turned)
+    reasons = refused(text, manner=PACK)
+    assert f"consumer {uuid_of('one')} would not be where it belongs" in reasons

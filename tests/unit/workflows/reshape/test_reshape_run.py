@@ -13,7 +13,7 @@ from osc_placement import microversion
 from osc_placement.client import api, errors, transport
 from osc_placement.model import allocation, inventory
 from osc_placement.testing import service
-from osc_placement.workflows import batch, carry_out, outcome, plan_file
+from osc_placement.workflows import batch, carry_out, change, kind, outcome, plan_file
 from osc_placement.workflows.reshape import document, observe, run, solve
 from tests.unit.workflows.reshape import world
 from tests.unit.workflows.reshape.world import uuid_of
@@ -424,3 +424,21 @@ def test_a_user_who_may_not_reshape_is_told_before_anything_is_written() -> None
         assert placement.app.export() == before
         placement.client(NEW).check_reshape()
         assert placement.app.export() == before
+
+
+def test_a_provider_that_another_run_of_the_plan_has_made_is_as_it_shall_be() -> None:
+    item = change.Change(
+        change.PROVIDER,
+        change.Subject("gpu", uuid_of("gpu")),
+        {"name": None, "parent": None},
+        {"name": "gpu", "parent": None},
+    )
+    absent = kind.Observed(None, {})
+    write = kind.KINDS[change.PROVIDER].write
+    with service.InProcessPlacement() as placement:
+        client = placement.client()
+        client.create_provider("gpu", uuid_of("gpu"))
+        assert write(client, item, absent).facts == item.after
+        client.update_provider(uuid_of("gpu"), "other")
+        with pytest.raises(errors.Conflict):
+            write(client, item, absent)
