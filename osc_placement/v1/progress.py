@@ -38,7 +38,9 @@ class _Bars:
         self._task = progress.add_task("selecting", total=None)
 
     def expect(self, what: str, total: int) -> None:
-        """Begin a part."""
+        """Begin a part; one of nothing is not shown."""
+        if not total:
+            return
         self._progress.update(self._task, visible=False)
         self._task = self._progress.add_task(what, total=total)
 
