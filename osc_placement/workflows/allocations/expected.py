@@ -40,7 +40,7 @@ class Option(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Expected:
-    """What a server may have: ``options``, each all that it lacks, in the server's order.
+    """What a server may have: ``options``, each all that it lacks, by their providers' names.
 
     ``why_none`` tells why there is no option. ``doubts`` are reasons why even a single one
     may not be all of the truth.
@@ -193,7 +193,13 @@ def _told(
         for one in found.requests
         if (each := _option(one, ports)) is not None
     }
-    return _as_ports_say(list(different.values()), ports)
+    # Placement answers in an order of its own, which may be another the next time.
+    ordered = sorted(different.items(), key=lambda item: (_names(picture, item[1]), item[0]))
+    return _as_ports_say([each for _, each in ordered], ports)
+
+
+def _names(picture: pictures.Picture, option: Option) -> list[str]:
+    return sorted(name_of(picture, uuid) for uuid in option.allocations)
 
 
 def _option(one: answer.AllocationRequest, ports: Mapping[str, str | None]) -> Option | None:
