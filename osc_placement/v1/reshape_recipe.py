@@ -16,7 +16,7 @@ from osc_placement.v1 import base, nova
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.workflows import batch
-    from osc_placement.workflows.recipe import paper, replacement, vgpu
+    from osc_placement.workflows.reshape.recipe import paper, replacement, vgpu
 
 
 class Recipe(base.Command):
@@ -35,7 +35,7 @@ class Recipe(base.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         from osc_placement.workflows import batch
-        from osc_placement.workflows.recipe import paper
+        from osc_placement.workflows.reshape.recipe import paper
 
         client = self.connect()
         text = paper.write(self.recipe(client, parsed_args, batch.Reading()))
@@ -87,7 +87,7 @@ openstack placement reshape recipe vgpu cn1 --device pci_0000_84_00_0=4 \\
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, reading: batch.Reading
     ) -> paper.Recipe:
-        from osc_placement.workflows.recipe import read, vgpu
+        from osc_placement.workflows.reshape.recipe import read, vgpu
 
         request = _vgpu_request(parsed_args)
         root = read.find_root(client, parsed_args.host)
@@ -125,7 +125,7 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 --out pcpu.
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, reading: batch.Reading
     ) -> paper.Recipe:
-        from osc_placement.workflows.recipe import pcpu, read
+        from osc_placement.workflows.reshape.recipe import pcpu, read
 
         shared, faults = parsed_args.cpu_shared_set, fault.Faults()
         evidence = tuple(_evidence(parsed_args, faults))
@@ -181,7 +181,7 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, reading: batch.Reading
     ) -> paper.Recipe:
-        from osc_placement.workflows.recipe import read, replace_host
+        from osc_placement.workflows.reshape.recipe import read, replace_host
 
         uuid = parsed_args.uuid
         if uuid is not None and not names.is_uuid(uuid):
@@ -199,7 +199,7 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
 
 
 def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replacement.Request:
-    from osc_placement.workflows.recipe import read, replacement
+    from osc_placement.workflows.reshape.recipe import read, replacement
 
     old = read.find_root(client, parsed_args.old)
     uuid = names.canonical_uuid(parsed_args.uuid) if parsed_args.uuid else None
@@ -214,7 +214,7 @@ def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replace
 
 def _vgpu_request(parsed_args: argparse.Namespace) -> vgpu.Request:
     """Errors: InvalidInput with every fault."""
-    from osc_placement.workflows.recipe import vgpu
+    from osc_placement.workflows.reshape.recipe import vgpu
 
     faults = fault.Faults()
     traits: dict[str, list[str]] = {}

@@ -2,5 +2,5 @@
 
 ``document`` reads what is wanted, ``observe`` what there is, ``wanted`` and ``compile``
 decide, ``rehearse`` tries it on an embedded server; all but those that observe and
-rehearse are pure.
+rehearse are pure. ``assignment`` is the search for places, ``recipe`` writes documents.
 """

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from osc_placement.client import errors, fault
 from osc_placement.model import flavor, nova
-from osc_placement.workflows.recipe import paper
 from osc_placement.workflows.reshape import picture
+from osc_placement.workflows.reshape.recipe import paper
 
 VCPU, PCPU = flavor.VCPU, flavor.PCPU
 

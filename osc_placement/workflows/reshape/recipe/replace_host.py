@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from osc_placement.client import fault
-from osc_placement.workflows.recipe import obstacle, paper, read, replacement
 from osc_placement.workflows.reshape import picture
+from osc_placement.workflows.reshape.recipe import obstacle, paper, read, replacement
 
 _HEAD = """\
 {new} ({new_uuid}) takes over from {old} ({old_uuid}): what it offers, what {consumers} have \

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from osc_placement.client import fault
-from osc_placement.workflows.recipe import paper
 from osc_placement.workflows.reshape import picture
+from osc_placement.workflows.reshape.recipe import paper
 
 VGPU = "VGPU"
 

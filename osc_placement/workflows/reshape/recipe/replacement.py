@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from osc_placement.client import fault
 from osc_placement.model import nova, provider
-from osc_placement.workflows.recipe import read
+from osc_placement.workflows.reshape.recipe import read
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

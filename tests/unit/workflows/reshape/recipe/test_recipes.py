@@ -11,9 +11,16 @@ import pytest
 
 from osc_placement.client import errors
 from osc_placement.model import flavor, nova
-from osc_placement.workflows.recipe import paper, pcpu, read, replace_host, replacement, vgpu
 from osc_placement.workflows.reshape import compile as compiling
 from osc_placement.workflows.reshape import decide, document, invariant, picture, solve
+from osc_placement.workflows.reshape.recipe import (
+    paper,
+    pcpu,
+    read,
+    replace_host,
+    replacement,
+    vgpu,
+)
 from tests.unit.workflows.reshape import world
 from tests.unit.workflows.reshape.world import uuid_of
 

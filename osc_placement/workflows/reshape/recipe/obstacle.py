@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from osc_placement.model import allocation, nova
-from osc_placement.workflows.recipe import paper, read, replacement
 from osc_placement.workflows.reshape import picture
+from osc_placement.workflows.reshape.recipe import paper, read, replacement
 
 _SHOWN = 12
 
