@@ -303,3 +303,25 @@ def test_a_file_that_cannot_be_read_and_all_faults_of_one_are_told(
         "bad.yaml:3:",
         "bad.yaml:3:",
     ]
+
+
+def test_a_server_on_two_gpus_is_parted_as_the_evidence_says(
+    openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
+) -> None:
+    before = offered(target), allocations(target)
+    evidence = {
+        CONSUMERS["a"]: {"VGPU": {A: 1, B: 3}},
+        CONSUMERS["b"]: {"VGPU": A},
+        CONSUMERS["d"]: {"VGPU": A},
+    }
+    pathlib.Path("moves.yaml").write_text(f"{MOVES}assign: {json.dumps(evidence)}\n")
+    found = rows(openstack, "moves.yaml", "--undo-out", "undo.json")
+    child = next(row["uuid"] for row in found if row["tree"].endswith(A))
+    after = allocations(target)
+    assert after["a"] == {uuids["cn1"]: {"VCPU": 1}, child: {"VGPU": 1}, uuids[B]: {"VGPU": 3}}
+    assert {row["reason"] for row in found if row["tree"].strip(" │") == CONSUMERS["a"]} == {
+        "",
+        "assigned",
+    }
+    openstack.do("placement plan undo", "undo.json")
+    assert (offered(target), allocations(target)) == before

@@ -70,8 +70,8 @@ def _moved(
     }
     for item in placed:
         of = found[item.demand.consumer]
-        for resource_class in item.demand.resources:
-            del of[item.demand.source][resource_class]
+        for resource_class, amount in item.demand.resources.items():
+            _take(of[item.demand.source], resource_class, amount)
     for item in placed:
         of = found[item.demand.consumer]
         target = item.option.target
@@ -80,6 +80,13 @@ def _moved(
         uuid: consumers[uuid].replace(allocations={key: has for key, has in of.items() if has})
         for uuid, of in found.items()
     }
+
+
+def _take(has: dict[str, int], resource_class: str, amount: int) -> None:
+    """What is left of nothing is not there."""
+    has[resource_class] -= amount
+    if not has[resource_class]:
+        del has[resource_class]
 
 
 def changes(

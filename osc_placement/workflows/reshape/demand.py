@@ -1,7 +1,8 @@
 """Which consumers must follow their resources, and between which providers there is a choice.
 
-Pure. What a consumer has of a provider goes to one target whole; classes that may go to the
-same targets (VCPU and MEMORY_MB of one NUMA node) stay together. ``solve`` chooses.
+Pure. What a consumer has of a provider goes to one target whole, unless evidence says how it
+is parted; classes that may go to the same targets (VCPU and MEMORY_MB of one NUMA node) stay
+together. ``solve`` chooses.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Option(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Demand:
-    """What a consumer has of one provider and cannot simply keep.
+    """What a consumer has of one provider and cannot simply keep, or a part of it.
 
     ``assigned`` is set where evidence has decided already.
     """
@@ -117,10 +118,52 @@ def _with_evidence(
             known = item.consumer in seen.consumers
             what = "has nothing that moves" if known else "has nothing of these trees"
             faults.add(f"{meant.document.at(item.line)}consumer {item.consumer} {what}")
-    decided = [_decided(item, told.get(item.consumer), meant, faults) for item in found]
+    decided = [
+        part for item in found for part in _parted(item, told.get(item.consumer), meant, faults)
+    ]
     for item in told.values():
         _check_used(item, [one for one in found if one.consumer == item.consumer], meant, faults)
     return decided
+
+
+def _parted(
+    demand: Demand, told: move.Evidence | None, meant: wanted.Wanted, faults: fault.Faults
+) -> list[Demand]:
+    """A demand with what evidence says of it: one, or one for each part that is elsewhere."""
+    parted = [name for name in demand.resources if told is not None and name in told.parts]
+    if told is None or not parted:
+        return [_decided(demand, told, meant, faults)]
+    where = f"{meant.document.at(told.line)}consumer {told.consumer}"
+    rest = {name: amount for name, amount in demand.resources.items() if name not in parted}
+    found = [_decided(_only(demand, rest), told, meant, faults)] if rest else []
+    for name in parted:
+        places = told.parts[name]
+        if sum(places.values()) != demand.resources[name]:
+            has = f"it has {demand.resources[name]}"
+            faults.add(f"{where}: {sum(places.values())} {name} are assigned, and {has}")
+        parts = [
+            _decided(
+                _only(demand, {name: amount}),
+                move.Evidence(told.consumer, {name: text}, told.line),
+                meant,
+                faults,
+            )
+            for text, amount in places.items()
+        ]
+        if len({part.assigned for part in parts}) < len(parts):
+            faults.add(f"{where}: {name} is assigned twice to one place")
+        found += parts
+    return found
+
+
+def _only(demand: Demand, resources: Mapping[str, int]) -> Demand:
+    """Some classes of a demand, or a part of one."""
+    kept = [position for position, name in enumerate(demand.resources) if name in resources]
+    options = tuple(
+        Option(option.target, tuple(option.classes[position] for position in kept))
+        for option in demand.options
+    )
+    return dataclasses.replace(demand, resources=resources, options=options)
 
 
 def _decided(
@@ -156,7 +199,7 @@ def _check_used(
     text = told.targets.get("")
     if demands_of and text and not any(_fits(option, text, meant) for option in options):
         faults.add(f"{where}: nothing of what it has may go to {text!r}")
-    for resource_class in told.targets:
+    for resource_class in {**told.targets, **told.parts}:
         moving = any(resource_class in demand.resources for demand in demands_of)
         if demands_of and resource_class and not moving:
             faults.add(f"{where} has no {resource_class} that moves")

@@ -57,8 +57,10 @@ def evidence(found: marked.Marked, source: str, faults: fault.Faults) -> tuple[m
         consumer, line = name.canonical_uuid(text), found.line("assign", text)
         if consumer in by_consumer:
             faults.add(f"{source}:{line}: consumer {consumer} stands here a second time")
-        targets = {"": told} if isinstance(told, str) else told
-        by_consumer[consumer] = move.Evidence(consumer, targets, line)
+        by_class = {"": told} if isinstance(told, str) else told
+        targets = {key: where for key, where in by_class.items() if isinstance(where, str)}
+        parts = {key: where for key, where in by_class.items() if not isinstance(where, str)}
+        by_consumer[consumer] = move.Evidence(consumer, targets, line, parts)
     return tuple(by_consumer.values())
 
 

@@ -64,12 +64,14 @@ class Move:
 class Evidence:
     """Where a consumer really is: ``{resource class, or "" for all: target}``.
 
-    A target is called by its provider, or by the class that its resources get.
+    A target is called by its provider, or by the class that its resources get. ``parts`` is
+    ``{resource class: {target: amount}}``, where a consumer is on several.
     """
 
     consumer: str
     targets: Mapping[str, str]
     line: int = 0
+    parts: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -85,9 +85,16 @@ _MOVE = _object(
     "resources",
     "to",
 )
+_PLACES = {
+    "type": ["string", "object"],
+    "minLength": 1,
+    "minProperties": 1,
+    "propertyNames": _NAME,
+    "additionalProperties": _AMOUNT,
+}
 _ASSIGN = _by(
     _UUID,
-    {**_by(_CLASS, _NAME, minProperties=1), "type": ["string", "object"], "minLength": 1},
+    {**_by(_CLASS, _PLACES, minProperties=1), "type": ["string", "object"], "minLength": 1},
 )
 
 #: A document of moves.

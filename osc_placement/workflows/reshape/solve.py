@@ -51,7 +51,8 @@ def _leaving(demands: Iterable[demand.Demand]) -> dict[tuple[str, str], dict[str
     found: dict[tuple[str, str], dict[str, int]] = {}
     for item in demands:
         for resource_class, amount in item.resources.items():
-            found.setdefault((item.source, resource_class), {})[item.consumer] = amount
+            of = found.setdefault((item.source, resource_class), {})
+            of[item.consumer] = of.get(item.consumer, 0) + amount
     return found
 
 

@@ -18,13 +18,13 @@ class Recipe:
     """``document`` is what ``placement reshape`` reads, but for its part ``assign``.
 
     ``head`` are paragraphs of comment before it; one that begins with spaces is a command
-    and is not wrapped. ``assign`` is ``{consumer: target}``, ``open`` are the consumers for
-    which nothing decides; ``remarks`` is what is known of either, for comments.
+    and is not wrapped. ``assign`` is ``{consumer: target, or targets by class}``, ``open`` are the
+    consumers for which nothing decides; ``remarks`` is what is known of either, for comments.
     """
 
     head: tuple[str, ...]
     document: Mapping[str, Any]
-    assign: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    assign: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     open: tuple[str, ...] = ()
     remarks: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -70,7 +70,7 @@ def _assigned(recipe: Recipe) -> Iterator[str]:
     yield "assign:" if recipe.assign else "# assign:"
     mark = "  # " if recipe.assign else "#   "
     for consumer, target in recipe.assign.items():
-        yield _INDENT + _yaml({consumer: target}) + _remark(recipe, consumer)
+        yield textwrap.indent(_yaml({consumer: target}), _INDENT) + _remark(recipe, consumer)
     for consumer in recipe.open:
         yield f"{mark}{consumer}: ?" + _remark(recipe, consumer)
 

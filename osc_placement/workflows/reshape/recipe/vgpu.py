@@ -91,10 +91,16 @@ def plan_vgpu(seen: picture.Picture, root: str, request: Request) -> paper.Recip
     return paper.Recipe(
         tuple(_head(name, request.devices)),
         {"moves": [_move(name, each) for each in request.devices]},
-        {item: f"{name}_{assigned[item]}" for item in using if item in assigned},
+        {item: _places(name, assigned[item]) for item in using if item in assigned},
         tuple(item for item in choice if item not in assigned),
         {item: _amounts(amounts) for item, amounts in using.items()},
     )
+
+
+def _places(node: str, devices: Mapping[str, int]) -> Any:
+    """Where a consumer is: on one provider with all, or with so many VGPU on each."""
+    named = {f"{node}_{device}": amount for device, amount in devices.items()}
+    return {VGPU: named} if len(named) > 1 else next(iter(named))
 
 
 def _head(name: str, devices: Iterable[Device]) -> Iterator[str]:
@@ -123,25 +129,33 @@ def _disagreeing(node: picture.Node, devices: tuple[Device, ...]) -> Iterator[st
 
 def _assigned(
     seen: picture.Picture, root: str, request: Request, faults: fault.Faults
-) -> Iterator[tuple[str, str]]:
-    """``(consumer, device)`` of evidence that makes sense; the rest are faults."""
+) -> Iterator[tuple[str, dict[str, int]]]:
+    """``(consumer, {device: how often it was named})`` of evidence that makes sense.
+
+    A host names a device once for each VGPU. The rest are faults.
+    """
     known = {each.name for each in request.devices}
-    devices: dict[str, set[str]] = {}
+    devices: dict[str, dict[str, int]] = {}
     for consumer, device in request.evidence:
-        devices.setdefault(consumer, set()).add(device)
+        told = devices.setdefault(consumer, {})
+        told[device] = told.get(device, 0) + 1
     using = _using(seen, root, _classes(request))
     for consumer, told in devices.items():
         if consumer not in using:
             faults.add(f"consumer {consumer} has none of what moves")
-        elif len(told) > 1:
+        elif unknown := sorted(told.keys() - known):
+            faults.add(f"consumer {consumer} uses {unknown[0]}, which is no --device")
+        elif len(told) > 1 and sum(told.values()) != using[consumer].get(VGPU, 0):
             faults.add(
-                f"consumer {consumer} uses {' and '.join(sorted(told))}: what it has of a class"
-                " moves to one provider whole, so it has to give one of them back first"
+                f"consumer {consumer} uses {_counted(told)}, and has"
+                f" {_amounts(using[consumer])}: name a device once for each VGPU"
             )
-        elif unknown := told - known:
-            faults.add(f"consumer {consumer} uses {unknown.pop()}, which is no --device")
         else:
-            yield consumer, told.pop()
+            yield consumer, told
+
+
+def _counted(devices: Mapping[str, int]) -> str:
+    return " and ".join(f"{device} {count} times" for device, count in sorted(devices.items()))
 
 
 def _classes(request: Request) -> set[str]:

@@ -127,6 +127,38 @@ def test_evidence_decides_and_is_no_guess() -> None:
     }
 
 
+def test_evidence_parts_what_is_on_several_targets() -> None:
+    large = {**CONSUMERS, "one": {"cn1": {"VCPU": 1, "VGPU": 5}, "share": {"DISK_GB": 10}}}
+    seen = cloud(consumers=large)
+    text = f"{MOVES}assign: {{{uuid_of('one')}: {{VGPU: {{{A}: 3, {B}: 2}}}}}}\n"
+    found = decided(text, seen, PACK)
+    after = compiling.after(seen, found.meant, found.inventories, found.placed)
+    assert after.consumers[uuid_of("one")].allocations == {
+        uuid_of("cn1"): {"VCPU": 1},
+        uuid_of("share"): {"DISK_GB": 10},
+        new(A): {"VGPU": 3},
+        uuid_of(B): {"VGPU": 2},
+    }
+    assert {item.guess for item in found.placed if item.demand.consumer == uuid_of("one")} == {""}
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        (f"{{{A}: 3, {B}: 1}}", "4 VGPU are assigned, and it has 5"),
+        (f"{{{B}: 3, {uuid_of(B)}: 2}}", "VGPU is assigned twice to one place"),
+        (f"{{{A}: 3, cn2: 2}}", "VGPU to 'cn2' cannot be"),
+        (f"{{{A}: 5, {B}: 0}}", "0 is less than the minimum"),
+    ],
+)
+def test_parts_that_make_no_sense_are_refused(parts: str, reason: str) -> None:
+    large = {**CONSUMERS, "one": {"cn1": {"VGPU": 5}}}
+    text = f"{MOVES}assign: {{{uuid_of('one')}: {{VGPU: {parts}}}}}\n"
+    with pytest.raises(errors.InvalidInput) as caught:
+        decided(text, cloud(consumers=large), PACK)
+    assert reason in "; ".join(caught.value.reasons)
+
+
 def test_a_strategy_guesses_and_says_so() -> None:
     loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
     placed = decided(MOVES, cloud(consumers=loose), PACK).placed

@@ -109,17 +109,30 @@ def test_who_is_not_decided_stands_there_as_a_comment() -> None:
 def test_devices_must_agree_with_the_node_and_evidence_with_both() -> None:
     request = vgpu.Request(
         (vgpu.Device(A, {"VGPU": 3}), vgpu.Device(A, {"FPGA": 1})),
-        ((uuid_of("a"), A), (uuid_of("a"), B), (uuid_of("b"), B), (uuid_of("c"), A)),
+        ((uuid_of("a"), B), (uuid_of("b"), B), (uuid_of("c"), A)),
     )
     told = faults(vgpu.plan_vgpu, seen(), uuid_of("cn1"), request)
     assert [reason.partition(":")[0] for reason in told] == [
         f"the device {A} is given more than once",
         "cn1 offers 8 VGPU and the devices 3",
         "cn1 itself offers no FPGA",
-        f"consumer {uuid_of('a')} uses {A} and {B}",
+        f"consumer {uuid_of('a')} uses {B}, which is no --device",
         f"consumer {uuid_of('b')} uses {B}, which is no --device",
         f"consumer {uuid_of('c')} has none of what moves",
     ]
+
+
+def test_a_server_on_two_gpus_has_on_each_what_the_host_says() -> None:
+    told = ((uuid_of("b"), A), (uuid_of("b"), B), (uuid_of("b"), B), (uuid_of("a"), A))
+    request = vgpu.Request((vgpu.Device(A, {"VGPU": 4}), vgpu.Device(B, {"VGPU": 4})), told)
+    recipe = vgpu.plan_vgpu(seen(), uuid_of("cn1"), request)
+    after = outcome(recipe, seen())
+    assert held(after, "b")[f"cn1_{A}"] == {"VGPU": 1}
+    assert held(after, "b")[f"cn1_{B}"] == {"VGPU": 2}
+    (reason,) = faults(
+        vgpu.plan_vgpu, seen(), uuid_of("cn1"), dataclasses.replace(request, evidence=told[:2])
+    )
+    assert f"uses {A} 1 times and {B} 1 times, and has" in reason
 
 
 def test_a_pci_address_is_called_as_libvirt_does() -> None:
