@@ -242,7 +242,7 @@ def _add_evidence(parser: argparse.ArgumentParser, form: str, what: str) -> None
         "--assign-from",
         metavar="<file>",
         type=pathlib.Path,
-        help="A file with such lines, one for each server",
+        help="A file with such lines",
     )
 
 

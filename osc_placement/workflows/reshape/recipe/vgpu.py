@@ -23,7 +23,7 @@ _HEAD = """\
 VGPU of {node}, from its own provider to one for each physical GPU: {devices}.
 
 Which GPU a server uses is known on its host alone. On {node}, this prints a line for each \
-server, as --assign-from takes them:
+VGPU of a server, as --assign-from takes them:
 
   for server in $(virsh list --all --uuid); do
     for mdev in $(virsh dumpxml $server |
