@@ -164,12 +164,9 @@ class Settling:
             return step()
         except errors.NotFound as error:
             return self._ended(outcome.Status.FAILED, f"it is gone: {error}")
-        except errors.ConnectionFailed as error:
+        except errors.PlacementError as error:
             self.ended = self._ended(outcome.Status.FAILED, str(error))
-            raise Halted(error, [self.ended]) from error
-        except errors.ApiError as error:
-            self.ended = self._ended(outcome.Status.FAILED, str(error))
-            if error.status in (401, 403):
+            if _concerns_all(error):
                 raise Halted(error, [self.ended]) from error
             return self.ended
 
@@ -296,3 +293,10 @@ class Settling:
             return self._ended(outcome.Status.FAILED, str(error))
         now = change.current(self._change.kind, self._change.after, seen.facts)
         return self._carried_out(seen) if change.agree(now, self._change.after) else None
+
+
+def _concerns_all(error: errors.PlacementError) -> bool:
+    """Whether other changes would fare as this one: nobody answers, lets us in, makes sense."""
+    if isinstance(error, errors.ApiError):
+        return error.status in (401, 403)
+    return not isinstance(error, errors.UnsupportedVersion)

@@ -66,7 +66,8 @@ def _refused(
     in_doubt = isinstance(error, errors.AnswerLost | errors.UnexpectedAnswer)
     if in_doubt or not isinstance(error, errors.ApiError) or error.status in (401, 403):
         for one, _ in ready:
-            one.refused(in_doubt=in_doubt)
+            if not isinstance(error, errors.UnsupportedVersion):
+                one.refused(in_doubt=in_doubt)
             one.run()
         return
     half = len(ready) // 2

@@ -240,3 +240,27 @@ def test_a_plan_that_was_killed_within_a_bundle_goes_on(
     report = carry_out.apply(client, plan_file.read(path), path, carry_out.Options())
     assert statuses(report) == {"applied": 80}
     assert used(client) == 80
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_the_version_lacks_fails_and_every_change_has_its_outcome(
+    client: api.Client, transport: watched.Watched, count: int
+) -> None:
+    old = client.at(client.microversion._replace(minor=37))
+    report = run(old, making([one(number) for number in range(count)]))
+    assert statuses(report) == {"failed": count}
+    assert "consumer type" in report.outcomes[0].reason
+    assert transport.sent == []
+
+
+def test_a_premise_that_nobody_can_judge_ends_the_run_and_loses_no_outcome(
+    client: api.Client, transport: watched.Watched
+) -> None:
+    def broken(item: change.Change) -> str:
+        raise errors.PlacementError("nova's answer makes no sense")
+
+    planned = making([one(number) for number in range(3)], premise={"host": "cmp-1"})
+    report = run(client, planned, broken=broken)
+    assert statuses(report) == {"failed": 1, "planned": 2}
+    assert report.halted == "nova's answer makes no sense"
+    assert transport.sent == []
