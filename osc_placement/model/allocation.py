@@ -14,6 +14,13 @@ Allocations = Mapping[str, Resources]
 #: What a consumer's type reads as when none was ever set; it cannot be written.
 UNKNOWN_TYPE = "unknown"
 
+#: The types of nova's consumers: servers, and the sources of their moves.
+INSTANCE, MIGRATION = "INSTANCE", "MIGRATION"
+
+#: The project and user of consumers that were written below 1.8, when there were none: the
+#: default of placement.conf's incomplete_consumer_project_id and incomplete_consumer_user_id.
+PLACEHOLDER = "00000000-0000-0000-0000-000000000000"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Consumer:

@@ -18,6 +18,9 @@ from osc_placement.model.candidate import CandidateQuery, RequestGroup
 VCPU, PCPU, MEMORY_MB, DISK_GB = "VCPU", "PCPU", "MEMORY_MB", "DISK_GB"
 MEM_ENCRYPTION_CONTEXT = "MEM_ENCRYPTION_CONTEXT"
 
+#: What nova-compute's providers offer, and few others'.
+HOST_CLASSES = frozenset({VCPU, PCPU, MEMORY_MB})
+
 #: Others that are not an operator's own are skipped by nova, as if they were not there.
 STANDARD_CLASSES = frozenset(
     {

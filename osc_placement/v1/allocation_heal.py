@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.model import name
+from osc_placement.model import allocation, name
 from osc_placement.v1 import change, nova, progress
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _request(
 ) -> heal.Request:
     from osc_placement.workflows.allocations import heal
 
-    return heal.Request(within, parsed_args.consumer_type or heal.INSTANCE, wish)
+    return heal.Request(within, parsed_args.consumer_type or allocation.INSTANCE, wish)
 
 
 def _words(parsed_args: argparse.Namespace) -> Iterator[str]:

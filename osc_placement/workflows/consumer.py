@@ -6,6 +6,8 @@ allocations make their changes with it.
 
 from __future__ import annotations
 
+from typing import Any
+
 from osc_placement.model import allocation
 from osc_placement.workflows import change
 
@@ -56,7 +58,7 @@ def planned(
     name: str,
     before: allocation.Consumer,
     after: allocation.Consumer,
-    **fields: object,
+    **fields: Any,
 ) -> change.Change:
     """The change from one state of a consumer to another; ``name`` is what people know it by.
 
@@ -73,7 +75,7 @@ def planned(
         {key: was.get(key) for key in keys},
         {key: becomes.get(key) for key in keys},
         generation=before.generation,
-        **fields,  # type: ignore[arg-type]
+        **fields,
     )
 
 

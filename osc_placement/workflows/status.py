@@ -8,14 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from osc_placement import microversion
 from osc_placement.client import answer, api
-from osc_placement.model import name
+from osc_placement.model import allocation, name
 
 #: What nova asks for since Ussuri; below it nova-status reports a failure.
 NOVA_NEEDS = microversion.Microversion(1, 36)
-
-#: The project and user of consumers that were written below 1.8, when there were none: the
-#: default of placement.conf's incomplete_consumer_project_id and incomplete_consumer_user_id.
-PLACEHOLDER = "00000000-0000-0000-0000-000000000000"
 
 #: What the API does not tell, and who does.
 NOT_CHECKED = (
@@ -118,15 +114,15 @@ def _complete(what: str, incomplete: Sequence[answer.Usage] | None) -> Check:
     return Check(
         what,
         Verdict.WARNING,
-        f"{who} of project {PLACEHOLDER}: 'openstack placement migration run' gives those of"
-        " servers their own",
+        f"{who} of project {allocation.PLACEHOLDER}: 'openstack placement migration run' gives"
+        " those of servers their own",
     )
 
 
 def _incomplete(client: api.Client) -> Sequence[answer.Usage] | None:
     if not microversion.supports(client.microversion, "usages by project"):
         return None
-    return client.show_usages(PLACEHOLDER)
+    return client.show_usages(allocation.PLACEHOLDER)
 
 
 def _traits(client: api.Client) -> int | None:

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from osc_placement import microversion
 from osc_placement.client import api, compute, compute_server, errors, fault, network
-from osc_placement.model import nova
-from osc_placement.workflows import batch, change, kind, patience, worker
+from osc_placement.model import allocation, nova
+from osc_placement.workflows import batch, patience, worker
 from osc_placement.workflows.allocations import (
     audit,
     expected,
@@ -93,7 +93,8 @@ def _healing(client: api.Client, ports: network.Network | None) -> heal.Request:
     """As healing would be asked; recorded ports are not told anything."""
     typed = microversion.supports(client.microversion, "consumer types")
     return heal.Request(
-        consumer_type=heal.INSTANCE if typed else None, bind=ports is not None and not ports.source
+        consumer_type=allocation.INSTANCE if typed else None,
+        bind=ports is not None and not ports.source,
     )
 
 
@@ -126,12 +127,7 @@ class _Auditing:
         made = audit.plan_repair(picture, chosen)
         if self.asked.source:
             made = made.replace(notes=(f"nova's answers come from {self.asked.source}",))
-        known = {
-            item.key: kind.seen_consumer(picture.consumer(item.subject.uuid))
-            for item in made.changes
-            if item.kind == change.ALLOCATIONS and item.subject.uuid in picture.owners
-        }
-        return batch.Planned(made, known)
+        return healing.with_known(made, picture)
 
 
 def _check_hosts(picture: pictures.Picture, hosts: Collection[str]) -> None:

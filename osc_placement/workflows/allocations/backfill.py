@@ -11,10 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from osc_placement.client import api, compute, compute_server
 from osc_placement.model import allocation
-from osc_placement.workflows import batch, consumer, kind, patience, plan, status, worker
-from osc_placement.workflows.allocations import heal
-
-MIGRATION = "MIGRATION"
+from osc_placement.workflows import batch, consumer, kind, patience, plan, worker
 
 #: So many consumers are read before those of them that lack something are written.
 _SLICE = 256
@@ -92,22 +89,28 @@ def plan_owners(
     known = [item for item in _known(asked) if item.project_id and item.user_id]
 
     def fixed(one: allocation.Consumer, item: _Nova) -> allocation.Consumer | None:
-        if one.project_id != status.PLACEHOLDER:
+        if one.project_id != allocation.PLACEHOLDER:
             return None
         return one.replace(project_id=item.project_id, user_id=item.user_id)
 
-    missing = _Missing({_ANYBODY: _count(client, status.PLACEHOLDER)})
+    missing = _Missing({_ANYBODY: _count(client, allocation.PLACEHOLDER)})
     return _in_slices(client, known, missing, fixed, after, workers)
 
 
 def _known(asked: compute.Nova) -> list[_Nova]:
     """Nova's consumers: servers that live, and migrations."""
     servers = [
-        _Nova(one.uuid, one.name, heal.INSTANCE, one.project_id, one.user_id)
+        _Nova(one.uuid, one.name, allocation.INSTANCE, one.project_id, one.user_id)
         for one in compute_server.servers(asked)
     ]
     moves = [
-        _Nova(one.uuid, f"{one.type} of {one.server_uuid}", MIGRATION, one.project_id, one.user_id)
+        _Nova(
+            one.uuid,
+            f"{one.type} of {one.server_uuid}",
+            allocation.MIGRATION,
+            one.project_id,
+            one.user_id,
+        )
         for one in compute_server.migrations(asked)
     ]
     return servers + moves

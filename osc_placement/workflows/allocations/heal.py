@@ -24,8 +24,6 @@ from osc_placement.workflows.allocations import (
 from osc_placement.workflows.allocations import picture as pictures
 from osc_placement.workflows.allocations import scope as scopes
 
-INSTANCE = "INSTANCE"
-
 _SOFT_DELETED = "it is soft-deleted: heal it when it was restored"
 _NO_PROVIDER = "its host has no resource provider: nova-compute on {host} makes it when it runs"
 _OTHER_UUID = "the provider {name} has another uuid than the compute node of that name"
@@ -45,7 +43,7 @@ class Request:
     """
 
     scope: scopes.Scope = scopes.EVERYTHING
-    consumer_type: str | None = INSTANCE
+    consumer_type: str | None = allocation.INSTANCE
     wish: choice.Wish = dataclasses.field(default_factory=choice.Wish)
     bind: bool = True
 

@@ -13,7 +13,7 @@ from osc_placement.client import api, compute, compute_server, network
 from osc_placement.model import network as model
 from osc_placement.model import nova
 from osc_placement.model.candidate import CandidateQuery
-from osc_placement.workflows import batch, change, kind, patience, worker
+from osc_placement.workflows import batch, change, kind, patience, plan, worker
 from osc_placement.workflows.allocations import (
     expected,
     heal,
@@ -91,6 +91,11 @@ def _planned(
     picture, answers = with_answers(client, picture, request, reading)
     made = heal.plan_heal(picture, request, answers)
     made = made.replace(notes=tuple(_notes(asked.source, picture)))
+    return with_known(made, picture)
+
+
+def with_known(made: plan.Plan, picture: pictures.Picture) -> batch.Planned:
+    """The plan with the consumers that were read whole, so that none is read again."""
     known = {
         item.key: kind.seen_consumer(picture.consumer(item.subject.uuid))
         for item in made.changes

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from osc_placement.client import answer, errors
 from osc_placement.model import allocation, nova
-from osc_placement.workflows import change, consumer, status
+from osc_placement.workflows import change, consumer
 from osc_placement.workflows.allocations import expected, finding, heal, situation
 from osc_placement.workflows.allocations import picture as pictures
 from osc_placement.workflows.allocations.finding import Code, Finding, Hints, Repair
@@ -82,7 +82,7 @@ def _owner(
     hosts: tuple[str, ...],
     owner: pictures.Owner,
 ) -> Finding:
-    incomplete = status.PLACEHOLDER in _pair(now)
+    incomplete = allocation.PLACEHOLDER in _pair(now)
     return Finding(
         Code.INCOMPLETE if incomplete else Code.WRONG_OWNER,
         item.subject,

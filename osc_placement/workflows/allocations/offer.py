@@ -14,8 +14,6 @@ from osc_placement.workflows.allocations import finding
 from osc_placement.workflows.allocations import picture as pictures
 from osc_placement.workflows.allocations.finding import Code, Finding, Hints
 
-_HOST_CLASSES = frozenset({flavor.VCPU, flavor.PCPU, flavor.MEMORY_MB})
-
 _MORE = "move servers away, or offer more (resource provider inventory amend)"
 _DELETE = "resource provider delete --tree"
 _EMPTY_FIRST = f"repair what has something there; then: {_DELETE}"
@@ -72,7 +70,7 @@ def _stale(picture: pictures.Picture, item: provider.Provider, hints: Hints) -> 
     if item.uuid != picture.root_of(item.uuid) or item.uuid in picture.compute_nodes:
         return None
     why = _why_novas(picture, item, hints)
-    if not why and not _HOST_CLASSES & picture.inventories.get(item.uuid, {}).keys():
+    if not why and not flavor.HOST_CLASSES & picture.inventories.get(item.uuid, {}).keys():
         return None
     tree = picture.trees[item.uuid]
     busy = any(picture.used.get(each.uuid) for each in tree)

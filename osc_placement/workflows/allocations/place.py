@@ -14,8 +14,6 @@ from osc_placement.workflows.allocations import finding, premise, room, settled,
 from osc_placement.workflows.allocations import picture as pictures
 from osc_placement.workflows.allocations.finding import Code, Finding, Hints, Repair
 
-_HOST_CLASSES = frozenset({flavor.VCPU, flavor.PCPU, flavor.MEMORY_MB})
-
 #: The states in which a server may be on no host.
 _ON_NONE = frozenset({"shelved_offloaded", "error", "building"})
 
@@ -75,7 +73,7 @@ def _not_a_host(picture: pictures.Picture, away: allocation.Allocations) -> str:
     for uuid, part in away.items():
         roots.setdefault(picture.root_of(uuid), set()).update(part)
     for root, classes in roots.items():
-        if root not in picture.compute_nodes and not _HOST_CLASSES & classes:
+        if root not in picture.compute_nodes and not flavor.HOST_CLASSES & classes:
             name = finding.name_of(picture, root)
             return f"{name} is no compute node, and does not share with its host's tree"
     return ""

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from osc_placement.model import allocation, flavor, nova
-from osc_placement.workflows import change, status
+from osc_placement.workflows import change
 from osc_placement.workflows.allocations import finding, premise, situation
 from osc_placement.workflows.allocations import picture as pictures
 from osc_placement.workflows.allocations.finding import Code, Finding, Hints, Repair
 
 #: The types that are nova's; it names none, and then they are ``unknown``.
-_NOVA_TYPES = frozenset({"INSTANCE", "MIGRATION"})
+_NOVA_TYPES = frozenset({allocation.INSTANCE, allocation.MIGRATION})
 _NO_TYPE = frozenset({None, allocation.UNKNOWN_TYPE})
-
-#: What nova-compute's providers offer, and few others'.
-_HOST_CLASSES = frozenset({flavor.VCPU, flavor.PCPU, flavor.MEMORY_MB})
 
 #: So many hosts of which nova knows nothing at all are more than one that went.
 _SEVERAL = 2
@@ -168,7 +165,7 @@ def _foreign(picture: pictures.Picture, hints: Hints) -> frozenset[str]:
             root = picture.root_of(provider_uuid)
             if is_known:
                 ours.add(root)
-            elif _HOST_CLASSES & part.keys() or root in hints.computes:
+            elif flavor.HOST_CLASSES & part.keys() or root in hints.computes:
                 strange.add(root)
     names = {root: finding.name_of(picture, root) for root in strange - ours}
     remembered = picture.hostnames | picture.remembered
@@ -186,7 +183,7 @@ def _why_not_novas(
         return ""
     if hints.others:
         return f"it may be a consumer of {hints.others}'s"
-    if owner.project_id not in {*picture.projects, status.PLACEHOLDER}:
+    if owner.project_id not in {*picture.projects, allocation.PLACEHOLDER}:
         return f"nova knows no server of its project {owner.project_id}"
     if not any(_is_novas(picture, uuid, part) for uuid, part in held.items()):
         return "others may use these resources too"
@@ -195,14 +192,14 @@ def _why_not_novas(
 
 def _is_novas(picture: pictures.Picture, uuid: str, part: allocation.Resources) -> bool:
     """Whether only nova gives out such resources of this provider."""
-    if _HOST_CLASSES & part.keys():
+    if flavor.HOST_CLASSES & part.keys():
         return True
     root = picture.root_of(uuid)
     if root not in picture.compute_nodes:
         return False
     # A bare metal node has no CPUs to give: its own class is nova's.
     offered = picture.inventories.get(root)
-    if offered is not None and not _HOST_CLASSES & offered.keys():
+    if offered is not None and not flavor.HOST_CLASSES & offered.keys():
         return True
     return bool(flavor.STANDARD_CLASSES & part.keys())
 

@@ -10,11 +10,11 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from osc_placement.model import network, nova
+from osc_placement.model import allocation, network, nova
 from osc_placement.model.candidate import RequestGroup
 from osc_placement.model.flavor import Flavor
 from osc_placement.v1 import allocation_audit
-from osc_placement.workflows import change, status
+from osc_placement.workflows import change
 from osc_placement.workflows.allocations import audit, picture
 from osc_placement.workflows.allocations.finding import Code, Finding, Hints
 from osc_placement.workflows.allocations.picture import Owner
@@ -364,7 +364,7 @@ STRANGERS: dict[str, tuple[dict[str, Any], Owner, dict[str, Any], str]] = {
     "of nova's classes and project": (on(a=CPUS), NO_TYPE, {}, "orphaned"),
     "of a placeholder": (
         on(a=CPUS),
-        Owner(status.PLACEHOLDER, status.PLACEHOLDER, "unknown"),
+        Owner(allocation.PLACEHOLDER, allocation.PLACEHOLDER, "unknown"),
         {},
         "orphaned",
     ),
@@ -479,7 +479,7 @@ def test_a_migration_whose_server_nova_does_not_tell_is_left_alone_until_it_is_o
 
 
 def test_a_wrong_owner_and_a_placeholder_are_told_apart_and_both_are_the_servers_after() -> None:
-    nobody = Owner(status.PLACEHOLDER, status.PLACEHOLDER, "unknown")
+    nobody = Owner(allocation.PLACEHOLDER, allocation.PLACEHOLDER, "unknown")
     for owner, code in ((Owner("q", "u", "INSTANCE"), "wrong-owner"), (nobody, "incomplete")):
         seen = cloud([server()], allocations={"s": on(a=USES)}, owners={"s": owner})
         found = find(seen)

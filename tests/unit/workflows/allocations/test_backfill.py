@@ -12,7 +12,7 @@ import pytest
 from osc_placement.client import api, compute
 from osc_placement.model import allocation, inventory
 from osc_placement.testing import service
-from osc_placement.workflows import carry_out, outcome, status
+from osc_placement.workflows import carry_out, outcome
 from osc_placement.workflows.allocations import backfill
 from tests.unit.workflows import watched
 
@@ -147,8 +147,8 @@ def test_a_position_leaves_out_what_comes_before_it(client: api.Client) -> None:
 
 
 def test_placeholder_owners_are_replaced_and_the_type_stays(client: api.Client) -> None:
-    consume(client, "vm-1", status.PLACEHOLDER)
-    consume(client, "vm-2", status.PLACEHOLDER, "INSTANCE")
+    consume(client, "vm-1", allocation.PLACEHOLDER)
+    consume(client, "vm-2", allocation.PLACEHOLDER, "INSTANCE")
     consume(client, "vm-3", "somebody")
     servers = [server(f"vm-{number}", "acme") for number in (1, 2, 3)]
     assert migrate(client, nova(*servers), planning=backfill.plan_owners) == 2
