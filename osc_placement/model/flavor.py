@@ -101,8 +101,9 @@ class ServerRequest:
         """
         groups = []
         for suffix, group in self.groups.items():
-            traits = {} if suffix else {"required": (), "forbidden": frozenset[str]()}
-            groups.append(dataclasses.replace(group, in_tree=root_uuid, **traits))  # type: ignore[arg-type]
+            if not suffix:
+                group = dataclasses.replace(group, required=(), forbidden=frozenset())
+            groups.append(dataclasses.replace(group, in_tree=root_uuid))
         return CandidateQuery(tuple(groups), isolate=self.isolate)
 
 

@@ -39,6 +39,24 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--port", type=_port, default=8778, help="port to listen on, 0 for any (%(default)s)"
     )
+    made.add_argument(
+        "--allow-remote-noauth",
+        action="store_true",
+        help="listen beyond loopback although with noauth2 anybody is trusted",
+    )
+    made.add_argument(
+        "--cors-allowed-origin",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="origin that browsers may ask from; repeatable",
+    )
+    _add_state(made.add_argument_group("state"))
+    _add_access(made.add_argument_group("who may"))
+    return made
+
+
+def _add_state(made: argparse._ArgumentGroup) -> None:
     made.add_argument("--database", metavar="FILE", help="SQLite file to keep the state in")
     made.add_argument(
         "--load",
@@ -53,6 +71,16 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="write the whole state as a JSON document, - for standard output, and end",
     )
+    made.add_argument(
+        "--first-generation",
+        type=_natural,
+        default=0,
+        metavar="N",
+        help="generation that providers and consumers begin at (%(default)s)",
+    )
+
+
+def _add_access(made: argparse._ArgumentGroup) -> None:
     made.add_argument(
         "--auth",
         choices=app.STRATEGIES,
@@ -72,26 +100,6 @@ def parser() -> argparse.ArgumentParser:
         help="admin and service may do all, but only service may reshape (default)",
     )
     roles.add_argument("--legacy-rbac", action="store_true", help="admin may reshape too")
-    made.add_argument(
-        "--first-generation",
-        type=_natural,
-        default=0,
-        metavar="N",
-        help="generation that providers and consumers begin at (%(default)s)",
-    )
-    made.add_argument(
-        "--cors-allowed-origin",
-        action="append",
-        default=[],
-        metavar="URL",
-        help="origin that browsers may ask from; repeatable",
-    )
-    made.add_argument(
-        "--allow-remote-noauth",
-        action="store_true",
-        help="listen beyond loopback although with noauth2 anybody is trusted",
-    )
-    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

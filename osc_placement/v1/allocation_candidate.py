@@ -61,22 +61,7 @@ openstack allocation candidate list \\
             type=arguments.positive,
             help="The most candidates to show." + arguments.since("candidate limit"),
         )
-        parser.add_argument(
-            "--root-required",
-            metavar="<trait>",
-            action="append",
-            default=[],
-            help="A trait that the root of the tree must have; with '!' before it, must not."
-            " May be repeated." + arguments.since("candidate root_required"),
-        )
-        parser.add_argument(
-            "--same-subtree",
-            metavar="<group>,<group>",
-            action="append",
-            default=[],
-            help="Groups whose providers must stand under one of them. May be repeated."
-            + arguments.since("candidate same_subtree"),
-        )
+        _add_tree_rules(parser)
         parser.add_argument(
             "--query",
             metavar="<query>",
@@ -113,6 +98,26 @@ openstack allocation candidate list \\
     def _warn(self, parsed_args: argparse.Namespace) -> None:
         if any(group.aggregate_uuid for group in request_group.groups(parsed_args)):
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")
+
+
+def _add_tree_rules(parser: argparse.ArgumentParser) -> None:
+    """What is asked of a candidate's tree as a whole."""
+    parser.add_argument(
+        "--root-required",
+        metavar="<trait>",
+        action="append",
+        default=[],
+        help="A trait that the root of the tree must have; with '!' before it, must not."
+        " May be repeated." + arguments.since("candidate root_required"),
+    )
+    parser.add_argument(
+        "--same-subtree",
+        metavar="<group>,<group>",
+        action="append",
+        default=[],
+        help="Groups whose providers must stand under one of them. May be repeated."
+        + arguments.since("candidate same_subtree"),
+    )
 
 
 def _add_grouped(parser: argparse.ArgumentParser) -> None:

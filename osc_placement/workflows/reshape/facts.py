@@ -114,7 +114,10 @@ def _amended(
         if fields["total"] is None:
             renewed.pop(resource_class, None)
         else:
-            renewed[resource_class] = inventory.Inventory.from_dict(fields)  # type: ignore[arg-type]
+            numbers = {
+                key: value for key, value in fields.items() if isinstance(value, int | float)
+            }
+            renewed[resource_class] = inventory.Inventory.from_dict(numbers)
     return answer.ProviderInventories(present.generation, renewed)
 
 

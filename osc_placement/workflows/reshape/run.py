@@ -7,6 +7,7 @@ program of their own (a recipe) hands documents to ``plan_reshape``.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -138,7 +139,7 @@ def _check_classes(
     fault.Faults(
         f"unknown resource class {name}: 'openstack resource class create {name}' makes it"
         for name in sorted(unknown)
-        if not patience.read(lambda name=name: client.resource_class_exists(name))  # type: ignore[misc]
+        if not patience.read(functools.partial(client.resource_class_exists, name))
     ).check()
 
 

@@ -38,7 +38,7 @@ def _by(pattern: str, value: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 _AMOUNT = {"type": "integer", "minimum": 1, "maximum": inventory.MAX_AMOUNT}
 _UNSIGNED = {"type": "integer", "minimum": 0, "maximum": inventory.MAX_AMOUNT}
-_FIELDS = {
+_FIELDS: dict[str, Any] = {
     "type": "object",
     "properties": {
         **dict.fromkeys(("min_unit", "max_unit", "step_size"), _AMOUNT),
@@ -51,7 +51,7 @@ _WHOLE_FIELDS = {
     **_FIELDS,
     "type": ["integer", "object"],
     "minimum": 1,
-    "properties": {**_FIELDS["properties"], "total": _AMOUNT},  # type: ignore[dict-item]
+    "properties": {**_FIELDS["properties"], "total": _AMOUNT},
 }
 
 _ABOUT = {"name": _NAME, "uuid": {"type": "string", "pattern": _UUID}}
