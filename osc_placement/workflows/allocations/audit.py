@@ -40,10 +40,23 @@ def find(
     offers = list(offer.find(picture, hints))
     found = [*stranger.find(picture, hints), *place.find(picture, hints)]
     picture = mended(picture, found)
-    sizes = list(size.find(picture, hints))
+    sizes = _placed(found, size.find(picture, hints))
     picture = mended(picture, sizes)
-    lacks = list(lack.find(picture, hints, request or heal.Request(), answers or {}))
+    lacks = _placed(found, lack.find(picture, hints, request or heal.Request(), answers or {}))
     return sorted([*offers, *_once([*found, *sizes, *lacks])], key=Finding.sort_key)
+
+
+def _placed(places: Iterable[Finding], more: Iterable[Finding]) -> list[Finding]:
+    """What may be done beside what is in doubt about where a server is: nothing to its amounts.
+
+    They would tell otherwise of what it holds elsewhere.
+    """
+    doubted = {item.subject.uuid for item in places if item.code is Code.UNKNOWN}
+    return [
+        item
+        for item in more
+        if item.subject.uuid not in doubted or item.repair is None or not item.repair.parts
+    ]
 
 
 def _once(findings: Iterable[Finding]) -> Iterator[Finding]:

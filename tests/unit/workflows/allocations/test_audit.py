@@ -598,6 +598,16 @@ def test_a_time_of_a_clock_that_is_far_off_keeps_nothing_from_its_repair() -> No
     assert "0 seconds" in hints().too_young(["2026-01-01T00:00:00"])
 
 
+def test_the_amounts_of_a_server_whose_place_is_in_doubt_are_left_alone() -> None:
+    """Set right on its host, they would make what it has elsewhere look doubled."""
+    devices = {"VCPU": 1, "MEMORY_MB": 1, "CUSTOM_X": 1}
+    held = {**on(a={"VCPU": 1, "CUSTOM_X": 1}), **on(c=devices)}
+    seen = cloud([server()], allocations={"s": held})
+    found = find(seen)
+    assert codes(found) == ["unknown"]
+    assert repaired(seen, found) == {}
+
+
 parts = strategies.dictionaries(
     strategies.sampled_from(["n-a.", "n-b.", "n-c.", "n-gone.", "u-nic", "u-nfs"]),
     strategies.dictionaries(
