@@ -86,14 +86,8 @@ def _on_none(
     away: allocation.Allocations,
 ) -> Finding:
     """Nothing runs on a host that would use it: surely so of what never ran, or was put away."""
-    found = Finding(
-        Code.WRONG_HOST,
-        change.Subject(server.name, server.uuid),
-        finding.hosts_of(picture, away),
-        f"{where.absent}, and has {finding.told(picture, away)}",
-        f"remove {finding.told(picture, away)}",
-        Repair(finding.emptied(away), premise=premise.of(server), frees=True),
-    )
+    evidence = f"{where.absent}, and has {finding.told(picture, away)}"
+    found = _removed(picture, server, Code.WRONG_HOST, evidence, away)
     if server.vm_state in _ON_NONE:
         return found
     return found.doubted(f"a server that is {server.vm_state} is on some host")
@@ -105,11 +99,23 @@ def _doubled(
     own: allocation.Allocations,
     away: allocation.Allocations,
 ) -> Finding:
+    evidence = f"it is on {server.host}, and has it all there: {finding.told(picture, own)}"
+    return _removed(picture, server, Code.DOUBLED, evidence, away)
+
+
+def _removed(
+    picture: pictures.Picture,
+    server: nova.Server,
+    code: Code,
+    evidence: str,
+    away: allocation.Allocations,
+) -> Finding:
+    """What a server holds where it may not goes, and the rest stays."""
     return Finding(
-        Code.DOUBLED,
+        code,
         change.Subject(server.name, server.uuid),
         finding.hosts_of(picture, away),
-        f"it is on {server.host}, and has it all there: {finding.told(picture, own)}",
+        evidence,
         f"remove {finding.told(picture, away)}",
         Repair(finding.emptied(away), premise=premise.of(server), frees=True),
     )
