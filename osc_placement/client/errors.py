@@ -14,7 +14,7 @@ from osc_placement import microversion
 CONCURRENT_UPDATE = "placement.concurrent_update"
 INVENTORY_IN_USE = "placement.inventory.inuse"
 
-_IN_FLIGHT = frozenset({500, 502, 503, 504})
+IN_FLIGHT = frozenset({500, 502, 503, 504})
 
 _RULE = re.compile(r"placement:[\w:]+")
 _FOR_SERVICES = frozenset({"placement:reshaper:reshape"})
@@ -162,7 +162,7 @@ def from_status(
 def _kind(status: int, code: str | None, detail: str, *, writing: bool) -> type[ApiError]:
     if status == 409:
         return _conflict(code, detail.lower())
-    if status in _IN_FLIGHT and writing:
+    if status in IN_FLIGHT and writing:
         return AnswerLost
     return {403: Forbidden, 404: NotFound, 406: NotAcceptable}.get(status, ApiError)
 

@@ -10,7 +10,7 @@ import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from osc_placement.client import errors
+from osc_placement.client import errors, transport
 from osc_placement.model import network as model
 from osc_placement.model.candidate import RequestGroup
 
@@ -33,7 +33,7 @@ class Network(Protocol):
         """One request. Errors: NetworkRefused, and ConnectionFailed when nobody answers."""
 
     def write(self, path: str, body: Any, revision: int | None) -> Any:
-        """One PUT, refused when the revision is another by now. Errors: as ``ask``."""
+        """One PUT, refused when the revision is another by now. Errors: as ``ask``, AnswerLost."""
 
 
 class NetworkRefused(errors.ApiError):
@@ -61,13 +61,18 @@ class SessionNetwork:
         try:
             answer = self._connection.network.request(path, method, raise_exc=False, **options)
         except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
+            if method != "GET" and transport.was_sent(error):
+                raise _lost(method, path, 0, str(error)) from error
             raise errors.ConnectionFailed(f"neutron cannot be asked: {error}") from error
+        if method != "GET" and answer.status_code in errors.IN_FLIGHT:
+            raise _lost(method, path, answer.status_code, answer.text)
         if answer.status_code >= 400:
             raise _refused(method, path, answer.status_code, answer.text)
         try:
             return answer.json()
         except ValueError as error:
-            raise _refused(method, path, answer.status_code, "the answer is no JSON") from error
+            told = _refused if method == "GET" else _lost
+            raise told(method, path, answer.status_code, "the answer is no JSON") from error
 
 
 class RecordedNetwork:
@@ -171,6 +176,11 @@ def _allocation(uuid: str, told: Any) -> dict[str, str]:
     if not told:
         return {}
     return dict(told) if isinstance(told, Mapping) else {uuid: str(told)}
+
+
+def _lost(method: str, path: str, status: int, detail: str) -> errors.AnswerLost:
+    """A write of which nobody knows whether it was carried out."""
+    return errors.AnswerLost(status, f"neutron, {method} {path}: {detail}", method=method, url=path)
 
 
 def _refused(method: str, path: str, status: int, detail: str) -> NetworkRefused:

@@ -126,7 +126,7 @@ class Transport:
             return self._adapter.request(url, method, headers=sent, **options)
         except keystoneauth1.exceptions.ClientException as error:
             # A kept connection that the server has closed in the meantime looks like this.
-            if method not in _READS or not _was_sent(error):
+            if method not in _READS or not was_sent(error):
                 raise _failure(error, method, url) from error
         try:
             return self._adapter.request(url, method, headers=sent, **options)
@@ -342,7 +342,7 @@ def _failure(
 ) -> errors.PlacementError:
     if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
         return errors.ConnectionFailed(str(error))
-    if method in _READS or not _was_sent(error):
+    if method in _READS or not was_sent(error):
         return errors.ConnectionFailed(f"Cannot reach Placement: {_short(error)}")
     return errors.AnswerLost(
         0,
@@ -352,7 +352,7 @@ def _failure(
     )
 
 
-def _was_sent(error: keystoneauth1.exceptions.ClientException) -> bool:
+def was_sent(error: BaseException) -> bool:
     """Whether the request may have reached a server, as far as the cause tells."""
     if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
         return False

@@ -32,6 +32,7 @@ class FakeNetwork:
         self.ports = {port["id"]: port for port in ports}
         self.asked: list[str] = []
         self.before: Callable[[str], None] = lambda path: None
+        self.after: Callable[[str], None] = lambda path: None
 
     def ask(self, path: str) -> Any:
         self.asked.append(path.partition("?")[0])
@@ -46,6 +47,7 @@ class FakeNetwork:
         if revision != port["revision_number"]:
             raise network.NetworkRefused(412, "the revision is another")
         port.update(body["port"], revision_number=revision + 1)
+        self.after(path)
         return {"port": port}
 
     def profile(self, name: str) -> Any:
@@ -214,6 +216,25 @@ def test_a_lost_answer_is_looked_into(transport: watched.Watched, carried_out: b
     report = run.carried_out(planned)
     assert {str(item.status) for item in report.outcomes} == {"applied", "unchanged"}
     assert lost
+    assert run.held("vm-0003") == {HOST: USES, CARDS[0]: BANDWIDTH}
+    assert run.network.profile("p")["allocation"] == CARDS[0]
+
+
+@pytest.mark.parametrize("carried_out", [False, True])
+def test_a_lost_answer_of_neutrons_is_looked_into(
+    transport: watched.Watched, carried_out: bool
+) -> None:
+    run = Run(transport, 1, port("p", "vm-0003"))
+    planned, lost = run.planned(), []
+
+    def lose(path: str) -> None:
+        if not lost:
+            lost.append(path)
+            raise errors.AnswerLost(0, "cut")
+
+    setattr(run.network, "after" if carried_out else "before", lose)
+    report = run.carried_out(planned)
+    assert {str(item.status) for item in report.outcomes} == {"applied", "unchanged"}
     assert run.held("vm-0003") == {HOST: USES, CARDS[0]: BANDWIDTH}
     assert run.network.profile("p")["allocation"] == CARDS[0]
 
