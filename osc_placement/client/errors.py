@@ -14,6 +14,7 @@ from osc_placement import microversion
 CONCURRENT_UPDATE = "placement.concurrent_update"
 INVENTORY_IN_USE = "placement.inventory.inuse"
 
+#: Statuses after which a write may have been carried out.
 IN_FLIGHT = frozenset({500, 502, 503, 504})
 
 _RULE = re.compile(r"placement:[\w:]+")
