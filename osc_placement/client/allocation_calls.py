@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from osc_placement.client import caller, errors, query, wire
+from osc_placement.client import api_errors, caller, query, wire
 
 if TYPE_CHECKING:
-    from osc_placement.client import answer
+    from osc_placement.client import responses
     from osc_placement.model import allocation, candidate
 
 
@@ -23,7 +23,7 @@ class AllocationCalls(caller.Caller):
         reply = self._get("allocations", consumer_uuid)
         return caller.read(reply, lambda body: wire.read_consumer(consumer_uuid, body))
 
-    def show_consumer_allocations(self, consumer_uuid: str) -> answer.ConsumerAllocations:
+    def show_consumer_allocations(self, consumer_uuid: str) -> responses.ConsumerAllocations:
         """The same request, with the generations of the providers."""
         reply = self._get("allocations", consumer_uuid)
         return caller.read(reply, lambda body: wire.read_consumer_allocations(consumer_uuid, body))
@@ -51,7 +51,7 @@ class AllocationCalls(caller.Caller):
         project_id: str,
         user_id: str | None = None,
         consumer_type: str | None = None,
-    ) -> list[answer.Usage]:
+    ) -> list[responses.Usage]:
         """GET /usages of a project (1.9): one entry, or one per consumer type from 1.38.
 
         ``consumer_type`` (1.38) may also be ``all`` (one entry) or ``unknown``.
@@ -67,7 +67,7 @@ class AllocationCalls(caller.Caller):
 
     def list_allocation_candidates(
         self, asked: candidate.CandidateQuery | query.Pairs | str
-    ) -> answer.Candidates:
+    ) -> responses.Candidates:
         """GET /allocation_candidates (1.10).
 
         ``asked`` may be a query string as found in a log, or its parameters as pairs.
@@ -79,7 +79,7 @@ class AllocationCalls(caller.Caller):
 
     def reshape(
         self,
-        inventories: Mapping[str, answer.ProviderInventories],
+        inventories: Mapping[str, responses.ProviderInventories],
         consumers: Iterable[allocation.Consumer],
     ) -> None:
         """POST /reshaper: inventories and whole allocations in one transaction (1.30).
@@ -100,10 +100,10 @@ class AllocationCalls(caller.Caller):
         self.need("reshaper", "POST /reshaper")
         try:
             self._send("POST", "reshaper", body={})
-        except errors.AnswerLost as error:
+        except api_errors.AnswerLost as error:
             # Nothing can have been carried out: whoever asks may ask again.
-            raise errors.ConnectionFailed(error.detail) from error
-        except errors.ApiError as error:
+            raise api_errors.ConnectionFailed(error.detail) from error
+        except api_errors.ApiError as error:
             if error.status != 400:
                 raise
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Self, TypeVar
 
-from osc_placement.client import errors, query, transport
+from osc_placement import errors
+from osc_placement.client import api_errors, query, transport
 from osc_placement.microversion import FEATURES, Microversion, negotiate
 
 T = TypeVar("T")
@@ -62,7 +63,7 @@ class Caller:
         """Raise UnsupportedVersion when the version in use lacks ``feature``."""
         needs, has = FEATURES[feature], self.microversion
         if has < needs:
-            raise errors.UnsupportedVersion(feature, needs, has, what)
+            raise api_errors.UnsupportedVersion(feature, needs, has, what)
 
     def close(self) -> None:
         """Let go of connections and files; a later request opens them again."""
@@ -87,7 +88,7 @@ def read(answer: transport.Answer, reader: Callable[[Any], T]) -> T:
     try:
         return reader(answer.body)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise errors.UnexpectedAnswer(
+        raise api_errors.UnexpectedAnswer(
             answer.status,
             f"{answer.method} {answer.url}: the answer is not what Placement answers",
             method=answer.method,

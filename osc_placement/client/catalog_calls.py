@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from osc_placement.client import caller, errors
+from osc_placement.client import api_errors, caller
 
 
 class CatalogCalls(caller.Caller):
@@ -28,7 +28,7 @@ class CatalogCalls(caller.Caller):
         """GET /traits/{name} (1.6)."""
         try:
             self.show_trait(name)
-        except errors.NotFound:
+        except api_errors.NotFound:
             return False
         return True
 
@@ -64,7 +64,7 @@ class CatalogCalls(caller.Caller):
         """GET /resource_classes/{name} (1.2)."""
         try:
             self.show_resource_class(name)
-        except errors.NotFound:
+        except api_errors.NotFound:
             return False
         return True
 

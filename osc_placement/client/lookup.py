@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from osc_placement.client import errors
+from osc_placement.client import api_errors
 from osc_placement.model import name
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _check(
     reasons = [_unknown(text, known) for text in unknown]
     reasons += [_ambiguous(text, found[text]) for text in ambiguous]
     if reasons:
-        raise errors.UnknownProvider(reasons)
+        raise api_errors.UnknownProvider(reasons)
 
 
 def _unknown(text: str, known: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from osc_placement.client import caller, query, wire
 
 if TYPE_CHECKING:
-    from osc_placement.client import answer
+    from osc_placement.client import responses
     from osc_placement.model import inventory, provider
 
 _ROOT = "resource_providers"
@@ -111,13 +111,13 @@ class ProviderCalls(caller.Caller):
         """DELETE /resource_providers/{uuid}; Conflict while it has children or allocations."""
         self._send("DELETE", _ROOT, uuid)
 
-    def list_inventories(self, uuid: str) -> answer.ProviderInventories:
+    def list_inventories(self, uuid: str) -> responses.ProviderInventories:
         """GET /resource_providers/{uuid}/inventories."""
         return caller.read(self._get(_ROOT, uuid, "inventories"), wire.read_inventories)
 
     def replace_inventories(
         self, uuid: str, generation: int, inventories: inventory.Inventories
-    ) -> answer.ProviderInventories:
+    ) -> responses.ProviderInventories:
         """PUT /resource_providers/{uuid}/inventories: exactly these, under this generation."""
         body = wire.inventories_body(generation, inventories)
         reply = self._send("PUT", _ROOT, uuid, "inventories", body=body)
@@ -153,28 +153,28 @@ class ProviderCalls(caller.Caller):
         """DELETE /resource_providers/{uuid}/inventories/{class}; InventoryInUse while used."""
         self._send("DELETE", _ROOT, uuid, "inventories", resource_class)
 
-    def list_aggregates(self, uuid: str) -> answer.ProviderAggregates:
+    def list_aggregates(self, uuid: str) -> responses.ProviderAggregates:
         """GET /resource_providers/{uuid}/aggregates (1.1)."""
         self.need("provider aggregates", "aggregates")
         return caller.read(self._get(_ROOT, uuid, "aggregates"), wire.read_aggregates)
 
     def replace_aggregates(
         self, uuid: str, generation: int | None, aggregates: Iterable[str]
-    ) -> answer.ProviderAggregates:
+    ) -> responses.ProviderAggregates:
         """PUT /resource_providers/{uuid}/aggregates; the generation counts from 1.19."""
         self.need("provider aggregates", "aggregates")
         body = wire.aggregates_body(generation, aggregates, self.microversion)
         reply = self._send("PUT", _ROOT, uuid, "aggregates", body=body)
         return caller.read(reply, wire.read_aggregates)
 
-    def list_provider_traits(self, uuid: str) -> answer.ProviderTraits:
+    def list_provider_traits(self, uuid: str) -> responses.ProviderTraits:
         """GET /resource_providers/{uuid}/traits (1.6)."""
         self.need("traits", "traits")
         return caller.read(self._get(_ROOT, uuid, "traits"), wire.read_traits)
 
     def replace_provider_traits(
         self, uuid: str, generation: int, traits: Iterable[str]
-    ) -> answer.ProviderTraits:
+    ) -> responses.ProviderTraits:
         """PUT /resource_providers/{uuid}/traits: exactly these, under this generation (1.6)."""
         self.need("traits", "traits")
         body = wire.traits_body(generation, traits)
@@ -190,7 +190,7 @@ class ProviderCalls(caller.Caller):
         reply = self._get(_ROOT, uuid, "usages")
         return caller.read(reply, lambda body: dict(body["usages"]))
 
-    def list_provider_allocations(self, uuid: str) -> answer.ProviderAllocations:
+    def list_provider_allocations(self, uuid: str) -> responses.ProviderAllocations:
         """GET /resource_providers/{uuid}/allocations; it never tells project, user or type."""
         reply = self._get(_ROOT, uuid, "allocations")
         return caller.read(reply, wire.read_provider_allocations)

@@ -6,7 +6,7 @@ import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from osc_placement.client import errors
+from osc_placement import errors
 
 if TYPE_CHECKING:
     from osc_placement.model import candidate

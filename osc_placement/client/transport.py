@@ -21,8 +21,8 @@ import requests
 import requests.adapters
 import urllib3.exceptions
 
-from osc_placement import microversion
-from osc_placement.client import errors
+from osc_placement import errors, microversion
+from osc_placement.client import api_errors
 
 Response = requests.Response
 
@@ -277,7 +277,7 @@ def _version_range(
             microversion.Microversion.parse(document["max_version"]),
         )
     except (LookupError, TypeError, ValueError) as error:
-        raise errors.UnexpectedAnswer(
+        raise api_errors.UnexpectedAnswer(
             answer.status,
             f"{answer.url}: the answer is no version document of Placement",
             method=answer.method,
@@ -291,7 +291,7 @@ def _json_of(response: requests.Response, method: str, url: str) -> Any:
     try:
         return json.loads(response.content)
     except ValueError as error:
-        raise errors.UnexpectedAnswer(
+        raise api_errors.UnexpectedAnswer(
             response.status_code,
             f"{method} {url}: the answer is not JSON but: {_first_line(response)}",
             method=method,
@@ -305,7 +305,7 @@ def check(response: requests.Response, method: str, url: str) -> None:
         raise _refusal(response, method, url)
 
 
-def _refusal(response: requests.Response, method: str, url: str) -> errors.ApiError:
+def _refusal(response: requests.Response, method: str, url: str) -> api_errors.ApiError:
     fault = _fault_of(response)
     if fault is None:
         seen = _first_line(response) or response.reason or "an empty answer"
@@ -313,7 +313,7 @@ def _refusal(response: requests.Response, method: str, url: str) -> errors.ApiEr
     else:
         detail = str(fault["detail"]).strip()
         code, request_id = fault.get("code"), fault.get("request_id")
-    return errors.from_status(
+    return api_errors.from_status(
         response.status_code, detail, code=code, request_id=request_id, method=method, url=url
     )
 
@@ -341,10 +341,10 @@ def _failure(
     error: keystoneauth1.exceptions.ClientException, method: str, url: str
 ) -> errors.PlacementError:
     if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
-        return errors.ConnectionFailed(str(error))
+        return api_errors.ConnectionFailed(str(error))
     if method in _READS or not was_sent(error):
-        return errors.ConnectionFailed(f"Cannot reach Placement: {_short(error)}")
-    return errors.AnswerLost(
+        return api_errors.ConnectionFailed(f"Cannot reach Placement: {_short(error)}")
+    return api_errors.AnswerLost(
         0,
         f"{method} {url}: the connection broke before an answer came: {_short(error)}",
         method=method,

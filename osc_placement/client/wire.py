@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.client import answer
+from osc_placement.client import responses
 from osc_placement.model import allocation, inventory, provider
 
 Json = Any
@@ -38,9 +38,9 @@ def provider_body(name: str, **fields: str | None) -> dict[str, Json]:
     return {"name": name, **fields}
 
 
-def read_inventories(body: Json) -> answer.ProviderInventories:
+def read_inventories(body: Json) -> responses.ProviderInventories:
     """``{resource class: Inventory}`` of a provider."""
-    return answer.ProviderInventories(
+    return responses.ProviderInventories(
         generation=body["resource_provider_generation"],
         inventories={
             resource_class: inventory.Inventory.from_dict(fields)
@@ -67,9 +67,9 @@ def inventory_body(generation: int, item: inventory.Inventory) -> dict[str, Json
     return {"resource_provider_generation": generation, **item.as_dict()}
 
 
-def read_aggregates(body: Json) -> answer.ProviderAggregates:
+def read_aggregates(body: Json) -> responses.ProviderAggregates:
     """With a generation from 1.19."""
-    return answer.ProviderAggregates(
+    return responses.ProviderAggregates(
         body.get("resource_provider_generation"), tuple(body["aggregates"])
     )
 
@@ -83,9 +83,9 @@ def aggregates_body(
     return {"resource_provider_generation": generation, "aggregates": list(aggregates)}
 
 
-def read_traits(body: Json) -> answer.ProviderTraits:
+def read_traits(body: Json) -> responses.ProviderTraits:
     """The traits of a provider."""
-    return answer.ProviderTraits(body["resource_provider_generation"], tuple(body["traits"]))
+    return responses.ProviderTraits(body["resource_provider_generation"], tuple(body["traits"]))
 
 
 def traits_body(generation: int, traits: Iterable[str]) -> dict[str, Json]:
@@ -93,12 +93,12 @@ def traits_body(generation: int, traits: Iterable[str]) -> dict[str, Json]:
     return {"resource_provider_generation": generation, "traits": list(traits)}
 
 
-def read_provider_allocations(body: Json) -> answer.ProviderAllocations:
+def read_provider_allocations(body: Json) -> responses.ProviderAllocations:
     """``{consumer uuid: Share}`` of a provider."""
-    return answer.ProviderAllocations(
+    return responses.ProviderAllocations(
         generation=body["resource_provider_generation"],
         allocations={
-            consumer: answer.Share(item["resources"], item.get("consumer_generation"))
+            consumer: responses.Share(item["resources"], item.get("consumer_generation"))
             for consumer, item in body["allocations"].items()
         },
     )
@@ -119,10 +119,10 @@ def read_consumer(uuid: str, body: Json) -> allocation.Consumer:
     )
 
 
-def read_consumer_allocations(uuid: str, body: Json) -> answer.ConsumerAllocations:
+def read_consumer_allocations(uuid: str, body: Json) -> responses.ConsumerAllocations:
     """The same answer, with the generations of its providers."""
     generations = {key: item["generation"] for key, item in body["allocations"].items()}
-    return answer.ConsumerAllocations(read_consumer(uuid, body), generations)
+    return responses.ConsumerAllocations(read_consumer(uuid, body), generations)
 
 
 def consumer_body(
@@ -164,7 +164,7 @@ def consumers_body(
 
 
 def reshape_body(
-    inventories: Mapping[str, answer.ProviderInventories],
+    inventories: Mapping[str, responses.ProviderInventories],
     consumers: Iterable[allocation.Consumer],
     version: microversion.Microversion,
 ) -> dict[str, Json]:
@@ -178,28 +178,28 @@ def reshape_body(
     }
 
 
-def read_usages(body: Json, version: microversion.Microversion) -> list[answer.Usage]:
+def read_usages(body: Json, version: microversion.Microversion) -> list[responses.Usage]:
     """Of GET /usages: one entry in all below 1.38, from then on one per consumer type."""
     if not microversion.supports(version, "consumer types"):
-        return [answer.Usage(dict(body["usages"]))]
+        return [responses.Usage(dict(body["usages"]))]
     return [_typed_usage(name, counted) for name, counted in body["usages"].items()]
 
 
-def _typed_usage(consumer_type: str, counted: Mapping[str, int]) -> answer.Usage:
+def _typed_usage(consumer_type: str, counted: Mapping[str, int]) -> responses.Usage:
     resources = dict(counted)
     count = resources.pop("consumer_count")
-    return answer.Usage(resources, consumer_type, count)
+    return responses.Usage(resources, consumer_type, count)
 
 
-def read_candidates(body: Json) -> answer.Candidates:
+def read_candidates(body: Json) -> responses.Candidates:
     """An allocation candidates answer of any microversion."""
-    return answer.Candidates(
+    return responses.Candidates(
         requests=tuple(_read_request(item) for item in body["allocation_requests"]),
         summaries={uuid: _read_summary(item) for uuid, item in body["provider_summaries"].items()},
     )
 
 
-def _read_request(body: Json) -> answer.AllocationRequest:
+def _read_request(body: Json) -> responses.AllocationRequest:
     parts = body["allocations"]
     if isinstance(parts, list):
         allocations = {part["resource_provider"]["uuid"]: part["resources"] for part in parts}
@@ -208,14 +208,14 @@ def _read_request(body: Json) -> answer.AllocationRequest:
     mappings = body.get("mappings")
     if mappings is not None:
         mappings = {suffix: tuple(uuids) for suffix, uuids in mappings.items()}
-    return answer.AllocationRequest(allocations, mappings)
+    return responses.AllocationRequest(allocations, mappings)
 
 
-def _read_summary(body: Json) -> answer.ProviderSummary:
+def _read_summary(body: Json) -> responses.ProviderSummary:
     traits = body.get("traits")
-    return answer.ProviderSummary(
+    return responses.ProviderSummary(
         resources={
-            name: answer.Amount(item["capacity"], item["used"])
+            name: responses.Amount(item["capacity"], item["used"])
             for name, item in body["resources"].items()
         },
         traits=None if traits is None else tuple(traits),

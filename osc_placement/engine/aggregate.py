@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from osc_placement.engine import draft as drafts
-from osc_placement.engine import provider as providers
-from osc_placement.engine import record
+from osc_placement.engine import draft as drafts, provider as providers, record
 
 
 def replace_all(

@@ -6,12 +6,15 @@ import dataclasses
 import enum
 from collections.abc import Iterable, Sequence
 
-from osc_placement.engine import draft as drafts
-from osc_placement.engine import errors, record, standard
-from osc_placement.engine import inventory as inventories
-from osc_placement.engine import provider as providers
-from osc_placement.model import allocation as model
-from osc_placement.model import inventory as units
+from osc_placement.engine import (
+    draft as drafts,
+    errors,
+    inventory as inventories,
+    provider as providers,
+    record,
+    standard,
+)
+from osc_placement.model import allocation as model, inventory as units
 
 #: What stands for project and user of a consumer made below 1.8.
 INCOMPLETE_OWNER = "00000000-0000-0000-0000-000000000000"

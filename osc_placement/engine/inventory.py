@@ -5,9 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from osc_placement.engine import draft as drafts
-from osc_placement.engine import errors, record, standard, state
-from osc_placement.engine import provider as providers
+from osc_placement.engine import (
+    draft as drafts,
+    errors,
+    provider as providers,
+    record,
+    standard,
+    state,
+)
 from osc_placement.model import inventory as model
 
 

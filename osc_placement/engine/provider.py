@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from osc_placement.engine import draft as drafts
-from osc_placement.engine import errors, record
+from osc_placement.engine import draft as drafts, errors, record
 
 
 class Unchanged(enum.Enum):

@@ -10,8 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from osc_placement.model import allocation as allocation_model
-from osc_placement.model import inventory as inventory_model
+from osc_placement.model import allocation as allocation_model, inventory as inventory_model
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from osc_placement.engine import allocation, errors
-from osc_placement.engine import draft as drafts
-from osc_placement.engine import inventory as inventories
-from osc_placement.engine import provider as providers
+from osc_placement.engine import (
+    allocation,
+    draft as drafts,
+    errors,
+    inventory as inventories,
+    provider as providers,
+)
 from osc_placement.model import inventory as model
 
 

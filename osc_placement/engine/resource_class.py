@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from osc_placement.engine import draft as drafts
-from osc_placement.engine import errors, standard
+from osc_placement.engine import draft as drafts, errors, standard
 
 _Value = TypeVar("_Value")
 

@@ -18,9 +18,8 @@ from webob import exc
 
 from osc_placement import microversion
 from osc_placement.engine import errors, record
-from osc_placement.server import auth, call, cors, faults, keystone, policy, routes
-from osc_placement.server.store import document, memory, repository, sqlite
-from osc_placement.server.store import errors as store_errors
+from osc_placement.server import auth, context, cors, faults, keystone, policy, routes
+from osc_placement.server.store import document, errors as store_errors, memory, repository, sqlite
 
 LOG = logging.getLogger(__name__)
 
@@ -99,7 +98,7 @@ class App:
     ) -> webob.Response:
         route, params = _route(request)
         _check_request(request, route, version)
-        handled = call.Call(
+        handled = context.Call(
             request=request,
             version=version,
             identity=identity or auth.Identity(None, None),
@@ -233,19 +232,19 @@ def _check_media_types(
 ) -> None:
     """Raises for a body that is not declared as JSON, and for a client that takes none."""
     media_type = request.content_type or None
-    if version.minor < route.body_below and media_type != call.JSON:
+    if version.minor < route.body_below and media_type != context.JSON:
         raise faults.UnsupportedMediaType(
-            f"The media type {media_type} is not supported, use {call.JSON}"
+            f"The media type {media_type} is not supported, use {context.JSON}"
         )
     if request.method != "GET" or route.any_accept:
         return
-    if not request.accept.acceptable_offers([call.JSON]):
+    if not request.accept.acceptable_offers([context.JSON]):
         raise faults.NotAcceptable("Only application/json is provided")
 
 
 def _unauthorized(request: webob.Request) -> webob.Response:
     if request.environ.get("HTTP_ACCEPT", "*/*") == "*/*":
-        request = webob.Request({**request.environ, "HTTP_ACCEPT": call.JSON})
+        request = webob.Request({**request.environ, "HTTP_ACCEPT": context.JSON})
     return request.get_response(exc.HTTPUnauthorized())
 
 

@@ -113,8 +113,7 @@ class FromFile:
 
     def __init__(self, path: str, legacy: bool = False) -> None:
         from oslo_config import cfg
-        from oslo_policy import opts
-        from oslo_policy import policy as oslo_policy
+        from oslo_policy import opts, policy as oslo_policy
 
         # oslo.policy looks a relative name up in folders of its own, and is content without.
         path = os.path.abspath(path)

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from osc_placement import microversion
-from osc_placement.model import candidate
-from osc_placement.model import name as names
+from osc_placement.model import candidate, name as names
 from osc_placement.server import faults
 
 _INVALID = "Invalid query string parameters: "

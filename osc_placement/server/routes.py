@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import webob
 
-from osc_placement.server import call, policy
+from osc_placement.server import context, policy
 from osc_placement.server.handlers import (
     aggregate,
     allocation,
@@ -34,7 +34,7 @@ class Route:
     """
 
     operation: str
-    handler: Callable[[call.Call], webob.Response]
+    handler: Callable[[context.Call], webob.Response]
     since: int = 0
     body_below: int = 0
     rule_name: str = ""

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from osc_placement.samples import sample
 from osc_placement.server import app, keystone, log, policy, serve
 from osc_placement.server.store import errors
-from osc_placement.testing import sample
 
 _CANNOT_START = (
     errors.StoreError,

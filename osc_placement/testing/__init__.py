@@ -11,7 +11,7 @@ Everything named here is public: it changes with a release note only.
 
 from __future__ import annotations
 
-from osc_placement.testing.sample import (
+from osc_placement.samples.sample import (
     UnknownSample,
     sample_cloud,
     sample_cloud_names,

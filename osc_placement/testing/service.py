@@ -23,8 +23,8 @@ import requests
 
 from osc_placement import microversion, server
 from osc_placement.client import api, transport
+from osc_placement.samples import sample
 from osc_placement.server import serve
-from osc_placement.testing import sample
 
 #: Whoever sends these may do everything, as far as the server's policy goes.
 ADMIN_HEADERS: Mapping[str, str] = {"x-auth-token": "admin", "x-roles": "admin,service"}

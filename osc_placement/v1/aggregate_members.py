@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from osc_placement.client import errors
+from osc_placement import errors
 from osc_placement.v1 import rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import provider
-    from osc_placement.workflows import batch, change, outcome
+    from osc_placement.plan import change, result
+    from osc_placement.workflows.batch import plan
 
 
 def members(client: api.Client, aggregate_uuid: str) -> list[provider.Provider]:
@@ -31,7 +32,7 @@ def settle(
     client: api.Client,
     about: Sequence[provider.Provider],
     what: str,
-    planned: batch.Planned,
+    planned: plan.Planned,
     rows_of: Callable[[change.Facts], list[rows.Row]],
 ) -> list[rows.Row]:
     """Do what was planned; the rows of every provider as it is then, its UUID first.
@@ -39,11 +40,11 @@ def settle(
     A refusal does not keep the others back. Raises InvalidInput with one line per
     provider that failed, and how many did.
     """
-    from osc_placement.workflows import carry_out, change, outcome
+    from osc_placement.plan import apply, change, result
 
-    report = carry_out.at_once(client, planned)
+    report = apply.at_once(client, planned)
     ended = {item.subject.uuid: item for item in report.outcomes}
-    good = {outcome.Status.APPLIED, outcome.Status.UNCHANGED}
+    good = {result.Status.APPLIED, result.Status.UNCHANGED}
     _check(what, [ended[item.uuid] for item in about], good)
     data: list[rows.Row] = []
     for item in about:
@@ -59,7 +60,7 @@ def foretell(
     about: Iterable[provider.Provider], what: str, work: Callable[[str], list[rows.Row]]
 ) -> list[rows.Row]:
     """What ``work`` tells of every provider, some at a time; errors as those of ``settle``."""
-    from osc_placement.workflows import guard, worker
+    from osc_placement.plan import guards, workers
 
     def told(item: provider.Provider) -> list[rows.Row] | str:
         try:
@@ -67,12 +68,12 @@ def foretell(
         except errors.PlacementError as error:
             return _failure(what, item.uuid, str(error))
 
-    found = list(worker.each(told, about, guard.WORKERS))
+    found = list(workers.each(told, about, guards.WORKERS))
     _raise([item for item in found if isinstance(item, str)], what, len(found))
     return [row for item in found if isinstance(item, list) for row in item]
 
 
-def _check(what: str, ended: Sequence[outcome.Outcome], good: Iterable[outcome.Status]) -> None:
+def _check(what: str, ended: Sequence[result.Outcome], good: Iterable[result.Status]) -> None:
     bad = [item for item in ended if item.status not in good]
     _raise([_failure(what, item.subject.uuid, item.reason) for item in bad], what, len(ended))
 

@@ -76,11 +76,13 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 --host
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows import batch, carry_out, mirror, outcome
+        from osc_placement.plan import apply, result
+        from osc_placement.workflows.batch import plan
+        from osc_placement.workflows.mirror import observe
 
         client = self.connect()
         asked = nova.reached(self, parsed_args)
-        wish = mirror.Wish(
+        wish = observe.Wish(
             hosts=tuple(parsed_args.host),
             host_aggregates=tuple(parsed_args.host_aggregate),
             prune=parsed_args.prune,
@@ -88,9 +90,9 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 --host
             forget=tuple(parsed_args.forget),
         )
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = batch.Reading(parsed_args.workers, watch)
-            mirrored = mirror.plan_mirror(client, asked, wish, reading)
-            report = carry_out.carry_out(
+            reading = plan.Reading(parsed_args.workers, watch)
+            mirrored = observe.plan_mirror(client, asked, wish, reading)
+            report = apply.carry_out(
                 client,
                 mirrored.planned,
                 f"{self.cmd_name} {' '.join(_words(parsed_args))}",
@@ -98,7 +100,7 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 --host
             )
         answer = self.finish(report, parsed_args)
         if mirrored.stale and parsed_args.dry_run and parsed_args.detailed_exitcode:
-            self.exit_code = outcome.Exit.CHANGES
+            self.exit_code = result.Exit.CHANGES
         return answer
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import microversion
-from osc_placement.client import errors, fault, lookup
+from osc_placement import errors, microversion
+from osc_placement.client import lookup
 from osc_placement.model import name
 from osc_placement.v1 import allocation_argument, arguments, base, rows
 
@@ -100,7 +100,7 @@ openstack resource provider allocation set <consumer_uuid> \\
         asked = [("allocations of many consumers", "many consumers")] if many else []
         client = self.connect(asked)
         self._require_owner(parsed_args, client.microversion)
-        faults = fault.Faults()
+        faults = errors.InputErrors()
         parts = allocation_argument.parse(parsed_args.allocation, parsed_args.uuid, faults)
         wanted = allocation_argument.resolve(client, parts, faults)
         self._warn(parsed_args, client.microversion)
@@ -197,7 +197,7 @@ openstack resource provider allocation amend <consumer_uuid> \\
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         client = self.connect()
-        faults = fault.Faults()
+        faults = errors.InputErrors()
         parts = allocation_argument.parse(
             parsed_args.allocation, [parsed_args.uuid], faults, least=0
         )

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from osc_placement.client import fault, lookup
+from osc_placement import errors
+from osc_placement.client import lookup
 from osc_placement.v1 import arguments
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def add(parser: argparse.ArgumentParser, text: str) -> None:
 def parse(
     texts: Iterable[str],
     consumers: Sequence[str],
-    faults: fault.Faults,
+    faults: errors.InputErrors,
     least: int = 1,
 ) -> Parts:
     """What each of ``consumers`` is given."""
@@ -59,7 +60,7 @@ def _add(
     parts: dict[str, dict[str, int]],
     provider: str,
     amounts: Mapping[str, int],
-    faults: fault.Faults,
+    faults: errors.InputErrors,
 ) -> None:
     known = parts.setdefault(provider, {})
     for name in amounts.keys() & known.keys():
@@ -68,7 +69,7 @@ def _add(
 
 
 def resolve(
-    client: api.Client, parts: Parts, faults: fault.Faults
+    client: api.Client, parts: Parts, faults: errors.InputErrors
 ) -> dict[str, allocation.Allocations]:
     """The same with every provider's UUID. Errors: InvalidInput, with ``faults`` and its own."""
     texts = [provider for given in parts.values() for provider in given]

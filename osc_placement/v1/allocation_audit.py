@@ -10,14 +10,15 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.client import errors
+from osc_placement import errors
+from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import arguments, base, change, nova, progress, rows
-from osc_placement.workflows import guard
 
 if TYPE_CHECKING:
-    from osc_placement.client import api, compute
-    from osc_placement.workflows import outcome
-    from osc_placement.workflows.allocations import auditing, finding
+    from osc_placement.client import api
+    from osc_placement.nova import api as nova_api
+    from osc_placement.plan import result
+    from osc_placement.workflows.allocations.audit import finding, observe
 
 COLUMNS = ("code", "name", "uuid", "host", "evidence", "proposed")
 REPAIRED = (*COLUMNS, "status", "reason")
@@ -68,7 +69,7 @@ class AuditAllocations(change.Changing):
         7: "some consumers are stale: somebody else changed them since they were read",
         130: "interrupted; what was in flight was finished",
     }
-    guards = (guard.RECORDED_NOVA,)
+    guards = (plan_guards.RECORDED_NOVA,)
     column_names = REPAIRED
     example = """\
 openstack placement allocation audit
@@ -119,12 +120,12 @@ openstack placement allocation audit --repair --host cmp-0001"""
         given = [name for name in _GO_WITH_REPAIR if getattr(parsed_args, name)]
         if given and not parsed_args.repair:
             self.usage_error(f"--{given[0].replace('_', '-')} goes with --repair")
-        from osc_placement.workflows.allocations import auditing, finding
+        from osc_placement.workflows.allocations.audit import finding, observe
 
         client = self.connect()
         asked = nova.reached(self, parsed_args)
         self._check_recorded(asked, parsed_args)
-        request = auditing.Request(
+        request = observe.Request(
             hosts=frozenset(parsed_args.host),
             min_age=parsed_args.min_age,
             repair=parsed_args.repair,
@@ -132,46 +133,49 @@ openstack placement allocation audit --repair --host cmp-0001"""
         )
         return self._audited(client, asked, request, parsed_args)
 
-    def _check_recorded(self, asked: compute.Nova, parsed_args: argparse.Namespace) -> None:
+    def _check_recorded(self, asked: nova_api.Nova, parsed_args: argparse.Namespace) -> None:
         """What nova said on another day repairs an embedded Placement, and no other."""
         changes = parsed_args.repair and not parsed_args.dry_run
         if not changes or not asked.source or self._embedded():
             return
-        if guard.RECORDED_NOVA not in parsed_args.allow:
+        if plan_guards.RECORDED_NOVA not in parsed_args.allow:
             raise errors.PlacementError(
                 f"nova's answers come from {asked.source}, and servers may have changed since:"
                 " nothing was repaired. Ask nova itself (without --nova-answers), rehearse on a"
-                f" snapshot (--os-placement-database), or --allow {guard.RECORDED_NOVA}"
+                f" snapshot (--os-placement-database), or --allow {plan_guards.RECORDED_NOVA}"
             )
 
     def _audited(
         self,
         client: api.Client,
-        asked: compute.Nova,
-        request: auditing.Request,
+        asked: nova_api.Nova,
+        request: observe.Request,
         parsed_args: argparse.Namespace,
     ) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows import batch, carry_out
-        from osc_placement.workflows.allocations import auditing, binding, premise
+        from osc_placement.plan import apply
+        from osc_placement.plan.kinds import bound_ports
+        from osc_placement.workflows.allocations import precondition
+        from osc_placement.workflows.allocations.audit import observe
+        from osc_placement.workflows.batch import plan
 
         started = datetime.datetime.now(datetime.UTC)
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = batch.Reading(parsed_args.workers, watch)
+            reading = plan.Reading(parsed_args.workers, watch)
             ports = None if parsed_args.skip_ports else nova.ports(asked, self)
-            found = auditing.audit_cloud(client, asked, request, reading, ports)
+            found = observe.audit_cloud(client, asked, request, reading, ports)
             if not request.repair:
                 return self._told(found, client.target, parsed_args)
             how = dataclasses.replace(
                 change.options(parsed_args, watch),
-                broken=premise.Eyes(asked, started),
-                kinds=binding.kinds(ports),
+                broken=precondition.Eyes(asked, started),
+                kinds=bound_ports.kinds(ports),
             )
             line = f"{self.cmd_name} {' '.join(_words(parsed_args))}"
-            report = carry_out.carry_out(client, found.planned, line, how)
+            report = apply.carry_out(client, found.planned, line, how)
         return self._repaired(found.findings, report, parsed_args)
 
     def _told(
-        self, found: auditing.Audited, target: str, parsed_args: argparse.Namespace
+        self, found: observe.Audited, target: str, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[Any]]:
         """What was found."""
         self.exit_code = _code(found.findings, strict=parsed_args.strict)
@@ -182,7 +186,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
     def _repaired(
         self,
         findings: Sequence[finding.Finding],
-        report: outcome.Report,
+        report: result.Report,
         parsed_args: argparse.Namespace,
     ) -> tuple[tuple[str, ...], list[Any]]:
         """What was found, and what became of it."""
@@ -210,7 +214,7 @@ def _code(findings: Sequence[finding.Finding], *, strict: bool) -> int:
 
 def _code_after(
     findings: Sequence[finding.Finding],
-    outcomes: Mapping[str, outcome.Outcome],
+    outcomes: Mapping[str, result.Outcome],
     *,
     strict: bool,
 ) -> int:
@@ -223,7 +227,7 @@ def _code_after(
     return 4 if repairable else 0
 
 
-def _is_done(ended: outcome.Outcome) -> bool:
+def _is_done(ended: result.Outcome) -> bool:
     return str(ended.status) in {"applied", "unchanged"}
 
 
@@ -239,7 +243,7 @@ def _row(item: finding.Finding) -> rows.Row:
     )
 
 
-def _end(item: finding.Finding, outcomes: Mapping[str, outcome.Outcome]) -> rows.Row:
+def _end(item: finding.Finding, outcomes: Mapping[str, result.Outcome]) -> rows.Row:
     """The values of the last columns of REPAIRED; a consumer's end is all its findings'."""
     if not item.repair:
         return ("left alone", change.Reasons(""))

@@ -7,12 +7,12 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import microversion
-from osc_placement.client import errors, fault, lookup, query
+from osc_placement import errors, microversion
+from osc_placement.client import lookup, query
 from osc_placement.v1 import arguments, base, request_group, rows
 
 if TYPE_CHECKING:
-    from osc_placement.client import answer, api
+    from osc_placement.client import api, responses
     from osc_placement.model import candidate
 
 COLUMNS = ("#", "allocation", "resource provider", "inventory used/capacity")
@@ -182,7 +182,7 @@ def _query(client: api.Client, parsed_args: argparse.Namespace) -> candidate.Can
     from osc_placement.model import candidate
 
     asked = request_group.groups(parsed_args)
-    faults = fault.Faults()
+    faults = errors.InputErrors()
     if not any(group.resource for group in asked):
         faults.add("At least one --resource must be specified.")
     uuids: dict[str, str] = {}
@@ -206,7 +206,7 @@ def _query(client: api.Client, parsed_args: argparse.Namespace) -> candidate.Can
 
 
 def _answer(
-    found: answer.Candidates, version: microversion.Microversion, *, long: bool
+    found: responses.Candidates, version: microversion.Microversion, *, long: bool
 ) -> tuple[tuple[str, ...], list[Any]]:
     columns = COLUMNS
     extra: list[str] = []
@@ -227,7 +227,7 @@ def _answer(
 def _row(
     uuid: str,
     resources: Mapping[str, int],
-    summaries: Mapping[str, answer.ProviderSummary],
+    summaries: Mapping[str, responses.ProviderSummary],
     mappings: Mapping[str, Iterable[str]] | None,
     extra: Iterable[str],
 ) -> rows.Row:

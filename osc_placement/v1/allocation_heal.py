@@ -14,7 +14,8 @@ from osc_placement.model import allocation, name
 from osc_placement.v1 import change, nova, progress
 
 if TYPE_CHECKING:
-    from osc_placement.workflows.allocations import choice, heal, scope
+    from osc_placement.workflows.allocations import scope
+    from osc_placement.workflows.allocations.heal import choice, plan as heal_plan
 
 
 class HealAllocations(change.Changing):
@@ -84,8 +85,11 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows import batch, carry_out
-        from osc_placement.workflows.allocations import binding, healing, premise, scope
+        from osc_placement.plan import apply
+        from osc_placement.plan.kinds import bound_ports
+        from osc_placement.workflows.allocations import precondition, scope
+        from osc_placement.workflows.allocations.heal import observe
+        from osc_placement.workflows.batch import plan as batch_plan
 
         typed = [("consumer types", "--consumer-type")] if parsed_args.consumer_type else []
         client = self.connect(typed)
@@ -100,9 +104,9 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
         )
         request = _request(parsed_args, within, wish)
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = batch.Reading(parsed_args.workers, watch)
+            reading = batch_plan.Reading(parsed_args.workers, watch)
             ports = None if parsed_args.skip_ports else nova.ports(asked, self)
-            planned = healing.plan_healing(
+            planned = observe.plan_healing(
                 client,
                 asked,
                 request,
@@ -112,11 +116,11 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             )
             how = dataclasses.replace(
                 change.options(parsed_args, watch),
-                broken=premise.Eyes(asked, started),
-                kinds=binding.kinds(ports),
+                broken=precondition.Eyes(asked, started),
+                kinds=bound_ports.kinds(ports),
             )
             line = f"{self.cmd_name} {' '.join(_words(parsed_args))}"
-            report = carry_out.carry_out(client, planned, line, how)
+            report = apply.carry_out(client, planned, line, how)
         return self.finish(report, parsed_args)
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
@@ -134,18 +138,18 @@ def _consumer_type(text: str) -> str:
 
 
 def _wish(parsed_args: argparse.Namespace) -> choice.Wish:
-    from osc_placement.workflows.allocations import assignment, choice
+    from osc_placement.workflows.allocations.heal import assignment_file, choice
 
-    assigned = assignment.read(parsed_args.assign) if parsed_args.assign else {}
+    assigned = assignment_file.read(parsed_args.assign) if parsed_args.assign else {}
     return choice.Wish(parsed_args.strategy, assigned)
 
 
 def _request(
     parsed_args: argparse.Namespace, within: scope.Scope, wish: choice.Wish
-) -> heal.Request:
-    from osc_placement.workflows.allocations import heal
+) -> heal_plan.Request:
+    from osc_placement.workflows.allocations.heal import plan as heal_plan
 
-    return heal.Request(within, parsed_args.consumer_type or allocation.INSTANCE, wish)
+    return heal_plan.Request(within, parsed_args.consumer_type or allocation.INSTANCE, wish)
 
 
 def _words(parsed_args: argparse.Namespace) -> Iterator[str]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 
-from osc_placement import microversion
-from osc_placement.client import fault
+from osc_placement import errors, microversion
 
 RESOURCE_FORM = "Arguments to --resource must be of form <resource_class>=<value>"
 
@@ -154,7 +153,7 @@ def aggregate_features(
         yield "member_of repeated", "--member-of given twice"
 
 
-def resources(values: Iterable[str], faults: fault.Faults) -> dict[str, int]:
+def resources(values: Iterable[str], faults: errors.InputErrors) -> dict[str, int]:
     """``{resource class: amount}`` of ``CLASS=AMOUNT`` arguments."""
     found: dict[str, int] = {}
     for value in values:
@@ -168,7 +167,7 @@ def resources(values: Iterable[str], faults: fault.Faults) -> dict[str, int]:
     return found
 
 
-def whole(text: str, where: str, faults: fault.Faults, least: int = 1) -> int:
+def whole(text: str, where: str, faults: errors.InputErrors, least: int = 1) -> int:
     """A whole number of at least ``least``; 0 and a fault when it is none."""
     try:
         number = int(text)

@@ -15,8 +15,8 @@ from cliff import _argparse
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from osc_placement import microversion, plugin
-from osc_placement.client import errors
+from osc_placement import errors, microversion, plugin
+from osc_placement.client import api_errors
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -174,7 +174,7 @@ def _check(version: microversion.Microversion, wanted: Iterable[tuple[str, str]]
         if needs > version and needs >= microversion.FEATURES[lacking.get(what, feature)]:
             lacking[what] = feature
     missing = [
-        errors.UnsupportedVersion(feature, microversion.FEATURES[feature], version, what)
+        api_errors.UnsupportedVersion(feature, microversion.FEATURES[feature], version, what)
         for what, feature in lacking.items()
     ]
     if len(missing) == 1:
@@ -213,6 +213,6 @@ def retrying(attempt: Callable[[], T]) -> T:
     for count in range(1, ATTEMPTS):
         try:
             return attempt()
-        except errors.GenerationConflict:
+        except api_errors.GenerationConflict:
             time.sleep(_PAUSE * count)
     return attempt()

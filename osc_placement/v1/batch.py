@@ -7,11 +7,11 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import change, selector
-from osc_placement.workflows import guard
 
 if TYPE_CHECKING:
-    from osc_placement.workflows import batch
+    from osc_placement.workflows.batch import plan
 
 
 class AmendInventory(change.Batch):
@@ -23,7 +23,7 @@ class AmendInventory(change.Batch):
     capacity, or reserve more than its total, is left alone unless it is allowed.
     """
 
-    guards = (guard.OVER_CAPACITY, guard.RESERVED_ABOVE_TOTAL)
+    guards = (plan_guards.OVER_CAPACITY, plan_guards.RESERVED_ABOVE_TOTAL)
     example = """\
 openstack resource provider inventory amend --member-of <aggregate> \\
     --resource VCPU:allocation_ratio=4 --resource MEMORY_MB:reserved+=1024 --dry-run
@@ -47,11 +47,11 @@ openstack resource provider inventory amend rack1-node7 --resource DISK_GB:total
         selector.add_selector(parser)
         self.add_change_options(parser)
 
-    def planner(self, parsed_args: argparse.Namespace) -> batch.Planner:
-        from osc_placement.workflows import batch
+    def planner(self, parsed_args: argparse.Namespace) -> plan.Planner:
+        from osc_placement.workflows.batch import plan
 
         return functools.partial(
-            batch.plan_amend,
+            plan.plan_amend,
             expressions=parsed_args.resource,
             create=parsed_args.create,
             allow=parsed_args.allow,
@@ -95,12 +95,10 @@ openstack resource provider trait add --trait CUSTOM_GOLD rack1-node7 rack1-node
         selector.add_selector(parser)
         self.add_change_options(parser)
 
-    def planner(self, parsed_args: argparse.Namespace) -> batch.Planner:
-        from osc_placement.workflows import batch
+    def planner(self, parsed_args: argparse.Namespace) -> plan.Planner:
+        from osc_placement.workflows.batch import plan
 
-        return functools.partial(
-            batch.plan_traits, add=parsed_args.trait, create=parsed_args.create
-        )
+        return functools.partial(plan.plan_traits, add=parsed_args.trait, create=parsed_args.create)
 
 
 class RemoveTrait(_TraitBatch):
@@ -110,7 +108,7 @@ class RemoveTrait(_TraitBatch):
     is left alone unless that is allowed.
     """
 
-    guards = (guard.STANDARD_TRAITS,)
+    guards = (plan_guards.STANDARD_TRAITS,)
     example = """\
 openstack resource provider trait remove --trait CUSTOM_GOLD --required CUSTOM_GOLD"""
 
@@ -119,11 +117,11 @@ openstack resource provider trait remove --trait CUSTOM_GOLD --required CUSTOM_G
         selector.add_selector(parser)
         self.add_change_options(parser)
 
-    def planner(self, parsed_args: argparse.Namespace) -> batch.Planner:
-        from osc_placement.workflows import batch
+    def planner(self, parsed_args: argparse.Namespace) -> plan.Planner:
+        from osc_placement.workflows.batch import plan
 
         return functools.partial(
-            batch.plan_traits, remove=parsed_args.trait, allow=parsed_args.allow
+            plan.plan_traits, remove=parsed_args.trait, allow=parsed_args.allow
         )
 
 
@@ -159,10 +157,10 @@ class AddAggregate(_AggregateBatch):
     example = """\
 openstack resource provider aggregate add --aggregate <aggregate> --name-glob 'rack1-*'"""
 
-    def planner(self, parsed_args: argparse.Namespace) -> batch.Planner:
-        from osc_placement.workflows import batch
+    def planner(self, parsed_args: argparse.Namespace) -> plan.Planner:
+        from osc_placement.workflows.batch import plan
 
-        return functools.partial(batch.plan_aggregates, add=parsed_args.aggregate)
+        return functools.partial(plan.plan_aggregates, add=parsed_args.aggregate)
 
 
 class RemoveAggregate(_AggregateBatch):
@@ -174,7 +172,7 @@ class RemoveAggregate(_AggregateBatch):
     example = """\
 openstack resource provider aggregate remove --aggregate <aggregate> --member-of <aggregate>"""
 
-    def planner(self, parsed_args: argparse.Namespace) -> batch.Planner:
-        from osc_placement.workflows import batch
+    def planner(self, parsed_args: argparse.Namespace) -> plan.Planner:
+        from osc_placement.workflows.batch import plan
 
-        return functools.partial(batch.plan_aggregates, remove=parsed_args.aggregate)
+        return functools.partial(plan.plan_aggregates, remove=parsed_args.aggregate)

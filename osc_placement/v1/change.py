@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cliff import columns
 
 from osc_placement import microversion
+from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import arguments, base, progress, rows, selector
-from osc_placement.workflows import guard
 
 if TYPE_CHECKING:
-    from osc_placement.workflows import batch, carry_out, observe, outcome, selection
+    from osc_placement.plan import apply, result
+    from osc_placement.workflows.batch import observe, plan, selector as batch_selector
 
 COLUMNS = ("name", "uuid", "before", "after", "status", "reason")
 
@@ -39,7 +40,7 @@ class Facts(columns.FormattableColumn[Any]):
         self._kind, self._names = kind, names
 
     def human_readable(self) -> str:
-        from osc_placement.workflows import change
+        from osc_placement.plan import change
 
         return change.describe(self._kind, self._value, "\n", self._names)
 
@@ -122,7 +123,7 @@ class Changing(base.Lister):
             )
 
     def finish(
-        self, report: outcome.Report, parsed_args: argparse.Namespace
+        self, report: result.Report, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[Any]]:
         """Columns and rows of the outcome; sets the exit code and tells the rest on stderr."""
         self.exit_code = report.exit_code(detailed=parsed_args.detailed_exitcode)
@@ -158,14 +159,15 @@ class Batch(Changing):
     """A changing command with a SELECTOR."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows import batch, carry_out
+        from osc_placement.plan import apply
+        from osc_placement.workflows.batch import plan
 
         client = self.connect([*selector.features(parsed_args), *self.features(parsed_args)])
         selected = selector.read_selector(parsed_args)
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = batch.Reading(parsed_args.workers, watch, self._host_aggregates())
+            reading = plan.Reading(parsed_args.workers, watch, self._host_aggregates())
             planned = self.planner(parsed_args)(client, selected, reading=reading)
-            report = carry_out.carry_out(
+            report = apply.carry_out(
                 client, planned, self.line(parsed_args, selected), options(parsed_args, watch)
             )
         return self.finish(report, parsed_args)
@@ -174,7 +176,7 @@ class Batch(Changing):
         """``(feature, option)`` that the command needs beyond its selector."""
         return []
 
-    def planner(self, parsed_args: argparse.Namespace) -> batch.Planner:
+    def planner(self, parsed_args: argparse.Namespace) -> plan.Planner:
         """What observes and decides, with all that the command line says of the change."""
         raise NotImplementedError
 
@@ -182,17 +184,17 @@ class Batch(Changing):
         """The arguments that say what to change, for the plan file to tell."""
         raise NotImplementedError
 
-    def line(self, parsed_args: argparse.Namespace, selected: selection.Selector) -> str:
+    def line(self, parsed_args: argparse.Namespace, selected: batch_selector.Selector) -> str:
         """The command line, as a plan file tells it."""
         return f"{self.cmd_name} {shlex.join(self.asked(parsed_args))} {selected}"
 
-    def _host_aggregates(self) -> selection.HostAggregates | None:
+    def _host_aggregates(self) -> batch_selector.HostAggregates | None:
         if self._embedded():
             return None
-        from osc_placement.client import compute
+        from osc_placement.nova import api
 
         manager = self.app.client_manager
-        return lambda: compute.host_aggregates(compute.SessionNova(manager.sdk_connection))
+        return lambda: api.host_aggregates(api.SessionNova(manager.sdk_connection))
 
 
 def _plain(column: str) -> str:
@@ -214,8 +216,8 @@ def add_workers(group: argparse._ActionsContainer) -> None:
         "--workers",
         metavar="<count>",
         type=arguments.positive,
-        default=guard.WORKERS,
-        help=f"How many requests are under way at once (default: {guard.WORKERS})",
+        default=plan_guards.WORKERS,
+        help=f"How many requests are under way at once (default: {plan_guards.WORKERS})",
     )
 
 
@@ -229,16 +231,16 @@ def _add_undo_out(group: argparse._ActionsContainer) -> None:
     )
 
 
-def options(parsed_args: argparse.Namespace, watch: observe.Watch) -> carry_out.Options:
+def options(parsed_args: argparse.Namespace, watch: observe.Watch) -> apply.Options:
     """The change options, as the workflows take them."""
-    from osc_placement.workflows import carry_out, execute
+    from osc_placement.plan import apply, executor
 
-    return carry_out.Options(
+    return apply.Options(
         dry_run=parsed_args.dry_run,
         allow=tuple(getattr(parsed_args, "allow", ())),
         plan_out=parsed_args.plan_out,
         undo_out=getattr(parsed_args, "undo_out", None),
-        limits=execute.Limits(
+        limits=executor.Limits(
             workers=parsed_args.workers,
             max_count=parsed_args.max_count,
             stop_on_error=parsed_args.on_error == "stop",
@@ -247,9 +249,9 @@ def options(parsed_args: argparse.Namespace, watch: observe.Watch) -> carry_out.
     )
 
 
-def outcome_rows(outcomes: Sequence[outcome.Outcome], names: Mapping[str, str]) -> list[rows.Row]:
+def outcome_rows(outcomes: Sequence[result.Outcome], names: Mapping[str, str]) -> list[rows.Row]:
     """The values of COLUMNS; a trait has no UUID. ``names`` are ``{provider uuid: name}``."""
-    from osc_placement.workflows import change
+    from osc_placement.plan import change
 
     return [
         (
@@ -264,7 +266,7 @@ def outcome_rows(outcomes: Sequence[outcome.Outcome], names: Mapping[str, str]) 
     ]
 
 
-def _remarks(report: outcome.Report) -> list[str]:
+def _remarks(report: result.Report) -> list[str]:
     """Where it happened, how it ended, and what to do next."""
     lines = [f"On {report.target}: {'; '.join([report.summary(), *report.effects])}"]
     lines += [f"Note: {note}" for note in report.notes]

@@ -6,15 +6,20 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import microversion
-from osc_placement.client import fault, lookup
+from osc_placement import errors, microversion
+from osc_placement.client import lookup
 from osc_placement.model import inventory
-from osc_placement.v1 import aggregate_members, arguments, base, rows
-from osc_placement.v1 import inventory as inventory_commands
+from osc_placement.v1 import (
+    aggregate_members,
+    arguments,
+    base,
+    inventory as inventory_commands,
+    rows,
+)
 
 if TYPE_CHECKING:
-    from osc_placement.client import answer, api
-    from osc_placement.workflows import change
+    from osc_placement.client import api, responses
+    from osc_placement.plan import change
 
 #: ``{resource class: {field: value}}``, as far as the command line gives them.
 Given = Mapping[str, Mapping[str, float]]
@@ -71,7 +76,7 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         asked = [("provider member_of", "--aggregate")] if parsed_args.aggregate else []
         client = self.connect(asked)
-        faults = fault.Faults()
+        faults = errors.InputErrors()
         given = parse(parsed_args.resource, faults)
         uuid = parsed_args.uuid
         with faults.collected():
@@ -93,15 +98,15 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
             return aggregate_members.foretell(
                 about, _WHAT, lambda uuid: _dry_run(client, uuid, given, amend)
             )
-        from osc_placement.workflows import batch
+        from osc_placement.workflows.batch import plan
 
-        planned = batch.plan_set_inventories(
+        planned = plan.plan_set_inventories(
             client, about, lambda found: wanted(found, given, amend=amend), exactly=not amend
         )
         return aggregate_members.settle(client, about, _WHAT, planned, _rows)
 
 
-def parse(texts: Iterable[str], faults: fault.Faults) -> dict[str, dict[str, float]]:
+def parse(texts: Iterable[str], faults: errors.InputErrors) -> dict[str, dict[str, float]]:
     """Read ``CLASS=TOTAL`` and ``CLASS:FIELD=VALUE`` arguments."""
     given: dict[str, dict[str, float]] = {}
     for text in texts:
@@ -121,7 +126,7 @@ def parse(texts: Iterable[str], faults: fault.Faults) -> dict[str, dict[str, flo
     return given
 
 
-def _number(field: str, value: str, text: str, faults: fault.Faults) -> float:
+def _number(field: str, value: str, text: str, faults: errors.InputErrors) -> float:
     kind = int if field in inventory.INTEGER_FIELDS else float
     try:
         return kind(value)
@@ -134,7 +139,7 @@ def wanted(
     existing: inventory.Inventories, given: Given, *, amend: bool
 ) -> dict[str, inventory.Inventory]:
     """What a provider shall have. Raises InvalidInput for a new class without a total."""
-    faults = fault.Faults()
+    faults = errors.InputErrors()
     target = dict(existing) if amend else {}
     for name, fields in given.items():
         if name in target:
@@ -148,7 +153,7 @@ def wanted(
 
 
 def _set(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.Row]:
-    def attempt() -> answer.ProviderInventories:
+    def attempt() -> responses.ProviderInventories:
         found = client.list_inventories(uuid)
         target = wanted(found.inventories, given, amend=amend)
         return client.replace_inventories(uuid, found.generation, target)
@@ -169,7 +174,7 @@ def _dry_run(client: api.Client, uuid: str, given: Given, amend: bool) -> list[r
     """
     found = client.list_inventories(uuid)
     target = wanted(found.inventories, given, amend=amend)
-    faults = fault.Faults()
+    faults = errors.InputErrors()
     for reason in _refusals(client, uuid, found.inventories, target):
         faults.add(reason)
     faults.check()

@@ -24,9 +24,9 @@ class ListMigrations(base.Lister):
         return False
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows import migrations
+        from osc_placement.workflows.migrations import registry
 
-        known = migrations.MIGRATIONS
+        known = registry.MIGRATIONS
         return ("migration", "description"), [(item.name, item.description) for item in known]
 
 
@@ -71,26 +71,27 @@ openstack placement migration run --max-count 50"""
         nova.add_answers(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows import batch, migration, migrations
+        from osc_placement.workflows.batch import plan
+        from osc_placement.workflows.migrations import registry, runner
 
         columns = tuple(self.column_names)
         if parsed_args.max_count is not None and parsed_args.max_count < 1:
-            self.exit_code = migration.Exit.BAD_VALUE
+            self.exit_code = runner.Exit.BAD_VALUE
             self.tell(["--max-count must be at least 1"])
             return columns, []
         client = self.connect()
         with progress.shown(quiet=self.is_quiet) as watch:
             asked = nova.reached(self, parsed_args)
-            services = migration.Services(
+            services = runner.Services(
                 client,
                 asked,
                 nova.ports(asked, self),
-                batch.Reading(parsed_args.workers, watch),
+                plan.Reading(parsed_args.workers, watch),
             )
-            result = migration.run(
+            result = runner.run(
                 services,
                 self.cmd_name or "",
-                migrations.MIGRATIONS,
+                registry.MIGRATIONS,
                 max_count=parsed_args.max_count,
                 cursor=parsed_args.cursor,
             )

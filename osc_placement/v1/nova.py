@@ -7,11 +7,12 @@ import pathlib
 import types
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.client import errors
+from osc_placement import errors
 from osc_placement.v1 import base
 
 if TYPE_CHECKING:
-    from osc_placement.client import compute, network
+    from osc_placement.neutron import api as neutron_api
+    from osc_placement.nova import api as nova_api
 
 
 def add_answers(parser: argparse.ArgumentParser) -> None:
@@ -25,38 +26,39 @@ def add_answers(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def reached(command: base.Placement, parsed_args: argparse.Namespace) -> compute.Nova:
+def reached(command: base.Placement, parsed_args: argparse.Namespace) -> nova_api.Nova:
     """Who answers for nova. Errors: PlacementError where there is neither cloud nor file."""
-    from osc_placement.client import compute
+    from osc_placement.nova import api as nova_api
 
     if parsed_args.nova_answers is not None:
         return _recorded(parsed_args.nova_answers)
     shell: Any = command.app
     if not command.auth_required:
         _authenticate(shell)
-    return compute.SessionNova(shell.client_manager.sdk_connection)
+    return nova_api.SessionNova(shell.client_manager.sdk_connection)
 
 
-def ports(asked: compute.Nova, command: base.Placement) -> network.Network:
+def ports(asked: nova_api.Nova, command: base.Placement) -> neutron_api.Network:
     """Who answers for neutron: the same cloud as ``reached``, or the same file."""
-    from osc_placement.client import compute, network
+    from osc_placement.neutron import api as neutron_api
+    from osc_placement.nova import api as nova_api
 
-    if isinstance(asked, compute.RecordedNova):
-        return network.RecordedNetwork(asked.recorded, asked.source)
+    if isinstance(asked, nova_api.RecordedNova):
+        return neutron_api.RecordedNetwork(asked.recorded, asked.source)
     shell: Any = command.app
-    return network.SessionNetwork(shell.client_manager.sdk_connection)
+    return neutron_api.SessionNetwork(shell.client_manager.sdk_connection)
 
 
-def _recorded(given: str) -> compute.RecordedNova:
-    from osc_placement.client import compute
-    from osc_placement.testing import sample
+def _recorded(given: str) -> nova_api.RecordedNova:
+    from osc_placement.nova import api as nova_api
+    from osc_placement.samples import sample
 
     if not pathlib.Path(given).exists():
         try:
-            return compute.RecordedNova(sample.sample_nova(given), f"the sample {given}")
+            return nova_api.RecordedNova(sample.sample_nova(given), f"the sample {given}")
         except sample.UnknownSample:
             pass
-    return compute.read_answers(pathlib.Path(given))
+    return nova_api.read_answers(pathlib.Path(given))
 
 
 def _authenticate(shell: Any) -> None:

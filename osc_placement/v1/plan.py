@@ -7,12 +7,12 @@ import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import base, change, nova, progress
-from osc_placement.workflows import guard
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.workflows import carry_out, plan
+    from osc_placement.plan import apply, plan
 
 
 class ShowPlan(change.Changing):
@@ -33,9 +33,9 @@ class ShowPlan(change.Changing):
         _add_file(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows import outcome, plan_file
+        from osc_placement.plan import file, result
 
-        made = plan_file.read(parsed_args.file)
+        made = file.read(parsed_args.file)
         self.tell(
             [
                 f"Plan of {made.created}: {made.command}",
@@ -44,41 +44,42 @@ class ShowPlan(change.Changing):
                 f"Digest: {made.digest}",
             ]
         )
-        return change.COLUMNS, change.outcome_rows(outcome.of_plan(made), made.names)
+        return change.COLUMNS, change.outcome_rows(result.of_plan(made), made.names)
 
 
 class _OfFile(change.Changing):
-    guards = guard.ALL
+    guards = plan_guards.ALL
 
     #: Whether what the plan builds on must still be so.
     judges: ClassVar[bool] = True
 
     def connect_for(self, made: plan.Plan) -> api.Client:
         """The client; a plan of another cloud is refused before any request."""
-        from osc_placement.workflows import plan
+        from osc_placement.plan import plan
 
         plan.check_target(made, self.app.client_manager.placement.target)  # type: ignore[attr-defined]
         return self.connect()
 
     def how(
-        self, made: plan.Plan, options: carry_out.Options, parsed_args: argparse.Namespace
-    ) -> carry_out.Options:
+        self, made: plan.Plan, options: apply.Options, parsed_args: argparse.Namespace
+    ) -> apply.Options:
         """The options, with those who answer for nova and neutron where the plan needs them.
 
         A run that only tells needs neither, and what is taken back builds on nothing of nova's.
         """
-        from osc_placement.workflows import carry_out
-        from osc_placement.workflows.allocations import binding, premise
+        from osc_placement.plan import apply
+        from osc_placement.plan.kinds import bound_ports
+        from osc_placement.workflows.allocations import precondition
 
-        premises = self.judges and carry_out.has_premises(made)
-        ports = carry_out.needs_network(made)
+        premises = self.judges and apply.has_premises(made)
+        ports = apply.needs_network(made)
         if options.dry_run or not (premises or ports):
             return options
         asked = nova.reached(self, parsed_args)
         return dataclasses.replace(
             options,
-            broken=premise.eyes(asked, made.created) if premises else None,
-            kinds=binding.kinds(nova.ports(asked, self) if ports else None),
+            broken=precondition.eyes(asked, made.created) if premises else None,
+            kinds=bound_ports.kinds(nova.ports(asked, self) if ports else None),
         )
 
 
@@ -107,15 +108,13 @@ openstack placement plan apply ratios.json"""
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows import carry_out, plan_file
+        from osc_placement.plan import apply, file
 
-        made = plan_file.read(parsed_args.file)
+        made = file.read(parsed_args.file)
         client = self.connect_for(made)
         with progress.shown(quiet=self.is_quiet) as watch:
             how = self.how(made, change.options(parsed_args, watch), parsed_args)
-            report = carry_out.apply(
-                client, made, parsed_args.file, how, restart=parsed_args.restart
-            )
+            report = apply.apply(client, made, parsed_args.file, how, restart=parsed_args.restart)
         return self.finish(report, parsed_args)
 
 
@@ -137,13 +136,13 @@ class UndoPlan(_OfFile):
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows import carry_out, plan_file
+        from osc_placement.plan import apply, file
 
-        made = plan_file.read(parsed_args.file)
+        made = file.read(parsed_args.file)
         client = self.connect_for(made)
         with progress.shown(quiet=self.is_quiet) as watch:
             how = self.how(made, change.options(parsed_args, watch), parsed_args)
-            report = carry_out.take_back(client, made, parsed_args.file, how)
+            report = apply.take_back(client, made, parsed_args.file, how)
         return self.finish(report, parsed_args)
 
 

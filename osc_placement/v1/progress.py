@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import rich.progress
 
-    from osc_placement.workflows import observe
+    from osc_placement.workflows.batch import observe
 
 
 @contextlib.contextmanager
 def shown(*, quiet: bool) -> Iterator[observe.Watch]:
     """A watch for long tasks: a bar while the block runs, nothing off a terminal or with -q."""
     if quiet or not sys.stderr.isatty():
-        from osc_placement.workflows import observe
+        from osc_placement.workflows.batch import observe
 
         yield observe.Unwatched()
         return

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from osc_placement import microversion
-from osc_placement.client import errors, lookup
+from osc_placement import errors, microversion
+from osc_placement.client import lookup
 from osc_placement.v1 import arguments, base, rows
 
 

@@ -10,7 +10,7 @@ from osc_placement.client import lookup
 from osc_placement.v1 import aggregate_members, arguments, base, rows
 
 if TYPE_CHECKING:
-    from osc_placement.client import answer, api
+    from osc_placement.client import api, responses
 
 
 class ListResourceProviderTrait(base.Lister):
@@ -65,10 +65,10 @@ openstack resource provider trait set rack1-node7 \\
         if not parsed_args.aggregate:
             uuid = lookup.provider_uuid(client, parsed_args.uuid)
             return ("name",), _set(client, uuid, traits)
-        from osc_placement.workflows import batch
+        from osc_placement.workflows.batch import plan
 
         about = aggregate_members.members(client, parsed_args.uuid)
-        planned = batch.plan_set_traits(client, about, traits)
+        planned = plan.plan_set_traits(client, about, traits)
         data = aggregate_members.settle(client, about, "set traits", planned, rows.names)
         return ("resource_provider", "name"), data
 
@@ -91,7 +91,7 @@ class DeleteResourceProviderTrait(base.Command):
 
 
 def _set(client: api.Client, uuid: str, traits: Sequence[str]) -> list[rows.Row]:
-    def attempt() -> answer.ProviderTraits:
+    def attempt() -> responses.ProviderTraits:
         generation = client.list_provider_traits(uuid).generation
         return client.replace_provider_traits(uuid, generation, traits)
 

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.client import errors, lookup
+from osc_placement import errors
+from osc_placement.client import lookup
 from osc_placement.v1 import arguments, base, rows
 
 if TYPE_CHECKING:

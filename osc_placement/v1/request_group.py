@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.client import fault
+from osc_placement import errors
 from osc_placement.v1 import arguments
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def aggregates(asked: Asked) -> list[str]:
     return asked.member_of + arguments.old_aggregates(asked.aggregate_uuid)
 
 
-def read(asked: Asked, faults: fault.Faults) -> candidate.RequestGroup:
+def read(asked: Asked, faults: errors.InputErrors) -> candidate.RequestGroup:
     """The request group that is meant, with the provider of ``--in-tree`` as it was written."""
     from osc_placement.model import candidate
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from cliff import columns
 
-from osc_placement.client import errors
+from osc_placement import errors
+from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import arguments, change, progress, provider_tree, selector
-from osc_placement.workflows import guard
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.workflows import outcome
-    from osc_placement.workflows.reshape import run, show
+    from osc_placement.plan import result
+    from osc_placement.workflows.reshape import plan as reshape_plan, rows
 
 COLUMNS = ("tree", "uuid", "before", "after", "status", "reason")
 
@@ -49,7 +49,7 @@ class Reshape(change.Batch):
     """
 
     needs = "reshaper"
-    guards = (guard.NOVA_OWNED,)
+    guards = (plan_guards.NOVA_OWNED,)
     column_names = COLUMNS
     example = """\
 openstack placement reshape vgpu.yaml --dry-run --show-requests
@@ -95,17 +95,18 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows import batch, carry_out
-        from osc_placement.workflows.reshape import run
+        from osc_placement.plan import apply
+        from osc_placement.workflows.batch import plan as batch_plan
+        from osc_placement.workflows.reshape import plan as reshape_plan
 
         if (parsed_args.file is None) == (parsed_args.to_tree is None):
             self.usage_error("give a file of moves, or --to-tree")
         client = self.connect(selector.features(parsed_args))
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = batch.Reading(parsed_args.workers, watch)
+            reading = batch_plan.Reading(parsed_args.workers, watch)
             asked = self._asked(client, parsed_args)
-            prepared = run.plan_reshape(client, asked, reading)
-            report = carry_out.carry_out(
+            prepared = reshape_plan.plan_reshape(client, asked, reading)
+            report = apply.carry_out(
                 client,
                 prepared.planned,
                 f"{self.cmd_name} {shlex.join(_words(parsed_args))}",
@@ -116,28 +117,31 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             self.tell([*_requests(prepared), *self._said])
         return COLUMNS, list(_rows(prepared, report))
 
-    def _asked(self, client: api.Client, parsed_args: argparse.Namespace) -> run.Asked:
-        from osc_placement.workflows.reshape import document, run, solve, template, tree
+    def _asked(self, client: api.Client, parsed_args: argparse.Namespace) -> reshape_plan.Asked:
+        from osc_placement.workflows.reshape import assign, plan as reshape_plan
+        from osc_placement.workflows.reshape.document import parse, target_tree, template
 
         selected = selector.read_selector(parsed_args)
-        asked = run.Asked(
-            manner=solve.Manner(parsed_args.strategy, float(parsed_args.seconds)),
+        asked = reshape_plan.Asked(
+            manner=assign.Manner(parsed_args.strategy, float(parsed_args.seconds)),
             allow=frozenset(parsed_args.allow),
         )
         if parsed_args.to_tree is not None:
             if selected:
                 self.usage_error("--to-tree names its tree itself: nothing can be selected")
-            found = tree.parse(*_text(parsed_args.to_tree))
-            return run.replace(asked, tree=found)
-        moves = document.parse(*_text(parsed_args.file))
+            found = target_tree.parse(*_text(parsed_args.to_tree))
+            return reshape_plan.replace(asked, tree=found)
+        moves = parse.parse(*_text(parsed_args.file))
         if template.is_template(moves) != bool(selected):
             self.usage_error(
                 "the file says $root: select providers"
                 if not selected
                 else "providers are selected, but the file does not say $root"
             )
-        roots = run.select_roots(client, selected, self._host_aggregates()) if selected else ()
-        return run.replace(asked, document=moves, roots=roots)
+        roots = (
+            reshape_plan.select_roots(client, selected, self._host_aggregates()) if selected else ()
+        )
+        return reshape_plan.replace(asked, document=moves, roots=roots)
 
 
 def _text(path: pathlib.Path) -> tuple[str, str]:
@@ -161,11 +165,11 @@ def _words(parsed_args: argparse.Namespace) -> Iterator[str]:
     yield from shlex.split(str(selector.read_selector(parsed_args)))
 
 
-def _rows(prepared: run.Prepared, report: outcome.Report) -> Iterator[tuple[Any, ...]]:
-    from osc_placement.workflows import change as change_module
-    from osc_placement.workflows.reshape import show
+def _rows(prepared: reshape_plan.Prepared, report: result.Report) -> Iterator[tuple[Any, ...]]:
+    from osc_placement.plan import change as change_module
+    from osc_placement.workflows.reshape import rows
 
-    shown = show.Shown(prepared.seen, prepared.wanted, prepared.placed, report.outcomes)
+    shown = rows.Shown(prepared.seen, prepared.wanted, prepared.placed, report.outcomes)
     for mark, item in provider_tree.draw(shown.tree()):
         yield _row(mark + item.name, shown.provider(item.uuid))
         inner = mark.replace("└─ ", "   ").replace("├─ ", "│  ")
@@ -178,13 +182,13 @@ def _rows(prepared: run.Prepared, report: outcome.Report) -> Iterator[tuple[Any,
             yield (left.subject.name, uuid, Amounts({}), Amounts({}), str(left.status), reasons)
 
 
-def _row(name: str, line: show.Line) -> tuple[Any, ...]:
+def _row(name: str, line: rows.Line) -> tuple[Any, ...]:
     before, after = (cell if cell is None else dict(cell) for cell in (line.before, line.after))
     reasons = change.Reasons(line.reason)
     return (name, line.uuid, Amounts(before), Amounts(after), line.status, reasons)
 
 
-def _requests(prepared: run.Prepared) -> Iterator[str]:
+def _requests(prepared: reshape_plan.Prepared) -> Iterator[str]:
     if prepared.rehearsed is None:
         return
     for request in prepared.rehearsed.requests:

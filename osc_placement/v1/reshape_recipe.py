@@ -8,15 +8,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from osc_placement import microversion
-from osc_placement.client import errors, fault
+from osc_placement import errors, microversion
 from osc_placement.model import name as names
 from osc_placement.v1 import base, nova
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.workflows import batch
-    from osc_placement.workflows.reshape.recipe import paper, replacement, vgpu
+    from osc_placement.workflows.batch import plan
+    from osc_placement.workflows.reshape.recipe import replacement, vgpu, yaml_writer
 
 
 class Recipe(base.Command):
@@ -34,19 +33,19 @@ class Recipe(base.Command):
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from osc_placement.workflows import batch
-        from osc_placement.workflows.reshape.recipe import paper
+        from osc_placement.workflows.batch import plan
+        from osc_placement.workflows.reshape.recipe import yaml_writer
 
         client = self.connect()
-        text = paper.write(self.recipe(client, parsed_args, batch.Reading()))
+        text = yaml_writer.write(self.recipe(client, parsed_args, plan.Reading()))
         if parsed_args.out is None:
             sys.stdout.write(text)
         else:
             _write(parsed_args.out, text)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: batch.Reading
-    ) -> paper.Recipe:
+        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.Reading
+    ) -> yaml_writer.Recipe:
         """Read what there is, and decide."""
         raise NotImplementedError
 
@@ -85,8 +84,8 @@ openstack placement reshape recipe vgpu cn1 --device pci_0000_84_00_0=4 \\
         super().add_arguments(parser)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: batch.Reading
-    ) -> paper.Recipe:
+        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.Reading
+    ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape.recipe import read, vgpu
 
         request = _vgpu_request(parsed_args)
@@ -123,11 +122,11 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 --out pcpu.
         super().add_arguments(parser)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: batch.Reading
-    ) -> paper.Recipe:
+        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.Reading
+    ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape.recipe import pcpu, read
 
-        shared, faults = parsed_args.cpu_shared_set, fault.Faults()
+        shared, faults = parsed_args.cpu_shared_set, errors.InputErrors()
         evidence = tuple(_evidence(parsed_args, faults))
         faults.check()
         request = pcpu.Request(
@@ -179,8 +178,8 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
         super().add_arguments(parser)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: batch.Reading
-    ) -> paper.Recipe:
+        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.Reading
+    ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape.recipe import read, replace_host
 
         uuid = parsed_args.uuid
@@ -216,7 +215,7 @@ def _vgpu_request(parsed_args: argparse.Namespace) -> vgpu.Request:
     """Errors: InvalidInput with every fault."""
     from osc_placement.workflows.reshape.recipe import vgpu
 
-    faults = fault.Faults()
+    faults = errors.InputErrors()
     traits: dict[str, list[str]] = {}
     for device, trait in _pairs("--trait", parsed_args.trait, faults):
         traits.setdefault(vgpu.device_name(device), []).append(trait)
@@ -246,7 +245,9 @@ def _add_evidence(parser: argparse.ArgumentParser, form: str, what: str) -> None
     )
 
 
-def _evidence(parsed_args: argparse.Namespace, faults: fault.Faults) -> Iterator[tuple[str, str]]:
+def _evidence(
+    parsed_args: argparse.Namespace, faults: errors.InputErrors
+) -> Iterator[tuple[str, str]]:
     """``(server's UUID, what it really uses)``, from the command line and the file."""
     for server, uses in _pairs("--assign", _lines(parsed_args), faults):
         if names.is_uuid(server):
@@ -266,7 +267,9 @@ def _lines(parsed_args: argparse.Namespace) -> list[str]:
     return [*parsed_args.assign, *(line.strip() for line in lines if line.strip())]
 
 
-def _pairs(option: str, texts: Iterable[str], faults: fault.Faults) -> Iterator[tuple[str, str]]:
+def _pairs(
+    option: str, texts: Iterable[str], faults: errors.InputErrors
+) -> Iterator[tuple[str, str]]:
     for text in texts:
         one, equals, other = text.partition("=")
         if one and equals and other:
@@ -275,7 +278,7 @@ def _pairs(option: str, texts: Iterable[str], faults: fault.Faults) -> Iterator[
             faults.add(f"{option} {text}: it must be of the form <one>=<other>")
 
 
-def _resources(text: str, faults: fault.Faults) -> Iterator[tuple[str, int]]:
+def _resources(text: str, faults: errors.InputErrors) -> Iterator[tuple[str, int]]:
     """``4`` is ``VGPU:4``."""
     for part in text.split(","):
         resource_class, colon, amount = part.rpartition(":")

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import microversion
-from osc_placement.client import errors, fault, lookup
+from osc_placement import errors, microversion
+from osc_placement.client import api_errors, lookup
 from osc_placement.v1 import arguments, base, rows
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ openstack resource provider list --resource VCPU=8 --not-member-of <aggregate> -
         client = self.connect(_list_features(parsed_args, aggregates))
         if parsed_args.aggregate_uuid:
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")
-        faults = fault.Faults()
+        faults = errors.InputErrors()
         resources = arguments.resources(parsed_args.resource, faults)
         in_tree = parsed_args.in_tree
         with faults.collected():
@@ -229,11 +229,11 @@ openstack resource provider delete --tree rack1-node7"""
 
 def _delete_each(client: api.Client, uuids: Sequence[str]) -> None:
     """Delete what can be deleted; the refusals of all others are raised together."""
-    refused: list[errors.ApiError] = []
+    refused: list[api_errors.ApiError] = []
     for uuid in uuids:
         try:
             client.delete_provider(uuid)
-        except errors.ApiError as error:
+        except api_errors.ApiError as error:
             refused.append(error)
     if refused and len(uuids) == 1:
         raise refused[0]
@@ -331,6 +331,6 @@ def _long_row(
         row += (rows.InventoryTotals({k: v.as_dict() for k, v in inventories.items()}),)
         if "updated" in columns:
             row += (client.show_provider(item.uuid).updated,)
-    except errors.NotFound:
+    except api_errors.NotFound:
         return None
     return row

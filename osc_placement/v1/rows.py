@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cliff import columns
 
 from osc_placement import microversion
-from osc_placement.client import errors
+from osc_placement.client import api_errors
 from osc_placement.model import inventory
 
 if TYPE_CHECKING:
@@ -133,6 +133,6 @@ def updated(items: Iterable[str], when: Callable[[str], str | None]) -> list[Row
     """``(name, when it was last changed)``; what has vanished since it was listed is left out."""
     data: list[Row] = []
     for item in items:
-        with contextlib.suppress(errors.NotFound):
+        with contextlib.suppress(api_errors.NotFound):
             data.append((item, when(item)))
     return data

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from osc_placement.client import errors
+from osc_placement import errors
 from osc_placement.v1 import arguments
 
 if TYPE_CHECKING:
-    from osc_placement.workflows import selection
+    from osc_placement.workflows.batch import selector
 
 
 def add_selector(parser: argparse.ArgumentParser) -> None:
@@ -58,11 +58,11 @@ def add_selector(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_selector(parsed_args: argparse.Namespace) -> selection.Selector:
+def read_selector(parsed_args: argparse.Namespace) -> selector.Selector:
     """What the command line selects. Errors: PlacementError for an unreadable file."""
-    from osc_placement.workflows import selection
+    from osc_placement.workflows.batch import selector
 
-    return selection.Selector(
+    return selector.Selector(
         providers=(*parsed_args.providers, *_from_file(parsed_args.providers_from)),
         member_of=tuple(arguments.member_of(parsed_args.member_of, parsed_args.not_member_of)),
         in_tree=parsed_args.in_tree,
@@ -97,9 +97,9 @@ def _from_file(path: str | None) -> tuple[str, ...]:
 
 
 def _named(text: str, where: str) -> tuple[str, ...]:
-    from osc_placement.workflows import selection
+    from osc_placement.workflows.batch import selector
 
-    found = selection.provider_lines(text.splitlines())
+    found = selector.provider_lines(text.splitlines())
     if not found:
         raise errors.PlacementError(f"--providers-from: {where} names no provider")
     return found

@@ -11,7 +11,7 @@ from osc_placement.client import lookup
 from osc_placement.v1 import arguments, base, rows
 
 if TYPE_CHECKING:
-    from osc_placement.client import answer
+    from osc_placement.client import responses
 
 COLUMNS = ("resource_class", "usage")
 
@@ -69,7 +69,7 @@ openstack resource usage show <project-uuid> --consumer-type INSTANCE"""
         return COLUMNS, [row for usage in usages for row in rows.usage_rows(usage.resources)]
 
 
-def _typed_rows(usages: Iterable[answer.Usage]) -> list[rows.Row]:
+def _typed_rows(usages: Iterable[responses.Usage]) -> list[rows.Row]:
     return [
         (name, amount, usage.consumer_type, usage.consumer_count)
         for usage in usages

@@ -1,6 +1,5 @@
-"""What operators do with a cloud: observe it, plan a list of changes, apply them.
+"""Workflows: observe a cloud, plan a list of changes, apply the plan.
 
-``inventory``, ``trait`` and ``aggregate`` are pure: a snapshot and a request in, a ``plan.Plan``
-out. ``observe`` and ``selection`` read, ``execute`` writes; ``batch`` puts the three steps
-together for a command. ``plan_file``, ``journal`` and ``undo`` make a plan survive on disk.
+Each inner package reads first (``observe``), then decides (``plan``, pure). The package
+``osc_placement.plan`` applies what was decided.
 """

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Iterator, Sequence
 
 from osc_placement import microversion
-from osc_placement.client import answer, api
+from osc_placement.client import api, responses
 from osc_placement.model import allocation, name
 
 #: What nova asks for since Ussuri; below it nova-status reports a failure.
@@ -57,7 +57,7 @@ class Status:
     custom_traits: int | None
     custom_resource_classes: int | None
     lacking: tuple[str, ...]
-    incomplete: Sequence[answer.Usage] | None = None
+    incomplete: Sequence[responses.Usage] | None = None
 
 
 def observe_status(client: api.Client, *, check: bool = False) -> Status:
@@ -103,7 +103,7 @@ def _least(
     return Check(what, otherwise, f"it has {highest} and {needs} is needed: upgrade Placement")
 
 
-def _complete(what: str, incomplete: Sequence[answer.Usage] | None) -> Check:
+def _complete(what: str, incomplete: Sequence[responses.Usage] | None) -> Check:
     if incomplete is None:
         return Check(what, Verdict.WARNING, "not checked: it needs 1.9")
     used = [item for item in incomplete if item.resources or item.consumer_count]
@@ -119,7 +119,7 @@ def _complete(what: str, incomplete: Sequence[answer.Usage] | None) -> Check:
     )
 
 
-def _incomplete(client: api.Client) -> Sequence[answer.Usage] | None:
+def _incomplete(client: api.Client) -> Sequence[responses.Usage] | None:
     if not microversion.supports(client.microversion, "usages by project"):
         return None
     return client.show_usages(allocation.PLACEHOLDER)

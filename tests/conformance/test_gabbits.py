@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conformance import fixtures, seeding
-from tests.peer import gabbi_suite, process
+from tests.support.conformance import fixtures, seeding
+from tests.support.peer import gabbi_suite, process
 
 SERVERS = {"embedded": process.EMBEDDED, "placement": process.PLACEMENT}
 FILES = 79

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.peer.fixtures import first_generation, real_placement, target
+from tests.support.peer.fixtures import first_generation, real_placement, target
 
 __all__ = ["first_generation", "real_placement", "target"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.candidates import comparison
-from tests.peer import target as targets
+from tests.support.candidates import comparison
+from tests.support.peer import target as targets
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -9,8 +9,7 @@ import pathlib
 
 import pytest
 
-from tests.peer import gabbi_suite
-from tests.peer import target as targets
+from tests.support.peer import gabbi_suite, target as targets
 
 FILES = sorted(pathlib.Path(__file__).parent.glob("*.yaml"))
 

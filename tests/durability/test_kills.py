@@ -37,7 +37,7 @@ class Nursery:
     def __init__(self, database: pathlib.Path) -> None:
         self._database = database
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.durability.nursery"],
+            [sys.executable, "-m", "tests.support.fork_server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.peer.fixtures import openstack, real_placement, target
+from tests.support.peer.fixtures import openstack, real_placement, target
 
 __all__ = ["openstack", "real_placement", "target"]
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from osc_placement import testing
-from tests.peer import shell
-from tests.peer import target as targets
+from tests.support.peer import shell, target as targets
 
 AUDIT = "placement allocation audit"
 RECORDED = ("--nova-answers", "12-hosts")

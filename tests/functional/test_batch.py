@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.peer import shell
-from tests.peer import target as targets
+from tests.support.peer import shell, target as targets
 
 AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
 HOSTS = ("cmp-0007.lab.example.org", "cmp-0008.lab.example.org")

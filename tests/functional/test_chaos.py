@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.peer import chaos, fixtures, shell
-from tests.peer import target as targets
+from tests.support.peer import chaos, fixtures, shell, target as targets
 
 AMEND = "resource provider inventory amend"
 MOODS = {"conflict": 0.3, "refuse": 0.1, "cut_before": 0.07, "cut_after": 0.07, "lose_after": 0.07}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.functional.cloud import CONSUMER, NOBODY, OWNER, allocate, create
-from tests.peer.shell import OpenStack
-from tests.peer.target import Target
+from tests.support.functional_cloud import CONSUMER, NOBODY, OWNER, allocate, create
+from tests.support.peer.shell import OpenStack
+from tests.support.peer.target import Target
 
 SET = "resource provider allocation set"
 SHOW = "resource provider allocation show"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.functional.cloud import AGGREGATE, OTHER_AGGREGATE, allocate, create
-from tests.peer.shell import OpenStack
+from tests.support.functional_cloud import AGGREGATE, OTHER_AGGREGATE, allocate, create
+from tests.support.peer.shell import OpenStack
 
 LIST = "allocation candidate list"
 COLUMNS = ["#", "allocation", "resource provider", "inventory used/capacity"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.functional.cloud import create
-from tests.peer.shell import OpenStack
+from tests.support.functional_cloud import create
+from tests.support.peer.shell import OpenStack
 
 
 def test_a_trait_is_created_once_and_found_by_its_prefix(openstack: OpenStack) -> None:

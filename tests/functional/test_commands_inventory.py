@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.functional.cloud import AGGREGATE, NOBODY, OWNER, allocate, create
-from tests.peer.shell import OpenStack
+from tests.support.functional_cloud import AGGREGATE, NOBODY, OWNER, allocate, create
+from tests.support.peer.shell import OpenStack
 
 SET = "resource provider inventory set"
 FIELDS = ["allocation_ratio", "min_unit", "max_unit", "reserved", "step_size", "total"]

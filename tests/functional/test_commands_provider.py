@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.functional.cloud import AGGREGATE, NOBODY, OTHER_AGGREGATE, allocate, create
-from tests.peer.shell import OpenStack
+from tests.support.functional_cloud import (
+    AGGREGATE,
+    NOBODY,
+    OTHER_AGGREGATE,
+    allocate,
+    create,
+)
+from tests.support.peer.shell import OpenStack
 
 FLAT = {"uuid", "name", "generation"}
 NESTED = FLAT | {"root_provider_uuid", "parent_provider_uuid"}

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.peer import shell
-from tests.peer.target import OverHttp, Target
+from tests.support.peer import shell
+from tests.support.peer.target import OverHttp, Target
 
 LIST = ["resource", "provider", "list", "-f", "csv"]
 FLAT = '"uuid","name","generation"'

@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from osc_placement import microversion
-from tests.functional.cloud import AGGREGATE, CONSUMER, OTHER_AGGREGATE, OWNER, create
-from tests.peer.shell import OpenStack
+from tests.support.functional_cloud import (
+    AGGREGATE,
+    CONSUMER,
+    OTHER_AGGREGATE,
+    OWNER,
+    create,
+)
+from tests.support.peer.shell import OpenStack
 
 CANDIDATES = "allocation candidate list --resource VCPU=1"
 ALLOCATION = f"resource provider allocation set {CONSUMER} --allocation rp=node,VCPU=1"

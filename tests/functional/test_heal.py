@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from osc_placement import testing
-from tests.peer import shell
-from tests.peer import target as targets
+from tests.support.peer import shell, target as targets
 
 HEAL = "placement allocation heal"
 RECORDED = ("--nova-answers", "12-hosts")

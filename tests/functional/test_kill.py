@@ -19,15 +19,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.functional.test_chaos import inventories, options
-from tests.peer import chaos, fixtures, shell
-from tests.peer import target as targets
+from tests.support.peer import chaos, fixtures, shell, target as targets
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "2"))
 AMEND = "resource provider inventory amend --all --resource VCPU:allocation_ratio"
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
-    ["tests.peer.shell", "osc_placement.v1.batch", "osc_placement.v1.plan"]
+    ["tests.support.peer.shell", "osc_placement.v1.batch", "osc_placement.v1.plan"]
 )
 
 

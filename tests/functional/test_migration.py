@@ -7,8 +7,7 @@ import pathlib
 
 import pytest
 
-from tests.peer import shell
-from tests.peer import target as targets
+from tests.support.peer import shell, target as targets
 
 RUN = "placement migration run"
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from osc_placement import testing
-from tests.functional import nova_stand_in
-from tests.peer import shell
-from tests.peer import target as targets
+from tests.support import fake_nova
+from tests.support.peer import shell, target as targets
 
 MIRROR = "placement aggregate mirror"
 RECORDED = ("--nova-answers", "12-hosts")
@@ -200,9 +199,9 @@ def test_a_compute_service_is_needed_or_its_answers(
 @pytest.fixture
 def nova(
     openstack: shell.OpenStack, target: targets.Target, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[nova_stand_in.Nova]:
+) -> Iterator[fake_nova.Nova]:
     """A compute API beside the target, which a clouds.yaml names."""
-    stand_in = nova_stand_in.Nova(copy.deepcopy(NOVA))
+    stand_in = fake_nova.Nova(copy.deepcopy(NOVA))
     placement = getattr(target, "url", "http://127.0.0.1:9/none")
     settings = {
         "auth_type": "admin_token",
@@ -220,7 +219,7 @@ def nova(
 
 
 def test_nova_is_asked_page_by_page_at_the_right_versions(
-    openstack: shell.OpenStack, target: targets.Target, nova: nova_stand_in.Nova
+    openstack: shell.OpenStack, target: targets.Target, nova: fake_nova.Nova
 ) -> None:
     rows(openstack, code=6, nova=())
     assert members(target) == wanted()
@@ -233,7 +232,7 @@ def test_nova_is_asked_page_by_page_at_the_right_versions(
 
 
 def test_a_cell_that_is_down_stops_nobody_and_costs_no_membership(
-    openstack: shell.OpenStack, target: targets.Target, nova: nova_stand_in.Nova
+    openstack: shell.OpenStack, target: targets.Target, nova: fake_nova.Nova
 ) -> None:
     rows(openstack, code=6, nova=())
     far = [item for item in NODES.values() if item["service"]["host"] in ("cmp-0011", "cmp-0012")]
@@ -252,7 +251,7 @@ def test_a_cell_that_is_down_stops_nobody_and_costs_no_membership(
 
 
 def test_a_right_that_is_missing_in_nova_is_named(
-    openstack: shell.OpenStack, target: targets.Target, nova: nova_stand_in.Nova
+    openstack: shell.OpenStack, target: targets.Target, nova: fake_nova.Nova
 ) -> None:
     nova.forbidden = {"/os-aggregates"}
     before = members(target)

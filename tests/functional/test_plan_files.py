@@ -11,8 +11,7 @@ import pytest
 
 from tests.functional.test_batch import AMEND, HOSTS, rows, status_of
 from tests.functional.test_chaos import options
-from tests.peer import chaos, fixtures, shell
-from tests.peer import target as targets
+from tests.support.peer import chaos, fixtures, shell, target as targets
 
 Damage = Callable[[str], str]
 

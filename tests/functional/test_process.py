@@ -11,7 +11,7 @@ import textwrap
 
 import pytest
 
-from tests.peer import target as targets
+from tests.support.peer import target as targets
 
 OPENSTACK = pathlib.Path(sys.executable).with_name("openstack")
 

@@ -9,8 +9,7 @@ import shlex
 import pytest
 
 from tests.functional.test_batch import AGGREGATE
-from tests.peer import process, shell
-from tests.peer import target as targets
+from tests.support.peer import process, shell, target as targets
 
 PAGES = sorted((process.ROOT / "doc" / "source" / "user").glob("*.rst"))
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.functional.cloud import allocate, create
-from tests.peer import shell
-from tests.peer import target as targets
+from tests.support.functional_cloud import allocate, create
+from tests.support.peer import shell, target as targets
 
 RESHAPE = "placement reshape"
 A, B = "cn1_pci_0000_84_00_0", "cn1_pci_0000_85_00_0"

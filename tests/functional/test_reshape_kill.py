@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.functional.cloud import allocate, create
 from tests.functional.test_kill import Murderer
-from tests.peer import chaos, fixtures, shell
-from tests.peer import target as targets
+from tests.support.functional_cloud import allocate, create
+from tests.support.peer import chaos, fixtures, shell, target as targets
 
 HOSTS = 4
 MOVES = """\

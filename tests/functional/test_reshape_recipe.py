@@ -12,8 +12,7 @@ import pytest
 from osc_placement import testing
 from tests.functional import test_reshape
 from tests.functional.test_reshape import offered
-from tests.peer import shell
-from tests.peer import target as targets
+from tests.support.peer import shell, target as targets
 
 RECIPE = "placement reshape recipe"
 A, B = "pci_0000_84_00_0", "pci_0000_85_00_0"

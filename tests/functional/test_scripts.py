@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.functional.test_batch import AGGREGATE, HOSTS
-from tests.peer import process
-from tests.peer import target as targets
+from tests.support.peer import process, target as targets
 
 
 class Workplace:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.peer import shell
-from tests.peer import target as targets
+from tests.support.peer import shell, target as targets
 
 HOST = "cmp-0001.lab.example.org"
 

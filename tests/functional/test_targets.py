@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from osc_placement import testing
-from tests.peer import target as targets
+from tests.support.peer import target as targets
 
 
 def test_a_target_is_empty(target: targets.Target) -> None:

@@ -13,32 +13,40 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from tests.fuzz import spoil, wire
-from tests.sequences import generate
+from tests.support.fuzz import mutate, wire
+from tests.support.sequences import generate
 
 ALIVE = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 HEAD = "Host: a\r\nX-Auth-Token: admin\r\nX-Roles: admin,service\r\n"
 PATHS = (
     *("/resource_providers", "/allocation_candidates", "/traits", "/usages", "/resource_classes"),
-    *(f"/resource_providers/{spoil.UUID}", f"/allocations/{spoil.UUID}", "/"),
+    *(f"/resource_providers/{mutate.UUID}", f"/allocations/{mutate.UUID}", "/"),
 )
 BODIES = (
-    *("POST /resource_providers", f"PUT /resource_providers/{spoil.UUID}/inventories"),
-    *(f"PUT /resource_providers/{spoil.UUID}/traits", f"PUT /allocations/{spoil.UUID}"),
-    *(f"PUT /resource_providers/{spoil.UUID}/aggregates", "POST /allocations", "POST /reshaper"),
-    *("POST /resource_classes", f"PUT /resource_providers/{spoil.UUID}"),
+    *("POST /resource_providers", f"PUT /resource_providers/{mutate.UUID}/inventories"),
+    *(f"PUT /resource_providers/{mutate.UUID}/traits", f"PUT /allocations/{mutate.UUID}"),
+    *(f"PUT /resource_providers/{mutate.UUID}/aggregates", "POST /allocations", "POST /reshaper"),
+    *("POST /resource_classes", f"PUT /resource_providers/{mutate.UUID}"),
 )
 
 keys = st.sampled_from(
     (
         *("name", "uuid", "parent_provider_uuid", "inventories", "resource_provider_generation"),
         *("allocations", "project_id", "user_id", "consumer_generation", "consumer_type", "VCPU"),
-        *("resources", "traits", "aggregates", "total", "allocation_ratio", "mappings", spoil.UUID),
+        *(
+            "resources",
+            "traits",
+            "aggregates",
+            "total",
+            "allocation_ratio",
+            "mappings",
+            mutate.UUID,
+        ),
     )
 )
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(spoil.UUID),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(mutate.UUID),
     lambda inner: (
         st.lists(inner, max_size=4) | st.dictionaries(keys | st.text(), inner, max_size=5)
     ),
@@ -78,7 +86,7 @@ def test_spoilt_requests_amid_good_ones(target: wire.Target, examples: int) -> N
         with target.app.repository.read() as base:
             generator = generate.Generator(0, base)
         generator.random = chance
-        spoiler = spoil.Spoiler(chance)
+        spoiler = mutate.Spoiler(chance)
         for _ in range(60):
             answered.update(target.send(spoiler.raw(generator.next())))
 
@@ -88,12 +96,12 @@ def test_spoilt_requests_amid_good_ones(target: wire.Target, examples: int) -> N
 
 
 def test_any_query(target: wire.Target, examples: int) -> None:
-    values = st.sampled_from(spoil.TEXTS) | st.text(max_size=20)
-    pairs = st.lists(st.tuples(st.sampled_from(spoil.KEYS), values), max_size=8)
+    values = st.sampled_from(mutate.TEXTS) | st.text(max_size=20)
+    pairs = st.lists(st.tuples(st.sampled_from(mutate.KEYS), values), max_size=8)
 
     @hypothesis.given(st.sampled_from(PATHS), pairs, st.integers(0, 39))
     def check(path: str, pairs: list[tuple[str, str]], minor: int) -> None:
-        query = "&".join(f"{spoil.quote(key)}={spoil.quote(value)}" for key, value in pairs)
+        query = "&".join(f"{mutate.quote(key)}={mutate.quote(value)}" for key, value in pairs)
         version = f"OpenStack-API-Version: placement 1.{minor}\r\n"
         raw = f"GET {path}?{query} HTTP/1.1\r\n{HEAD}{version}\r\n".encode()
         assert target.send(raw)
@@ -102,8 +110,8 @@ def test_any_query(target: wire.Target, examples: int) -> None:
 
 
 def test_any_header(target: wire.Target, examples: int) -> None:
-    values = st.sampled_from(spoil.HEADER_VALUES) | st.text(max_size=20)
-    headers = st.lists(st.tuples(st.sampled_from(spoil.HEADERS), values), max_size=6)
+    values = st.sampled_from(mutate.HEADER_VALUES) | st.text(max_size=20)
+    headers = st.lists(st.tuples(st.sampled_from(mutate.HEADERS), values), max_size=6)
 
     @hypothesis.given(st.sampled_from(PATHS), headers)
     def check(path: str, headers: list[tuple[str, str]]) -> None:

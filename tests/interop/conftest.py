@@ -1,4 +1,4 @@
-"""The lab (see tests/lab) as fixtures, and the ``openstack`` command led to it.
+"""The lab (see tests/support/lab) as fixtures, and the ``openstack`` command led to it.
 
 A lab that runs already is used and left running; one that does not is started, and ended
 with the tests. Their states are put back to what ``tools/lab seed`` saved, if it did.
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab import database, life, place, process
+from tests.support.lab import database, lifecycle, place, process
 
 
 @pytest.fixture(scope="session")
@@ -29,10 +29,10 @@ def lab() -> Iterator[place.Place]:
 
 @pytest.fixture(scope="session")
 def seeded_lab() -> Iterator[place.Place]:
-    """Nova as well, with the hosts and servers of tests/lab/seed."""
+    """Nova as well, with the hosts and servers of tests/support/lab/seed."""
     with _up(()) as found:
-        if not life.is_seeded(found):
-            life.seed(found, hosts=12, servers=60)
+        if not lifecycle.is_seeded(found):
+            lifecycle.seed(found, hosts=12, servers=60)
         database.reset(found, database.SEEDED)
         yield found
 
@@ -40,7 +40,7 @@ def seeded_lab() -> Iterator[place.Place]:
 @contextlib.contextmanager
 def _up(services: Sequence[str]) -> Iterator[place.Place]:
     found = place.find()
-    started = life.up(found, services)
+    started = lifecycle.up(found, services)
     try:
         yield found
     finally:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import requests
 
-from tests.interop import conftest, nova_manage
-from tests.lab import database, identity, place
+from tests.interop import conftest
+from tests.support import nova_manage
+from tests.support.lab import database, identity, place
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

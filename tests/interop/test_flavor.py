@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from osc_placement.model import flavor
-from tests.lab import life, place
+from osc_placement.nova import flavor
+from tests.support.lab import lifecycle, place
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -159,7 +159,7 @@ def groups_asked(request: flavor.ServerRequest) -> dict[str, tuple[dict[str, int
 def lab() -> place.Place:
     """A lab with nova's code; nothing of it needs to run."""
     found = place.find()
-    life.provide(found)
+    lifecycle.provide(found)
     return found
 
 

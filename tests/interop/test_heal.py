@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.interop import nova_manage
-from tests.interop.nova_manage import Healed
 from tests.interop.test_mirror import Cloud
-from tests.lab import database, place
+from tests.support import nova_manage
+from tests.support.lab import database, place
+from tests.support.nova_manage import Healed
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

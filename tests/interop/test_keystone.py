@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from tests.interop import conftest
-from tests.lab import identity, place
+from tests.support.lab import identity, place
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

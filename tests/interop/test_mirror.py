@@ -17,7 +17,7 @@ import pytest
 import requests
 
 from tests.interop import conftest
-from tests.lab import database, identity, place, process
+from tests.support.lab import database, identity, place, process
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

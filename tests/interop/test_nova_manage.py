@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from osc_placement.model import flavor
-from tests.interop import nova_manage
-from tests.interop.nova_manage import Audited, Healed
-from tests.lab import database, place
+from osc_placement.nova import flavor
+from tests.support import nova_manage
+from tests.support.lab import database, place
+from tests.support.nova_manage import Audited, Healed
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.interop.test_heal import Lab, reset
-from tests.lab import place
+from tests.support.lab import place
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 

@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from tests.interop import conftest
-from tests.lab import database, identity, place
+from tests.support.lab import database, identity, place
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

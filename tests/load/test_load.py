@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.load import writers
+from tests.support.load import writers
 
 CLIENTS = 16
 #: MiB by which memory may differ between two rounds that did the same.

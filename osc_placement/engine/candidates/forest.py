@@ -10,8 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from osc_placement.engine import record, standard, state
-from osc_placement.engine.candidates import plan as plans
-from osc_placement.engine.candidates import tree as trees
+from osc_placement.engine.candidates import plan as plans, tree as trees
 from osc_placement.model.candidate import Candidate
 
 Options = dict[plans.Slot, list[record.ProviderRecord]]

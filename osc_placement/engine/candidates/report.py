@@ -12,9 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from osc_placement.engine import record, state
-from osc_placement.engine.candidates import forest as forests
-from osc_placement.engine.candidates import plan as plans
-from osc_placement.engine.candidates import tree as trees
+from osc_placement.engine.candidates import forest as forests, plan as plans, tree as trees
 from osc_placement.model.candidate import Candidate
 
 

@@ -44,10 +44,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from osc_placement.engine import state
-from osc_placement.engine.candidates import forest as forests
-from osc_placement.engine.candidates import plan as plans
-from osc_placement.engine.candidates import report as reports
-from osc_placement.engine.candidates import tree as trees
+from osc_placement.engine.candidates import (
+    forest as forests,
+    plan as plans,
+    report as reports,
+    tree as trees,
+)
 from osc_placement.model.candidate import Candidate, CandidateQuery
 
 TooManyCandidates = trees.TooManyCandidates

@@ -7,12 +7,10 @@ from typing import Any
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import aggregate as rules
-from osc_placement.engine import record
-from osc_placement.server import call as calls
+from osc_placement.engine import aggregate as rules, record
+from osc_placement.server import context as calls
 from osc_placement.server.handlers import provider as providers
-from osc_placement.server.schemas import provider as schemas
-from osc_placement.server.schemas import validation
+from osc_placement.server.schemas import provider as schemas, validation
 
 
 def _answer(call: calls.Call, provider: record.ProviderRecord) -> webob.Response:

@@ -8,17 +8,18 @@ from typing import Any
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import allocation as rules
-from osc_placement.engine import draft as drafts
-from osc_placement.engine import errors, record, reshape, state
-from osc_placement.model import allocation as model
-from osc_placement.model import name as names
-from osc_placement.server import call as calls
-from osc_placement.server import faults
-from osc_placement.server.handlers import inventory as inventories
-from osc_placement.server.handlers import provider as providers
-from osc_placement.server.schemas import allocation as schemas
-from osc_placement.server.schemas import validation
+from osc_placement.engine import (
+    allocation as rules,
+    draft as drafts,
+    errors,
+    record,
+    reshape,
+    state,
+)
+from osc_placement.model import allocation as model, name as names
+from osc_placement.server import context as calls, faults
+from osc_placement.server.handlers import inventory as inventories, provider as providers
+from osc_placement.server.schemas import allocation as schemas, validation
 
 
 def show(call: calls.Call) -> webob.Response:

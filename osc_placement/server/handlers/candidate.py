@@ -11,13 +11,10 @@ import webob
 
 from osc_placement import microversion
 from osc_placement.engine import inventory, listing, standard, state, trait
-from osc_placement.engine.candidates import search as engine
-from osc_placement.engine.candidates import summary
+from osc_placement.engine.candidates import search as engine, summary
 from osc_placement.model import candidate as model
-from osc_placement.server import call as calls
-from osc_placement.server import query
-from osc_placement.server.schemas import candidate as schemas
-from osc_placement.server.schemas import validation
+from osc_placement.server import context as calls, query
+from osc_placement.server.schemas import candidate as schemas, validation
 
 #: A query without a limit that has more candidates than this is refused.
 MAX_CANDIDATES = 200_000

@@ -7,11 +7,9 @@ from typing import Any
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import errors, record
-from osc_placement.engine import inventory as rules
-from osc_placement.model import inventory as model
-from osc_placement.model import name as names
-from osc_placement.server import call as calls
+from osc_placement.engine import errors, inventory as rules, record
+from osc_placement.model import inventory as model, name as names
+from osc_placement.server import context as calls
 from osc_placement.server.handlers import provider as providers
 from osc_placement.server.schemas import inventory as schemas
 

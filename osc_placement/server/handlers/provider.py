@@ -10,14 +10,10 @@ import orjson
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import errors, listing, record, state
-from osc_placement.engine import provider as rules
-from osc_placement.model import candidate
-from osc_placement.model import name as names
-from osc_placement.server import call as calls
-from osc_placement.server import query
-from osc_placement.server.schemas import provider as schemas
-from osc_placement.server.schemas import validation
+from osc_placement.engine import errors, listing, provider as rules, record, state
+from osc_placement.model import candidate, name as names
+from osc_placement.server import context as calls, query
+from osc_placement.server.schemas import provider as schemas, validation
 
 _SINCE = {"inventories": 0, "usages": 0, "aggregates": 1, "traits": 6, "allocations": 11}
 _NESTED = microversion.FEATURES["nested providers"].minor

@@ -7,9 +7,8 @@ from typing import Any
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import errors, standard
-from osc_placement.engine import resource_class as rules
-from osc_placement.server import call as calls
+from osc_placement.engine import errors, resource_class as rules, standard
+from osc_placement.server import context as calls
 from osc_placement.server.schemas import resource_class as schemas
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import webob
 
 from osc_placement import microversion
-from osc_placement.server import call as calls
+from osc_placement.server import context as calls
 
 
 def show(call: calls.Call) -> webob.Response:

@@ -6,13 +6,10 @@ from collections.abc import Callable
 
 import webob
 
-from osc_placement.engine import errors, record, standard, state
-from osc_placement.engine import trait as rules
-from osc_placement.server import call as calls
-from osc_placement.server import faults
+from osc_placement.engine import errors, record, standard, state, trait as rules
+from osc_placement.server import context as calls, faults
 from osc_placement.server.handlers import provider as providers
-from osc_placement.server.schemas import provider as provider_schemas
-from osc_placement.server.schemas import trait as schemas
+from osc_placement.server.schemas import provider as provider_schemas, trait as schemas
 
 
 def list_all(call: calls.Call) -> webob.Response:

@@ -6,10 +6,9 @@ import webob
 
 from osc_placement import microversion
 from osc_placement.engine import record, usage
-from osc_placement.server import call as calls
+from osc_placement.server import context as calls
 from osc_placement.server.handlers import provider as providers
-from osc_placement.server.schemas import usage as schemas
-from osc_placement.server.schemas import validation
+from osc_placement.server.schemas import usage as schemas, validation
 
 
 def of_provider(call: calls.Call) -> webob.Response:

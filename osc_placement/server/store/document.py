@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from osc_placement.engine import record, state
-from osc_placement.model import allocation, inventory
-from osc_placement.model import name as names
-from osc_placement.server.store import errors, soundness
+from osc_placement.model import allocation, inventory, name as names
+from osc_placement.server.store import errors, integrity
 
 _LISTS = ("custom_resource_classes", "custom_traits")
 _OBJECTS = ("providers", "consumers")
@@ -47,7 +46,7 @@ def load_document(document: Any, now: float | None = None) -> record.Changes:
         traits=dict.fromkeys(document["custom_traits"], stamp),
         resource_classes=dict.fromkeys(document["custom_resource_classes"], stamp),
     )
-    faults.extend(soundness.find_faults(changes))
+    faults.extend(integrity.find_faults(changes))
     if faults:
         raise errors.DocumentInvalid(faults)
     return changes

@@ -13,11 +13,12 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from osc_placement.client import answer, errors, query
-from osc_placement.model import allocation, flavor, nova
+from osc_placement import errors
+from osc_placement.client import query, responses
+from osc_placement.model import allocation
 from osc_placement.model.candidate import CandidateQuery
-from osc_placement.workflows.allocations import picture as pictures
-from osc_placement.workflows.allocations import port_needs
+from osc_placement.nova import flavor, values
+from osc_placement.workflows.allocations import ports as allocations_ports, snapshot as pictures
 
 _PCI = "which PCI devices it has (alias {aliases}) is known on its host alone"
 
@@ -28,7 +29,7 @@ _UNASKED = errors.PlacementError("it changed while it was looked at")
 _LIMIT = 1000
 
 #: ``{query key: the answer, or why there is none}``
-Answers = Mapping[str, answer.Candidates | errors.PlacementError]
+Answers = Mapping[str, responses.Candidates | errors.PlacementError]
 
 
 class Option(NamedTuple):
@@ -64,7 +65,7 @@ class _Split:
     rest: dict[str, int]
 
 
-def request_of(server: nova.Server) -> flavor.ServerRequest:
+def request_of(server: values.Server) -> flavor.ServerRequest:
     """What the server's flavor and image ask for; nothing where its flavor is not known."""
     if server.flavor is None:
         return flavor.ServerRequest(unknown=("nova does not tell its flavor",))
@@ -73,11 +74,11 @@ def request_of(server: nova.Server) -> flavor.ServerRequest:
     )
 
 
-def demand_of(picture: pictures.Picture, server: nova.Server) -> flavor.ServerRequest:
+def demand_of(picture: pictures.Picture, server: values.Server) -> flavor.ServerRequest:
     """What a server lacks: all of it, with what its ports ask for; or that of some ports alone."""
     groups = {
         suffix: group
-        for port in port_needs.lacking(picture, server)
+        for port in allocations_ports.lacking(picture, server)
         for suffix, group in port.groups.items()
     }
     if picture.allocations.get(server.uuid):
@@ -86,20 +87,20 @@ def demand_of(picture: pictures.Picture, server: nova.Server) -> flavor.ServerRe
     return dataclasses.replace(asked, groups={**asked.groups, **groups})
 
 
-def needs_tree(picture: pictures.Picture, server: nova.Server, root: str) -> bool:
+def needs_tree(picture: pictures.Picture, server: values.Server, root: str) -> bool:
     """Whether the root and what shares with it do not answer alone."""
     asked = demand_of(picture, server)
     return not asked.unknown and (asked.is_granular or bool(_split(picture, root, asked).rest))
 
 
 def query_of(
-    picture: pictures.Picture, server: nova.Server, root: str
+    picture: pictures.Picture, server: values.Server, root: str
 ) -> tuple[str, CandidateQuery] | None:
     """What Placement is to be asked about a server on this root, with its key; None if nothing."""
     if not needs_tree(picture, server, root):
         return None
     asked = demand_of(picture, server)
-    subtrees = [port.same_subtree for port in port_needs.lacking(picture, server)]
+    subtrees = [port.same_subtree for port in allocations_ports.lacking(picture, server)]
     split = _split(picture, root, asked)
     whole = asked.query(root)
     groups = [
@@ -113,7 +114,9 @@ def query_of(
     return query.encode(query.candidate_pairs(wanted)), wanted
 
 
-def expect(picture: pictures.Picture, server: nova.Server, root: str, answers: Answers) -> Expected:
+def expect(
+    picture: pictures.Picture, server: values.Server, root: str, answers: Answers
+) -> Expected:
     """All that a server may have on the tree of ``root``; capacity is not looked at.
 
     ``picture`` holds the inventories of the root and of what shares with it, and of the whole
@@ -173,7 +176,7 @@ def _shared(asked: flavor.ServerRequest, split: _Split) -> Iterator[allocation.A
 
 
 def _told(
-    picture: pictures.Picture, server: nova.Server, root: str, answers: Answers
+    picture: pictures.Picture, server: values.Server, root: str, answers: Answers
 ) -> Sequence[Option] | errors.PlacementError:
     """What Placement answered, each different one once; one of nothing where it was not asked."""
     wanted = query_of(picture, server, root)
@@ -184,7 +187,7 @@ def _told(
         return found
     ports = {
         suffix: port.allocation.get(suffix)
-        for port in port_needs.lacking(picture, server)
+        for port in allocations_ports.lacking(picture, server)
         for suffix in port.groups
     }
     # Which group of a flavor a resource is for does not show in allocations; a port's does.
@@ -202,7 +205,7 @@ def _names(picture: pictures.Picture, option: Option) -> list[str]:
     return sorted(name_of(picture, uuid) for uuid in option.allocations)
 
 
-def _option(one: answer.AllocationRequest, ports: Mapping[str, str | None]) -> Option | None:
+def _option(one: responses.AllocationRequest, ports: Mapping[str, str | None]) -> Option | None:
     """A candidate; None where it does not tell whose group is where (below 1.34)."""
     if not ports:
         return Option(one.allocations)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from osc_placement.client import answer, api, errors
+from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.model import allocation, provider
-from osc_placement.workflows import batch, patience, worker
+from osc_placement.plan import workers
+from osc_placement.workflows.batch import plan
 
 R = TypeVar("R")
 
@@ -24,14 +25,14 @@ _PAGE = 1000
 class Held(NamedTuple):
     """Allocations as they were read: by provider, and of some consumers whole."""
 
-    by_provider: Mapping[str, answer.ProviderAllocations]
+    by_provider: Mapping[str, responses.ProviderAllocations]
     whole: Mapping[str, allocation.Consumer]
     unread: Mapping[str, str]
-    summaries: Mapping[str, answer.ProviderSummary] = {}
+    summaries: Mapping[str, responses.ProviderSummary] = {}
 
 
 def read_all(
-    client: api.Client, providers: Sequence[provider.Provider], reading: batch.Reading
+    client: api.Client, providers: Sequence[provider.Provider], reading: plan.Reading
 ) -> Held:
     """Every provider; those that are known to have nothing allocated need not be asked."""
     summaries = _summaries(client) if len(providers) > _FEW else {}
@@ -45,15 +46,15 @@ def read_all(
     return Held(read, {}, unread, summaries)
 
 
-def _summaries(client: api.Client) -> Mapping[str, answer.ProviderSummary]:
+def _summaries(client: api.Client) -> Mapping[str, responses.ProviderSummary]:
     """Capacities and usages of the trees of up to 1000 hosts that have memory left.
 
     One request, which a busy or an old Placement may refuse: then nothing is known.
     """
     pairs = [("resources", "MEMORY_MB:1"), ("limit", str(_PAGE))]
     try:
-        return patience.read(lambda: client.list_allocation_candidates(pairs)).summaries
-    except (errors.ApiError, errors.UnsupportedVersion):
+        return retry.read(lambda: client.list_allocation_candidates(pairs)).summaries
+    except (api_errors.ApiError, api_errors.UnsupportedVersion):
         return {}
 
 
@@ -61,7 +62,7 @@ def read_near(
     client: api.Client,
     near: Sequence[str],
     servers: Collection[str],
-    reading: batch.Reading,
+    reading: plan.Reading,
     *,
     absent_only: bool = False,
 ) -> Held:
@@ -76,13 +77,13 @@ def read_near(
 
 
 def read_consumers(
-    client: api.Client, uuids: Collection[str], reading: batch.Reading
+    client: api.Client, uuids: Collection[str], reading: plan.Reading
 ) -> dict[str, allocation.Consumer]:
     """Each whole, also those that do not exist. One request for each."""
     reading.watch.expect("reading consumers", len(uuids))
     found = {}
-    for one in worker.each(
-        lambda uuid: patience.read(lambda: client.show_allocations(uuid)), uuids, reading.workers
+    for one in workers.each(
+        lambda uuid: retry.read(lambda: client.show_allocations(uuid)), uuids, reading.workers
     ):
         found[one.uuid] = one
         reading.watch.advance()
@@ -90,14 +91,14 @@ def read_consumers(
 
 
 def read_each(
-    what: str, read: Callable[[str], R], uuids: Sequence[str], reading: batch.Reading
+    what: str, read: Callable[[str], R], uuids: Sequence[str], reading: plan.Reading
 ) -> tuple[dict[str, R], dict[str, str]]:
     """What was read of each provider, and why that failed: one does not stop the others."""
 
-    def tried(uuid: str) -> R | errors.ApiError:
+    def tried(uuid: str) -> R | api_errors.ApiError:
         try:
-            return patience.read(lambda: read(uuid))
-        except errors.ApiError as error:
+            return retry.read(lambda: read(uuid))
+        except api_errors.ApiError as error:
             if error.status in (401, 403):
                 raise
             return error
@@ -105,8 +106,8 @@ def read_each(
     found: dict[str, R] = {}
     unread: dict[str, str] = {}
     reading.watch.expect(f"reading {what}", len(uuids))
-    for uuid, told in zip(uuids, worker.each(tried, uuids, reading.workers), strict=True):
-        if isinstance(told, errors.ApiError):
+    for uuid, told in zip(uuids, workers.each(tried, uuids, reading.workers), strict=True):
+        if isinstance(told, api_errors.ApiError):
             unread[uuid] = str(told)
         else:
             found[uuid] = told

@@ -14,13 +14,19 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from osc_placement.client import answer, api, compute, compute_server, errors, fault
-from osc_placement.model import allocation, inventory, nova, provider
+from osc_placement import errors
+from osc_placement.client import api, api_errors, responses, retry
+from osc_placement.model import allocation, inventory, provider
 from osc_placement.model.candidate import CandidateQuery
-from osc_placement.workflows import batch, patience, permission, worker
-from osc_placement.workflows.allocations import holding, sharing_providers
-from osc_placement.workflows.allocations import picture as pictures
-from osc_placement.workflows.allocations import scope as scopes
+from osc_placement.nova import api as nova_api, permission, servers as nova_servers, values
+from osc_placement.plan import workers
+from osc_placement.workflows.allocations import (
+    holding,
+    scope as scopes,
+    sharing_providers,
+    snapshot as pictures,
+)
+from osc_placement.workflows.batch import plan
 
 #: From how many hosts or servers on nova is asked for all rather than for each.
 _MANY = 5
@@ -31,9 +37,9 @@ _PART = 64
 
 def observe(
     client: api.Client,
-    asked: compute.Nova,
+    asked: nova_api.Nova,
     scope: scopes.Scope = scopes.EVERYTHING,
-    reading: batch.Reading | None = None,
+    reading: plan.Reading | None = None,
     *,
     deleted: bool = False,
 ) -> pictures.Picture:
@@ -53,8 +59,8 @@ def observe(
     is missing.
     """
     client.need("consumer generation", "changing allocations safely")
-    reading = reading or batch.Reading()
-    faults = fault.Faults()
+    reading = reading or plan.Reading()
+    faults = errors.InputErrors()
     found = _ask_hosts(client, asked, faults)
     faults.reasons += _unknown_hosts(found.hosts, scope)
     if scope.is_narrow:
@@ -71,9 +77,9 @@ def observe(
 
 def observe_parts(
     client: api.Client,
-    asked: compute.Nova,
+    asked: nova_api.Nova,
     after: str = "",
-    reading: batch.Reading | None = None,
+    reading: plan.Reading | None = None,
 ) -> Iterator[tuple[scopes.Scope, pictures.Picture]]:
     """The hosts that have servers, some at a time in the order of their names.
 
@@ -84,8 +90,8 @@ def observe_parts(
     and one for each server without allocations there.
     """
     client.need("consumer generation", "changing allocations safely")
-    reading = reading or batch.Reading()
-    faults = fault.Faults()
+    reading = reading or plan.Reading()
+    faults = errors.InputErrors()
     found = _ask_hosts(client, asked, faults)
     _ask_servers(asked, scopes.EVERYTHING, found, faults, deleted=False)
     faults.check()
@@ -100,41 +106,41 @@ def observe_parts(
         yield scope, _picture(part, sharing, held)
 
 
-def _ask_hosts(client: api.Client, asked: compute.Nova, faults: fault.Faults) -> _Found:
+def _ask_hosts(client: api.Client, asked: nova_api.Nova, faults: errors.InputErrors) -> _Found:
     found = _Found()
     with permission.collected(faults):
-        found.hosts = compute.hosts(asked)
+        found.hosts = nova_api.hosts(asked)
     with permission.collected(faults):
-        found.providers = patience.read(client.list_providers)
+        found.providers = retry.read(client.list_providers)
     return found
 
 
 def _ask_servers(
-    asked: compute.Nova,
+    asked: nova_api.Nova,
     scope: scopes.Scope,
     found: _Found,
-    faults: fault.Faults,
+    faults: errors.InputErrors,
     *,
     deleted: bool,
 ) -> None:
     """Servers, and their moves after them: whoever begins to move in between is moving."""
     with permission.collected(faults):
-        found.servers = _servers(asked, scope) if scope.is_narrow else compute_server.servers(asked)
+        found.servers = _servers(asked, scope) if scope.is_narrow else nova_servers.servers(asked)
     with permission.collected(faults):
-        found.migrations = compute_server.migrations(asked)
+        found.migrations = nova_servers.migrations(asked)
     if deleted:
         with permission.collected(faults):
-            found.deleted = compute_server.deleted_servers(asked)
+            found.deleted = nova_servers.deleted_servers(asked)
 
 
 def with_inventories(
     client: api.Client,
     picture: pictures.Picture,
     uuids: Iterable[str],
-    reading: batch.Reading | None = None,
+    reading: plan.Reading | None = None,
 ) -> pictures.Picture:
     """The picture with the inventories of these providers too. One request for each new one."""
-    reading = reading or batch.Reading()
+    reading = reading or plan.Reading()
     wanted = [uuid for uuid in dict.fromkeys(uuids) if uuid not in picture.inventories]
     read, unread = holding.read_each("inventories", client.list_inventories, wanted, reading)
     told = {uuid: found.inventories for uuid, found in read.items()}
@@ -158,10 +164,10 @@ def with_consumers(
     client: api.Client,
     picture: pictures.Picture,
     uuids: Iterable[str],
-    reading: batch.Reading | None = None,
+    reading: plan.Reading | None = None,
 ) -> pictures.Picture:
     """The picture with these consumers whole and with their owners. One request for each."""
-    reading = reading or batch.Reading()
+    reading = reading or plan.Reading()
     wanted = [uuid for uuid in dict.fromkeys(uuids) if uuid not in picture.owners]
     read = holding.read_consumers(client, wanted, reading)
     there = {uuid: one for uuid, one in read.items() if one.allocations}
@@ -185,35 +191,35 @@ def owner_of(consumer: allocation.Consumer) -> pictures.Owner:
 def observe_candidates(
     client: api.Client,
     queries: Mapping[str, CandidateQuery],
-    reading: batch.Reading | None = None,
-) -> dict[str, answer.Candidates | errors.PlacementError]:
+    reading: plan.Reading | None = None,
+) -> dict[str, responses.Candidates | errors.PlacementError]:
     """The answer to each query, by its key, or why there is none. One request for each."""
-    reading = reading or batch.Reading()
+    reading = reading or plan.Reading()
 
-    def tried(asked: CandidateQuery) -> answer.Candidates | errors.PlacementError:
+    def tried(asked: CandidateQuery) -> responses.Candidates | errors.PlacementError:
         try:
-            return patience.read(lambda: client.list_allocation_candidates(asked))
-        except (errors.ApiError, errors.UnsupportedVersion) as error:
+            return retry.read(lambda: client.list_allocation_candidates(asked))
+        except (api_errors.ApiError, api_errors.UnsupportedVersion) as error:
             return error
 
-    return dict(zip(queries, worker.each(tried, queries.values(), reading.workers), strict=True))
+    return dict(zip(queries, workers.each(tried, queries.values(), reading.workers), strict=True))
 
 
 @dataclasses.dataclass(slots=True)
 class _Found:
     """What is read of a cloud beside its allocations."""
 
-    hosts: nova.Hosts = dataclasses.field(default_factory=nova.Hosts)
+    hosts: values.Hosts = dataclasses.field(default_factory=values.Hosts)
     providers: Sequence[provider.Provider] = ()
-    servers: Sequence[nova.Server] = ()
-    migrations: Sequence[nova.Migration] = ()
-    deleted: Sequence[nova.Server] = ()
+    servers: Sequence[values.Server] = ()
+    migrations: Sequence[values.Migration] = ()
+    deleted: Sequence[values.Server] = ()
 
 
 Sharing = Mapping[str, tuple[str, ...]]
 
 
-def _unknown_hosts(hosts: nova.Hosts, scope: scopes.Scope) -> list[str]:
+def _unknown_hosts(hosts: values.Hosts, scope: scopes.Scope) -> list[str]:
     known = hosts.services | hosts.of_host().keys()
     return [
         f"nova has no compute host {host!r}: 'openstack compute service list' shows them"
@@ -222,9 +228,9 @@ def _unknown_hosts(hosts: nova.Hosts, scope: scopes.Scope) -> list[str]:
     ]
 
 
-def _servers(asked: compute.Nova, scope: scopes.Scope) -> list[nova.Server]:
+def _servers(asked: nova_api.Nova, scope: scopes.Scope) -> list[values.Server]:
     """Those in a narrow scope. Errors: InvalidInput for those that nova does not know."""
-    ask = functools.partial(compute_server.servers, asked)
+    ask = functools.partial(nova_servers.servers, asked)
     if scope.servers is not None and len(scope.servers) <= _MANY:
         listed = [one for uuid in sorted(scope.servers) for one in ask(uuid=uuid)]
     elif scope.servers is None and len(scope.hosts or ()) <= _MANY:
@@ -233,12 +239,12 @@ def _servers(asked: compute.Nova, scope: scopes.Scope) -> list[nova.Server]:
         listed = ask()
     known = {one.uuid: one for one in listed}
     unknown = sorted((scope.servers or frozenset()) - known.keys())
-    fault.Faults(f"nova has no server {uuid}, or has deleted it" for uuid in unknown).check()
+    errors.InputErrors(f"nova has no server {uuid}, or has deleted it" for uuid in unknown).check()
     return [one for one in known.values() if scope.concerns(one)]
 
 
 def _read_narrow(
-    client: api.Client, found: _Found, sharing: Sharing, reading: batch.Reading
+    client: api.Client, found: _Found, sharing: Sharing, reading: plan.Reading
 ) -> holding.Held:
     """The trees of the servers' hosts, and their consumers wherever they hold something."""
     near = _near(found, sharing)

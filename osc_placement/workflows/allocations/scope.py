@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from osc_placement.client import compute, fault
-from osc_placement.model import name, nova
+from osc_placement import errors
+from osc_placement.model import name
+from osc_placement.nova import api, values
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Scope:
         """Whether some servers are out of it."""
         return self.hosts is not None or self.servers is not None
 
-    def concerns(self, server: nova.Server) -> bool:
+    def concerns(self, server: values.Server) -> bool:
         """Whether a server is within it."""
         if self.servers is not None and server.uuid not in self.servers:
             return False
@@ -32,7 +33,7 @@ EVERYTHING = Scope()
 
 
 def of_words(
-    asked: compute.Nova,
+    asked: api.Nova,
     *,
     hosts: Sequence[str] = (),
     host_aggregates: Sequence[str] = (),
@@ -42,10 +43,10 @@ def of_words(
 
     Cost: one request where host aggregates are given. Errors: InvalidInput with every fault.
     """
-    faults = fault.Faults(
+    faults = errors.InputErrors(
         f"{text!r} is no UUID of a server" for text in servers if not name.is_uuid(text)
     )
-    known = compute.host_aggregates(asked) if host_aggregates else []
+    known = api.host_aggregates(asked) if host_aggregates else []
     members = {host for text in host_aggregates for host in _members(known, text, faults)}
     faults.check()
     within = frozenset(members) if host_aggregates else frozenset(hosts)
@@ -55,7 +56,9 @@ def of_words(
     )
 
 
-def _members(known: Sequence[nova.HostAggregate], text: str, faults: fault.Faults) -> Sequence[str]:
+def _members(
+    known: Sequence[values.HostAggregate], text: str, faults: errors.InputErrors
+) -> Sequence[str]:
     found = [item for item in known if text in {item.name, item.id, item.uuid}]
     if len(found) != 1:
         count = f"{len(found)} host aggregates have" if found else "no host aggregate has"

@@ -5,21 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from osc_placement.client import errors, fault
+from osc_placement import errors
 from osc_placement.model import inventory, provider
-from osc_placement.workflows import change, guard
+from osc_placement.plan import change, guards
 from osc_placement.workflows.reshape import (
-    amounts,
-    demand,
-    invariant,
-    move,
-    ownership,
-    picture,
-    solve,
-    template,
-    wanted,
+    assign,
+    changes as compiling,
+    consumers as reshape_consumers,
+    invariants,
+    inventories as reshape_inventories,
+    nova_owned,
+    resolve,
+    snapshot,
 )
-from osc_placement.workflows.reshape import compile as compiling
+from osc_placement.workflows.reshape.document import template, values
 
 _NOTHING_THERE = "it has nothing of what is to be moved"
 
@@ -28,50 +27,50 @@ _NOTHING_THERE = "it has nothing of what is to be moved"
 class Decided:
     """What shall stand where: inventories by provider, and every demand placed."""
 
-    meant: wanted.Wanted
+    meant: resolve.Wanted
     inventories: Mapping[str, inventory.Inventories]
-    placed: Sequence[demand.Placed]
+    placed: Sequence[reshape_consumers.Placed]
 
     @property
     def classes(self) -> dict[str, str]:
         """The classes that declared changes join."""
-        return invariant.joined(
+        return invariants.joined(
             (shift.resource_class, shift.becomes) for shift in self.meant.shifts
         )
 
 
 def decide(
-    document: move.Document,
-    seen: picture.Picture,
-    manner: solve.Manner,
+    document: values.Document,
+    seen: snapshot.Picture,
+    manner: assign.Manner,
     allow: Collection[str] = (),
 ) -> Decided:
     """Everything about one document. Errors: InvalidInput with all that is wrong with it."""
-    faults = fault.Faults()
-    meant = wanted.resolve(document, seen, faults)
+    faults = errors.InputErrors()
+    meant = resolve.resolve(document, seen, faults)
     faults.check()
-    inventories = amounts.inventories(meant, faults)
+    inventories = reshape_inventories.inventories(meant, faults)
     faults.reasons += _undeletable(seen, meant, inventories)
-    if guard.NOVA_OWNED not in allow:
-        faults.reasons += ownership.refusals(seen, meant)
-    demands = demand.demands(seen, meant, inventories, faults)
+    if guards.NOVA_OWNED not in allow:
+        faults.reasons += nova_owned.refusals(seen, meant)
+    demands = reshape_consumers.demands(seen, meant, inventories, faults)
     faults.check()
-    placed = solve.solve(demands, seen, meant, inventories, manner, faults)
+    placed = assign.solve(demands, seen, meant, inventories, manner, faults)
     faults.check()
     decided = Decided(meant, inventories, placed)
     after = compiling.after(seen, meant, inventories, placed)
     faults.reasons += _misplaced(after, placed)
-    faults.reasons += invariant.broken(seen, after, decided.classes)
-    faults.reasons += invariant.strayed(seen, after, map(_places, meant.shifts), meant.fields)
+    faults.reasons += invariants.broken(seen, after, decided.classes)
+    faults.reasons += invariants.strayed(seen, after, map(_places, meant.shifts), meant.fields)
     faults.check()
     return decided
 
 
 def decide_each(
-    document: move.Document,
+    document: values.Document,
     roots: Sequence[provider.Provider],
-    seen: picture.Picture,
-    manner: solve.Manner,
+    seen: snapshot.Picture,
+    manner: assign.Manner,
     allow: Collection[str] = (),
 ) -> tuple[list[Decided], list[change.Remark]]:
     """A document with ``$root`` in the tree of each of ``roots``.
@@ -98,14 +97,14 @@ def decide_each(
     return decided, remarks
 
 
-def _made(found: Decided, alone: picture.Picture, taken: Collection[str]) -> set[str]:
+def _made(found: Decided, alone: snapshot.Picture, taken: Collection[str]) -> set[str]:
     """UUIDs and names of what would be made in a tree. Errors: InvalidInput if they are taken."""
     made = {
         uuid: node.provider.name
         for uuid, node in found.meant.nodes.items()
         if uuid not in alone.nodes
     }
-    fault.Faults(
+    errors.InputErrors(
         f"there is or would be another provider {name!r}, or one with its UUID: say $root in its"
         " name, and give it no uuid"
         for uuid, name in made.items()
@@ -116,8 +115,8 @@ def _made(found: Decided, alone: picture.Picture, taken: Collection[str]) -> set
 
 def together(decided: Sequence[Decided]) -> Decided:
     """What was decided tree by tree, as one."""
-    meant = wanted.Wanted(
-        decided[0].meant.document if len(decided) == 1 else move.Document(),
+    meant = resolve.Wanted(
+        decided[0].meant.document if len(decided) == 1 else values.Document(),
         {uuid: node for item in decided for uuid, node in item.meant.nodes.items()},
         tuple(shift for item in decided for shift in item.meant.shifts),
         deleted=frozenset().union(*(item.meant.deleted for item in decided)),
@@ -126,10 +125,10 @@ def together(decided: Sequence[Decided]) -> Decided:
     return Decided(meant, inventories, [one for item in decided for one in item.placed])
 
 
-def split(seen: picture.Picture) -> dict[str, picture.Picture]:
+def split(seen: snapshot.Picture) -> dict[str, snapshot.Picture]:
     """``{root uuid: the picture of that tree alone}``, with what its consumers touch."""
     consumers: dict[str, dict[str, object]] = {root: {} for root in seen.roots}
-    nodes: dict[str, dict[str, picture.Node]] = {root: {} for root in seen.roots}
+    nodes: dict[str, dict[str, snapshot.Node]] = {root: {} for root in seen.roots}
     for uuid, node in seen.inside():
         nodes[seen.root_of(uuid)][uuid] = node
     for uuid, consumer in seen.consumers.items():
@@ -143,7 +142,7 @@ def split(seen: picture.Picture) -> dict[str, picture.Picture]:
     }
 
 
-def restricted(seen: picture.Picture, meant: wanted.Wanted) -> picture.Picture:
+def restricted(seen: snapshot.Picture, meant: resolve.Wanted) -> snapshot.Picture:
     """The picture with those trees as named ones that something is decided about."""
     roots = frozenset(root for root in seen.roots if root in meant.nodes)
     inside = {uuid for uuid, _ in seen.inside() if seen.root_of(uuid) in roots}
@@ -154,15 +153,15 @@ def restricted(seen: picture.Picture, meant: wanted.Wanted) -> picture.Picture:
     }
     told = inside.union(*(consumer.allocations.keys() for consumer in consumers.values()))
     nodes = {
-        uuid: node if uuid in told else picture.Node(node.provider)
+        uuid: node if uuid in told else snapshot.Node(node.provider)
         for uuid, node in seen.nodes.items()
     }
     return seen.replace(nodes=nodes, roots=roots, consumers=consumers)
 
 
 def _undeletable(
-    seen: picture.Picture,
-    meant: wanted.Wanted,
+    seen: snapshot.Picture,
+    meant: resolve.Wanted,
     inventories: Mapping[str, inventory.Inventories],
 ) -> Iterator[str]:
     """Why what shall go cannot: it keeps something, or something stands below it.
@@ -188,7 +187,9 @@ def _undeletable(
             yield f"{where}{name} cannot be changed and deleted at once: do one of it before"
 
 
-def _misplaced(after: picture.Picture, placed: Sequence[demand.Placed]) -> Iterator[str]:
+def _misplaced(
+    after: snapshot.Picture, placed: Sequence[reshape_consumers.Placed]
+) -> Iterator[str]:
     """Consumers that would not have what was decided where it was, or against the evidence."""
     for item in placed:
         target, asked = item.option.target, item.demand
@@ -198,32 +199,32 @@ def _misplaced(after: picture.Picture, placed: Sequence[demand.Placed]) -> Itera
             yield f"consumer {asked.consumer} would not be where it belongs"
 
 
-def _places(shift: wanted.Shift) -> tuple[invariant.Place, invariant.Place, int]:
+def _places(shift: resolve.Shift) -> tuple[invariants.Place, invariants.Place, int]:
     """From where to where a shift goes, and how much of it."""
     source, target = (shift.source, shift.resource_class), (shift.target, shift.becomes)
     return source, target, shift.amount
 
 
-def _described(node: picture.Node) -> tuple[object, ...]:
+def _described(node: snapshot.Node) -> tuple[object, ...]:
     """What a description may change of a provider."""
     item = node.provider
     return item.name, item.parent_uuid, node.traits, node.aggregates
 
 
-def _check_evidence(document: move.Document, seen: picture.Picture) -> None:
-    fault.Faults(
+def _check_evidence(document: values.Document, seen: snapshot.Picture) -> None:
+    errors.InputErrors(
         f"{document.at(item.line)}consumer {item.consumer} has nothing of the selected trees"
         for item in document.assign
         if item.consumer not in seen.consumers
     ).check()
 
 
-def _with_own_evidence(document: move.Document, alone: picture.Picture) -> move.Document:
+def _with_own_evidence(document: values.Document, alone: snapshot.Picture) -> values.Document:
     own = tuple(item for item in document.assign if item.consumer in alone.consumers)
     return document.replace(assign=own)
 
 
-def _offers_any(document: move.Document, alone: picture.Picture) -> bool:
+def _offers_any(document: values.Document, alone: snapshot.Picture) -> bool:
     """Whether a tree has anything of what shall be moved in it."""
     offered = {
         (text, resource_class)

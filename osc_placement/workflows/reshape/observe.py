@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
-from osc_placement.client import answer, api, errors, fault
-from osc_placement.model import allocation, provider
-from osc_placement.model import name as names
-from osc_placement.workflows import batch, patience, selection, worker
-from osc_placement.workflows.reshape import picture
+from osc_placement import errors
+from osc_placement.client import api, api_errors, responses, retry
+from osc_placement.model import allocation, name as names, provider
+from osc_placement.plan import workers
+from osc_placement.workflows.batch import plan, selector
+from osc_placement.workflows.reshape import snapshot
 
 T = TypeVar("T")
 
@@ -36,8 +37,8 @@ class _Moved(Exception):
 class _Detail:
     """One provider of a named tree."""
 
-    node: picture.Node
-    shares: Mapping[str, answer.Share]
+    node: snapshot.Node
+    shares: Mapping[str, responses.Share]
 
 
 def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provider.Provider]:
@@ -46,8 +47,8 @@ def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provid
     Cost: one request each, or one listing of all from six on.
     """
     wanted = list(dict.fromkeys(texts))
-    if len(wanted) > selection.MANY:
-        listed = patience.read(client.list_providers)
+    if len(wanted) > selector.MANY:
+        listed = retry.read(client.list_providers)
     else:
         listed = [item for text in wanted for item in _looked_up(client, text)]
     by_name = {item.name: item for item in listed}
@@ -66,12 +67,12 @@ def known_traits(client: api.Client, traits: Iterable[str]) -> frozenset[str]:
     wanted = sorted(set(traits))
     if not wanted:
         return frozenset()
-    return frozenset(patience.read(lambda: client.list_traits(f"in:{','.join(wanted)}")))
+    return frozenset(retry.read(lambda: client.list_traits(f"in:{','.join(wanted)}")))
 
 
 def observe_picture(
-    client: api.Client, roots: Collection[str], reading: batch.Reading
-) -> picture.Picture:
+    client: api.Client, roots: Collection[str], reading: plan.Reading
+) -> snapshot.Picture:
     """The trees of these roots, with their closure.
 
     Cost: per named tree two requests and four per provider, one per consumer; per other
@@ -81,7 +82,7 @@ def observe_picture(
     """
     client.need("reshaper", "reading what is to be reshaped")
     look = _Look(client, reading)
-    for pause in patience.pauses(_TRIES):
+    for pause in retry.pauses(_TRIES):
         try:
             return look.taken(roots)
         except _Moved:
@@ -101,18 +102,18 @@ class _Look:
     What was read stands as long as its generation does.
     """
 
-    def __init__(self, client: api.Client, reading: batch.Reading) -> None:
+    def __init__(self, client: api.Client, reading: plan.Reading) -> None:
         self._client, self._reading = client, reading
         self._known: dict[str, _Detail] = {}
-        self._met: dict[str, answer.ConsumerAllocations] = {}
+        self._met: dict[str, responses.ConsumerAllocations] = {}
 
-    def taken(self, roots: Collection[str]) -> picture.Picture:
+    def taken(self, roots: Collection[str]) -> snapshot.Picture:
         inner = self._trees(sorted(roots))
         details = self._details(inner)
         consumers = self._consumers(details)
         outer = self._outer(consumers, {item.uuid for item in inner})
         nodes = {uuid: item.node for uuid, item in details.items()}
-        found = picture.Picture(
+        found = snapshot.Picture(
             {**nodes, **self._touched(outer, consumers)}, frozenset(roots), consumers
         )
         tops = sorted({item.root_uuid or item.uuid for item in outer})
@@ -124,18 +125,18 @@ class _Look:
 
         def tree(root: str) -> list[provider.Provider]:
             ask = functools.partial(self._client.list_providers, in_tree=root)
-            return patience.read(ask)
+            return retry.read(ask)
 
-        listed = list(worker.each(tree, roots, self._reading.workers))
+        listed = list(workers.each(tree, roots, self._reading.workers))
         gone = [root for root, tree in zip(roots, listed, strict=True) if not tree]
-        fault.Faults(f"provider {root} is gone" for root in gone).check()
+        errors.InputErrors(f"provider {root} is gone" for root in gone).check()
         return [item for tree in listed for item in tree]
 
     def _details(self, listed: Collection[provider.Provider]) -> dict[str, _Detail]:
         watch = self._reading.watch
         watch.expect("reading providers", len(listed))
         found = {}
-        for item in worker.each(self._detail, listed, self._reading.workers):
+        for item in workers.each(self._detail, listed, self._reading.workers):
             found[item.node.provider.uuid] = item
             watch.advance()
         return found
@@ -160,7 +161,7 @@ class _Look:
         ):
             if generation != item.generation:
                 raise _Moved(item.name)
-        node = picture.Node(
+        node = snapshot.Node(
             item,
             inventories.inventories,
             allocation.add_resources(*(share.resources for share in shares.allocations.values())),
@@ -171,7 +172,7 @@ class _Look:
 
     def _consumers(self, details: Mapping[str, _Detail]) -> dict[str, allocation.Consumer]:
         """Every consumer of the trees, whole, if it agrees with what the providers told."""
-        shares: dict[str, dict[str, answer.Share]] = {}
+        shares: dict[str, dict[str, responses.Share]] = {}
         for provider_uuid, item in details.items():
             for uuid, share in item.shares.items():
                 shares.setdefault(uuid, {})[provider_uuid] = share
@@ -179,10 +180,10 @@ class _Look:
         watch.expect("reading consumers", len(shares))
         found = {}
 
-        def told_of(uuid: str) -> answer.ConsumerAllocations:
+        def told_of(uuid: str) -> responses.ConsumerAllocations:
             return self._consumer(uuid, shares[uuid])
 
-        for told in worker.each(told_of, sorted(shares), self._reading.workers):
+        for told in workers.each(told_of, sorted(shares), self._reading.workers):
             consumer = told.consumer
             if not _agree(consumer, shares[consumer.uuid], details):
                 # A consumer that goes raises no provider's generation.
@@ -193,12 +194,12 @@ class _Look:
         return found
 
     def _consumer(
-        self, uuid: str, shares: Mapping[str, answer.Share]
-    ) -> answer.ConsumerAllocations:
+        self, uuid: str, shares: Mapping[str, responses.Share]
+    ) -> responses.ConsumerAllocations:
         known = self._met.get(uuid)
         generations = {share.consumer_generation for share in shares.values()}
         if known is None or {known.consumer.generation} != generations:
-            known = patience.read(lambda: self._client.show_consumer_allocations(uuid))
+            known = retry.read(lambda: self._client.show_consumer_allocations(uuid))
             self._met[uuid] = known
         return known
 
@@ -219,26 +220,26 @@ class _Look:
         self,
         outer: Collection[provider.Provider],
         consumers: Mapping[str, allocation.Consumer],
-    ) -> dict[str, picture.Node]:
+    ) -> dict[str, snapshot.Node]:
         used = {uuid for item in consumers.values() for uuid in item.allocations}
 
-        def node(item: provider.Provider) -> picture.Node:
+        def node(item: provider.Provider) -> snapshot.Node:
             if item.uuid not in used:
-                return picture.Node(item)
+                return snapshot.Node(item)
             inventories = self._asked(item, lambda: self._client.list_inventories(item.uuid))
             usages = self._asked(item, lambda: self._client.list_usages(item.uuid))
             if inventories.generation != item.generation:
                 raise _Moved(item.name)
-            return picture.Node(item, inventories.inventories, usages)
+            return snapshot.Node(item, inventories.inventories, usages)
 
-        found = worker.each(node, outer, self._reading.workers)
+        found = workers.each(node, outer, self._reading.workers)
         return {item.provider.uuid: item for item in found}
 
     def _asked(self, item: provider.Provider, call: Callable[[], T]) -> T:
         """The answer to a read; a provider that is gone has moved."""
         try:
-            return patience.read(call)
-        except errors.NotFound as error:
+            return retry.read(call)
+        except api_errors.NotFound as error:
             raise _Moved(item.name) from error
 
     def _check_still(
@@ -255,7 +256,7 @@ class _Look:
 
 def _agree(
     consumer: allocation.Consumer,
-    shares: Mapping[str, answer.Share],
+    shares: Mapping[str, responses.Share],
     details: Mapping[str, _Detail],
 ) -> bool:
     """Whether a consumer tells of the named trees what their providers tell of it."""
@@ -266,7 +267,7 @@ def _agree(
 
 
 def _looked_up(client: api.Client, text: str) -> list[provider.Provider]:
-    found = patience.read(lambda: client.list_providers(name=text))
+    found = retry.read(lambda: client.list_providers(name=text))
     if not found and names.is_uuid(text):
-        found = patience.read(lambda: client.list_providers(uuid=names.canonical_uuid(text)))
+        found = retry.read(lambda: client.list_providers(uuid=names.canonical_uuid(text)))
     return found

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from osc_placement import microversion
-from osc_placement.client import api, errors, lookup
+from osc_placement import errors, microversion
+from osc_placement.client import api, api_errors, lookup
 from osc_placement.microversion import Microversion
 from osc_placement.model.allocation import Consumer
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
-from tests.unit.client.scripted import Reply, client, fault, versions
+from tests.support.scripted import Reply, client, fault, versions
 
 PROVIDER = {"uuid": "u", "name": "n", "generation": 3}
 U = "11111111-1111-4111-8111-111111111111"
@@ -97,12 +97,12 @@ def test_what_the_version_lacks_is_refused_unsent_and_sent_from_there_on(
 ) -> None:
     needs = microversion.FEATURES[feature]
     told, app = client(version=f"1.{needs.minor - 1}")
-    with pytest.raises(errors.UnsupportedVersion) as caught:
+    with pytest.raises(api_errors.UnsupportedVersion) as caught:
         call(told)
     assert (caught.value.feature, caught.value.needs) == (feature, needs)
     assert not app.asked
     told, app = client(fault(400, "as far as this"), version=str(needs))
-    with pytest.raises(errors.ApiError, match="as far as this"):
+    with pytest.raises(api_errors.ApiError, match="as far as this"):
         call(told)
     assert app.asked[0].version == str(needs)
 
@@ -110,10 +110,10 @@ def test_what_the_version_lacks_is_refused_unsent_and_sent_from_there_on(
 def test_an_answer_of_another_shape_is_no_traceback() -> None:
     for body in ({}, [], {"resource_providers": [1]}, {"resource_providers": None}):
         told, _ = client(Reply(body=body))
-        with pytest.raises(errors.UnexpectedAnswer, match="not what Placement answers"):
+        with pytest.raises(api_errors.UnexpectedAnswer, match="not what Placement answers"):
             told.list_providers()
     told, _ = client(Reply(200, b""))
-    with pytest.raises(errors.UnexpectedAnswer):
+    with pytest.raises(api_errors.UnexpectedAnswer):
         told.list_providers()
 
 
@@ -164,7 +164,7 @@ def test_existence_is_a_question() -> None:
     told, _ = client(Reply(204), fault(404, "no"), fault(500, "oops"))
     assert told.trait_exists("CUSTOM_A")
     assert not told.trait_exists("CUSTOM_B")
-    with pytest.raises(errors.ApiError):
+    with pytest.raises(api_errors.ApiError):
         told.trait_exists("CUSTOM_C")
 
 
@@ -172,7 +172,7 @@ def test_other_plugins_send_their_own_requests() -> None:
     told, app = client(Reply(body={"a": 1}), fault(404, "no"), version="1.5")
     assert told.request("GET", "/usages?x=1").json() == {"a": 1}
     assert app.asked[0].version == "1.5"
-    with pytest.raises(errors.NotFound):
+    with pytest.raises(api_errors.NotFound):
         told.request("PUT", "/traits/x", version="1.6", json={"b": 2})
     assert (app.asked[1].version, app.asked[1].body) == ("1.6", {"b": 2})
 
@@ -199,7 +199,7 @@ def test_many_names_are_looked_up_by_one_listing() -> None:
 
 def test_unknown_and_ambiguous_names_are_all_told_with_what_comes_near() -> None:
     told, _ = client(listing(), listing("twin", "twin"), listing("compute-1", "twin"))
-    with pytest.raises(errors.UnknownProvider) as caught:
+    with pytest.raises(api_errors.UnknownProvider) as caught:
         lookup.provider_uuids(told, ["compute", "twin"])
     unknown, ambiguous = caught.value.reasons
     assert unknown == "No resource provider has the name or UUID 'compute'; similar: compute-1"
@@ -208,5 +208,5 @@ def test_unknown_and_ambiguous_names_are_all_told_with_what_comes_near() -> None
 
 def test_an_empty_name_is_nobody() -> None:
     told, _ = client(listing("a"))
-    with pytest.raises(errors.UnknownProvider):
+    with pytest.raises(api_errors.UnknownProvider):
         lookup.provider_uuid(told, "")

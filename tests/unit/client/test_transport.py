@@ -11,9 +11,9 @@ import keystoneauth1.session
 import keystoneauth1.token_endpoint
 import pytest
 
-from osc_placement.client import errors, transport
+from osc_placement.client import api_errors, transport
 from osc_placement.microversion import Microversion
-from tests.unit.client.scripted import App, Reply, client, fault, versions
+from tests.support.scripted import App, Reply, client, fault, versions
 
 V1_5 = Microversion(1, 5)
 
@@ -68,7 +68,7 @@ def test_an_answer_without_a_body_is_none() -> None:
 
 def test_an_error_carries_what_the_server_said() -> None:
     told, _ = client(fault(409, "Refused.\n\n In  use.  ", "placement.undefined_code"))
-    with pytest.raises(errors.Conflict) as caught:
+    with pytest.raises(api_errors.Conflict) as caught:
         told.transport.send("DELETE", "/traits/x")
     error = caught.value
     assert (error.status, error.code) == (409, "placement.undefined_code")
@@ -90,21 +90,21 @@ def test_an_error_carries_what_the_server_said() -> None:
 )
 def test_an_error_that_is_not_placements_is_told_by_its_first_line(body: bytes, told: str) -> None:
     asked, _ = client(Reply(502, body))
-    with pytest.raises(errors.ApiError) as caught:
+    with pytest.raises(api_errors.ApiError) as caught:
         asked.transport.send("GET", "/")
     assert str(caught.value) == told
 
 
 def test_a_page_in_place_of_an_answer_is_an_error() -> None:
     told, _ = client(Reply(200, b"<html><p>Sign in</p></html>"))
-    with pytest.raises(errors.UnexpectedAnswer, match="Sign in"):
+    with pytest.raises(api_errors.UnexpectedAnswer, match="Sign in"):
         told.transport.send("GET", "/traits")
 
 
 def test_nobody_there_is_a_failed_connection_for_reads_and_writes() -> None:
     gone = over_http(nobody())
     for method in ("GET", "PUT"):
-        with pytest.raises(errors.ConnectionFailed, match="Connection refused"):
+        with pytest.raises(api_errors.ConnectionFailed, match="Connection refused"):
             gone.send(method, "/traits/x")
 
 
@@ -113,7 +113,7 @@ def test_a_write_without_its_answer_may_have_happened_and_is_not_repeated(
     answer: bytes | None,
 ) -> None:
     with listening(answer) as (url, seen):
-        with pytest.raises(errors.AnswerLost, match="may have been carried out") as caught:
+        with pytest.raises(api_errors.AnswerLost, match="may have been carried out") as caught:
             over_http(url).send("PUT", "/traits/x")
         assert caught.value.status == 0
         assert len(seen) == 1
@@ -121,7 +121,7 @@ def test_a_write_without_its_answer_may_have_happened_and_is_not_repeated(
 
 def test_a_read_without_its_answer_is_repeated_once() -> None:
     with listening(None) as (url, seen):
-        with pytest.raises(errors.ConnectionFailed):
+        with pytest.raises(api_errors.ConnectionFailed):
             over_http(url).send("GET", "/traits")
         assert len(seen) == 2
 
@@ -129,16 +129,16 @@ def test_a_read_without_its_answer_is_repeated_once() -> None:
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
 def test_a_write_that_a_server_failed_at_may_have_happened(status: int) -> None:
     told, _ = client(fault(status, "Oops"), fault(status, "Oops"))
-    with pytest.raises(errors.AnswerLost, match=r"HTTP .*Request-ID: req-1"):
+    with pytest.raises(api_errors.AnswerLost, match=r"HTTP .*Request-ID: req-1"):
         told.transport.send("PUT", "/traits/x")
-    with pytest.raises(errors.ApiError) as caught:
+    with pytest.raises(api_errors.ApiError) as caught:
         told.transport.send("GET", "/traits")
-    assert type(caught.value) is errors.ApiError
+    assert type(caught.value) is api_errors.ApiError
 
 
 def test_no_endpoint_is_told_before_any_request() -> None:
     session = keystoneauth1.session.Session()
-    with pytest.raises(errors.ConnectionFailed):
+    with pytest.raises(api_errors.ConnectionFailed):
         transport.over_session(session).send("GET", "/")
 
 
@@ -152,7 +152,7 @@ def test_the_version_range_is_asked_once() -> None:
 @pytest.mark.parametrize("body", [{}, {"versions": []}, {"versions": [{"id": "v1"}]}, [1]])
 def test_another_document_is_no_version_document(body: object) -> None:
     told, _ = client(Reply(body=body))
-    with pytest.raises(errors.UnexpectedAnswer, match="no version document"):
+    with pytest.raises(api_errors.UnexpectedAnswer, match="no version document"):
         told.transport.versions()
 
 

@@ -6,11 +6,10 @@ import uuid
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from osc_placement import microversion
-from osc_placement.client import answer, wire
+from osc_placement.client import responses, wire
 from osc_placement.microversion import Microversion
 from osc_placement.model import allocation, inventory
 
@@ -102,7 +101,7 @@ def test_an_allocation_body_has_exactly_the_keys_of_its_version(minor: int, keys
 @given(held=inventories, generation=st.integers(0))
 def test_inventories_read_back(held: dict[str, inventory.Inventory], generation: int) -> None:
     found = wire.read_inventories(wire.inventories_body(generation, held))
-    assert found == answer.ProviderInventories(generation, held)
+    assert found == responses.ProviderInventories(generation, held)
 
 
 def test_an_inventory_answer_has_defaults_for_what_it_leaves_out() -> None:
@@ -122,14 +121,14 @@ def test_aggregates_are_a_bare_list_below_1_19(found: list[str], version: Microv
 
 def test_usages_are_one_entry_below_1_38_and_one_per_type_from_then_on() -> None:
     assert wire.read_usages({"usages": {"VCPU": 3}}, Microversion(1, 37)) == [
-        answer.Usage({"VCPU": 3})
+        responses.Usage({"VCPU": 3})
     ]
     body = {
         "usages": {"INSTANCE": {"VCPU": 3, "consumer_count": 2}, "unknown": {"consumer_count": 0}}
     }
     assert wire.read_usages(body, Microversion(1, 38)) == [
-        answer.Usage({"VCPU": 3}, "INSTANCE", 2),
-        answer.Usage({}, "unknown", 0),
+        responses.Usage({"VCPU": 3}, "INSTANCE", 2),
+        responses.Usage({}, "unknown", 0),
     ]
 
 
@@ -149,8 +148,8 @@ def test_candidates_read_the_same_from_both_forms(allocations: Any) -> None:
         "provider_summaries": {"p": SUMMARY},
     }
     found = wire.read_candidates(body)
-    assert found.requests == (answer.AllocationRequest({"p": {"VCPU": 2}}),)
-    assert found.summaries == {"p": answer.ProviderSummary({"VCPU": answer.Amount(8, 1)})}
+    assert found.requests == (responses.AllocationRequest({"p": {"VCPU": 2}}),)
+    assert found.summaries == {"p": responses.ProviderSummary({"VCPU": responses.Amount(8, 1)})}
 
 
 def test_candidates_of_1_34_tell_mappings_traits_and_trees() -> None:
@@ -165,7 +164,7 @@ def test_candidates_of_1_34_tell_mappings_traits_and_trees() -> None:
 
 def test_a_reshape_carries_generations_and_whole_consumers() -> None:
     provider, consumer = str(uuid.uuid4()), str(uuid.uuid4())
-    held = {provider: answer.ProviderInventories(5, {"VCPU": inventory.Inventory(total=4)})}
+    held = {provider: responses.ProviderInventories(5, {"VCPU": inventory.Inventory(total=4)})}
     who = allocation.Consumer(consumer, {provider: {"VCPU": 1}}, "p", "u", 2)
     body = wire.reshape_body(held, [who], Microversion(1, 37))
     assert body["inventories"][provider]["resource_provider_generation"] == 5

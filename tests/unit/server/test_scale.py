@@ -10,8 +10,8 @@ import time
 
 import webob
 
+from benchmarks import cloud, operations, scale
 from osc_placement import server
-from tests.benchmark import cloud, operations, scale
 
 #: MiB that 20,000 hosts with 60,000 inventories may take.
 MEMORY = 600

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from osc_placement.client import errors, fault
+from osc_placement import errors
 from osc_placement.model import inventory, provider
 from osc_placement.v1 import allocation_argument, arguments, inventory_set, provider_tree
 
@@ -35,7 +35,7 @@ def test_options_tell_what_they_need() -> None:
 
 
 def test_resources_are_read_and_all_faults_told() -> None:
-    faults = fault.Faults()
+    faults = errors.InputErrors()
     read = arguments.resources(["VCPU=1", "VCPU=2", "X", "Y=", "Z=a", "W=0"], faults)
     assert read["VCPU"] == 1
     with pytest.raises(errors.InvalidInput) as caught:
@@ -59,7 +59,7 @@ def test_amending_twice_is_amending_once() -> None:
 
 
 def test_allocations_are_read_for_each_consumer() -> None:
-    faults = fault.Faults()
+    faults = errors.InputErrors()
     texts = ["rp=a,VCPU=1", "consumer=c2,MEMORY_MB=2,rp=a", "rp=b,VCPU=3"]
     parts = allocation_argument.parse(texts, ["c1", "c2"], faults)
     faults.check()
@@ -70,7 +70,7 @@ def test_allocations_are_read_for_each_consumer() -> None:
 
 
 def test_a_consumer_without_any_allocation_is_a_fault() -> None:
-    faults = fault.Faults()
+    faults = errors.InputErrors()
     allocation_argument.parse(["consumer=c1,rp=a,VCPU=1"], ["c1", "c2"], faults)
     assert faults.reasons == ["At least one resource allocation must be specified"]
 

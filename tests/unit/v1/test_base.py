@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from osc_lib import exceptions
 
-from osc_placement import microversion
-from osc_placement.client import api, errors
+from osc_placement import errors, microversion
+from osc_placement.client import api, api_errors
 from osc_placement.v1 import base
-from tests.unit.client.scripted import Reply, client, versions
+from tests.support.scripted import Reply, client, versions
 
 
 class Probe(base.Command):
@@ -69,7 +69,9 @@ def test_an_old_server_is_spoken_to_at_what_it_has() -> None:
 
 def test_what_an_old_server_lacks_is_refused_after_the_version_document_alone() -> None:
     told, app = client(versions("1.0", "1.5"), version=None)
-    with pytest.raises(errors.UnsupportedVersion, match=r"version 1\.5; .* 1\.6 \(this command"):
+    with pytest.raises(
+        api_errors.UnsupportedVersion, match=r"version 1\.5; .* 1\.6 \(this command"
+    ):
         probe(told).connect()
     assert [asked.path for asked in app.asked] == ["/"]
 
@@ -77,7 +79,7 @@ def test_what_an_old_server_lacks_is_refused_after_the_version_document_alone() 
 def test_a_pinned_version_is_strict_and_asks_nothing() -> None:
     told, app = client(version="1.12")
     assert probe(told).connect(wishes=["consumer types"]).microversion == (1, 12)
-    with pytest.raises(errors.UnsupportedVersion):
+    with pytest.raises(api_errors.UnsupportedVersion):
         probe(told).connect([("any traits", "--colour")])
     assert not app.asked
 
@@ -171,21 +173,21 @@ def test_a_conflict_is_tried_again_and_given_up_in_the_end(
     def attempt() -> str:
         tries.append(1)
         if len(tries) < 3:
-            raise errors.GenerationConflict(409, "x")
+            raise api_errors.GenerationConflict(409, "x")
         return "done"
 
     assert base.retrying(attempt) == "done"
 
     def never() -> None:
         tries.append(1)
-        raise errors.GenerationConflict(409, "x")
+        raise api_errors.GenerationConflict(409, "x")
 
     tries.clear()
-    with pytest.raises(errors.GenerationConflict):
+    with pytest.raises(api_errors.GenerationConflict):
         base.retrying(never)
     assert len(tries) == base.ATTEMPTS
 
 
 def test_other_conflicts_are_not_tried_again() -> None:
-    with pytest.raises(errors.Conflict):
-        base.retrying(lambda: (_ for _ in ()).throw(errors.InventoryInUse(409, "x")))
+    with pytest.raises(api_errors.Conflict):
+        base.retrying(lambda: (_ for _ in ()).throw(api_errors.InventoryInUse(409, "x")))

@@ -8,7 +8,7 @@ import pytest
 
 from osc_placement.client import api
 from osc_placement.v1 import allocation, base, inventory_set, provider_trait
-from tests.unit.client.scripted import App, Reply, client, fault
+from tests.support.scripted import App, Reply, client, fault
 
 U = "11111111-1111-4111-8111-111111111111"
 CONFLICT = fault(409, "Refused.\n\nconflict", "placement.concurrent_update")

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from osc_placement.client import answer
+from osc_placement.client import responses
 from osc_placement.microversion import Microversion
 from osc_placement.workflows import status
 
@@ -43,14 +43,14 @@ def test_a_server_is_held_against_what_nova_and_this_client_need(
     ("incomplete", "verdict", "said"),
     [
         ((), status.Verdict.SUCCESS, ""),
-        ([answer.Usage({})], status.Verdict.SUCCESS, ""),
-        ([answer.Usage({"VCPU": 2})], status.Verdict.WARNING, "consumers of project 0000"),
-        ([answer.Usage({"VCPU": 2}, "unknown", 3)], status.Verdict.WARNING, "3 consumers of"),
+        ([responses.Usage({})], status.Verdict.SUCCESS, ""),
+        ([responses.Usage({"VCPU": 2})], status.Verdict.WARNING, "consumers of project 0000"),
+        ([responses.Usage({"VCPU": 2}, "unknown", 3)], status.Verdict.WARNING, "3 consumers of"),
         (None, status.Verdict.WARNING, "not checked"),
     ],
 )
 def test_consumers_without_an_owner_are_told(
-    incomplete: list[answer.Usage] | None, verdict: status.Verdict, said: str
+    incomplete: list[responses.Usage] | None, verdict: status.Verdict, said: str
 ) -> None:
     found = list(status.checks(dataclasses.replace(FOUND, incomplete=incomplete)))[-1]
     assert found.verdict is verdict

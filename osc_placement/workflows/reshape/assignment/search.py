@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from osc_placement.workflows.reshape.assignment import (
-    cut,
+    build_problem,
     deadline,
     demand,
-    forced,
-    lot,
-    misfit,
-    proof,
+    exhaustive,
+    item as assignment_item,
     strategy,
+    unique,
+    unplaceable,
 )
 
 
@@ -32,28 +32,30 @@ def assign(
     worst; 12 consumers on 4 targets, which is what they must manage, take a second or so.
     """
     rules = rules or demand.Rules()
-    problem = cut.problem(demands, targets, rules)
-    prove = proof.Proof(deadline.Deadline(seconds, clock))
+    problem = build_problem.problem(demands, targets, rules)
+    prove = exhaustive.Proof(deadline.Deadline(seconds, clock))
     try:
         return _answer(problem, rules, prove)
     except deadline.OutOfTime:
         return demand.GaveUp(seconds)
 
 
-def _answer(problem: lot.Problem, rules: demand.Rules, prove: proof.Proof) -> demand.Answer:
+def _answer(
+    problem: assignment_item.Problem, rules: demand.Rules, prove: exhaustive.Proof
+) -> demand.Answer:
     if not all(item.options for item in problem.lots):
-        return misfit.impossible(problem, prove)
+        return unplaceable.impossible(problem, prove)
     placement = strategy.place(problem, rules.strategy, prove)
     if placement is None:
-        return misfit.impossible(problem, prove)
-    free = set(problem.consumers) - forced.forced(problem, placement, prove)
+        return unplaceable.impossible(problem, prove)
+    free = set(problem.consumers) - unique.forced(problem, placement, prove)
     if free and rules.strategy is None:
         return demand.Undecided(tuple(sorted(free)))
     return demand.Found(_placed(problem, placement), frozenset(free))
 
 
 def _placed(
-    problem: lot.Problem, placement: lot.Placement
+    problem: assignment_item.Problem, placement: assignment_item.Placement
 ) -> Mapping[demand.Key, Mapping[str, int]]:
     placed: dict[demand.Key, dict[str, int]] = {}
     for index, item in enumerate(problem.lots):

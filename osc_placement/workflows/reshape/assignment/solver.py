@@ -13,19 +13,21 @@ from typing import Any
 
 import z3
 
-from osc_placement.workflows.reshape.assignment import deadline, lot
+from osc_placement.workflows.reshape.assignment import deadline, item as assignment_item
 
 
 class Solver:
     """Asks Z3 about one problem, many times."""
 
-    def __init__(self, problem: lot.Problem, until: deadline.Deadline) -> None:
+    def __init__(self, problem: assignment_item.Problem, until: deadline.Deadline) -> None:
         self._problem = problem
         self._until = until
         # Of its own, so that what was asked before does not show in the answers.
         self._context = z3.Context()
 
-    def complete(self, fixed: lot.Placement, effort: int = 0) -> lot.Placement | None:
+    def complete(
+        self, fixed: assignment_item.Placement, effort: int = 0
+    ) -> assignment_item.Placement | None:
         """A way to place all lots beside those that are ``fixed``.
 
         None when there is none, or when ``effort`` (0: any) did not suffice. Raises OutOfTime.
@@ -36,7 +38,9 @@ class Solver:
         least = [self._counts[kind][target] >= number for (kind, target), number in counted.items()]
         return self._placement(fixed) if self._ask(least, effort) else None
 
-    def differently(self, known: lot.Placement, kinds: Iterable[lot.Kind]) -> lot.Placement | None:
+    def differently(
+        self, known: assignment_item.Placement, kinds: Iterable[assignment_item.Kind]
+    ) -> assignment_item.Placement | None:
         """Another way in which one of these kinds is placed otherwise; None: there is none.
 
         Raises OutOfTime.
@@ -69,7 +73,7 @@ class Solver:
             raise deadline.OutOfTime
         return bool(answer == z3.sat)
 
-    def _placement(self, fixed: lot.Placement) -> lot.Placement:
+    def _placement(self, fixed: assignment_item.Placement) -> assignment_item.Placement:
         """The model, with the lots of each kind told apart again."""
         placed = dict(fixed)
         for kind, indexes in self._problem.kinds.items():
@@ -82,7 +86,7 @@ class Solver:
         return placed
 
     @functools.cached_property
-    def _counts(self) -> Mapping[lot.Kind, Mapping[int, Any]]:
+    def _counts(self) -> Mapping[assignment_item.Kind, Mapping[int, Any]]:
         """How many lots of a kind go to a target, as Z3 knows it."""
         return {
             kind: {target: z3.Int(f"{number}@{target}", self._context) for target in kind.options}
@@ -122,7 +126,7 @@ class Solver:
             target = self._problem.targets[index]
             offered = target.inventories[name]
             amount = z3.Sum(row)
-            total = amount + lot.held(target, consumer, name)
+            total = amount + assignment_item.held(target, consumer, name)
             suits = [total >= offered.min_unit, total <= offered.max_unit]
             if offered.step_size > 1:
                 suits.append(total % offered.step_size == 0)

@@ -9,57 +9,64 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from osc_placement.workflows.reshape.assignment import demand, fill, lot, proof
+from osc_placement.workflows.reshape.assignment import (
+    demand,
+    exhaustive,
+    greedy,
+    item as assignment_item,
+)
 
 #: Shares of a capacity are told in thousandths.
 WHOLE = 1000
 
 
 def place(
-    problem: lot.Problem, strategy: demand.Strategy | None, prove: proof.Proof
-) -> lot.Placement | None:
+    problem: assignment_item.Problem, strategy: demand.Strategy | None, prove: exhaustive.Proof
+) -> assignment_item.Placement | None:
     """Place everything as the strategy likes, or somehow; None: proved impossible.
 
     Raises OutOfTime. Every lot must have options.
     """
-    known = fill.solve(problem, prove)
+    known = greedy.solve(problem, prove)
     if known is None or strategy is None:
         return known
     if strategy == "pack":
         problem, known = _on_few(problem, known, prove)
-        return fill.completely(problem, fill.large_first(problem), fill.as_given, known, prove)
+        return greedy.completely(
+            problem, greedy.large_first(problem), greedy.as_given, known, prove
+        )
     if strategy == "spread":
         problem, known = _on_low(problem, known, prove)
-        return fill.completely(problem, fill.large_first(problem), _emptiest, known, prove)
-    return fill.completely(problem, range(len(problem.lots)), _going_on, known, prove)
+        return greedy.completely(problem, greedy.large_first(problem), _emptiest, known, prove)
+    return greedy.completely(problem, range(len(problem.lots)), _going_on, known, prove)
 
 
-def _emptiest(load: lot.Load, item: lot.Lot) -> Sequence[int]:
+def _emptiest(load: assignment_item.Load, item: assignment_item.Lot) -> Sequence[int]:
     def share(target: int) -> float:
         return max(load.share(target, name, amount) for name, amount in item.resources)
 
     return sorted(item.options, key=share)
 
 
-def _going_on(load: lot.Load, item: lot.Lot) -> Sequence[int]:
+def _going_on(load: assignment_item.Load, item: assignment_item.Lot) -> Sequence[int]:
     """From the target on that was last given the same classes; what is before it comes last."""
     last = load.last(item)
     return sorted(item.options, key=lambda target: (target < last, target))
 
 
 def _on_few(
-    problem: lot.Problem, known: lot.Placement, prove: proof.Proof
-) -> tuple[lot.Problem, lot.Placement]:
+    problem: assignment_item.Problem, known: assignment_item.Placement, prove: exhaustive.Proof
+) -> tuple[assignment_item.Problem, assignment_item.Placement]:
     """The problem with as few targets as suffice, and a solution of it."""
     used = len(set(known.values()))
     for number in range(_fewest(problem), used):
         limited = problem.replace(most_targets=number)
-        if found := fill.solve(limited, prove, proof.EFFORT):
+        if found := greedy.solve(limited, prove, exhaustive.EFFORT):
             return limited, found
     return problem.replace(most_targets=used), known
 
 
-def _fewest(problem: lot.Problem) -> int:
+def _fewest(problem: assignment_item.Problem) -> int:
     """On fewer targets no class has room, even where each takes the largest ones."""
     return max(
         (_how_many(sorted(rooms), wanted) for wanted, rooms in problem.totals.values()), default=0
@@ -75,8 +82,8 @@ def _how_many(rooms: list[int], wanted: int) -> int:
 
 
 def _on_low(
-    problem: lot.Problem, known: lot.Placement, prove: proof.Proof
-) -> tuple[lot.Problem, lot.Placement]:
+    problem: assignment_item.Problem, known: assignment_item.Placement, prove: exhaustive.Proof
+) -> tuple[assignment_item.Problem, assignment_item.Placement]:
     """The problem with the highest share of each class as low as suffices, and a solution."""
     for name in list(problem.totals):
         low, high = 0, _highest_share(problem, name, known)
@@ -92,19 +99,23 @@ def _on_low(
     return problem, known
 
 
-def _highest_share(problem: lot.Problem, name: str, placement: lot.Placement) -> int:
-    load = lot.Load(problem, placement)
+def _highest_share(
+    problem: assignment_item.Problem, name: str, placement: assignment_item.Placement
+) -> int:
+    load = assignment_item.Load(problem, placement)
     return math.ceil(max(WHOLE * load.share(each, name) for each in load.opened))
 
 
-def _solve_evenly(problem: lot.Problem, prove: proof.Proof) -> lot.Placement | None:
-    placed = fill.greedily(problem, fill.large_first(problem), _emptiest)
-    if fill.is_whole(problem, placed):
+def _solve_evenly(
+    problem: assignment_item.Problem, prove: exhaustive.Proof
+) -> assignment_item.Placement | None:
+    placed = greedy.greedily(problem, greedy.large_first(problem), _emptiest)
+    if greedy.is_whole(problem, placed):
         return placed
-    return fill.solve(problem, prove, proof.EFFORT)
+    return greedy.solve(problem, prove, exhaustive.EFFORT)
 
 
-def _limited(problem: lot.Problem, name: str, share: int) -> lot.Problem:
+def _limited(problem: assignment_item.Problem, name: str, share: int) -> assignment_item.Problem:
     """No target is used beyond so many thousandths of its capacity, if it is given anything."""
     rooms = [
         {**rooms, name: max(0, min(rooms[name], _below(target, name, share)))}
@@ -119,7 +130,7 @@ def _below(target: demand.Target, name: str, share: int) -> int:
     return offered.capacity * share // WHOLE - target.used.get(name, 0) if offered else 0
 
 
-def _could_fit(problem: lot.Problem) -> bool:
+def _could_fit(problem: assignment_item.Problem) -> bool:
     """Whether each lot fits alone, and all do in sum: cheap, and settles most questions."""
     return not problem.asks_too_much and all(
         any(

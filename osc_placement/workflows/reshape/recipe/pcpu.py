@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
-from osc_placement.client import errors, fault
-from osc_placement.model import flavor, nova
-from osc_placement.workflows.reshape import picture
-from osc_placement.workflows.reshape.recipe import paper
+from osc_placement import errors
+from osc_placement.nova import flavor, values
+from osc_placement.workflows.reshape import snapshot
+from osc_placement.workflows.reshape.recipe import yaml_writer
 
 VCPU, PCPU = flavor.VCPU, flavor.PCPU
 
@@ -81,12 +81,12 @@ def count_cpus(text: str) -> int:
 
 
 def plan_pcpu(
-    seen: picture.Picture,
+    seen: snapshot.Picture,
     root: str,
-    servers: Mapping[str, nova.Server],
-    migrations: Mapping[str, nova.Migration],
+    servers: Mapping[str, values.Server],
+    migrations: Mapping[str, values.Migration],
     request: Request,
-) -> paper.Recipe:
+) -> yaml_writer.Recipe:
     """The recipe for the tree with this root (a UUID); servers and migrations are by UUID.
 
     Errors: InvalidInput where the node has not so many VCPU, or evidence makes no sense.
@@ -96,7 +96,7 @@ def plan_pcpu(
     held = node.inventories.get(VCPU)
     total = held.total if held is not None else 0
     using = seen.holding(root, VCPU)
-    fault.Faults(_disagreeing(name, total, using, request)).check()
+    errors.InputErrors(_disagreeing(name, total, using, request)).check()
     evidence = dict(request.evidence)
     becomes: dict[str, str | None] = {}
     remarks: dict[str, str] = {}
@@ -108,7 +108,7 @@ def plan_pcpu(
         remarks[consumer] = f"{told.name}: {amount} VCPU, {why}"
     moved = {VCPU: request.dedicated}
     choice = total > request.dedicated
-    return paper.Recipe(
+    return yaml_writer.Recipe(
         tuple(_head(name, total - request.dedicated, request)),
         {"moves": [{"from": name, "resources": moved, "to": name, "as": {VCPU: PCPU}}]},
         {item: target for item, target in becomes.items() if target and choice},
@@ -130,7 +130,7 @@ def _disagreeing(
 
 
 def _head(name: str, shared: int, request: Request) -> Iterator[str]:
-    node = paper.plain(name)
+    node = yaml_writer.plain(name)
     text = _HEAD.format(node=node, dedicated=request.dedicated, shared=shared)
     yield from text.split("\n\n")
     if request.shared not in (None, shared):
@@ -144,8 +144,8 @@ class _Consumer:
         self,
         uuid: str,
         amount: int,
-        servers: Mapping[str, nova.Server],
-        migrations: Mapping[str, nova.Migration],
+        servers: Mapping[str, values.Server],
+        migrations: Mapping[str, values.Migration],
     ) -> None:
         self._amount = amount
         self._migration = migrations.get(uuid)

@@ -5,10 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 
-from osc_placement.client import api, compute, compute_server, compute_service, errors
-from osc_placement.model import nova, provider
-from osc_placement.workflows import batch
-from osc_placement.workflows.reshape import observe, picture
+from osc_placement import errors
+from osc_placement.client import api
+from osc_placement.model import provider
+from osc_placement.nova import (
+    api as nova_api,
+    servers as nova_servers,
+    services as nova_services,
+    values,
+)
+from osc_placement.workflows.batch import plan
+from osc_placement.workflows.reshape import observe, snapshot
 
 #: From how many servers on nova is asked for all rather than for each.
 _MANY = 5
@@ -18,10 +25,10 @@ _MANY = 5
 class Told:
     """What nova says; servers and migrations (those that are not over) by UUID."""
 
-    nodes: tuple[nova.ComputeNode, ...] = ()
-    services: Mapping[str, nova.ComputeService] = dataclasses.field(default_factory=dict)
-    servers: Mapping[str, nova.Server] = dataclasses.field(default_factory=dict)
-    migrations: Mapping[str, nova.Migration] = dataclasses.field(default_factory=dict)
+    nodes: tuple[values.ComputeNode, ...] = ()
+    services: Mapping[str, values.ComputeService] = dataclasses.field(default_factory=dict)
+    servers: Mapping[str, values.Server] = dataclasses.field(default_factory=dict)
+    migrations: Mapping[str, values.Migration] = dataclasses.field(default_factory=dict)
 
 
 def find(client: api.Client, texts: Iterable[str]) -> dict[str, provider.Provider]:
@@ -41,14 +48,14 @@ def find_root(client: api.Client, text: str) -> provider.Provider:
     return found
 
 
-def trees(client: api.Client, roots: Collection[str], reading: batch.Reading) -> picture.Picture:
+def trees(client: api.Client, roots: Collection[str], reading: plan.Reading) -> snapshot.Picture:
     """The trees with these roots, their consumers whole. Cost: as ``observe_picture``."""
     return observe.observe_picture(client, roots, reading)
 
 
 def servers_of(
-    asked: compute.Nova, consumers: Collection[str]
-) -> tuple[dict[str, nova.Server], dict[str, nova.Migration]]:
+    asked: nova_api.Nova, consumers: Collection[str]
+) -> tuple[dict[str, values.Server], dict[str, values.Migration]]:
     """The servers and the moves under way that consumers are, by UUID.
 
     Cost: per 1000 migrations one request, and one for each of up to five servers, else
@@ -56,25 +63,25 @@ def servers_of(
     """
     moves = {
         item.uuid: item
-        for item in compute_server.migrations(asked)
+        for item in nova_servers.migrations(asked)
         if item.uuid in consumers or (item.server_uuid in consumers and not item.is_over)
     }
     wanted = {*consumers, *(item.server_uuid for item in moves.values())} - moves.keys()
     if len(wanted) > _MANY:
-        listed = compute_server.servers(asked)
+        listed = nova_servers.servers(asked)
     else:
         listed = [
-            item for uuid in sorted(wanted) for item in compute_server.servers(asked, uuid=uuid)
+            item for uuid in sorted(wanted) for item in nova_servers.servers(asked, uuid=uuid)
         ]
     return {item.uuid: item for item in listed if item.uuid in wanted}, moves
 
 
-def told(asked: compute.Nova, consumers: Collection[str]) -> Told:
+def told(asked: nova_api.Nova, consumers: Collection[str]) -> Told:
     """All that nova says of its hosts and of these consumers.
 
     Cost: one request for its services, ``compute.hosts`` and ``servers_of``.
     """
-    services = compute_service.services(asked)
-    hosts = compute.hosts(asked)
+    services = nova_services.services(asked)
+    hosts = nova_api.hosts(asked)
     servers, migrations = servers_of(asked, consumers)
     return Told(hosts.nodes, {item.host: item for item in services}, servers, migrations)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from osc_placement.client import fault
-from osc_placement.workflows.reshape import picture
-from osc_placement.workflows.reshape.recipe import obstacle, paper, read, replacement
+from osc_placement import errors
+from osc_placement.workflows.reshape import snapshot
+from osc_placement.workflows.reshape.recipe import checks, read, replacement, yaml_writer
 
 _HEAD = """\
 {new} ({new_uuid}) takes over from {old} ({old_uuid}): what it offers, what {consumers} have \
@@ -44,26 +44,26 @@ aggregate add host, then openstack placement aggregate mirror."""
 
 
 def plan_replacement(
-    seen: picture.Picture, told: read.Told, request: replacement.Request
-) -> paper.Recipe:
+    seen: snapshot.Picture, told: read.Told, request: replacement.Request
+) -> yaml_writer.Recipe:
     """The recipe. Errors: InvalidInput with every reason against it."""
     settled = replacement.settle(told, request)
-    consumers = obstacle.Consumers(seen, told, settled)
-    faults = fault.Faults(obstacle.wrong_providers(seen, settled))
+    consumers = checks.Consumers(seen, told, settled)
+    faults = errors.InputErrors(checks.wrong_providers(seen, settled))
     for host in settled.hosts:
-        faults.reasons += obstacle.running(told.services.get(host))
+        faults.reasons += checks.running(told.services.get(host))
     faults.reasons += consumers.faults()
     faults.check()
     written = _Written(seen, settled)
     told_first = [*written.head(), *consumers.notes()]
     paragraphs = [text for part in told_first for text in part.split("\n\n")]
-    return paper.Recipe(tuple(paragraphs), written.document())
+    return yaml_writer.Recipe(tuple(paragraphs), written.document())
 
 
 class _Written:
     """The document and its comments."""
 
-    def __init__(self, seen: picture.Picture, settled: replacement.Settled) -> None:
+    def __init__(self, seen: snapshot.Picture, settled: replacement.Settled) -> None:
         self._seen, self._settled = seen, settled
         self._node = seen.nodes[settled.old.uuid]
         self._children = [
@@ -125,13 +125,13 @@ class _Written:
         """What the operator must know."""
         settled = self._settled
         told = {
-            "new": paper.plain(settled.name),
+            "new": yaml_writer.plain(settled.name),
             "new_uuid": settled.uuid,
             "new_host": settled.new_host,
-            "old": paper.plain(settled.old.name),
+            "old": yaml_writer.plain(settled.old.name),
             "old_uuid": settled.old.uuid,
             "old_host": settled.old_host,
-            "aside": paper.plain(settled.aside),
+            "aside": yaml_writer.plain(settled.aside),
             "children": _count(len(self._children), "child and all below it", "children"),
             "consumers": _count(len(self._seen.consumers), "consumer", "consumers"),
             "hosts": " and ".join(settled.hosts),

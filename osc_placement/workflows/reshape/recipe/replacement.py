@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from osc_placement.client import fault
-from osc_placement.model import nova, provider
+from osc_placement import errors
+from osc_placement.model import provider
+from osc_placement.nova import values
 from osc_placement.workflows.reshape.recipe import read
 
 
@@ -63,7 +64,7 @@ def settle(told: read.Told, request: Request) -> Settled:
     old_host = _host(told.nodes, old.uuid) or _host(told.nodes, old.name)
     found = _host(told.nodes, uuid) or _host(told.nodes, request.name)
     new_host = request.host or found or old_host or ""
-    faults = fault.Faults(_unclear(request, uuid))
+    faults = errors.InputErrors(_unclear(request, uuid))
     if not new_host:
         faults.add(f"nova knows no node {old.name} or {request.name}: give its --host")
     faults.reasons += _crowded(told.nodes, old_host, new_host)
@@ -89,7 +90,7 @@ def _unclear(request: Request, uuid: str) -> Iterator[str]:
         yield f"provider {new.uuid} is called {new.name!r}, not {request.name!r}"
 
 
-def _crowded(nodes: Iterable[nova.ComputeNode], old: str | None, new: str) -> Iterator[str]:
+def _crowded(nodes: Iterable[values.ComputeNode], old: str | None, new: str) -> Iterator[str]:
     """Bare metal: many nodes on a host, each of which keeps its UUID wherever it goes."""
     known = list(nodes)
     for host in sorted({old, new} - {None, ""}, key=str):
@@ -98,11 +99,11 @@ def _crowded(nodes: Iterable[nova.ComputeNode], old: str | None, new: str) -> It
             yield f"host {host} has {count} nodes: this is for hosts with one"
 
 
-def _uuid_of_node(nodes: Iterable[nova.ComputeNode], request: Request) -> str:
+def _uuid_of_node(nodes: Iterable[values.ComputeNode], request: Request) -> str:
     found = [node.uuid for node in nodes if node.hostname == request.name]
     return next((uuid for uuid in found if uuid != request.old.uuid), "")
 
 
-def _host(nodes: Iterable[nova.ComputeNode], of: str) -> str | None:
+def _host(nodes: Iterable[values.ComputeNode], of: str) -> str | None:
     """The host of the node with this UUID or hostname."""
     return next((node.host for node in nodes if of in (node.uuid, node.hostname)), None)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from osc_placement.client import fault
-from osc_placement.workflows.reshape import picture
-from osc_placement.workflows.reshape.recipe import paper
+from osc_placement import errors
+from osc_placement.workflows.reshape import snapshot
+from osc_placement.workflows.reshape.recipe import yaml_writer
 
 VGPU = "VGPU"
 
@@ -75,12 +75,12 @@ def device_name(text: str) -> str:
     return "pci_" + re.sub("[:.]", "_", text.lower())
 
 
-def plan_vgpu(seen: picture.Picture, root: str, request: Request) -> paper.Recipe:
+def plan_vgpu(seen: snapshot.Picture, root: str, request: Request) -> yaml_writer.Recipe:
     """The recipe for the tree with this root (a UUID).
 
     Errors: InvalidInput with everything that does not agree with the cloud.
     """
-    faults = fault.Faults()
+    faults = errors.InputErrors()
     node = seen.nodes[root]
     faults.reasons += _disagreeing(node, request.devices)
     assigned = dict(_assigned(seen, root, request, faults))
@@ -88,7 +88,7 @@ def plan_vgpu(seen: picture.Picture, root: str, request: Request) -> paper.Recip
     name = node.provider.name
     using = _using(seen, root, _classes(request))
     choice = {item: amounts for item, amounts in using.items() if _has_choice(amounts, request)}
-    return paper.Recipe(
+    return yaml_writer.Recipe(
         tuple(_head(name, request.devices)),
         {"moves": [_move(name, each) for each in request.devices]},
         {item: _places(name, assigned[item]) for item in using if item in assigned},
@@ -105,10 +105,10 @@ def _places(node: str, devices: Mapping[str, int]) -> Any:
 
 def _head(name: str, devices: Iterable[Device]) -> Iterator[str]:
     told = ", ".join(f"{each.name} ({_amounts(each.resources)})" for each in devices)
-    yield from _HEAD.format(node=paper.plain(name), devices=told).split("\n\n")
+    yield from _HEAD.format(node=yaml_writer.plain(name), devices=told).split("\n\n")
 
 
-def _disagreeing(node: picture.Node, devices: tuple[Device, ...]) -> Iterator[str]:
+def _disagreeing(node: snapshot.Node, devices: tuple[Device, ...]) -> Iterator[str]:
     name = node.provider.name
     names = [each.name for each in devices]
     for twice in sorted({each for each in names if names.count(each) > 1}):
@@ -128,7 +128,7 @@ def _disagreeing(node: picture.Node, devices: tuple[Device, ...]) -> Iterator[st
 
 
 def _assigned(
-    seen: picture.Picture, root: str, request: Request, faults: fault.Faults
+    seen: snapshot.Picture, root: str, request: Request, faults: errors.InputErrors
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """``(consumer, {device: how often it was named})`` of evidence that makes sense.
 
@@ -162,7 +162,7 @@ def _classes(request: Request) -> set[str]:
     return {name for each in request.devices for name in each.resources}
 
 
-def _using(seen: picture.Picture, root: str, classes: Iterable[str]) -> dict[str, dict[str, int]]:
+def _using(seen: snapshot.Picture, root: str, classes: Iterable[str]) -> dict[str, dict[str, int]]:
     """``{consumer: what it has of these classes on the root}``, by UUID."""
     found: dict[str, dict[str, int]] = {}
     for resource_class in sorted(classes):

@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
-from osc_placement.client import api, compute, errors, network
+from osc_placement.client import api, api_errors
 from osc_placement.model import allocation, inventory
+from osc_placement.neutron import api as neutron_api
+from osc_placement.nova import api as nova_api
+from osc_placement.plan import apply, change, file, plan, result
+from osc_placement.plan.kinds import bound_ports
 from osc_placement.testing import service
-from osc_placement.workflows import batch, carry_out, change, outcome, plan, plan_file
-from osc_placement.workflows.allocations import binding, choice, heal, healing, premise
-from tests.unit.workflows import watched
-from tests.unit.workflows.allocations import old_cloud
-from tests.unit.workflows.allocations.old_cloud import USES, uuid_of
+from osc_placement.workflows.allocations import precondition
+from osc_placement.workflows.allocations.heal import choice, observe, plan as heal_plan
+from osc_placement.workflows.batch import plan as batch_plan
+from tests.support import watched
+from tests.support.clouds import caching_scheduler
+from tests.support.clouds.caching_scheduler import USES, uuid_of
 
 EGRESS, INGRESS = "NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"
 BANDWIDTH = {EGRESS: 1000, INGRESS: 1000}
@@ -36,7 +41,7 @@ class FakeNetwork:
 
     def ask(self, path: str) -> Any:
         self.asked.append(path.partition("?")[0])
-        recorded = network.RecordedNetwork(
+        recorded = neutron_api.RecordedNetwork(
             {"GET /v2.0/ports": {"ports": [*self.ports.values()]}}, ""
         )
         return recorded.ask(path)
@@ -45,7 +50,7 @@ class FakeNetwork:
         self.before(path)
         port = self.ports[path.rpartition("/")[2]]
         if revision != port["revision_number"]:
-            raise network.NetworkRefused(412, "the revision is another")
+            raise neutron_api.NetworkRefused(412, "the revision is another")
         port.update(body["port"], revision_number=revision + 1)
         self.after(path)
         return {"port": port}
@@ -70,8 +75,8 @@ class Run:
 
     def __init__(self, transport: watched.Watched, cards: int, *ports: dict[str, Any]) -> None:
         self.client = api.Client(transport)  # type: ignore[arg-type]
-        self.cloud = old_cloud.OldCloud(self.client, hosts=1, servers=4)
-        self.nova = compute.RecordedNova(self.cloud.answers, "")
+        self.cloud = caching_scheduler.OldCloud(self.client, hosts=1, servers=4)
+        self.nova = nova_api.RecordedNova(self.cloud.answers, "")
         self.network = FakeNetwork(*ports)
         self.client.create_trait("CUSTOM_PHYSNET_A")
         for uuid in CARDS[:cards]:
@@ -80,14 +85,14 @@ class Run:
             known = self.client.replace_inventories(uuid, 0, offers)
             self.client.replace_provider_traits(uuid, known.generation, ["CUSTOM_PHYSNET_A"])
 
-    def planned(self, strategy: str | None = None) -> batch.Planned:
-        request = heal.Request(wish=choice.Wish(strategy))
-        return healing.plan_healing(self.client, self.nova, request, ports=self.network)
+    def planned(self, strategy: str | None = None) -> batch_plan.Planned:
+        request = heal_plan.Request(wish=choice.Wish(strategy))
+        return observe.plan_healing(self.client, self.nova, request, ports=self.network)
 
-    def carried_out(self, planned: batch.Planned, **options: Any) -> outcome.Report:
-        kinds = binding.kinds(self.network)
-        how = carry_out.Options(broken=premise.Eyes(self.nova), kinds=kinds, **options)
-        return carry_out.carry_out(self.client, planned, "heal", how)
+    def carried_out(self, planned: batch_plan.Planned, **options: Any) -> result.Report:
+        kinds = bound_ports.kinds(self.network)
+        how = apply.Options(broken=precondition.Eyes(self.nova), kinds=kinds, **options)
+        return apply.carry_out(self.client, planned, "heal", how)
 
     def healed(self, **options: Any) -> dict[str, str]:
         report = self.carried_out(self.planned(), **options)
@@ -164,7 +169,7 @@ def test_what_a_server_has_for_a_port_that_does_not_tell_is_not_allocated_twice(
 def refuse(status: int) -> Callable[[str, Any], None]:
     def before(request: str, _: Any) -> None:
         if request.startswith("PUT /allocations"):
-            raise errors.from_status(status, "no", method="PUT")
+            raise api_errors.from_status(status, "no", method="PUT")
 
     return before
 
@@ -195,7 +200,7 @@ def test_placement_is_not_asked_when_neutron_refuses(transport: watched.Watched)
     run = Run(transport, 1, port("p", "vm-0003"))
 
     def refused(path: str) -> None:
-        raise network.NetworkRefused(403, f"neutron, PUT {path}: no")
+        raise neutron_api.NetworkRefused(403, f"neutron, PUT {path}: no")
 
     run.network.before = refused
     run.healed()
@@ -210,7 +215,7 @@ def test_a_lost_answer_is_looked_into(transport: watched.Watched, carried_out: b
     def lose(request: str, _: Any) -> None:
         if request.startswith("PUT /allocations") and not lost:
             lost.append(request)
-            raise errors.AnswerLost(0, "cut")
+            raise api_errors.AnswerLost(0, "cut")
 
     setattr(transport, "after" if carried_out else "before", lose)
     report = run.carried_out(planned)
@@ -230,7 +235,7 @@ def test_a_lost_answer_of_neutrons_is_looked_into(
     def lose(path: str) -> None:
         if not lost:
             lost.append(path)
-            raise errors.AnswerLost(0, "cut")
+            raise api_errors.AnswerLost(0, "cut")
 
     setattr(run.network, "after" if carried_out else "before", lose)
     report = run.carried_out(planned)
@@ -252,18 +257,18 @@ def test_a_kill_between_neutron_and_placement_is_gone_on_from(
             raise KeyboardInterrupt
 
     transport.before = kill
-    made = plan_file.read(path)
-    kinds = binding.kinds(run.network)
-    how = carry_out.Options(broken=premise.eyes(run.nova, made.created), kinds=kinds)
+    made = file.read(path)
+    kinds = bound_ports.kinds(run.network)
+    how = apply.Options(broken=precondition.eyes(run.nova, made.created), kinds=kinds)
     with pytest.raises(KeyboardInterrupt):
-        carry_out.apply(run.client, made, path, how)
+        apply.apply(run.client, made, path, how)
     assert run.network.profile("p")["allocation"] == CARDS[0]
     assert not run.held("vm-0003")
     transport.before = lambda request, body: None
     if anew:
         run.healed()
     else:
-        carry_out.apply(run.client, made, path, how)
+        apply.apply(run.client, made, path, how)
     assert run.held("vm-0003") == {HOST: USES, CARDS[0]: BANDWIDTH}
 
 
@@ -273,11 +278,11 @@ def test_undo_takes_back_both_and_needs_neutron(
     run = Run(transport, 1, port("p", "vm-0003"))
     path = tmp_path / "undo.json"
     run.healed(undo_out=path)
-    made = plan_file.read(path)
+    made = file.read(path)
     with pytest.raises(plan.PlanRefused, match="neutron cannot be asked"):
-        carry_out.take_back(run.client, made, path, carry_out.Options())
-    how = carry_out.Options(kinds=binding.kinds(run.network))
-    report = carry_out.take_back(run.client, made, path, how)
+        apply.take_back(run.client, made, path, apply.Options())
+    how = apply.Options(kinds=bound_ports.kinds(run.network))
+    report = apply.take_back(run.client, made, path, how)
     assert collections.Counter(str(item.status) for item in report.outcomes)["applied"] >= 1
     assert run.network.profile("p") == {"pci_slot": "0000:81:00.1"}
     assert not run.held("vm-0003")
@@ -289,15 +294,15 @@ def test_neutron_is_asked_once_for_many_servers(transport: watched.Watched) -> N
     assert run.network.asked == ["/ports"]
     servers = [uuid_of(str(number)) for number in range(130)]
     run.network.asked.clear()
-    assert network.ports_of(run.network, servers) == []
+    assert neutron_api.ports_of(run.network, servers) == []
     assert run.network.asked == ["/ports"] * 3
 
 
 def test_a_rehearsal_allocates_and_leaves_neutron_alone(transport: watched.Watched) -> None:
     run = Run(transport, 1, port("p", "vm-0003"))
     recorded = {"GET /v2.0/ports (a stand-in)": {"ports": [*run.network.ports.values()]}}
-    asked = network.RecordedNetwork(recorded, "a recording")
-    made = healing.plan_healing(run.client, run.nova, heal.Request(), ports=asked).plan
+    asked = neutron_api.RecordedNetwork(recorded, "a recording")
+    made = observe.plan_healing(run.client, run.nova, heal_plan.Request(), ports=asked).plan
     assert {item.kind for item in made.changes} == {change.ALLOCATIONS}
     assert made.changes[-1].after[f"{CARDS[0]}:{EGRESS}"] == 1000
 

@@ -9,24 +9,30 @@ from typing import Any
 
 import pytest
 
-from osc_placement.client import errors
-from osc_placement.model import flavor, nova
-from osc_placement.workflows.reshape import compile as compiling
-from osc_placement.workflows.reshape import decide, document, invariant, picture, solve
+from osc_placement import errors
+from osc_placement.nova import flavor, values
+from osc_placement.workflows.reshape import (
+    assign,
+    changes as compiling,
+    decide,
+    invariants,
+    snapshot,
+)
+from osc_placement.workflows.reshape.document import parse
 from osc_placement.workflows.reshape.recipe import (
-    paper,
     pcpu,
     read,
     replace_host,
     replacement,
     vgpu,
+    yaml_writer,
 )
-from tests.unit.workflows.reshape import world
-from tests.unit.workflows.reshape.world import uuid_of
+from tests.support.reshape import cloud_builder
+from tests.support.reshape.cloud_builder import uuid_of
 
 A, B = "pci_0000_84_00_0", "pci_0000_85_00_0"
 NEW = "3f1c6a52-7b0e-4d8e-9a55-0c2f6a7d1e11"
-PROVIDERS: world.Providers = {
+PROVIDERS: cloud_builder.Providers = {
     "cn1": (None, {"VCPU": 16, "VGPU": 8, "SRIOV_NET_VF": 2}),
     "cn1_pci_0000_86_00_0": ("cn1", {"PGPU": 1}),
     "cn1:agent": ("cn1", {}),
@@ -35,7 +41,7 @@ PROVIDERS: world.Providers = {
     "cn9": (None, {"VCPU": 16}),
     "empty": (None, {}),
 }
-CONSUMERS: world.Consumers = {
+CONSUMERS: cloud_builder.Consumers = {
     "a": {"cn1": {"VCPU": 4, "VGPU": 1}, "share": {"DISK_GB": 10}},
     "b": {"cn1": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}},
     "c": {"cn1": {"VCPU": 1}, "cn1:agent:ens1": {"NET_BW_EGR_KILOBIT_PER_SEC": 5}},
@@ -47,8 +53,10 @@ DEVICES = (
 )
 
 
-def seen(*roots: str) -> picture.Picture:
-    return world.seen(world.state(PROVIDERS, CONSUMERS, TRAITS), *(roots or ("cn1",)))
+def seen(*roots: str) -> snapshot.Picture:
+    return cloud_builder.seen(
+        cloud_builder.state(PROVIDERS, CONSUMERS, TRAITS), *(roots or ("cn1",))
+    )
 
 
 def faults(call: Any, *arguments: Any) -> list[str]:
@@ -57,16 +65,16 @@ def faults(call: Any, *arguments: Any) -> list[str]:
     return list(caught.value.reasons)
 
 
-def outcome(recipe: paper.Recipe, before: picture.Picture, *allow: str) -> picture.Picture:
+def outcome(recipe: yaml_writer.Recipe, before: snapshot.Picture, *allow: str) -> snapshot.Picture:
     """What the text of a recipe makes of a picture, by the reshape's own rules."""
-    moves = document.parse(paper.write(recipe), "recipe.yaml")
-    decided = decide.decide(moves, before, solve.Manner(), allow)
+    moves = parse.parse(yaml_writer.write(recipe), "recipe.yaml")
+    decided = decide.decide(moves, before, assign.Manner(), allow)
     after = compiling.after(before, decided.meant, decided.inventories, decided.placed)
-    assert invariant.broken(before, after, decided.classes) == []
+    assert invariants.broken(before, after, decided.classes) == []
     return compiling.without(after, decided.meant.deleted)
 
 
-def held(after: picture.Picture, consumer: str) -> dict[str, dict[str, int]]:
+def held(after: snapshot.Picture, consumer: str) -> dict[str, dict[str, int]]:
     found = after.consumers[uuid_of(consumer)].allocations
     return {after.name_of(uuid): dict(resources) for uuid, resources in found.items()}
 
@@ -101,9 +109,9 @@ def test_vgpu_goes_to_children_called_as_libvirt_calls_them() -> None:
 def test_who_is_not_decided_stands_there_as_a_comment() -> None:
     recipe = vgpu.plan_vgpu(seen(), uuid_of("cn1"), vgpu.Request(DEVICES))
     assert recipe.open == tuple(sorted((uuid_of("a"), uuid_of("b"))))
-    text = paper.write(recipe)
+    text = yaml_writer.write(recipe)
     assert f"\n# assign:\n#   {recipe.open[0]}: ?" in text
-    assert document.parse(text, "x").assign == ()
+    assert parse.parse(text, "x").assign == ()
 
 
 def test_devices_must_agree_with_the_node_and_evidence_with_both() -> None:
@@ -140,10 +148,10 @@ def test_a_pci_address_is_called_as_libvirt_does() -> None:
     assert vgpu.device_name(A) == A
 
 
-def server(name: str, **fields: Any) -> nova.Server:
+def server(name: str, **fields: Any) -> values.Server:
     specs = fields.pop("specs", {})
     return dataclasses.replace(
-        nova.Server(
+        values.Server(
             uuid_of(name),
             name,
             host="host1",
@@ -156,7 +164,7 @@ def server(name: str, **fields: Any) -> nova.Server:
     )
 
 
-def servers(*items: nova.Server) -> dict[str, nova.Server]:
+def servers(*items: values.Server) -> dict[str, values.Server]:
     return {item.uuid: item for item in items}
 
 
@@ -186,11 +194,11 @@ def test_servers_with_dedicated_cpus_change_their_class() -> None:
     ],
 )
 def test_where_nova_does_not_tell_nothing_is_decided(
-    known: nova.Server, moving: str | None, reason: str
+    known: values.Server, moving: str | None, reason: str
 ) -> None:
     moves = {}
     if moving is not None:
-        moves = {uuid_of("a"): nova.Migration(uuid_of("a"), known.uuid, moving, "finished")}
+        moves = {uuid_of("a"): values.Migration(uuid_of("a"), known.uuid, moving, "finished")}
     recipe = pcpu.plan_pcpu(seen(), uuid_of("cn1"), servers(known), moves, pcpu.Request(8))
     assert uuid_of("a") in recipe.open
     assert reason in recipe.remarks[uuid_of("a")]
@@ -218,16 +226,16 @@ def test_what_is_no_set_of_cpus_is_a_fault(text: str) -> None:
     assert faults(pcpu.count_cpus, text)
 
 
-def told(*known: nova.Server, **fields: Any) -> read.Told:
+def told(*known: values.Server, **fields: Any) -> read.Told:
     standing = server("a"), server("b"), server("c")
-    services = {"host1": nova.ComputeService("host1", is_up=False, is_enabled=False)}
-    nodes = (nova.ComputeNode(uuid_of("cn1"), "cn1", "host1"),)
+    services = {"host1": values.ComputeService("host1", is_up=False, is_enabled=False)}
+    nodes = (values.ComputeNode(uuid_of("cn1"), "cn1", "host1"),)
     found = read.Told(nodes, services, servers(*standing, *known))
     return dataclasses.replace(found, **fields)
 
 
 def wish(
-    name: str = "cn1", new: str | None = None, before: picture.Picture | None = None, **fields: Any
+    name: str = "cn1", new: str | None = None, before: snapshot.Picture | None = None, **fields: Any
 ) -> replacement.Request:
     picture_ = before or seen()
     found = picture_.nodes[uuid_of(new)].provider if new else None
@@ -293,8 +301,8 @@ def against(request: replacement.Request | None = None, **fields: Any) -> str:
     return "\n".join(found)
 
 
-def service(**fields: Any) -> dict[str, nova.ComputeService]:
-    stopped = nova.ComputeService("host1", is_up=False, is_enabled=False)
+def service(**fields: Any) -> dict[str, values.ComputeService]:
+    stopped = values.ComputeService("host1", is_up=False, is_enabled=False)
     return {"host1": dataclasses.replace(stopped, **fields)}
 
 
@@ -311,7 +319,7 @@ def test_servers_must_be_where_the_new_node_is_and_stay_there() -> None:
     assert "is on no host for nova" in against(known=[server("a", host=None)])
     assert "task_state is rebuilding" in against(known=[server("a", task_state="rebuilding")])
     assert "its cell is down" in against(known=[server("a", known=False)])
-    moving = nova.Migration("m", uuid_of("b"), "live-migration", "running")
+    moving = values.Migration("m", uuid_of("b"), "live-migration", "running")
     assert "is moving: live-migration, running" in against(migrations={"m": moving})
     assert "and not on host2" in against(wish(host="host2"))
 
@@ -325,16 +333,16 @@ def test_the_new_provider_must_be_a_bare_root_and_another() -> None:
     assert "would keep the UUID" in against(wish("cn2", uuid=uuid_of("cn1")))
     assert "is called 'cn9', not 'cn8'" in against(wish("cn8", "cn9", before))
     assert "with another UUID" in against(wish("cn9", "cn9", before, uuid=NEW))
-    nodes = tuple(nova.ComputeNode(uuid_of(str(each)), str(each), "host1") for each in range(3))
+    nodes = tuple(values.ComputeNode(uuid_of(str(each)), str(each), "host1") for each in range(3))
     unknown = "nova knows no node cn1 or cn1"
     assert unknown in against(nodes=())
-    ironic = (*nodes, nova.ComputeNode(uuid_of("cn1"), "cn1", "host1"))
+    ironic = (*nodes, values.ComputeNode(uuid_of("cn1"), "cn1", "host1"))
     assert "host1 has 4 nodes" in against(nodes=ironic)
 
 
 def test_who_is_on_both_already_would_be_counted_twice() -> None:
     both = {**CONSUMERS, "a": {"cn1": {"VCPU": 1}, "cn9": {"VCPU": 1}}}
-    before = world.seen(world.state(PROVIDERS, both, TRAITS), "cn1", "cn9")
+    before = cloud_builder.seen(cloud_builder.state(PROVIDERS, both, TRAITS), "cn1", "cn9")
     request = wish("cn9", "cn9", before)
     text = "\n".join(faults(replace_host.plan_replacement, before, told(), request))
     assert "has allocations on cn9 already, as after an evacuation" in text
@@ -344,7 +352,7 @@ def test_who_is_on_both_already_would_be_counted_twice() -> None:
 def test_what_is_odd_is_told_and_stops_nothing() -> None:
     known = servers(server("a", node="old-name"), server("b"))
     recipe = replace_host.plan_replacement(seen(), told(servers=known), wish())
-    text = " ".join(paper.write(recipe).replace("#", "").split())
+    text = " ".join(yaml_writer.write(recipe).replace("#", "").split())
     assert f"Nova lists no server or move for {uuid_of('c')}" in text
     assert f"another node than cn1 written down for a ({uuid_of('a')})" in text
 
@@ -352,7 +360,7 @@ def test_what_is_odd_is_told_and_stops_nothing() -> None:
 def test_a_name_with_a_line_break_cannot_leave_its_comment() -> None:
     strange = dataclasses.replace(server("a"), name="x\nmoves: []")
     recipe = pcpu.plan_pcpu(seen(), uuid_of("cn1"), servers(strange), {}, pcpu.Request(8))
-    assert len(document.parse(paper.write(recipe), "x").moves) == 1
+    assert len(parse.parse(yaml_writer.write(recipe), "x").moves) == 1
 
 
 VIRSH = """\
@@ -369,7 +377,7 @@ END
 """
 
 
-def on_the_host(recipe: paper.Recipe, folder: pathlib.Path) -> str:
+def on_the_host(recipe: yaml_writer.Recipe, folder: pathlib.Path) -> str:
     """What the commands in the comments of a recipe print, with a virsh that has one server."""
     virsh = folder / "bin" / "virsh"
     virsh.parent.mkdir()
@@ -379,7 +387,7 @@ def on_the_host(recipe: paper.Recipe, folder: pathlib.Path) -> str:
     (folder / "mdev").mkdir()
     mdev = folder / "mdev" / "22222222-0000-4000-8000-000000000002"
     mdev.symlink_to(folder / "0000:84:00.0" / mdev.name)
-    lines = paper.write(recipe).splitlines()
+    lines = yaml_writer.write(recipe).splitlines()
     start = lines.index("#   for server in $(virsh list --all --uuid); do")
     end = lines.index("#   done", start)
     script = "\n".join(line.removeprefix("#") for line in lines[start : end + 1])

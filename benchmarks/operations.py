@@ -1,0 +1,86 @@
+"""What is timed: queries and writes, each with what must be done before it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks import cloud, served
+
+_FLAT = (
+    f"/allocation_candidates?resources=VCPU:1,DISK_GB:10,MEMORY_MB:{{amount}}"
+    f"&member_of={cloud.AGGREGATE}&required=HW_CPU_X86_AVX2"
+)
+_NESTED = (
+    "/allocation_candidates?resources=DISK_GB:10&group_policy=isolate&same_subtree=_N0,_G"
+    "&resources_N0=VCPU:2,MEMORY_MB:{amount}&required_N0=HW_NUMA_ROOT"
+    "&resources_N1=VCPU:2,MEMORY_MB:{amount}&required_N1=HW_NUMA_ROOT&resources_G=VGPU:1"
+)
+_WIDE = "/allocation_candidates?group_policy=isolate" + "".join(
+    f"&resources_{group}=PCI_DEVICE:1" for group in "ABCD"
+)
+_FILTERED = (
+    "/resource_providers?resources=VCPU:8,MEMORY_MB:{amount}&required=STORAGE_DISK_SSD"
+    f"&member_of={cloud.AGGREGATE}"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Query:
+    """A GET; ``target`` is how many times faster than openstack-placement it is to be."""
+
+    name: str
+    path: str
+    target: float | None = None
+
+
+QUERIES = (
+    Query("candidates, flat hosts: all", _FLAT, 15),
+    Query("candidates, flat hosts: limit=10", f"{_FLAT}&limit=10", 70),
+    Query("candidates, nested hosts: all", _NESTED, 20),
+    Query("candidates, nested hosts: limit=10", f"{_NESTED}&limit=10", 80),
+    Query("candidates, wide hosts: all", _WIDE, 10),
+    Query("candidates, wide hosts: limit=10", f"{_WIDE}&limit=10", 1000),
+    Query("providers: all", "/resource_providers", 8),
+    Query("providers: by resources, trait, aggregate", _FILTERED, 8),
+    Query("traits: all", "/traits"),
+)
+WRITE_TARGET = 10.0
+
+
+def results(raw: bytes) -> int:
+    """How many things an answer lists."""
+    answer = json.loads(raw)
+    for key in ("allocation_requests", "resource_providers", "traits"):
+        if key in answer:
+            return len(answer[key])
+    raise ValueError("the answer lists nothing that is known")
+
+
+def disturb(server: served.Served, provider: str, turn: int) -> None:
+    """A write, so that no answer can be an earlier one."""
+    seen = json.loads(server.ask("GET", f"/resource_providers/{provider}"))
+    more = ["HW_CPU_X86_SSE"] if turn % 2 else []
+    body = {
+        "resource_provider_generation": seen["generation"],
+        "traits": [*cloud.FLAT_TRAITS, *more],
+    }
+    server.ask("PUT", f"/resource_providers/{provider}/traits", body)
+
+
+def allocation(provider: str) -> dict[str, Any]:
+    """What a new instance claims."""
+    return {
+        "allocations": {provider: {"resources": {"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 1}}},
+        "project_id": "project",
+        "user_id": "user",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+
+
+def amounts() -> Iterator[int]:
+    """Amounts to ask for, each once."""
+    return iter(range(256, 100_000))

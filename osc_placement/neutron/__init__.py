@@ -1,0 +1,1 @@
+"""Neutron: ports with resource requests, and the network API calls."""

@@ -1,0 +1,1 @@
+"""Nova: its values, the compute API calls, and its flavor and pinning rules."""

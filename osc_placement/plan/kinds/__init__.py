@@ -1,0 +1,1 @@
+"""One module per kind of change: its state, and how it is read, written and described."""

@@ -1,0 +1,1 @@
+"""Sample clouds: recorded states of a real cloud, by name."""

@@ -1,0 +1,1 @@
+"""Audit: find wrong allocations, each with a reason code, and repair them."""

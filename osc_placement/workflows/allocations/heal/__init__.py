@@ -1,0 +1,1 @@
+"""Heal: create the allocations that nova would have created."""

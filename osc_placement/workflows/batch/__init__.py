@@ -1,0 +1,1 @@
+"""Batch operations: one request about inventories, traits or aggregates of many providers."""

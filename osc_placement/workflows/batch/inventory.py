@@ -1,0 +1,362 @@
+"""Planning changes of inventories: pure decisions about one provider at a time.
+
+``batch`` observes and calls ``plan_inventory``; ``kind`` calls ``amended`` and ``refusals``
+again when a provider has changed between planning and writing.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from osc_placement import errors
+from osc_placement.model import inventory, provider
+from osc_placement.plan import change, guards, plan
+from osc_placement.workflows.batch import expression
+
+#: What a provider's inventories shall become; InvalidInput when they cannot.
+Target = Callable[[inventory.Inventories], inventory.Inventories]
+
+#: Classes of which nova-compute writes all but the ratio at each of its periodic runs,
+#: and the option of nova.conf that makes it write the ratio too.
+_WRITTEN_BY_NOVA = {
+    "VCPU": "cpu_allocation_ratio",
+    "MEMORY_MB": "ram_allocation_ratio",
+    "DISK_GB": "disk_allocation_ratio",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """What shall become of inventories.
+
+    ``create`` makes a class that a provider lacks. ``allow`` holds the guards that are
+    overridden.
+    """
+
+    assignments: tuple[expression.Assignment, ...]
+    create: bool = False
+    allow: frozenset[str] = frozenset()
+
+    @property
+    def relative(self) -> bool:
+        """Whether any value depends on what is there."""
+        return any(assignment.relative for assignment in self.assignments)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Observed:
+    """One provider as it was read; ``usages`` is None while nobody asked for them."""
+
+    provider: provider.Provider
+    generation: int
+    inventories: inventory.Inventories
+    usages: Mapping[str, int] | None = None
+
+    def replace(self, **fields: Any) -> Observed:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **fields)
+
+
+def plan_inventory(observed: Iterable[Observed], request: Request) -> plan.Plan:
+    """What ``request`` means for each provider; every provider has a change or a remark.
+
+    Usages must be there for those that ``needs_usages`` names.
+    """
+    seen = list(observed)
+    items = _answered([decide(item, request) for item in seen])
+    return plan.make(
+        items,
+        relative=request.relative,
+        allow=tuple(sorted(request.allow)),
+        notes=_notes(items),
+        capacities=_capacities(seen, items),
+    )
+
+
+def plan_targets(observed: Iterable[Observed], target: Target, *, exactly: bool) -> plan.Plan:
+    """Every provider gets what ``target`` makes of its inventories, and no guard is asked.
+
+    ``exactly``: what others add or change before the write is replaced too, otherwise it
+    stays, as far as it is not what differs.
+    """
+    items = [_targeted(item, target, exactly) for item in observed]
+    return plan.make(items, allow=tuple(sorted(guards.ALL)))
+
+
+def _targeted(observed: Observed, target: Target, exactly: bool) -> change.Change | change.Remark:
+    subject = change.Subject(observed.provider.name, observed.provider.uuid)
+    facts = observed_facts(observed.inventories)
+    try:
+        wanted = observed_facts(target(observed.inventories))
+    except errors.InvalidInput as error:
+        return change.Remark(change.INVENTORIES, subject, {}, {}, str(error), refused=True)
+    after = dict.fromkeys(facts) | wanted
+    before = change.current(change.INVENTORIES, after, facts)
+    if change.agree(before, after):
+        return change.Remark(change.INVENTORIES, subject, before, after, unchanged=True)
+    if not exactly:
+        before, after = _differing(before, after)
+    return change.Change(change.INVENTORIES, subject, before, after, observed.generation)
+
+
+def _differing(
+    before: change.Facts, after: change.Facts
+) -> tuple[dict[str, change.Value], dict[str, change.Value]]:
+    keys = [key for key in after if not change.same(before[key], after[key])]
+    return {key: before[key] for key in keys}, {key: after[key] for key in keys}
+
+
+def _answered(
+    items: Sequence[change.Change | change.Remark],
+) -> list[change.Change | change.Remark]:
+    """When no provider at all has what was asked for, that is no answer to the operator's wish."""
+    remarks = [item for item in items if isinstance(item, change.Remark) and not item.after]
+    if len(remarks) < len(items):
+        return list(items)
+    return [dataclasses.replace(item, refused=True) for item in remarks]
+
+
+def needs_usages(observed: Observed, request: Request) -> bool:
+    """Whether what is used decides about the provider: it would lose capacity."""
+    try:
+        _, after, _ = _wanted(observed, request)
+    except ValueError:
+        return False
+    return loses_capacity(observed.inventories, amended(observed.inventories, after))
+
+
+def decide(observed: Observed, request: Request) -> change.Change | change.Remark:
+    """The change of one provider, or why there is none."""
+    subject = change.Subject(observed.provider.name, observed.provider.uuid)
+    try:
+        before, after, reasons = _wanted(observed, request)
+    except ValueError as error:
+        return change.Remark(change.INVENTORIES, subject, {}, {}, str(error), refused=True)
+    if not after:
+        return change.Remark(change.INVENTORIES, subject, {}, {}, "; ".join(reasons))
+    if change.agree(before, after):
+        return change.Remark(
+            change.INVENTORIES, subject, before, after, "; ".join(reasons), unchanged=True
+        )
+    before, after = _differing(before, after)
+    renewed = amended(observed.inventories, after)
+    refused = refusals(observed.inventories, renewed, observed.usages or {}, request.allow)
+    if refused:
+        return change.Remark(
+            change.INVENTORIES, subject, before, after, "; ".join(refused), refused=True
+        )
+    reasons = _effects(observed, renewed) + reasons + _written_back(after)
+    return change.Change(
+        change.INVENTORIES, subject, before, after, observed.generation, "; ".join(reasons)
+    )
+
+
+def amended(
+    inventories: inventory.Inventories, after: change.Facts
+) -> dict[str, inventory.Inventory]:
+    """Inventories with the facts of ``after`` put in; a class whose total is None goes."""
+    renewed = dict(inventories)
+    for resource_class, fields in _by_class(after).items():
+        if fields.get("total", 0) is None:
+            renewed.pop(resource_class, None)
+        else:
+            known = renewed.get(resource_class)
+            start = known.as_dict() if known is not None else {}
+            renewed[resource_class] = inventory.Inventory.from_dict(start | fields)  # type: ignore[arg-type]
+    return renewed
+
+
+def loses_capacity(before: inventory.Inventories, after: inventory.Inventories) -> bool:
+    """Whether any class has less capacity after than before, or goes."""
+    return any(
+        resource_class not in after or after[resource_class].capacity < item.capacity
+        for resource_class, item in before.items()
+    )
+
+
+def refusals(
+    before: inventory.Inventories,
+    after: inventory.Inventories,
+    usages: Mapping[str, int],
+    allow: Collection[str],
+) -> list[str]:
+    """Why one provider's inventories should not become ``after``: each guard that says no."""
+    reasons = []
+    for resource_class, old in before.items():
+        used = usages.get(resource_class, 0)
+        new = after.get(resource_class)
+        if new is None and used and guards.CLASS_IN_USE not in allow:
+            reasons.append(
+                f"{resource_class} would vanish with {used} in use{_hint(guards.CLASS_IN_USE)}"
+            )
+        if new is not None and _overfills(old, new, used) and guards.OVER_CAPACITY not in allow:
+            reasons.append(
+                f"{resource_class} would be over capacity: {used} used, capacity"
+                f" {old.capacity} -> {new.capacity}{_hint(guards.OVER_CAPACITY)}"
+            )
+    if guards.RESERVED_ABOVE_TOTAL not in allow:
+        reasons += [
+            f"{resource_class} would have reserved {new.reserved} above total {new.total}"
+            + _hint(guards.RESERVED_ABOVE_TOTAL)
+            for resource_class, new in after.items()
+            if new.reserved > new.total and new != before.get(resource_class)
+        ]
+    return reasons
+
+
+def observed_facts(inventories: inventory.Inventories) -> dict[str, change.Value]:
+    """Everything that inventories say, as facts."""
+    return {
+        f"{resource_class}:{field}": value
+        for resource_class, item in inventories.items()
+        for field, value in item.as_dict().items()
+    }
+
+
+def _overfills(old: inventory.Inventory, new: inventory.Inventory, used: int) -> bool:
+    return new.capacity < old.capacity and used > max(new.capacity, 0)
+
+
+def _hint(guard: str) -> str:
+    return f" (--allow {guard} to do it anyway)"
+
+
+def _wanted(
+    observed: Observed, request: Request
+) -> tuple[dict[str, change.Value], dict[str, change.Value], list[str]]:
+    """``(before, after, remarks)`` over every fact that the request speaks of.
+
+    Raises ValueError, with all reasons, when a value cannot be.
+    """
+    after: dict[str, change.Value] = {}
+    remarks: list[str] = []
+    faults: list[str] = []
+    for resource_class, assignments in _grouped(request.assignments).items():
+        known = observed.inventories.get(resource_class)
+        if known is None and not request.create:
+            remarks.append(f"it has no {resource_class} (--create makes it)")
+            continue
+        try:
+            fields, dropped = _fields(resource_class, known, assignments)
+        except ValueError as error:
+            faults += error.args
+            continue
+        after |= fields
+        remarks += dropped
+    if faults:
+        raise ValueError("; ".join(faults))
+    facts = observed_facts(observed.inventories)
+    return change.current(change.INVENTORIES, after, facts), after, remarks
+
+
+def _fields(
+    resource_class: str,
+    known: inventory.Inventory | None,
+    assignments: Sequence[expression.Assignment],
+) -> tuple[dict[str, change.Value], list[str]]:
+    """The facts of one class as wanted, and remarks; ValueError's arguments are faults."""
+    current = known.as_dict() if known is not None else {}
+    wanted: dict[str, change.Value] = {}
+    remarks: list[str] = []
+    faults: list[str] = []
+    for assignment in assignments:
+        try:
+            wanted[assignment.field], remark = assignment.apply(current.get(assignment.field))
+        except ValueError as error:
+            faults += error.args
+            continue
+        remarks += [remark] if remark else []
+    if known is None and "total" not in wanted and not faults:
+        faults.append(f"{resource_class} cannot be made without a total")
+    if faults:
+        raise ValueError(*faults)
+    if known is None:
+        wanted = dict(inventory.Inventory.from_dict(wanted).as_dict())  # type: ignore[arg-type]
+    return {f"{resource_class}:{field}": value for field, value in wanted.items()}, remarks
+
+
+def _grouped(
+    assignments: Iterable[expression.Assignment],
+) -> dict[str, list[expression.Assignment]]:
+    grouped: dict[str, list[expression.Assignment]] = {}
+    for assignment in assignments:
+        grouped.setdefault(assignment.resource_class, []).append(assignment)
+    return grouped
+
+
+def _by_class(facts: change.Facts) -> dict[str, dict[str, change.Value]]:
+    grouped: dict[str, dict[str, change.Value]] = {}
+    for key, value in facts.items():
+        resource_class, _, field = key.partition(":")
+        grouped.setdefault(resource_class, {})[field] = value
+    return grouped
+
+
+def _effects(observed: Observed, renewed: inventory.Inventories) -> list[str]:
+    """What becomes of capacity, class by class."""
+    effects = []
+    for resource_class in [*observed.inventories, *(renewed.keys() - observed.inventories)]:
+        before = _capacity(observed.inventories, resource_class)
+        after = _capacity(renewed, resource_class)
+        if before == after:
+            continue
+        effect = f"{resource_class} capacity {before} -> {after}"
+        if observed.usages is not None:
+            used = observed.usages.get(resource_class, 0)
+            effect += f", {used} used" + (": over capacity" if used > after else "")
+        effects.append(effect)
+    return effects
+
+
+def _written_back(after: change.Facts) -> list[str]:
+    keys = [
+        f"{resource_class}:{field}"
+        for resource_class, fields in _by_class(after).items()
+        if resource_class in _WRITTEN_BY_NOVA
+        for field in fields
+        if field != "allocation_ratio"
+    ]
+    return [f"nova-compute writes {', '.join(keys)} back"] if keys else []
+
+
+def _notes(items: Iterable[change.Change | change.Remark]) -> tuple[str, ...]:
+    keys = {key for item in items if isinstance(item, change.Change) for key in item.after}
+    notes = [
+        f"{resource_class}:allocation_ratio lasts only where nova.conf does not set {option}:"
+        " nova-compute writes a configured ratio back at its next periodic run"
+        for resource_class, option in _WRITTEN_BY_NOVA.items()
+        if f"{resource_class}:allocation_ratio" in keys
+    ]
+    if _written_back(dict.fromkeys(sorted(keys))):
+        notes.append(
+            "on a compute node nova-compute writes every field but the ratio of VCPU, MEMORY_MB"
+            " and DISK_GB at its next periodic run: change nova.conf instead"
+        )
+    return tuple(notes)
+
+
+def _capacities(
+    observed: Iterable[Observed], items: Iterable[change.Change | change.Remark]
+) -> dict[str, plan.Capacity]:
+    """``{resource class: Capacity}`` over all of ``observed``, for the classes that change."""
+    before: collections.Counter[str] = collections.Counter()
+    after: collections.Counter[str] = collections.Counter()
+    over: collections.Counter[str] = collections.Counter()
+    touched: set[str] = set()
+    for state, item in zip(observed, items, strict=True):
+        facts = item.after if isinstance(item, change.Change) else {}
+        renewed = amended(state.inventories, facts)
+        touched |= _by_class(facts).keys()
+        before.update({name: one.capacity for name, one in state.inventories.items()})
+        after.update({name: one.capacity for name, one in renewed.items()})
+        usages = (state.usages or {}) if facts else {}
+        over.update(name for name, used in usages.items() if used > _capacity(renewed, name))
+    return {name: plan.Capacity(before[name], after[name], over[name]) for name in sorted(touched)}
+
+
+def _capacity(inventories: inventory.Inventories, resource_class: str) -> int:
+    item = inventories.get(resource_class)
+    return 0 if item is None else item.capacity

@@ -1,0 +1,86 @@
+"""The online data migrations that there are, in the order in which they are run.
+
+A new one is a function that yields slices and an entry of MIGRATIONS. Called by
+``placement migration list`` and ``run``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from osc_placement.plan.kinds import bound_ports
+from osc_placement.workflows.allocations import precondition
+from osc_placement.workflows.allocations.heal import observe as heal_observe, plan
+from osc_placement.workflows.migrations import consumers
+from osc_placement.workflows.migrations.runner import Cursor, Migration, Services, Slice
+from osc_placement.workflows.mirror import observe as mirror_observe
+
+
+def _mirror(services: Services, _: str) -> Iterator[Slice]:
+    """All at once: host aggregates are read whole in any case."""
+    planned = mirror_observe.plan_mirror(
+        services.client, services.nova, mirror_observe.Wish(), services.reading
+    ).planned
+    yield Slice(Cursor.END, planned)
+
+
+def _heal(services: Services, after: str) -> Iterator[Slice]:
+    broken = precondition.Eyes(services.nova)
+    parts = heal_observe.plan_missing(
+        services.client,
+        services.nova,
+        plan.Request(),
+        services.reading,
+        ports=services.network,
+        after=after,
+    )
+    for position, planned in parts:
+        yield Slice(position, planned, broken, bound_ports.kinds(services.network))
+
+
+def _owners(services: Services, after: str) -> Iterator[Slice]:
+    return _slices(services, consumers.plan_owners, after)
+
+
+def _types(services: Services, after: str) -> Iterator[Slice]:
+    return _slices(services, consumers.plan_types, after)
+
+
+def _slices(
+    services: Services, planned: Callable[..., consumers.Slices], after: str
+) -> Iterator[Slice]:
+    workers = services.reading.workers
+    for position, made in planned(services.client, services.nova, after=after, workers=workers):
+        yield Slice(position, made)
+
+
+MIGRATIONS: Sequence[Migration] = (
+    Migration(
+        "mirror_host_aggregates",
+        "Adds compute nodes to the placement aggregates that mirror their nova host aggregates",
+        _mirror,
+        "'openstack placement aggregate mirror --dry-run' shows them",
+        needs="aggregate generation",
+    ),
+    Migration(
+        "heal_allocations",
+        "Gives servers that have no allocations those that nova would have made",
+        _heal,
+        "'openstack placement allocation heal --dry-run' shows them",
+        needs="consumer generation",
+    ),
+    Migration(
+        "complete_consumers",
+        "Gives nova's consumers that were made before there were owners their project and user",
+        _owners,
+        "'openstack placement allocation audit' shows them",
+        needs="consumer types",
+    ),
+    Migration(
+        "set_consumer_types",
+        "Gives the consumers of nova's servers and migrations their type: INSTANCE, MIGRATION",
+        _types,
+        "'openstack resource provider allocation show' shows each",
+        needs="consumer types",
+    ),
+)

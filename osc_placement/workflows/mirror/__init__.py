@@ -1,0 +1,1 @@
+"""Mirror: nova host aggregates as placement aggregates."""

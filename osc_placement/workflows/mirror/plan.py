@@ -1,0 +1,277 @@
+"""Planning how Placement's aggregates mirror nova's host aggregates: pure. Called by ``mirror``.
+
+Every host's compute nodes shall be in the placement aggregates whose uuids are those of the
+host aggregates that the host is in, and in no other aggregate of nova's. Aggregates that are
+not nova's are never looked at.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from osc_placement.model import provider
+from osc_placement.nova import values
+from osc_placement.plan import change, plan
+
+_NO_PROVIDER = "it has no resource provider: nova-compute on {host} makes it when it runs"
+_NO_NODE = "nova lists no compute node of this host, though a compute service"
+_UNKNOWN_HOST = "nova lists neither a compute node nor a compute service of this host"
+_CELL_DOWN = "its cell is down: nova cannot tell its compute nodes"
+_CELLS_DOWN = "nova lists no compute node of this host, and may not be able to: {hosts} is down"
+_NO_HOSTS = "the host aggregate has no hosts: nothing to mirror"
+_NO_AGGREGATE = "the host is in none of the host aggregates"
+_NOT_A_NODE = "it is no compute node of nova's"
+_MAY_BE_A_NODE = "it may be a compute node that nova cannot tell of now"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What nova and Placement said.
+
+    ``deleted`` is ``{uuid: name}`` of host aggregates that nova had once and has no more.
+    ``providers`` are all that there are, ``members`` is ``{aggregate uuid: provider uuids}``
+    for every aggregate that is planned about.
+    """
+
+    aggregates: Sequence[values.HostAggregate]
+    hosts: values.Hosts
+    providers: Sequence[provider.Provider]
+    members: Mapping[str, frozenset[str]]
+    deleted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """What shall be mirrored; empty ``hosts`` and ``aggregates`` (uuids) do not narrow it.
+
+    ``prune``: take out who should not be in. ``providers`` (uuids) are taken out though they
+    are no compute nodes. ``forget`` are uuids of deleted host aggregates, pruned in any case.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    aggregates: frozenset[str] = frozenset()
+    prune: bool = False
+    providers: frozenset[str] = frozenset()
+    forget: frozenset[str] = frozenset()
+
+    def concerns(self, host: str) -> bool:
+        """Whether a host is within what was asked."""
+        return not self.hosts or host in self.hosts
+
+
+@dataclasses.dataclass(slots=True)
+class _Decision:
+    """What becomes of one provider: names of aggregates by their uuid."""
+
+    add: dict[str, str] = dataclasses.field(default_factory=dict)
+    remove: dict[str, str] = dataclasses.field(default_factory=dict)
+    right: dict[str, str] = dataclasses.field(default_factory=dict)
+    stale: dict[str, str] = dataclasses.field(default_factory=dict)
+    why_stale: list[str] = dataclasses.field(default_factory=list)
+    refused: bool = False
+
+
+def plan_mirror(snapshot: Snapshot, request: Request) -> plan.Plan:
+    """The changes that make Placement agree with nova; one per provider, for all aggregates.
+
+    A host without compute node, a node without provider, an aggregate without hosts and a
+    membership that is not to be taken away are remarks, each with its reason.
+    """
+    return plan.make(_Mirror(snapshot, request).items())
+
+
+def stale(made: plan.Plan, snapshot: Snapshot) -> int:
+    """How many compute nodes a plan leaves where they should not be, for want of ``prune``."""
+    nodes = {node.uuid for node in snapshot.hosts.nodes}
+    return sum(
+        any(item.before.values()) and not item.unchanged and item.subject.uuid in nodes
+        for item in made.remarks
+    )
+
+
+class _Mirror:
+    def __init__(self, snapshot: Snapshot, request: Request) -> None:
+        self._snapshot, self._request = snapshot, request
+        self._nodes = snapshot.hosts.of_host()
+        self._node = {node.uuid: node for node in snapshot.hosts.nodes}
+        self._hostnames = {node.hostname for node in snapshot.hosts.nodes}
+        self._provider = {item.uuid: item for item in snapshot.providers}
+        self._root = {item.name: item for item in snapshot.providers if item.parent_uuid is None}
+        self._decisions: dict[str, _Decision] = collections.defaultdict(_Decision)
+
+    def items(self) -> Iterator[change.Change | change.Remark]:
+        """Everything that stands in the plan, in no order."""
+        missing: dict[change.Subject, dict[str, str]] = collections.defaultdict(dict)
+        for aggregate in self._aggregates():
+            lacking = self._mirror(aggregate)
+            for subject in lacking:
+                missing[subject][aggregate.uuid] = aggregate.name
+            if not aggregate.hosts and not self._request.hosts:
+                subject = change.Subject(aggregate.name, aggregate.uuid)
+                yield change.Remark(change.AGGREGATES, subject, {}, {}, _NO_HOSTS)
+        for uuid, name in self._deleted():
+            self._find_stale(values.HostAggregate("", name, uuid), frozenset(), deleted=True)
+        for subject, names in missing.items():
+            yield self._missing(subject, names)
+        for uuid, decision in self._decisions.items():
+            yield from self._decided(self._provider[uuid], decision)
+        yield from self._in_none()
+
+    def _aggregates(self) -> Iterator[values.HostAggregate]:
+        for aggregate in self._snapshot.aggregates:
+            if not self._request.aggregates or aggregate.uuid in self._request.aggregates:
+                yield aggregate
+
+    def _deleted(self) -> Iterator[tuple[str, str]]:
+        """What nova has deleted, of what is asked about."""
+        for uuid, name in self._snapshot.deleted.items():
+            if uuid in self._request.forget or not self._request.aggregates:
+                yield uuid, name
+
+    def _mirror(self, aggregate: values.HostAggregate) -> list[change.Subject]:
+        """Decide about one aggregate; which hosts and nodes of it have no provider."""
+        wanted, lacking = set(), []
+        for host in dict.fromkeys(aggregate.hosts):
+            found, without = self._providers_of(host)
+            wanted |= {item.uuid for item in found}
+            if self._request.concerns(host):
+                lacking += without
+                for item in found:
+                    self._want(item, aggregate)
+        self._find_stale(aggregate, frozenset(wanted))
+        return lacking
+
+    def _providers_of(self, host: str) -> tuple[list[provider.Provider], list[change.Subject]]:
+        """The providers of a host's nodes, and what has none: a node, or the host itself."""
+        found, without = [], []
+        nodes = self._nodes.get(host, ())
+        for node in nodes:
+            item = self._provider.get(node.uuid) or self._root.get(node.hostname)
+            if item is None:
+                without.append(change.Subject(node.hostname, node.uuid))
+            else:
+                found.append(item)
+        return found, without if nodes else [change.Subject(host, "")]
+
+    def _want(self, item: provider.Provider, aggregate: values.HostAggregate) -> None:
+        decision = self._decisions[item.uuid]
+        there = item.uuid in self._snapshot.members.get(aggregate.uuid, frozenset())
+        (decision.right if there else decision.add)[aggregate.uuid] = aggregate.name
+
+    def _find_stale(
+        self, aggregate: values.HostAggregate, wanted: frozenset[str], *, deleted: bool = False
+    ) -> None:
+        """Decide about the members of an aggregate that are no node of any of its hosts."""
+        for uuid in self._snapshot.members.get(aggregate.uuid, frozenset()) - wanted:
+            node = self._node.get(uuid)
+            named = uuid in self._request.providers
+            if uuid not in self._provider or not self._is_concerned(node, named=named):
+                continue
+            why = self._why_kept(aggregate, uuid, named=named, deleted=deleted)
+            decision = self._decisions[uuid]
+            (decision.stale if why else decision.remove)[aggregate.uuid] = aggregate.name
+            decision.why_stale += [why] if why else []
+            decision.refused |= why == _MAY_BE_A_NODE
+
+    def _is_concerned(self, node: values.ComputeNode | None, *, named: bool) -> bool:
+        if node is None:
+            return named or not self._request.hosts
+        return self._request.concerns(node.host)
+
+    def _why_kept(
+        self,
+        aggregate: values.HostAggregate,
+        uuid: str,
+        *,
+        named: bool,
+        deleted: bool,
+    ) -> str:
+        """Why a stale member is not taken out; empty when it is."""
+        asked = self._request.prune or aggregate.uuid in self._request.forget
+        where = "nova has deleted it" if deleted else "its host is not in it"
+        if uuid in self._node:
+            return "" if asked else f"in {aggregate.name}, but {where}: --prune takes it out"
+        if not (named and asked):
+            what = self._not_a_node(self._provider[uuid])
+            return f"in {aggregate.name}, but {what}: --prune --provider takes it out"
+        return _MAY_BE_A_NODE if self._may_be_a_node(aggregate) else ""
+
+    def _not_a_node(self, item: provider.Provider) -> str:
+        if item.name in self._hostnames:
+            return "it has the name of a compute node and another uuid"
+        return _NOT_A_NODE
+
+    def _may_be_a_node(self, aggregate: values.HostAggregate) -> bool:
+        """Whether what is no hypervisor may yet be one, of a cell that is down."""
+        hosts = self._snapshot.hosts
+        unresolved = any(not self._nodes.get(host) for host in aggregate.hosts)
+        return bool(hosts.unreachable) or (not hosts.tells_cells and unresolved)
+
+    def _missing(self, subject: change.Subject, names: Mapping[str, str]) -> change.Remark:
+        """A host without node, or a node without provider."""
+        reason = self._why_missing(subject)
+        return change.Remark(
+            change.AGGREGATES,
+            subject,
+            dict.fromkeys(names, False),
+            dict.fromkeys(names, True),
+            f"to {_listed(names.values())}; {reason}",
+            refused=True,
+        )
+
+    def _why_missing(self, subject: change.Subject) -> str:
+        hosts = self._snapshot.hosts
+        if subject.uuid:
+            return _NO_PROVIDER.format(host=self._node[subject.uuid].host)
+        if subject.name in hosts.unreachable:
+            return _CELL_DOWN
+        if hosts.unreachable:
+            return _CELLS_DOWN.format(hosts=f"the cell of {_listed(hosts.unreachable)}")
+        return _NO_NODE if subject.name in hosts.services else _UNKNOWN_HOST
+
+    def _decided(
+        self, item: provider.Provider, decision: _Decision
+    ) -> Iterator[change.Change | change.Remark]:
+        """The change of a provider, and what of it is left alone."""
+        subject = change.Subject(item.name, item.uuid)
+        after = dict.fromkeys(decision.add, True) | dict.fromkeys(decision.remove, False)
+        if after:
+            before = {uuid: not wanted for uuid, wanted in after.items()}
+            reason = _moves(decision)
+            yield change.Change(change.AGGREGATES, subject, before, after, item.generation, reason)
+        if decision.stale:
+            yield change.Remark(
+                change.AGGREGATES,
+                subject,
+                dict.fromkeys(decision.stale, True),
+                dict.fromkeys(decision.stale, False),
+                "; ".join(dict.fromkeys(decision.why_stale)),
+                refused=decision.refused,
+            )
+        if decision.right and not after and not decision.stale:
+            facts = dict.fromkeys(decision.right, True)
+            reason = f"in {_listed(decision.right.values())}"
+            yield change.Remark(change.AGGREGATES, subject, facts, facts, reason, unchanged=True)
+
+    def _in_none(self) -> Iterator[change.Remark]:
+        """The hosts that were asked for by name and are in no aggregate of those asked for."""
+        mirrored = {host for aggregate in self._aggregates() for host in aggregate.hosts}
+        for host in sorted(self._request.hosts - mirrored):
+            subject = change.Subject(host, "")
+            yield change.Remark(change.AGGREGATES, subject, {}, {}, _NO_AGGREGATE)
+
+
+def _moves(decision: _Decision) -> str:
+    """``to az1, ssd; out of pinned``: what the uuids of a change mean in nova's words."""
+    parts = [
+        f"{word} {_listed(names.values())}"
+        for word, names in (("to", decision.add), ("out of", decision.remove))
+        if names
+    ]
+    return "; ".join(parts)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))

@@ -1,0 +1,1 @@
+"""Reshape documents: reading and validating the YAML files of an operator."""

@@ -1,0 +1,75 @@
+"""The laws of reshapes on a real openstack-placement: what is rehearsed is what it does."""
+
+from __future__ import annotations
+
+import hypothesis
+import keystoneauth1.session
+import keystoneauth1.token_endpoint
+import pytest
+
+from osc_placement import errors, microversion
+from osc_placement.client import api, transport
+from osc_placement.plan import attempt, result, undo
+from osc_placement.workflows.reshape import invariants, observe
+from tests.support.peer import loading, target as targets
+from tests.support.reshape import cases
+from tests.unit.workflows.reshape.test_properties import READING, carried_out, prepared
+
+
+def client_of(target: targets.OverHttp) -> api.Client:
+    session = keystoneauth1.session.Session(
+        auth=keystoneauth1.token_endpoint.Token(target.url, "admin")
+    )
+    return api.Client(transport.over_session(session, endpoint=target.url), microversion.MAXIMUM)
+
+
+def state(target: targets.Target) -> dict[str, object]:
+    """Everything but generations, as raw requests tell it."""
+    providers = {}
+    consumers: dict[str, object] = {}
+    for item in target.ask("GET", "/resource_providers")["resource_providers"]:
+        path = f"/resource_providers/{item['uuid']}"
+        providers[item["uuid"]] = (
+            item["name"],
+            item["parent_provider_uuid"],
+            target.ask("GET", f"{path}/inventories")["inventories"],
+            sorted(target.ask("GET", f"{path}/traits")["traits"]),
+        )
+        for uuid in target.ask("GET", f"{path}/allocations")["allocations"]:
+            told = target.ask("GET", f"/allocations/{uuid}")
+            held = {key: share["resources"] for key, share in told["allocations"].items()}
+            owner = [told[key] for key in ("project_id", "user_id", "consumer_type")]
+            consumers[uuid] = (held, owner)
+    return {"providers": providers, "consumers": consumers}
+
+
+@pytest.mark.timeout(300)
+@hypothesis.given(case=cases.cases())
+@hypothesis.settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=list(hypothesis.HealthCheck),
+    phases=[hypothesis.Phase.generate],
+)
+def test_a_real_placement_does_what_was_rehearsed_and_takes_it_back(
+    real_placement: targets.RealPlacement, case: cases.Case
+) -> None:
+    real_placement.reset()
+    loading.load(case.state, real_placement.ask)
+    client, before = client_of(real_placement), state(real_placement)
+    try:
+        found = prepared(client, case)
+    except errors.InvalidInput:
+        assert state(real_placement) == before
+        return
+    assert state(real_placement) == before
+    statuses = {item.status for item in carried_out(client, found.planned.plan)}
+    assert statuses <= {result.Status.APPLIED}
+    if found.rehearsed is not None:
+        left = observe.observe_picture(client, found.wanted.roots, READING)
+        assert invariants.difference(left, found.wanted) == []
+        assert invariants.difference(left, found.rehearsed.left) == []
+    inverse = undo.inverse(found.planned.plan)
+    taken_back = carried_out(client, inverse, attempt.Direction.UNDO)
+    assert {item.status for item in taken_back} <= {result.Status.APPLIED}
+    assert state(real_placement) == before

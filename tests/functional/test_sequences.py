@@ -1,0 +1,18 @@
+"""Random requests: the embedded server answers what openstack-placement answers.
+
+``tools/differential-sequences`` does the same for as long as one likes.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from tests.support.sequences import run
+
+
+@pytest.mark.parametrize("seed", [1001, 1002])
+def test_a_random_sequence_is_answered_alike(seed: int, tmp_path: pathlib.Path) -> None:
+    found = [str(each) for each in run.differences(seed, 400, tmp_path)]
+    assert not found, "\n\n".join(found)

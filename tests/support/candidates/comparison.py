@@ -1,0 +1,245 @@
+"""The same clouds and queries put to two Placements, or to one and to the engine's search."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from osc_placement import microversion
+from osc_placement.engine import record, standard, state
+from osc_placement.engine.candidates import search as candidate_search, summary as told
+from osc_placement.model import candidate
+from tests.support.candidates import cloud_builder, oracle
+
+#: ``send(method, path, body, version)`` gives status and JSON.
+Send = Callable[[str, str, Any, str], tuple[int, Any]]
+
+#: Allocations and, from 1.34, mappings; see ``oracle.Answer``.
+Request = tuple[Any, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One query about one cloud; ``name`` is enough to draw it again."""
+
+    name: str
+    base: state.State
+    version: microversion.Microversion
+    query: candidate.CandidateQuery
+
+    @property
+    def path(self) -> str:
+        """The query as a request."""
+        return f"/allocation_candidates?{cloud_builder.query_string(self.query)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """An answer in which order does not matter; ``fault`` is the status and text of an error."""
+
+    requests: Counter[Request]
+    summaries: Mapping[str, Any]
+    fault: str = ""
+
+
+def draw_world(seed: int, queries: int) -> tuple[state.State, Iterator[Case]]:
+    """A cloud, and so many cases about it."""
+    draw = random.Random(seed)
+    base = cloud_builder.draw_state(draw)
+    return base, _draw_cases(draw, base, f"{seed}", queries)
+
+
+def _draw_cases(draw: random.Random, base: state.State, name: str, queries: int) -> Iterator[Case]:
+    for number in range(queries):
+        version = cloud_builder.draw_version(draw)
+        query = cloud_builder.draw_query(draw, base, version)
+        yield Case(f"{name}.{number}", base, version, query)
+
+
+def seed(base: state.State, send: Send) -> None:
+    """Write a cloud into an empty Placement."""
+    for name in base.resource_classes:
+        _write(send, "PUT", f"/resource_classes/{name}")
+    for name in base.traits:
+        _write(send, "PUT", f"/traits/{name}")
+    for provider in base.providers.values():
+        _seed_provider(provider, send)
+    for consumer in base.consumers.values():
+        body = {
+            "allocations": {
+                uuid: {"resources": dict(resources)}
+                for uuid, resources in consumer.allocations.items()
+            },
+            "project_id": consumer.project_id,
+            "user_id": consumer.user_id,
+            "consumer_generation": None,
+        }
+        _write(send, "PUT", f"/allocations/{consumer.uuid}", body, "1.28")
+
+
+def _seed_provider(provider: record.ProviderRecord, send: Send) -> None:
+    body: dict[str, Any] = {"uuid": provider.uuid, "name": provider.name}
+    if provider.parent_uuid:
+        body["parent_provider_uuid"] = provider.parent_uuid
+    _write(send, "POST", "/resource_providers", body)
+    path = f"/resource_providers/{provider.uuid}"
+    if provider.aggregates:
+        _write(send, "PUT", f"{path}/aggregates", list(provider.aggregates), "1.18")
+    if provider.inventories:
+        inventories = {name: held.as_dict() for name, held in provider.inventories.items()}
+        body = {"resource_provider_generation": 0, "inventories": inventories}
+        _write(send, "PUT", f"{path}/inventories", body)
+    if provider.traits:
+        generation = 1 if provider.inventories else 0
+        body = {"resource_provider_generation": generation, "traits": sorted(provider.traits)}
+        _write(send, "PUT", f"{path}/traits", body)
+
+
+def _write(send: Send, method: str, path: str, body: Any = None, version: str = "1.39") -> None:
+    status, answer = send(method, path, body, version)
+    if status >= 300:
+        raise RuntimeError(f"{method} {path} at {version}: {status} {answer}")
+
+
+def asked(case: Case, send: Send) -> Answer:
+    """What a Placement answers."""
+    status, body = send("GET", case.path, None, str(case.version))
+    if status != 200:
+        detail = body["errors"][0]["detail"] if isinstance(body, dict) else body
+        return Answer(Counter(), {}, f"{status} {detail}")
+    summaries = body["provider_summaries"]
+    for summary in summaries.values():
+        if "traits" in summary:
+            summary["traits"].sort()
+    return Answer(Counter(map(_request, body["allocation_requests"])), summaries)
+
+
+def _request(body: Mapping[str, Any]) -> Request:
+    allocations = body["allocations"]
+    if isinstance(allocations, list):
+        allocations = {each["resource_provider"]["uuid"]: each for each in allocations}
+    mappings = body.get("mappings")
+    return (
+        frozenset((uuid, frozenset(e["resources"].items())) for uuid, e in allocations.items()),
+        mappings and frozenset((suffix, frozenset(uuids)) for suffix, uuids in mappings.items()),
+    )
+
+
+def searched(case: Case) -> Answer:
+    """What the engine finds, formed as the API forms it at the version of the case."""
+    found = [oracle.freeze(each) for each in candidate_search.search(case.base, case.query)]
+    requests = _shown(case, found)
+    return Answer(requests, summaries(case, requests))
+
+
+def _shown(case: Case, found: Iterable[oracle.Answer]) -> Counter[Request]:
+    told = microversion.supports(case.version, "candidate mappings")
+    return Counter((allocations, mappings if told else None) for allocations, mappings in found)
+
+
+def summaries(case: Case, requests: Iterable[Request]) -> dict[str, Any]:
+    """The provider summaries that belong to these requests."""
+    version = case.version
+    named = (uuid for allocations, _ in requests for uuid, _ in allocations)
+    nested = microversion.supports(version, "nested candidates")
+    classes = None
+    if not microversion.supports(version, "candidate whole summaries"):
+        classes = {name for group in case.query.groups for name in group.resources}
+    shown = {}
+    for uuid in told.summary_providers(case.base, named, nested):
+        summary = told.summarize(case.base, uuid, classes)
+        shown[uuid] = entry = {
+            "resources": {
+                name: {"capacity": capacity, "used": used}
+                for name, (capacity, used) in summary.resources.items()
+            }
+        }
+        if microversion.supports(version, "candidate required traits"):
+            entry["traits"] = sorted(summary.provider.traits)
+        if nested:
+            entry["root_provider_uuid"] = summary.provider.root_uuid
+            entry["parent_provider_uuid"] = summary.provider.parent_uuid
+    return shown
+
+
+def excuse(case: Case, real: Answer, ours: Answer) -> str:
+    """Why OpenStack Placement may answer otherwise; empty when there is no reason.
+
+    The reasons stand in the docstring of osc_placement.engine.candidate.
+    """
+    if _adds_up(case.query):
+        return "adds up in place"
+    if real.fault.startswith("500") and _shares_below_root(case.base):
+        return "fails for a sharing provider below a root"
+    missed = ours.requests - real.requests
+    known = not real.fault and not real.requests - ours.requests
+    if known and _are_shared(case, missed) and real.summaries == summaries(case, real.requests):
+        return "loses trees that sharing providers serve"
+    return ""
+
+
+def _adds_up(query: candidate.CandidateQuery) -> bool:
+    unsuffixed = {name for group in query.groups if not group.suffix for name in group.resources}
+    return query.isolate and any(
+        unsuffixed & group.resources.keys() for group in query.groups if group.suffix
+    )
+
+
+def _shares_below_root(base: state.State) -> bool:
+    return any(
+        provider.parent_uuid is not None and standard.SHARING_TRAIT in provider.traits
+        for provider in base.providers.values()
+    )
+
+
+def _are_shared(case: Case, requests: Counter[Request]) -> bool:
+    """Whether sharing providers alone serve the unsuffixed group of all these requests."""
+    sharing = case.base.with_trait[standard.SHARING_TRAIT]
+    shared = [
+        oracle.freeze(each)
+        for each in candidate_search.search(case.base, case.query)
+        if "" in each.mappings and sharing >= set(each.mappings[""])
+    ]
+    return not requests - _shown(case, shared)
+
+
+def describe(case: Case, real: Answer, ours: Answer) -> list[str]:
+    """The difference, for a person: the cloud, the query, and what only one side has."""
+    names = {provider.uuid: provider.name for provider in case.base.providers.values()}
+    lines = [f"case {case.name} at {case.version}"]
+    lines += [f"  {_tell(case.base, provider)}" for provider in case.base.providers.values()]
+    lines.append(f"  {case.path}")
+    lines += [f"  {side}: {a.fault}" for side, a in (("real", real), ("ours", ours)) if a.fault]
+    for side, only in (
+        ("real", real.requests - ours.requests),
+        ("ours", ours.requests - real.requests),
+    ):
+        lines += [f"  only {side}: {request}" for request in map(str, only.elements())]
+    if real.requests == ours.requests and not (real.fault or ours.fault):
+        for uuid in sorted({*real.summaries, *ours.summaries}):
+            if real.summaries.get(uuid) != ours.summaries.get(uuid):
+                lines.append(f"  summary of {uuid} real: {real.summaries.get(uuid)}")
+                lines.append(f"  summary of {uuid} ours: {ours.summaries.get(uuid)}")
+    return [_renamed(line, names) for line in lines]
+
+
+def _tell(base: state.State, provider: record.ProviderRecord) -> str:
+    held = {
+        name: f"({inv.total}-{inv.reserved})*{inv.allocation_ratio}"
+        f" {inv.min_unit}..{inv.max_unit}/{inv.step_size}"
+        f" used {base.used(provider.uuid).get(name, 0)}"
+        for name, inv in provider.inventories.items()
+    }
+    aggregates = [cloud_builder.AGGREGATES.index(aggregate) for aggregate in provider.aggregates]
+    return f"{provider.name}: {held} {sorted(provider.traits)} aggregates {aggregates}"
+
+
+def _renamed(line: str, names: Mapping[str, str]) -> str:
+    for uuid, name in names.items():
+        line = line.replace(uuid, name)
+    for number, aggregate in enumerate(cloud_builder.AGGREGATES):
+        line = line.replace(aggregate, f"agg{number}")
+    return line

@@ -1,0 +1,36 @@
+"""Starts servers by forking, so that two hundred of them take seconds.
+
+``python -m tests.support.fork_server``: for each line on standard input, the path of a
+database, a server is started on it, and its process id and URL are printed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from osc_placement import server
+from osc_placement.server import serve
+
+
+def main() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for line in sys.stdin:
+        sys.stdout.flush()
+        if os.fork() == 0:
+            run(line.strip())
+            os._exit(0)
+
+
+def run(path: str) -> None:
+    """Serve a database until the process is killed."""
+    app = server.create_app(path)
+    service = serve.Server(app, "127.0.0.1", 0)
+    sys.stdout.write(f"{os.getpid()} {service.url}\n")
+    sys.stdout.flush()
+    service.run()
+
+
+if __name__ == "__main__":
+    main()

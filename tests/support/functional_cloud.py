@@ -1,0 +1,37 @@
+"""Names that the functional tests of the commands share."""
+
+from __future__ import annotations
+
+import uuid
+
+from tests.support.peer.shell import OpenStack
+
+AGGREGATE = "33333333-3333-4333-8333-333333333333"
+OTHER_AGGREGATE = "33333333-3333-4333-8333-333333333334"
+CONSUMER = "22222222-2222-4222-8222-222222222222"
+NOBODY = "99999999-9999-4999-8999-999999999999"
+
+OWNER = ("--project-id", "project", "--user-id", "user")
+
+
+def create(openstack: OpenStack, name: str, parent: str | None = None, **totals: int) -> str:
+    """A provider with inventories of these totals; its UUID."""
+    given = [] if parent is None else ["--parent-provider", parent]
+    created = openstack("resource provider create", name, *given)
+    if totals:
+        resources = [f"--resource={name}={total}" for name, total in totals.items()]
+        openstack("resource provider inventory set", created["uuid"], *resources)
+    return str(created["uuid"])
+
+
+def allocate(openstack: OpenStack, provider: str, amounts: str, consumer: str = "") -> str:
+    """A consumer of ``amounts`` (``VCPU=1,…``) on a provider; its UUID."""
+    consumer = consumer or str(uuid.uuid4())
+    openstack(
+        "resource provider allocation set",
+        consumer,
+        "--allocation",
+        f"rp={provider},{amounts}",
+        *OWNER,
+    )
+    return consumer

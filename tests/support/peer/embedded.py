@@ -1,0 +1,33 @@
+"""The embedded server as the tests start it: ``python -m tests.support.peer.embedded PORT``.
+
+Turns PLACEMENT_FIXTURE (see tests/support/peer/placement.py) into the server's own options.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+
+from osc_placement.server import run
+
+OPTIONS: dict[str, list[str]] = {
+    "default": ["--legacy-rbac"],
+    "legacy-rbac": ["--legacy-rbac"],
+    "secure-rbac": [],
+    "open-policy": [
+        "--legacy-rbac",
+        "--policy-file",
+        str(pathlib.Path(__file__).with_name("open-policy.yaml")),
+    ],
+    "cors": ["--legacy-rbac", "--cors-allowed-origin", "http://valid.example.com"],
+}
+
+
+def main() -> None:
+    options = OPTIONS[os.environ.get("PLACEMENT_FIXTURE", "default")]
+    sys.exit(run.main(["--port", sys.argv[1], *options]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Pytest fixtures ``target`` and ``openstack``; the functional and contract tests import them."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.peer import process, shell, target as targets
+
+
+@pytest.fixture(scope="session")
+def real_placement(tmp_path_factory: pytest.TempPathFactory) -> Iterator[targets.RealPlacement]:
+    """openstack-placement, started once per worker."""
+    state = tmp_path_factory.mktemp("placement")
+    shared = state
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # The folder above the worker's own belongs to this run alone.
+        shared = tmp_path_factory.getbasetemp().parent
+    with process.running(process.PLACEMENT, state) as url:
+        yield targets.RealPlacement(url, state / "placement.sqlite", shared)
+
+
+@pytest.fixture
+def first_generation() -> int:
+    """What providers and consumers of the loopback target begin at."""
+    return 0
+
+
+@pytest.fixture(params=targets.NAMES)
+def target(request: pytest.FixtureRequest, first_generation: int) -> Iterator[targets.Target]:
+    """An empty Placement: embedded in process, on a port, and the real one."""
+    if request.param == "placement":
+        real: targets.RealPlacement = request.getfixturevalue("real_placement")
+        real.reset()
+        yield real
+    else:
+        folder = request.getfixturevalue("tmp_path")
+        yield from embedded(request.param, folder, first_generation)
+
+
+def embedded(
+    name: str, folder: pathlib.Path, first_generation: int = 7
+) -> Iterator[targets.Target]:
+    """The embedded server: on a file, or on a port."""
+    if name == "embedded":
+        yield targets.OnFile(folder / "placement.sqlite")
+        return
+    loopback = targets.Loopback(first_generation)
+    try:
+        yield loopback
+    finally:
+        loopback.stop()
+
+
+@pytest.fixture
+def openstack(
+    target: targets.Target, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> shell.OpenStack:
+    """The ``openstack`` command, led to the target; nothing of the user's own is read."""
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    for name in [name for name in os.environ if name.startswith(("OS_", "OSC_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return shell.OpenStack(target)

@@ -1,0 +1,106 @@
+"""Starts a server as a process, waits until it answers, and ends it again."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import pathlib
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Iterator, Mapping, Sequence
+
+#: Below what the kernel gives to outgoing connections, so that no test's client takes
+#: the port between our looking and the server's binding.
+PORTS = range(23000, 24000)
+
+EMBEDDED = (sys.executable, "-m", "tests.support.peer.embedded")
+PLACEMENT = (sys.executable, "-m", "tests.support.peer.placement")
+
+START_LIMIT = 60.0
+END_LIMIT = 5.0
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def free_port() -> int:
+    """A port that nobody on this machine listens on now."""
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError(f"no free port from {PORTS.start} to {PORTS.stop - 1}")
+
+
+@contextlib.contextmanager
+def running(
+    command: Sequence[str],
+    state: pathlib.Path,
+    fixture: str = "default",
+    environment: Mapping[str, str] = types.MappingProxyType({}),
+) -> Iterator[str]:
+    """A server while the block runs; its URL.
+
+    ``command`` is called with a port as its last argument, PLACEMENT_FIXTURE and
+    PLACEMENT_STATE_DIR (the folder ``state``) in its environment; it counts as started
+    when GET / is answered. Raises RuntimeError, with the end of its log, if it does not.
+    """
+    port = free_port()
+    env = {**os.environ, **environment}
+    env |= {"PLACEMENT_FIXTURE": fixture, "PLACEMENT_STATE_DIR": str(state)}
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), env.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    log = state / "server.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*command, str(port)],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        _wait(port, process, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        _end(process)
+
+
+def _wait(port: int, process: subprocess.Popen[bytes], log: pathlib.Path) -> None:
+    deadline = time.monotonic() + START_LIMIT
+    while not _answers(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            tail = log.read_text(errors="replace")[-1500:]
+            raise RuntimeError(f"the server did not start (status {process.poll()}):\n{tail}")
+        time.sleep(0.02)
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to the group that we started, then SIGKILL."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, sign)
+        try:
+            process.wait(END_LIMIT)
+        except subprocess.TimeoutExpired:
+            continue
+        return

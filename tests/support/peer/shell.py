@@ -1,0 +1,112 @@
+"""The real ``openstack`` shell, run in this process: a process per command would take an hour."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from unittest import mock
+
+from openstack.config import loader
+from openstackclient import shell
+from osc_lib import clientmanager
+
+from tests.support.peer import target as targets
+
+
+class Outcome(NamedTuple):
+    """What a command left: exit code, stdout, stderr."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class OpenStack:
+    """``openstack`` with the global options of one target.
+
+    The first argument of every method is the command's words in one string; the others
+    go to the command as they are: ``openstack("resource provider show", uuid)``.
+    """
+
+    def __init__(self, target: targets.Target) -> None:
+        self._target = target
+
+    def generation(self, changes: int = 0) -> int:
+        """The generation of what has been changed so often since it was made."""
+        return self._target.first_generation + changes
+
+    def __call__(self, command: str, *arguments: str, version: str | None = None) -> Any:
+        """What a successful command hands back as JSON: rows of a list, or one object."""
+        return json.loads(self.do(command, *arguments, "-f", "json", version=version) or "null")
+
+    def do(self, command: str, *arguments: str, version: str | None = None) -> str:
+        """The stdout of a command that must succeed."""
+        outcome = self.run(command, *arguments, version=version)
+        assert outcome.code == 0, f"openstack {command} {arguments}: {outcome}"
+        return outcome.stdout
+
+    def fails(self, command: str, *arguments: str, version: str | None = None) -> tuple[int, str]:
+        """Exit code and stderr of a command that must not succeed."""
+        outcome = self.run(command, *arguments, version=version)
+        assert outcome.code != 0, f"openstack {command} {arguments} succeeded: {outcome.stdout}"
+        return outcome.code, outcome.stderr
+
+    def run(
+        self, command: str, *arguments: str, version: str | None = None, stdin: str = ""
+    ) -> Outcome:
+        """The outcome of a command, whatever it is."""
+        pinned = [] if version is None else ["--os-placement-api-version", version]
+        return run([*self._target.options, *pinned, *command.split(), *arguments], stdin)
+
+
+def run(arguments: list[str], stdin: str = "") -> Outcome:
+    """``openstack ARGUMENTS``, with nothing of it left in this process afterwards."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with (
+        contextlib.redirect_stdout(stdout),
+        contextlib.redirect_stderr(stderr),
+        mock.patch.object(sys, "stdin", io.StringIO(stdin)),
+        mock.patch.object(sys, "argv", ["openstack"]),
+        mock.patch.object(shell.OpenStackShell, "NAME", "openstack"),
+        _logging_as_it_was(),
+        _nothing_kept(),
+        warnings.catch_warnings(),
+    ):
+        try:
+            code = shell.OpenStackShell().run(arguments)
+        except SystemExit as ended:
+            code = ended.code
+    return Outcome(int(code or 0), stdout.getvalue(), stderr.getvalue())
+
+
+@contextlib.contextmanager
+def _logging_as_it_was() -> Iterator[None]:
+    """The shell adds a handler to the root logger each time, and sets levels."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        root.handlers[:], root.level = handlers, level
+
+
+@contextlib.contextmanager
+def _nothing_kept() -> Iterator[None]:
+    """The shell keeps the clients that it made on a class: the next shell would get them.
+
+    Older SDKs also keep the file that OS_CLIENT_CONFIG_FILE named.
+    """
+    files = loader.CONFIG_FILES[:]
+    try:
+        yield
+    finally:
+        loader.CONFIG_FILES[:] = files
+        for attribute in vars(clientmanager.ClientManager).values():
+            if hasattr(attribute, "_handle"):
+                attribute._handle = None

@@ -1,0 +1,158 @@
+"""The three Placements that functional tests run against, behind one face.
+
+A target is empty when a test gets it, knows how ``openstack`` reaches it, and answers
+raw requests, so that a test can arrange and look without the commands under test.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import fcntl
+import pathlib
+import sqlite3
+from typing import Any
+
+import requests
+
+from osc_placement import testing
+from osc_placement.testing import service
+from tests.support.peer import loading
+
+NAMES = ("embedded", "loopback", "placement")
+HEADERS = {"x-auth-token": "admin", "accept": "application/json"}
+
+
+class Target(abc.ABC):
+    """A Placement under test; ``options`` are the global options that lead ``openstack`` to it."""
+
+    name: str
+    options: list[str]
+    #: What providers and consumers begin at.
+    first_generation: int = 0
+
+    @abc.abstractmethod
+    def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
+        """One request, as a ``requests.Response``."""
+
+    @abc.abstractmethod
+    def load(self, sample: str) -> None:
+        """Fill it with a sample cloud, generations included: ``load("12-hosts")``."""
+
+    def request(
+        self, method: str, path: str, body: Any = None, version: str = "1.39"
+    ) -> requests.Response:
+        """Send one request as admin and hand back whatever was answered."""
+        headers = {**HEADERS, "openstack-api-version": f"placement {version}"}
+        return self.send(method, path, body, headers)
+
+    def ask(self, method: str, path: str, body: Any = None, version: str = "1.39") -> Any:
+        """The JSON of a request that must succeed, None where there is no body."""
+        answer = self.request(method, path, body, version)
+        assert answer.ok, f"{method} {path} at {version}: {answer.status_code} {answer.text}"
+        return answer.json() if answer.content else None
+
+
+class OverHttp(Target):
+    """A target with a URL."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name = name
+        self.url = url
+        self.options = ["--os-auth-type", "admin_token", "--os-endpoint", url]
+        self.options += ["--os-token", "admin"]
+        self._session = requests.Session()
+        self._session.trust_env = False
+
+    def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
+        return self._session.request(method, self.url + path, json=body, headers=headers)
+
+
+class OnFile(Target):
+    """The embedded server in process, on an SQLite file, opened anew for each command."""
+
+    def __init__(self, database: pathlib.Path) -> None:
+        self.name = "embedded"
+        self.options = ["--os-placement-database", str(database)]
+        self._database = database
+
+    def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
+        with service.InProcessPlacement(database=str(self._database)) as placement:
+            return placement.session().request(
+                method, placement.url + path, json=body, headers=headers
+            )
+
+    def load(self, sample: str) -> None:
+        with service.InProcessPlacement(database=str(self._database), load=sample):
+            pass
+
+
+class Loopback(OverHttp):
+    """The embedded server in memory, on a port of its own."""
+
+    def __init__(self, first_generation: int) -> None:
+        self.first_generation = first_generation
+        self._start()
+
+    def load(self, sample: str) -> None:
+        self.stop()
+        self._start(sample)
+
+    def _start(self, sample: str | None = None) -> None:
+        self._placement = service.LoopbackPlacement(
+            load=sample, legacy_rbac=True, first_generation=self.first_generation
+        ).start()
+        super().__init__("loopback", self._placement.url)
+
+    def stop(self) -> None:
+        self._placement.stop()
+
+
+class RealPlacement(OverHttp):
+    """openstack-placement on an SQLite file that is put back between two tests."""
+
+    def __init__(self, url: str, database: pathlib.Path, shared: pathlib.Path) -> None:
+        """``shared`` keeps what was loaded once, for the workers of a whole test run."""
+        super().__init__("placement", url)
+        self._database = database
+        self._shared = shared
+        self._empty = database.with_name("empty.sqlite")
+        _copy(database, self._empty)
+
+    def reset(self) -> None:
+        """Empty again, in a few milliseconds."""
+        _copy(self._empty, self._database)
+
+    def load(self, sample: str) -> None:
+        saved = self._shared / f"{sample}.sqlite"
+        with saved.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not saved.exists():
+                self._fill(testing.sample_cloud(sample))
+                _copy(self._database, saved)
+                return
+        _copy(saved, self._database)
+
+    def _fill(self, document: dict[str, Any]) -> None:
+        loading.load(document, self.ask)
+        self._set_generations(document)
+
+    def _set_generations(self, document: dict[str, Any]) -> None:
+        with contextlib.closing(sqlite3.connect(self._database)) as live, live:
+            for table, entries in (
+                ("resource_providers", document["providers"]),
+                ("consumers", document["consumers"]),
+            ):
+                live.executemany(
+                    f"UPDATE {table} SET generation = ? WHERE uuid = ?",
+                    [(entry["generation"], uuid) for uuid, entry in entries.items()],
+                )
+
+
+def _copy(source: pathlib.Path, goal: pathlib.Path) -> None:
+    """Through SQLite itself, so that a server which has ``goal`` open sees the new state."""
+    with (
+        contextlib.closing(sqlite3.connect(source)) as read,
+        contextlib.closing(sqlite3.connect(goal)) as written,
+    ):
+        read.backup(written)

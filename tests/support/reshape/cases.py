@@ -1,0 +1,133 @@
+"""Random clouds to reshape, random moves in them, and the laws that hold whatever they are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies
+
+from osc_placement.model import inventory
+from tests.support.reshape import cloud_builder
+
+CLASSES = ("VGPU", "VCPU", "CUSTOM_FPGA")
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A cloud and what shall be moved in it; ``changes`` tells that a class becomes another."""
+
+    state: dict[str, Any]
+    moves: str
+    strategy: Any
+    changes: bool = False
+
+
+@strategies.composite
+def cases(draw: Callable[[Any], Any]) -> Case:
+    providers: dict[str, Any] = {}
+    for root in range(draw(strategies.integers(1, 3))):
+        providers[f"host{root}"] = (None, draw(_offers(1)))
+        for child in range(draw(strategies.integers(0, 2))):
+            providers[f"host{root}_{child}"] = (f"host{root}", draw(_offers(0)))
+    providers["share"] = (None, {"DISK_GB": 1000})
+    consumers = {}
+    used: dict[tuple[str, str], int] = {}
+    for number in range(draw(strategies.integers(0, 6))):
+        held = _held(draw, providers, used)
+        if held:
+            consumers[f"consumer{number}"] = {**held, "share": {"DISK_GB": 5}}
+    moves = draw(strategies.lists(_moves(providers), min_size=1, max_size=3))
+    drained = [name for name in providers if "_" in name and draw(strategies.integers(0, 3)) == 0]
+    for name in drained:
+        resources = ", ".join(f"{resource_class}: all" for resource_class in providers[name][1])
+        if resources:
+            moves.append(f"{{from: {name}, resources: {{{resources}}}, to: host0}}")
+    text = "moves:\n" + "".join(f"- {line}\n" for line in moves)
+    if drained:
+        text += f"delete: [{', '.join(drained)}]\n"
+    strategy = draw(strategies.sampled_from([None, "pack", "spread", "same-order"]))
+    return Case(cloud_builder.state(providers, consumers), text, strategy, " as: " in text)
+
+
+def _offers(least: int) -> Any:
+    offer = strategies.builds(
+        lambda total, ratio, step, whole: {
+            "total": total,
+            "allocation_ratio": ratio,
+            "step_size": step,
+            "max_unit": total if whole else 100,
+        },
+        strategies.integers(1, 12),
+        strategies.sampled_from([1.0, 1.0, 1.5]),
+        strategies.sampled_from([1, 1, 2]),
+        strategies.booleans(),
+    )
+    return strategies.dictionaries(strategies.sampled_from(CLASSES), offer, min_size=least)
+
+
+def _held(draw: Any, providers: dict[str, Any], used: dict[tuple[str, str], int]) -> Any:
+    """What one consumer takes, here and there, of what is left."""
+    held: dict[str, dict[str, int]] = {}
+    wanted = strategies.lists(
+        strategies.tuples(strategies.sampled_from(sorted(providers)), strategies.integers(1, 4)),
+        max_size=3,
+        unique_by=lambda item: item[0],
+    )
+    for name, amount in draw(wanted):
+        for resource_class, told in providers[name][1].items():
+            if not isinstance(told, dict):
+                continue
+            offered = inventory.Inventory(**told)
+            taken = used.get((name, resource_class), 0)
+            if offered.suits_units(amount) and offered.has_room(taken, amount):
+                used[name, resource_class] = taken + amount
+                held.setdefault(name, {})[resource_class] = amount
+    return held
+
+
+def _moves(providers: dict[str, Any]) -> Any:
+    hosts = [name for name in sorted(providers) if name != "share"]
+    offered = [(name, told) for name in hosts for told in providers[name][1].items()]
+    targets = [*hosts, "{name: made, parent: host0}", "{name: other, traits: [CUSTOM_NEW]}"]
+
+    def line(place: Any, share: float, target: str, changed: int) -> str:
+        source, (name, told) = place
+        amount = "all" if share == 1 else max(1, int(told["total"] * share))
+        becomes = f", as: {{{name}: VGPU}}" if name == "CUSTOM_FPGA" and not changed else ""
+        return f"{{from: {source}, resources: {{{name}: {amount}}}, to: {target}{becomes}}}"
+
+    return strategies.builds(
+        line,
+        strategies.sampled_from(offered),
+        strategies.sampled_from([0.2, 0.5, 1, 1]),
+        strategies.sampled_from(targets),
+        strategies.integers(0, 3),
+    )
+
+
+def check_laws(case: Case, before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Sums per consumer, owners and types are what they were; nothing is over capacity."""
+    assert before["consumers"].keys() == after["consumers"].keys()
+    for uuid, consumer in before["consumers"].items():
+        now = after["consumers"][uuid]
+        assert _summed(consumer, case.changes) == _summed(now, case.changes)
+        assert all(consumer[key] == now[key] for key in ("project", "user", "type"))
+    assert after["providers"][cloud_builder.uuid_of("share")]["inventories"]
+    for uuid, provider in after["providers"].items():
+        for name, fields in provider["inventories"].items():
+            used = sum(
+                item["allocations"].get(uuid, {}).get(name, 0)
+                for item in after["consumers"].values()
+            )
+            assert used <= inventory.Inventory.from_dict(fields).capacity
+
+
+def _summed(consumer: dict[str, Any], changes: bool) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for resources in consumer["allocations"].values():
+        for resource_class, amount in resources.items():
+            name = "VGPU" if changes and resource_class == "CUSTOM_FPGA" else resource_class
+            total[name] = total.get(name, 0) + amount
+    return total

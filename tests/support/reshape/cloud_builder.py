@@ -1,0 +1,128 @@
+"""Small clouds to reshape: written down in a line each, as a state document and as a picture."""
+
+from __future__ import annotations
+
+import copy
+import uuid as uuid_module
+from collections.abc import Mapping
+from typing import Any
+
+from osc_placement.model import allocation, inventory, provider
+from osc_placement.workflows.reshape import snapshot
+
+#: ``{name: (parent's name, {class: total or fields})}``
+Providers = Mapping[str, tuple[str | None, Mapping[str, Any]]]
+#: ``{name: {provider's name: {class: amount}}}``
+Consumers = Mapping[str, Mapping[str, Mapping[str, int]]]
+
+
+def uuid_of(name: str) -> str:
+    return str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, name))
+
+
+def state(
+    providers: Providers, consumers: Consumers, traits: Mapping[str, list[str]] | None = None
+) -> dict[str, Any]:
+    """What the embedded server loads; every generation is another."""
+    has = traits or {}
+    return {
+        "custom_resource_classes": sorted(
+            {
+                name
+                for _, offered in providers.values()
+                for name in offered
+                if name.startswith("CUSTOM_")
+            }
+        ),
+        "custom_traits": sorted(
+            {name for names in has.values() for name in names if name.startswith("CUSTOM_")}
+        ),
+        "providers": {
+            uuid_of(name): {
+                "name": name,
+                "parent": uuid_of(parent) if parent else None,
+                "root": uuid_of(_root(name, providers)),
+                "generation": number,
+                "inventories": {
+                    resource_class: _inventory(told).as_dict()
+                    for resource_class, told in offered.items()
+                },
+                "traits": has.get(name, []),
+                "aggregates": [],
+            }
+            for number, (name, (parent, offered)) in enumerate(providers.items(), 3)
+        },
+        "consumers": {
+            uuid_of(name): {
+                "allocations": {uuid_of(key): dict(amounts) for key, amounts in held.items()},
+                "generation": number,
+                "project": "project",
+                "user": "user",
+                "type": "INSTANCE" if number % 2 else "unknown",
+            }
+            for number, (name, held) in enumerate(consumers.items(), 1)
+        },
+    }
+
+
+def _root(name: str, providers: Providers) -> str:
+    parent = providers[name][0]
+    return name if parent is None else _root(parent, providers)
+
+
+def _inventory(told: Any) -> inventory.Inventory:
+    if isinstance(told, inventory.Inventory):
+        return told
+    return inventory.Inventory(told) if isinstance(told, int) else inventory.Inventory(**told)
+
+
+def seen(document: Mapping[str, Any], *roots: str) -> snapshot.Picture:
+    """The picture of the trees of these roots: what ``observe`` makes of such a cloud."""
+    inside = {
+        uuid
+        for uuid, item in document["providers"].items()
+        if item["root"] in set(map(uuid_of, roots))
+    }
+    consumers = {
+        uuid: allocation.Consumer(
+            uuid,
+            item["allocations"],
+            item["project"],
+            item["user"],
+            item["generation"],
+            item["type"],
+        )
+        for uuid, item in document["consumers"].items()
+        if inside & item["allocations"].keys()
+    }
+    used = inside.union(*(item.allocations.keys() for item in consumers.values()))
+    nodes = {
+        uuid: snapshot.Node(
+            provider.Provider(uuid, item["name"], item["generation"], item["root"], item["parent"]),
+            {
+                name: inventory.Inventory.from_dict(fields)
+                for name, fields in item["inventories"].items()
+            },
+            _used(document, uuid),
+            frozenset(item["traits"]) if uuid in inside else frozenset(),
+        )
+        for uuid, item in document["providers"].items()
+        if uuid in used
+    }
+    return snapshot.Picture(nodes, frozenset(map(uuid_of, roots)), consumers)
+
+
+def _used(document: Mapping[str, Any], uuid: str) -> dict[str, int]:
+    return allocation.add_resources(
+        *(item["allocations"].get(uuid, {}) for item in document["consumers"].values())
+    )
+
+
+def without_generations(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A state as two of them are compared."""
+    found: dict[str, Any] = copy.deepcopy(dict(document))
+    for part in ("providers", "consumers"):
+        for item in found[part].values():
+            del item["generation"]
+    found["custom_traits"] = sorted(found["custom_traits"])
+    return found

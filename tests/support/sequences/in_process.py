@@ -1,0 +1,29 @@
+"""A generated request, put to an application without a socket."""
+
+from __future__ import annotations
+
+import webob
+
+from osc_placement import server
+from tests.support.sequences import compare, generate
+
+
+def send(app: server.App, request: generate.Request) -> compare.Answer:
+    """The answer of an application."""
+    headers = {
+        "x-auth-token": "admin",
+        "x-roles": "admin,service",
+        "openstack-api-version": f"placement 1.{request.minor}",
+    }
+    if request.body is not None:
+        headers["content-type"] = "application/json"
+    headers.update(request.headers)
+    blank = webob.Request.blank(
+        request.path,
+        method=request.method,
+        headers={key: value for key, value in headers.items() if value},
+    )
+    if request.body is not None:
+        blank.body = request.body
+    response = blank.get_response(app)
+    return compare.read(response.status_int, response.headers, response.body)

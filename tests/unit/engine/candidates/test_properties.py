@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import dataclasses
+import random
+
+from hypothesis import given, settings, strategies as st
+
+from osc_placement.engine import state
+from osc_placement.engine.candidates import (
+    plan as plans,
+    report as reports,
+    search as candidates,
+)
+from osc_placement.model.candidate import CandidateQuery
+from tests.support.candidates import cloud_builder, oracle
+
+#: A cloud and three queries about it, drawn so that hypothesis can make them smaller.
+DRAWS = st.randoms(use_true_random=False)
+
+
+def draw(steered: random.Random) -> tuple[state.State, list[CandidateQuery]]:
+    base = cloud_builder.draw_state(steered)
+    versions = [cloud_builder.draw_version(steered) for _ in range(3)]
+    return base, [cloud_builder.draw_query(steered, base, version) for version in versions]
+
+
+class Heard:
+    """Keeps what the search reports."""
+
+    def __init__(self) -> None:
+        self.providers: dict[tuple[str, str | None, str], list[reports.Refusal]] = {}
+        self.trees: dict[str, list[reports.Refusal]] = {}
+
+    def provider_dropped(self, suffix, resource_class, uuid, refusals):
+        self.providers[suffix, resource_class, uuid] = refusals
+
+    def tree_dropped(self, root_uuid, refusals):
+        self.trees[root_uuid] = refusals
+
+
+@settings(max_examples=150, deadline=None)
+@given(DRAWS)
+def test_the_search_finds_what_brute_force_finds_and_nothing_twice(steered: random.Random):
+    base, queries = draw(steered)
+    for query in queries:
+        found = [oracle.freeze(each) for each in candidates.search(base, query)]
+        assert len(found) == len(set(found))
+        assert set(found) == oracle.answers(base, query)
+
+
+def test_the_search_finds_what_brute_force_finds_in_many_more_clouds():
+    for seed in range(400):
+        base, queries = draw(random.Random(seed))
+        for query in queries:
+            found = [oracle.freeze(each) for each in candidates.search(base, query)]
+            assert len(found) == len(set(found))
+            assert set(found) == oracle.answers(base, query), (seed, query)
+
+
+@settings(max_examples=50, deadline=None)
+@given(DRAWS, st.integers(1, 5))
+def test_a_limited_answer_is_the_beginning_of_the_whole_one(steered: random.Random, limit: int):
+    base, queries = draw(steered)
+    for query in queries:
+        whole = list(candidates.search(base, query))
+        limited = dataclasses.replace(query, limit=limit)
+        assert list(candidates.search(base, limited)) == whole[:limit]
+
+
+@settings(max_examples=50, deadline=None)
+@given(DRAWS)
+def test_what_a_reporter_hears_agrees_with_what_is_found(steered: random.Random):
+    base, queries = draw(steered)
+    for query in queries:
+        heard = Heard()
+        reported = list(candidates.search(base, query, heard))
+        assert reported == list(candidates.search(base, query))
+        for each in reported:
+            assert each.root_uuid not in heard.trees
+        for slot in plans.prepare(base, query).slots:
+            only = None if slot.group.suffix else next(iter(slot.resources))
+            for provider in base.providers.values():
+                dropped = (slot.group.suffix, only, provider.uuid) in heard.providers
+                assert dropped is not slot.suits(base, provider)
+
+
+@settings(max_examples=50, deadline=None)
+@given(DRAWS)
+def test_every_tree_without_a_candidate_is_reported_with_a_reason(steered: random.Random):
+    base, queries = draw(steered)
+    for query in queries:
+        heard = Heard()
+        found = {each.root_uuid for each in candidates.search(base, query, heard)}
+        assert all(heard.trees.values())
+        if not found:
+            assert heard.trees.keys() == {
+                provider.root_uuid for provider in base.providers.values()
+            }

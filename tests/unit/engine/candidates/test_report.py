@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import pytest
+
+from osc_placement.engine.candidates import (
+    plan as plans,
+    report as reports,
+    search as candidates,
+)
+from osc_placement.engine.candidates.report import Reason, Refusal
+from osc_placement.model.inventory import Inventory
+from tests.support.candidates.clouds import cloud, group, provider, query
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.providers = {}
+        self.trees = {}
+
+    def provider_dropped(self, suffix, resource_class, uuid, refusals):
+        self.providers.setdefault(uuid, []).append((suffix, resource_class, *refusals))
+
+    def tree_dropped(self, root_uuid, refusals):
+        self.trees[root_uuid] = list(refusals)
+
+
+def heard(base, *groups, **binding) -> Heard:
+    listener = Heard()
+    list(candidates.search(base, query(*groups, **binding), listener))
+    return listener
+
+
+def test_a_provider_is_dropped_with_every_constraint_that_it_fails():
+    base = cloud(
+        provider("full", VCPU=4, traits="SLOW", aggregates="A"), used={"full": {"VCPU": 3}}
+    )
+    asked = group("_A", VCPU=2, required="FAST|QUICK", forbidden="SLOW", member_of="B")
+    assert heard(base, asked).providers == {
+        "full": [
+            (
+                "_A",
+                None,
+                Refusal(Reason.CAPACITY, ("VCPU",), wanted=2, found=1),
+                Refusal(Reason.REQUIRED, ("FAST", "QUICK")),
+                Refusal(Reason.FORBIDDEN, ("SLOW",)),
+                Refusal(Reason.MEMBER_OF, ("B",)),
+            )
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("inventory", "refusal"),
+    [
+        (Inventory(8, min_unit=4), Refusal(Reason.MIN_UNIT, ("VCPU",), 3, 4)),
+        (Inventory(8, max_unit=2), Refusal(Reason.MAX_UNIT, ("VCPU",), 3, 2)),
+        (Inventory(8, step_size=2), Refusal(Reason.STEP_SIZE, ("VCPU",), 3, 2)),
+        (Inventory(8, reserved=6), Refusal(Reason.CAPACITY, ("VCPU",), 3, 2)),
+        (Inventory(8, reserved=8), Refusal(Reason.CAPACITY, ("VCPU",), 3, 0)),
+    ],
+)
+def test_amounts_are_told_as_wanted_and_found(inventory: Inventory, refusal: Refusal):
+    base = cloud(provider("host", VCPU=inventory))
+    assert heard(base, group("_A", VCPU=3)).providers == {"host": [("_A", None, refusal)]}
+
+
+def test_each_class_of_the_unsuffixed_group_is_judged_on_its_own():
+    base = cloud(provider("host", VCPU=4))
+    listener = heard(base, group(VCPU=1, DISK_GB=5))
+    assert listener.providers == {
+        "host": [("", "DISK_GB", Refusal(Reason.NO_INVENTORY, ("DISK_GB",), wanted=5))]
+    }
+    assert listener.trees == {"host": [Refusal(Reason.NO_PROVIDER, ("", "DISK_GB"))]}
+
+
+def test_aggregates_and_trees_that_are_ruled_out_are_named():
+    base = cloud(provider("host", VCPU=4, aggregates="A B"), provider("other", VCPU=4))
+    asked = group("_A", VCPU=1, not_member_of="B C", in_tree="other")
+    assert heard(base, asked).providers == {
+        "host": [
+            (
+                "_A",
+                None,
+                Refusal(Reason.FORBIDDEN_AGGREGATE, ("B",)),
+                Refusal(Reason.IN_TREE, ("other",)),
+            )
+        ]
+    }
+
+
+def test_a_tree_is_dropped_for_the_traits_of_its_root():
+    base = cloud(provider("host", VCPU=4, traits="T"))
+    listener = heard(
+        base,
+        group(VCPU=1),
+        root_required=frozenset({"A", "B"}),
+        root_forbidden=frozenset({"T"}),
+    )
+    assert listener.trees == {
+        "host": [
+            Refusal(Reason.ROOT_REQUIRED, ("A",)),
+            Refusal(Reason.ROOT_REQUIRED, ("B",)),
+            Refusal(Reason.ROOT_FORBIDDEN, ("T",)),
+        ]
+    }
+
+
+TREE = (
+    provider("host", DISK_GB=9),
+    provider("numa0", "host", VCPU=4, VGPU=1, traits="N"),
+    provider("numa1", "host", VCPU=1, traits="T"),
+)
+
+
+@pytest.mark.parametrize(
+    ("groups", "binding", "reason"),
+    [
+        ((group("_A", VCPU=2), group("_B", VCPU=2)), {"isolate": True}, Reason.ISOLATE),
+        ((group("_A", VCPU=3), group("_B", VCPU=3)), {}, Reason.TOGETHER_CAPACITY),
+        (
+            (group("_A", VGPU=1), group("_B", VCPU=1, required="T")),
+            {"same_subtree": (frozenset({"_A", "_B"}),)},
+            Reason.SAME_SUBTREE,
+        ),
+        ((group(DISK_GB=1, VCPU=1),), {"nested": False}, Reason.NOT_NESTED),
+        ((group(VCPU=1, DISK_GB=1, required="N T"),), {}, Reason.TOGETHER_REQUIRED),
+    ],
+)
+def test_a_tree_whose_groups_hinder_each_other_is_told_by_what(groups, binding, reason):
+    assert heard(cloud(*TREE), *groups, **binding).trees == {"host": [Refusal(reason)]}
+
+
+def test_where_no_single_constraint_is_to_blame_the_combination_is():
+    groups = (group("_A", VCPU=3), group("_B", VCPU=3))
+    assert heard(cloud(*TREE), *groups, isolate=True).trees == {
+        "host": [Refusal(Reason.COMBINATION)]
+    }
+
+
+def test_one_provider_can_be_asked_about_without_a_search():
+    base = cloud(*TREE)
+    slots = plans.prepare(base, query(group("_A", VCPU=4))).slots
+    refusals = {
+        provider.uuid: reports.provider_refusals(base, slots[0], provider)
+        for provider in base.providers.values()
+    }
+    assert refusals == {
+        "host": [Refusal(Reason.NO_INVENTORY, ("VCPU",), wanted=4)],
+        "numa0": [],
+        "numa1": [Refusal(Reason.CAPACITY, ("VCPU",), wanted=4, found=1)],
+    }

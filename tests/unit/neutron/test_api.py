@@ -1,0 +1,89 @@
+"""What becomes of neutron's answers, and of those that never come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keystoneauth1.exceptions
+import pytest
+import requests
+import urllib3
+
+from osc_placement import errors
+from osc_placement.client import api_errors
+from osc_placement.neutron import api
+
+PATH = "/ports/p"
+
+
+class Answer:
+    def __init__(self, status: int, body: Any = None) -> None:
+        self.status_code, self.text = status, str(body)
+        self._body = body
+
+    def json(self) -> Any:
+        if self._body is None:
+            raise ValueError("no JSON")
+        return self._body
+
+
+class Connection:
+    """As the SDK's: ``network.request`` answers, or raises."""
+
+    def __init__(self, outcome: Answer | Exception) -> None:
+        self.network = self
+        self._outcome = outcome
+
+    def request(self, path: str, method: str, **options: Any) -> Answer:
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+
+def failure(reason: Any) -> Exception:
+    """What keystoneauth raises of what requests raises of what urllib3 says."""
+    found = keystoneauth1.exceptions.ConnectFailure("no answer")
+    pool = urllib3.connectionpool.HTTPConnectionPool("neutron")
+    found.__context__ = requests.ConnectionError(
+        urllib3.exceptions.MaxRetryError(pool, "/", reason)
+    )
+    return found
+
+
+REFUSED = failure(urllib3.exceptions.NewConnectionError(None, "refused"))  # type: ignore[arg-type]
+CUT = failure(urllib3.exceptions.ProtocolError("Connection aborted."))
+
+
+def write(neutron: api.SessionNetwork) -> Any:
+    return neutron.write(PATH, {"port": {}}, 3)
+
+
+def ask(neutron: api.SessionNetwork) -> Any:
+    return neutron.ask(PATH)
+
+
+@pytest.mark.parametrize(
+    ("call", "outcome", "expected"),
+    [
+        (ask, REFUSED, api_errors.ConnectionFailed),
+        (ask, CUT, api_errors.ConnectionFailed),
+        (write, REFUSED, api_errors.ConnectionFailed),
+        (write, CUT, api_errors.AnswerLost),
+        (write, Answer(503), api_errors.AnswerLost),
+        (ask, Answer(503), api.NetworkRefused),
+        (write, Answer(412), api.NetworkRefused),
+        (write, Answer(200), api_errors.AnswerLost),
+        (ask, Answer(200), api.NetworkRefused),
+        (ask, RuntimeError("no catalog"), api_errors.ConnectionFailed),
+    ],
+)
+def test_what_never_came_or_was_refused_is_told_apart(
+    call: Callable[[api.SessionNetwork], Any],
+    outcome: Answer | Exception,
+    expected: type[Exception],
+) -> None:
+    with pytest.raises(errors.PlacementError) as caught:
+        call(api.SessionNetwork(Connection(outcome)))
+    assert type(caught.value) is expected
+    assert "neutron" in str(caught.value)

@@ -1,0 +1,219 @@
+"""What a server is allocated; tests/interop/test_flavor.py asks nova the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import os_resource_classes
+import pytest
+
+from osc_placement.model import candidate
+from osc_placement.nova import flavor
+
+USUAL = {"VCPU": 4, "MEMORY_MB": 2048, "DISK_GB": 20}
+OTHERS = {"MEMORY_MB": 2048, "DISK_GB": 20}
+
+
+def request(
+    specs: Mapping[str, str] | None = None,
+    image: Mapping[str, str] | None = None,
+    *,
+    hidden: bool = False,
+    volume: bool = False,
+    **amounts: int,
+) -> flavor.ServerRequest:
+    usual = {"vcpus": 4, "ram": 2048, "disk": 20, **amounts}
+    asked = flavor.Flavor(**usual, extra_specs=specs or {})
+    return flavor.request_of(asked, None if hidden else image or {}, booted_from_volume=volume)
+
+
+def total(
+    specs: Mapping[str, str] | None = None,
+    image: Mapping[str, str] | None = None,
+    *,
+    volume: bool = False,
+    **amounts: int,
+) -> dict[str, int]:
+    return request(specs, image, volume=volume, **amounts).total()
+
+
+def test_a_flavor_says_how_much_of_the_usual_classes() -> None:
+    assert total() == USUAL
+
+
+@pytest.mark.parametrize(
+    ("swap", "disk"), [(0, 30), (1, 31), (1024, 31), (1025, 32), (1500, 32), (2048, 32)]
+)
+def test_swap_takes_whole_gibibytes_beside_root_and_ephemeral_disk(swap: int, disk: int) -> None:
+    assert total(ephemeral=10, swap=swap)["DISK_GB"] == disk
+
+
+def test_a_root_disk_on_a_volume_is_not_the_hosts() -> None:
+    assert total(ephemeral=10, swap=1500, volume=True)["DISK_GB"] == 12
+
+
+def test_what_is_zero_is_not_allocated() -> None:
+    assert total(volume=True) == {"VCPU": 4, "MEMORY_MB": 2048}
+
+
+@pytest.mark.parametrize(
+    ("specs", "cpus"),
+    [
+        ({"hw:cpu_policy": "shared"}, {"VCPU": 4}),
+        ({"hw:cpu_policy": "dedicated"}, {"PCPU": 4}),
+        ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "2-3"}, {"PCPU": 2, "VCPU": 2}),
+        ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0"}, {"PCPU": 3, "VCPU": 1}),
+        ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-3,^2-3"}, {"PCPU": 2, "VCPU": 2}),
+        (
+            {"hw:cpu_policy": "mixed", "hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"},
+            {"PCPU": 3, "VCPU": 1},
+        ),
+        ({"hw:cpu_dedicated_mask": "2-3"}, {"VCPU": 4}),
+        ({"resources:PCPU": "2"}, {"PCPU": 2}),
+        ({"resources:PCPU": "2", "resources:VCPU": "1"}, {"PCPU": 2, "VCPU": 1}),
+        ({"resources:VCPU": "2", "hw:cpu_policy": "dedicated"}, {"PCPU": 4, "VCPU": 2}),
+        ({"resources:PCPU": "2", "hw:cpu_policy": "dedicated"}, {"PCPU": 4}),
+    ],
+)
+def test_cpus_are_pinned_as_the_flavor_says(
+    specs: Mapping[str, str], cpus: Mapping[str, int]
+) -> None:
+    assert total(specs) == {**cpus, **OTHERS}
+
+
+def test_emulator_threads_of_their_own_take_one_more_pinned_cpu() -> None:
+    isolate = {"hw:emulator_threads_policy": "isolate"}
+    assert total({**isolate, "hw:cpu_policy": "dedicated"})["PCPU"] == 5
+    mixed = {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "2-3"}
+    assert total({**isolate, **mixed}) == {"PCPU": 3, "VCPU": 2, **OTHERS}
+    assert total(isolate) == USUAL
+
+
+def test_an_image_pins_cpus_where_its_flavor_leaves_that_open() -> None:
+    pinned = {"hw_cpu_policy": "dedicated"}
+    assert total({}, pinned) == {"PCPU": 4, **OTHERS}
+    assert total({"hw:emulator_threads_policy": "isolate"}, pinned)["PCPU"] == 5
+    assert total({"hw:cpu_policy": "dedicated"}, {"hw_cpu_policy": "shared"})["PCPU"] == 4
+
+
+@pytest.mark.parametrize(
+    ("specs", "image"),
+    [
+        ({"hw:cpu_policy": "shared"}, {"hw_cpu_policy": "dedicated"}),
+        ({"hw:cpu_policy": "odd"}, {}),
+        ({}, {"hw_cpu_policy": "odd"}),
+        ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-3"}, {}),
+        ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "3-1"}, {}),
+        ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "7"}, {}),
+        ({"hw:cpu_policy": "mixed", "hw:cpu_realtime": "yes"}, {}),
+        ({"hw:emulator_threads_policy": "odd"}, {}),
+    ],
+)
+def test_what_nova_refuses_is_unknown(specs: Mapping[str, str], image: Mapping[str, str]) -> None:
+    (reason,) = request(specs, image).unknown
+    assert "policy" in reason or "mask" in reason or "realtime" in reason
+
+
+def test_extra_specs_override_and_remove() -> None:
+    specs = {"resources:VCPU": "2", "resources:DISK_GB": "0", "resources:CUSTOM_X": "1"}
+    assert total(specs) == {"VCPU": 2, "MEMORY_MB": 2048, "CUSTOM_X": 1}
+    only = {"resources:VCPU": "0", "resources:MEMORY_MB": "0", "resources:DISK_GB": "0"}
+    assert total({**only, "resources:CUSTOM_BAREMETAL_GOLD": "1"}) == {"CUSTOM_BAREMETAL_GOLD": 1}
+    assert request(only).groups == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("resources:VCPU", "many"),
+        ("resources:VCPU", "-1"),
+        ("resources:VCPU", "1.5"),
+        ("resources:NONSENSE", "1"),
+        ("resources.a:VGPU", "1"),
+        (f"resources{'a' * 65}:VGPU", "1"),
+        ("quota:cpu_shares", "1"),
+    ],
+)
+def test_what_nova_skips_is_skipped(key: str, value: str) -> None:
+    assert total({key: value}) == USUAL
+
+
+def test_a_group_with_a_suffix_is_a_group_of_its_own() -> None:
+    found = request(
+        {
+            "resources1:VGPU": "1",
+            "trait1:CUSTOM_A": "required",
+            "trait1:CUSTOM_B": "forbidden",
+            "resources_NET:CUSTOM_VF": "2",
+            "trait:CUSTOM_C": "required",
+            "trait_NONE:CUSTOM_D": "required",
+            "group_policy": "isolate",
+        }
+    )
+    traits = ((frozenset({"CUSTOM_A"}),), frozenset({"CUSTOM_B"}))
+    assert found == flavor.ServerRequest(
+        {
+            "": candidate.RequestGroup("", USUAL, (frozenset({"CUSTOM_C"}),)),
+            "1": candidate.RequestGroup("1", {"VGPU": 1}, *traits),
+            "_NET": candidate.RequestGroup("_NET", {"CUSTOM_VF": 2}),
+        },
+        isolate=True,
+    )
+    assert found.is_granular
+    assert found.total() == {**USUAL, "VGPU": 1, "CUSTOM_VF": 2}
+
+
+def test_a_class_in_any_group_takes_the_flavors_own_amount_away() -> None:
+    found = request({"resources1:VCPU": "3", "resources2:DISK_GB": "0"}).groups
+    assert {suffix: group.resources for suffix, group in found.items()} == {
+        "": {"MEMORY_MB": 2048},
+        "1": {"VCPU": 3},
+    }
+
+
+def test_a_query_is_of_one_tree_and_asks_the_tree_for_no_traits() -> None:
+    specs = {"trait:CUSTOM_C": "required", "resources1:VGPU": "1", "trait1:CUSTOM_A": "required"}
+    assert request(specs).query("root") == candidate.CandidateQuery(
+        (
+            candidate.RequestGroup("", USUAL, in_tree="root"),
+            candidate.RequestGroup("1", {"VGPU": 1}, (frozenset({"CUSTOM_A"}),), in_tree="root"),
+        )
+    )
+
+
+def test_encrypted_memory_takes_a_context() -> None:
+    context = {"MEM_ENCRYPTION_CONTEXT": 1}
+    assert total({"hw:mem_encryption": "true"}) == {**USUAL, **context}
+    assert total({}, {"hw_mem_encryption": "Yes"}) == {**USUAL, **context}
+    assert total({"hw:mem_encryption": "false"}) == USUAL
+
+
+def test_persistent_memory_takes_namespaces_by_label() -> None:
+    found = total({"hw:pmem": "6gb, small-one,6GB"})
+    assert found == {
+        **USUAL,
+        "CUSTOM_PMEM_NAMESPACE_6GB": 2,
+        "CUSTOM_PMEM_NAMESPACE_SMALL_ONE": 1,
+    }
+
+
+def test_a_device_profile_is_unknown_and_a_pci_alias_depends_on_the_host() -> None:
+    assert request({"accel:device_profile": "dp1"}).unknown == (
+        "Cyborg knows what the device profile dp1 takes",
+    )
+    found = request({"pci_passthrough:alias": "a1:2, b1:1"})
+    assert (found.pci_aliases, found.unknown) == (("a1", "b1"), ())
+
+
+def test_a_hidden_image_leaves_open_what_it_could_have_asked_for() -> None:
+    assert set(request(hidden=True).undecided) == {"PCPU", "MEM_ENCRYPTION_CONTEXT"}
+    assert request(hidden=True).total() == USUAL
+    decided = {"hw:cpu_policy": "dedicated", "hw:mem_encryption": "false"}
+    assert request(decided, hidden=True).undecided == {}
+    realtime = {**decided, "hw:cpu_policy": "mixed", "hw:cpu_realtime": "yes"}
+    realtime["hw:cpu_realtime_mask"] = "^0"
+    assert set(request(realtime, hidden=True).undecided) == {"PCPU"}
+
+
+def test_the_standard_classes_are_the_fields_own() -> None:
+    assert set(os_resource_classes.STANDARDS) == flavor.STANDARD_CLASSES

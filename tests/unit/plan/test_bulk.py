@@ -1,0 +1,256 @@
+"""Changes of many consumers, written together on an embedded server."""
+
+from __future__ import annotations
+
+import collections
+import pathlib
+import uuid as uuid_module
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.client import api, api_errors
+from osc_placement.model import allocation, inventory
+from osc_placement.plan import apply, change, executor, file, plan, result, undo
+from osc_placement.plan.kinds import allocations, registry
+from osc_placement.testing import service
+from osc_placement.workflows.batch import plan as batch_plan
+from tests.support import watched
+
+HOST = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-1"))
+OTHER = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-2"))
+
+
+@pytest.fixture
+def transport() -> Iterator[watched.Watched]:
+    with service.InProcessPlacement() as placement:
+        client = placement.client()
+        for uuid, name in ((HOST, "cmp-1"), (OTHER, "cmp-2")):
+            client.create_provider(name, uuid)
+            client.replace_inventories(uuid, 0, {"VCPU": inventory.Inventory(total=100)})
+        yield watched.Watched(client.transport)
+
+
+@pytest.fixture
+def client(transport: watched.Watched) -> api.Client:
+    return api.Client(transport)  # type: ignore[arg-type]
+
+
+def uuid_of(number: int) -> str:
+    return str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, f"vm-{number}"))
+
+
+def one(number: int, amount: int = 1, **fields: Any) -> allocation.Consumer:
+    owner = {"project_id": "acme", "user_id": "alice", "consumer_type": "INSTANCE"}
+    return allocation.Consumer(uuid_of(number), {HOST: {"VCPU": amount}}, **{**owner, **fields})
+
+
+def none(number: int) -> allocation.Consumer:
+    return allocation.Consumer(uuid_of(number), {})
+
+
+def making(wanted: Sequence[allocation.Consumer], **fields: Any) -> batch_plan.Planned:
+    """The plan that makes consumers that are not there yet."""
+    return batch_plan.Planned(
+        plan.make(
+            allocations.planned(f"vm-{number}", allocation.Consumer(item.uuid, {}), item, **fields)
+            for number, item in enumerate(wanted)
+        )
+    )
+
+
+def run(client: api.Client, planned: batch_plan.Planned, **options: Any) -> result.Report:
+    limits = executor.Limits(
+        **{name: options.pop(name) for name in ("max_count", "workers") if name in options}
+    )
+    return apply.carry_out(client, planned, "a test", apply.Options(limits=limits, **options))
+
+
+def statuses(report: result.Report) -> dict[str, int]:
+    return dict(collections.Counter(str(item.status) for item in report.outcomes))
+
+
+def used(client: api.Client) -> int:
+    return client.list_usages(HOST)["VCPU"]
+
+
+def test_many_new_consumers_cost_one_request_and_no_read(
+    client: api.Client, transport: watched.Watched
+) -> None:
+    report = run(client, making([one(number) for number in range(32)]))
+    assert statuses(report) == {"applied": 32}
+    assert transport.count() == {"POST /allocations": 1}
+    assert client.show_allocations(uuid_of(3)) == one(3, generation=1)
+
+
+def test_a_culprit_costs_the_others_nothing_but_requests(
+    client: api.Client, transport: watched.Watched
+) -> None:
+    report = run(client, making([one(number, 90 if number == 5 else 1) for number in range(16)]))
+    assert statuses(report) == {"applied": 15, "failed": 1}
+    (failed,) = (item for item in report.outcomes if item.status is result.Status.FAILED)
+    assert failed.subject.name == "vm-5"
+    assert report.exit_code() == 6
+    # 16 refused, 8 refused, 4 refused, 2 refused: the other halves went through whole.
+    assert transport.count()["POST /allocations"] == 7
+    assert transport.count()["PUT /allocations"] == 2
+
+
+def test_a_consumer_that_appeared_meanwhile_is_left_as_it_is(
+    client: api.Client, transport: watched.Watched
+) -> None:
+    client.write_allocations([one(2, 7)])
+    report = run(client, making([one(number) for number in range(4)]))
+    assert statuses(report) == {"applied": 3, "stale": 1}
+    assert client.show_allocations(uuid_of(2)).allocations == {HOST: {"VCPU": 7}}
+
+
+def test_a_lost_answer_is_looked_into_and_nothing_is_written_twice(
+    client: api.Client, transport: watched.Watched
+) -> None:
+    def cut(request: str, body: Any) -> None:
+        if request.startswith("POST"):
+            raise api_errors.AnswerLost(0, "the connection was cut")
+
+    transport.after = cut
+    report = run(client, making([one(number) for number in range(4)]))
+    assert statuses(report) == {"applied": 4}
+    assert transport.count() == {"POST /allocations": 1, "GET /allocations": 4}
+
+
+def test_a_refusal_that_all_share_ends_the_run_at_the_first(
+    client: api.Client, transport: watched.Watched
+) -> None:
+    def forbidden(request: str, body: Any) -> None:
+        if not request.startswith("GET"):
+            raise api_errors.Forbidden(403, "no")
+
+    transport.before = forbidden
+    report = run(client, making([one(number) for number in range(40)]), workers=1)
+    assert statuses(report) == {"failed": 1, "planned": 39}
+    assert len(transport.sent) < 5
+
+
+def test_max_count_is_exact_though_many_go_together(
+    client: api.Client, transport: watched.Watched
+) -> None:
+    report = run(client, making([one(number) for number in range(50)]), max_count=41)
+    assert statuses(report) == {"applied": 41, "planned": 9}
+    assert used(client) == 41
+
+
+def test_what_is_changed_is_written_whole_and_taken_back_whole(client: api.Client) -> None:
+    client.write_allocations([one(1, project_id="other")])
+    before = client.show_allocations(uuid_of(1))
+    after = before.replace(allocations={HOST: {"VCPU": 1}, OTHER: {"VCPU": 2}}, project_id="acme")
+    planned = plan.make([allocations.planned("vm-1", before, after)])
+    known = {planned.changes[0].key: registry.seen_consumer(before)}
+    report = run(client, batch_plan.Planned(planned, known))
+    assert client.show_allocations(uuid_of(1)) == after.replace(generation=2)
+    taken = file.read(report.undo_path)  # type: ignore[arg-type]
+    apply.take_back(client, taken, report.undo_path, apply.Options())  # type: ignore[arg-type]
+    assert client.show_allocations(uuid_of(1)) == before.replace(generation=3)
+
+
+def test_what_was_removed_comes_back_with_its_owner_and_type(client: api.Client) -> None:
+    client.write_allocations([one(1), one(2)])
+    unknown = client.at(client.microversion._replace(minor=37))
+    unknown.write_allocations([one(3, consumer_type=None)])
+    before = [client.show_allocations(uuid_of(number)) for number in (1, 2, 3)]
+    removing = plan.make(
+        allocations.planned("vm", item, none(0).replace(uuid=item.uuid)) for item in before
+    )
+    report = run(client, batch_plan.Planned(removing))
+    assert used(client) == 0
+    taken = file.read(report.undo_path)  # type: ignore[arg-type]
+    apply.take_back(client, taken, report.undo_path, apply.Options())  # type: ignore[arg-type]
+    assert [client.show_allocations(item.uuid) for item in before] == before
+
+
+def test_a_type_that_is_set_is_not_taken_back_and_says_so(client: api.Client) -> None:
+    client.at(client.microversion._replace(minor=37)).write_allocations([one(1)])
+    before = client.show_allocations(uuid_of(1))
+    made = plan.make(
+        [allocations.planned("vm-1", before, before.replace(consumer_type="INSTANCE"))]
+    )
+    report = run(client, batch_plan.Planned(made))
+    assert client.show_allocations(uuid_of(1)).consumer_type == "INSTANCE"
+    assert report.undo_path is None
+    (remark,) = undo.inverse(made).remarks
+    assert allocations.TYPE_STAYS in remark.reason
+
+
+def test_what_a_change_builds_on_is_judged_just_before_it_is_written(
+    client: api.Client, tmp_path: pathlib.Path
+) -> None:
+    planned = making([one(number) for number in range(4)], premise={"host": "cmp-1"})
+
+    def broken(item: change.Change) -> str:
+        return "it has moved" if item.subject.name == "vm-2" else ""
+
+    report = run(client, planned, broken=broken, plan_out=tmp_path / "plan.json")
+    assert statuses(report) == {"applied": 3, "left alone": 1}
+    with pytest.raises(plan.PlanRefused, match="nova"):
+        apply.apply(
+            client,
+            file.read(tmp_path / "plan.json"),
+            tmp_path / "plan.json",
+            apply.Options(),
+        )
+    again = apply.apply(
+        client,
+        file.read(tmp_path / "plan.json"),
+        tmp_path / "plan.json",
+        apply.Options(broken=broken),
+    )
+    assert statuses(again) == {"applied": 3, "stale": 1}
+    assert again.exit_code() == 7
+
+
+def test_a_plan_that_was_killed_within_a_bundle_goes_on(
+    client: api.Client, transport: watched.Watched, tmp_path: pathlib.Path
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(request: str, body: Any) -> None:
+        if request.startswith("POST"):
+            raise Killed
+
+    path = tmp_path / "plan.json"
+    planned = making([one(number) for number in range(80)])
+    run(client, planned, dry_run=True, plan_out=path)
+    transport.after = kill
+    with pytest.raises(Killed):
+        apply.apply(client, file.read(path), path, apply.Options(limits=executor.Limits(workers=1)))
+    transport.after = lambda request, body: None
+    assert used(client) == 64
+    report = apply.apply(client, file.read(path), path, apply.Options())
+    assert statuses(report) == {"applied": 80}
+    assert used(client) == 80
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_the_version_lacks_fails_and_every_change_has_its_outcome(
+    client: api.Client, transport: watched.Watched, count: int
+) -> None:
+    old = client.at(client.microversion._replace(minor=37))
+    report = run(old, making([one(number) for number in range(count)]))
+    assert statuses(report) == {"failed": count}
+    assert "consumer type" in report.outcomes[0].reason
+    assert transport.sent == []
+
+
+def test_a_premise_that_nobody_can_judge_ends_the_run_and_loses_no_outcome(
+    client: api.Client, transport: watched.Watched
+) -> None:
+    def broken(item: change.Change) -> str:
+        raise errors.PlacementError("nova's answer makes no sense")
+
+    planned = making([one(number) for number in range(3)], premise={"host": "cmp-1"})
+    report = run(client, planned, broken=broken)
+    assert statuses(report) == {"failed": 1, "planned": 2}
+    assert report.halted == "nova's answer makes no sense"
+    assert transport.sent == []

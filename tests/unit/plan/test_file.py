@@ -1,0 +1,151 @@
+"""What is kept on disk: who may read it, and what happens when the disk is full."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import stat
+from typing import Any
+
+import pytest
+
+from osc_placement.plan import apply, executor, file as plan_file, journal, result
+from osc_placement.workflows.batch import plan, selector
+from tests.support import fake_placement
+
+IN_AGGREGATE = selector.Selector(member_of=(fake_placement.AGGREGATE,))
+
+
+def applied(client: Any, **options: Any) -> result.Report:
+    planned = plan.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
+    limits = executor.Limits(workers=1)
+    return apply.carry_out(client, planned, "a test", apply.Options(limits=limits, **options))
+
+
+def ratios(client: fake_placement.FakeClient) -> list[float]:
+    return [item.inventories["VCPU"].allocation_ratio for item in client.stored.values()]
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch, after: int, part: int) -> None:
+    """After so many lines, only ``part`` bytes of a line get to the journal."""
+    written = 0
+    write = os.write
+
+    def filled(descriptor: int, data: bytes) -> int:
+        nonlocal written
+        written += 1
+        if written <= after:
+            return write(descriptor, data)
+        if part:
+            return write(descriptor, data[:part])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal.os, "write", filled)
+
+
+def test_only_the_owner_may_read_what_is_kept() -> None:
+    report = applied(fake_placement.FakeClient(fake_placement.hosts(3)))
+    assert {report.plan_path, report.undo_path} != {None}
+    found = list(plan_file.state_directory().rglob("*"))
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in found if path.is_file()}
+    folders = {stat.S_IMODE(path.stat().st_mode) for path in found if path.is_dir()}
+    assert sorted(path.suffix for path in found if path.is_file()) == [".json", ".json", ".jsonl"]
+    assert (modes, folders) == ({0o600}, {0o700})
+
+
+@pytest.mark.parametrize("part", [0, 9])
+@pytest.mark.parametrize("after", [0, 1, 2, 3])
+def test_a_full_disk_ends_the_run_with_the_truth_and_the_plan_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, after: int, part: int
+) -> None:
+    client: Any = fake_placement.FakeClient(fake_placement.hosts(3))
+    path = tmp_path / "plan.json"
+    with monkeypatch.context() as patch:
+        fill_disk(patch, after, part)
+        report = applied(client, plan_out=path)
+    assert "No space left" in report.halted
+    assert report.exit_code() == 6
+    done = report.count(result.Status.APPLIED)
+    assert done == client.writes == (after + 1) // 2
+    rest = apply.apply(client, plan_file.read(path), path, apply.Options())
+    assert rest.count(result.Status.APPLIED) == 3
+    assert ratios(client) == [17.0] * 3
+    assert client.writes == 3
+
+
+def test_an_undo_file_that_cannot_be_narrowed_stays_whole_and_is_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client: Any = fake_placement.FakeClient(fake_placement.hosts(3))
+    write, calls = plan_file.write, []
+
+    def once(path: pathlib.Path, made: Any) -> None:
+        calls.append(path)
+        if len(calls) == 3:
+            raise apply.errors.PlacementError("no space")
+        write(path, made)
+
+    monkeypatch.setattr(plan_file, "write", once)
+    planned = plan.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
+    report = apply.carry_out(
+        client, planned, "a test", apply.Options(limits=executor.Limits(max_count=2))
+    )
+    assert report.undo_path is not None
+    options = apply.Options()
+    made = plan_file.read(report.undo_path)
+    assert len(made.changes) == 3
+    back = apply.take_back(client, made, report.undo_path, options)
+    assert back.count(result.Status.APPLIED) == 2
+    assert back.exit_code() == 0
+    assert ratios(client) == [16.0] * 3
+
+
+def test_what_is_no_plain_file_is_written_to_and_never_replaced(tmp_path: pathlib.Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    applied(fake_placement.FakeClient(fake_placement.hosts(1)), plan_out=pipe)
+    assert plan_file.plan.from_json(os.read(reader, 65536).decode()).relative
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    plan_file.remove(pipe)
+    assert pipe.exists()
+
+
+def test_a_link_stays_and_its_file_is_written(tmp_path: pathlib.Path) -> None:
+    link, file = tmp_path / "link", tmp_path / "folder" / "file"
+    file.parent.mkdir()
+    link.symlink_to(file)
+    applied(fake_placement.FakeClient(fake_placement.hosts(1)), plan_out=link)
+    assert link.is_symlink()
+    assert plan_file.read(file).relative
+
+
+def test_no_undo_file_is_kept_when_nobody_wants_one() -> None:
+    devices = pathlib.Path(os.devnull).stat()
+    for _ in range(2):
+        report = applied(
+            fake_placement.FakeClient(fake_placement.hosts(1)), undo_out=pathlib.Path(os.devnull)
+        )
+        assert report.exit_code() == 0
+    assert pathlib.Path(os.devnull).stat().st_rdev == devices.st_rdev
+
+
+def test_what_is_no_plan_is_not_replaced_and_nothing_is_changed(tmp_path: pathlib.Path) -> None:
+    client: Any = fake_placement.FakeClient(fake_placement.hosts(3))
+    file = tmp_path / "cloud.sqlite"
+    file.write_bytes(b"SQLite format 3\x00 and what else there is")
+    for option in ("plan_out", "undo_out"):
+        with pytest.raises(apply.errors.PlacementError, match=r"is no plan\. Nothing was"):
+            applied(client, **{option: file})
+    assert file.read_bytes().startswith(b"SQLite")
+    assert client.writes == 0
+
+
+def test_a_plan_and_an_empty_file_are_replaced(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "plan.json"
+    file.touch()
+    for count in (1, 2):
+        applied(fake_placement.FakeClient(fake_placement.hosts(count)), plan_out=file)
+        assert len(plan_file.read(file).changes) == count

@@ -1,0 +1,344 @@
+"""Auditing as a whole on an embedded server: what it costs, and what others do meanwhile."""
+
+from __future__ import annotations
+
+import collections
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.client import api, api_errors
+from osc_placement.model import allocation
+from osc_placement.nova import api as nova_api
+from osc_placement.plan import apply, executor, file, result
+from osc_placement.testing import service
+from osc_placement.workflows.allocations import precondition
+from osc_placement.workflows.allocations.audit import observe
+from osc_placement.workflows.allocations.audit.finding import Code
+from tests.support import watched
+from tests.support.clouds import caching_scheduler
+from tests.support.clouds.caching_scheduler import USES, uuid_of
+
+DELETED = "GET /servers/detail?all_tenants=1&deleted=true"
+TASK = {"OS-EXT-STS:task_state": "migrating"}
+
+
+class Nova(nova_api.RecordedNova):
+    """As a cloud's own: it also tells of one server at a time; ``hidden`` ones only so."""
+
+    def __init__(self, cloud: caching_scheduler.OldCloud) -> None:
+        super().__init__(cloud.answers, "")
+        self.cloud = cloud
+        self.asked: list[str] = []
+        self.hidden: list[dict[str, Any]] = []
+        self.broken: set[str] = set()
+
+    def ask(self, path: str, version: str) -> Any:
+        plain = path.partition("?")[0]
+        kind, _, uuid = plain.strip("/").partition("/")
+        if kind != "servers" or uuid == "detail":
+            self.asked.append(plain)
+            return super().ask(path, version)
+        self.asked.append("/servers/{uuid}")
+        if uuid in self.broken:
+            raise nova_api.NovaRefused(400, "cannot tell", url=path)
+        found = [one for one in [*self.cloud.listed, *self.hidden] if one["id"] == uuid]
+        if not found:
+            raise nova_api.NovaRefused(404, "no such server", url=path)
+        return {"server": found[0]}
+
+
+class Run:
+    """A cloud of three hosts and three servers that are right, and what a test breaks."""
+
+    def __init__(self, client: api.Client, transport: watched.Watched) -> None:
+        self.client, self.transport = client, transport
+        self.cloud = caching_scheduler.OldCloud(client, hosts=3, servers=2)
+        self.cloud.answers[DELETED] = {"servers": []}
+        self.nova = Nova(self.cloud)
+        transport.sent.clear()
+
+    def holds(self, name: str, **hosts: int) -> str:
+        """A consumer of acme's with so many VCPU on hosts, whatever it had."""
+        uuid = uuid_of(name)
+        now = self.client.show_allocations(uuid)
+        parts = {
+            uuid_of(host.replace("_", "-")): {**USES, "VCPU": count}
+            for host, count in hosts.items()
+        }
+        renewed = allocation.Consumer(uuid, parts, "acme", "alice", now.generation, "INSTANCE")
+        self.client.replace_allocations(renewed)
+        self.transport.sent.clear()
+        return uuid
+
+    def has(self, name: str) -> dict[str, int]:
+        """``{host: VCPU}``"""
+        found = self.client.show_allocations(uuid_of(name)).allocations
+        hosts = {uuid_of(self.cloud.host(number)): self.cloud.host(number) for number in range(3)}
+        return {hosts[uuid]: part["VCPU"] for uuid, part in found.items()}
+
+    def audited(self, **fields: Any) -> observe.Audited:
+        return observe.audit_cloud(self.client, self.nova, observe.Request(**fields))
+
+    def codes(self, **fields: Any) -> list[str]:
+        return [str(item.code) for item in self.audited(**fields).findings]
+
+    def repaired(
+        self,
+        meanwhile: Callable[[], object] = lambda: None,
+        workers: int = 4,
+        **options: Any,
+    ) -> result.Report:
+        audited = self.audited(repair=True)
+        meanwhile()
+        how = apply.Options(
+            limits=executor.Limits(workers=workers), broken=precondition.Eyes(self.nova), **options
+        )
+        return apply.carry_out(self.client, audited.planned, "audit", how)
+
+
+def statuses(report: result.Report) -> dict[str, str]:
+    return {item.subject.name: str(item.status) for item in report.outcomes}
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
+    with service.InProcessPlacement() as placement:
+        transport = watched.Watched(placement.client().transport)
+        yield Run(api.Client(transport), transport)  # type: ignore[arg-type]
+
+
+def test_a_right_cloud_costs_no_consumer_a_request_and_no_write(run: Run) -> None:
+    assert run.codes(repair=True) == []
+    assert run.transport.count() == {
+        # Allocations and inventories of each; all, those that share, those nova-compute marks.
+        "GET /resource_providers": 3 + 3 + 3,
+        "GET /usages": 2,
+    }
+    assert collections.Counter(run.nova.asked) == {
+        "/os-services": 1,
+        "/os-hypervisors/detail": 1,
+        "/servers/detail": 2,
+        "/os-migrations": 1,
+    }
+
+
+def test_only_what_looks_like_an_orphan_is_asked_about_alone(run: Run) -> None:
+    run.holds("nobody", cmp_0000=1)
+    run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
+    assert run.codes() == ["doubled", "orphaned"]
+    # The stranger alone: what it holds explains the sums of its owner.
+    assert run.transport.count()["GET /allocations"] == 1
+    assert run.nova.asked.count("/servers/{uuid}") == 1
+
+
+def test_all_is_repaired_in_two_requests_and_then_nothing_is_found(run: Run) -> None:
+    run.holds("nobody", cmp_0000=1)
+    run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
+    run.holds("vm-0001", cmp_0002=1)
+    report = run.repaired()
+    assert set(statuses(report).values()) == {"applied"}
+    assert (run.has("nobody"), run.has("vm-0000")) == ({}, {"cmp-0000": 1})
+    assert run.has("vm-0001") == {"cmp-0001": 1}
+    # What frees, and then what takes.
+    assert run.transport.count()["POST /allocations"] == 1
+    assert run.transport.count()["PUT /allocations"] == 1
+    assert run.codes() == []
+
+
+def test_undo_gives_everything_back_and_its_owner(run: Run, tmp_path: pathlib.Path) -> None:
+    uuid = run.holds("nobody", cmp_0000=1, cmp_0001=3)
+    run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
+    before = run.client.show_allocations(uuid).replace(generation=None)
+    path = tmp_path / "undo.json"
+    run.repaired(undo_out=path)
+    assert (run.has("nobody"), run.has("vm-0000")) == ({}, {"cmp-0000": 1})
+    apply.take_back(run.client, file.read(path), path, apply.Options())
+    assert run.client.show_allocations(uuid).replace(generation=None) == before
+    assert run.has("vm-0000") == {"cmp-0000": 1, "cmp-0001": 1}
+
+
+def test_a_server_that_nova_shows_alone_is_no_orphan(run: Run) -> None:
+    hidden = run.cloud.server(7)
+    run.nova.hidden.append(hidden)
+    run.holds("vm-0007", cmp_0001=1)
+    # What it has is right, and alice's, who wrote it here.
+    assert run.codes() == ["wrong-owner"]
+
+
+def test_of_what_nova_cannot_tell_nothing_is_repaired(run: Run) -> None:
+    run.nova.broken.add(run.holds("nobody", cmp_0000=1))
+    (found,) = run.audited().findings
+    assert found.code is Code.UNKNOWN
+    assert "cannot tell" in found.evidence
+
+
+def test_an_orphan_that_becomes_a_server_is_left_alone(run: Run) -> None:
+    run.holds("vm-0007", cmp_0001=1)
+    report = run.repaired(lambda: run.cloud.listed.append(run.cloud.server(7)))
+    (ended,) = report.outcomes
+    assert (ended.status, "has a server" in ended.reason) == (result.Status.LEFT_ALONE, True)
+    assert run.has("vm-0007") == {"cmp-0001": 1}
+
+
+def test_an_orphan_that_is_a_migration_when_nova_is_asked_again_is_left_alone(run: Run) -> None:
+    uuid = run.holds("a move", cmp_0001=1)
+    ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
+    old = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "resize"}
+    move = {"uuid": uuid, "instance_uuid": uuid_of("vm-0000"), "status": "finished", **ends, **old}
+    (ended,) = run.repaired(lambda: run.cloud.migrations.append(move)).outcomes
+    assert (ended.status, "has a migration" in ended.reason) == (result.Status.LEFT_ALONE, True)
+    assert run.has("a move") == {"cmp-0001": 1}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"OS-EXT-STS:vm_state": "deleted", "status": "DELETED"},
+        {"OS-EXT-STS:vm_state": "error", "status": "DELETED"},
+    ],
+)
+def test_a_deleted_server_in_whatever_state_is_not_healed_and_leaves_orphans(
+    run: Run, state: dict[str, str]
+) -> None:
+    run.cloud.answers[DELETED]["servers"] += [
+        {**run.cloud.server(number), **state} for number in (7, 8)
+    ]
+    run.nova = Nova(run.cloud)
+    run.holds("vm-0007", cmp_0001=1)
+    assert run.codes() == ["orphaned"]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "rule"),
+    [
+        ("OS-EXT-SRV-ATTR:host", "os_compute_api:os-extended-server-attributes"),
+        ("extra_specs", "os_compute_api:os-flavor-extra-specs:index"),
+    ],
+)
+def test_what_nova_hides_by_its_policy_is_a_missing_right_and_not_an_absent_host(
+    run: Run, hidden: str, rule: str
+) -> None:
+    one = run.cloud.listed[0]
+    (one if hidden in one else one["flavor"]).pop(hidden)
+    with pytest.raises(errors.InvalidInput, match=f"a right is missing in nova.*{rule}"):
+        run.audited()
+
+
+def test_an_orphan_of_a_deleted_server_goes_though_nova_remembers_it(run: Run) -> None:
+    gone = {**run.cloud.server(7), "OS-EXT-STS:vm_state": "deleted", "status": "DELETED"}
+    run.cloud.answers[DELETED]["servers"].append(gone)
+    run.nova = Nova(run.cloud)
+    run.holds("vm-0007", cmp_0001=1)
+    report = run.repaired(lambda: run.cloud.listed.append(gone))
+    assert statuses(report) == {"vm-0007": "applied"}
+    assert run.has("vm-0007") == {}
+
+
+def test_who_begins_to_move_after_planning_is_left_alone(run: Run) -> None:
+    run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
+    run.holds("nobody", cmp_0000=1)
+    report = run.repaired(lambda: run.cloud.moves(0, **TASK))
+    assert statuses(report)["vm-0000"] == "left alone"
+    assert run.has("vm-0000") == {"cmp-0000": 1, "cmp-0001": 1}
+    assert run.has("nobody") == {}
+
+
+def test_another_writer_wins_and_costs_the_others_nothing(run: Run) -> None:
+    run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
+    run.holds("nobody", cmp_0000=1)
+    report = run.repaired(lambda: run.holds("nobody", cmp_0002=5))
+    found = statuses(report)
+    assert (found.pop(uuid_of("nobody")), found) == ("stale", {"vm-0000": "applied"})
+    assert (run.has("nobody"), run.has("vm-0000")) == ({"cmp-0002": 5}, {"cmp-0000": 1})
+
+
+def test_what_changes_between_two_readings_is_judged_as_it_is_then(run: Run) -> None:
+    uuid = run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
+
+    def mended(request: str, _: Any) -> None:
+        if request.endswith(f"/{uuid}"):
+            run.transport.before = lambda request, body: None
+            run.holds("vm-0000", cmp_0000=1)
+
+    run.transport.before = mended
+    audited = run.audited(repair=True)
+    assert (list(audited.findings), audited.planned.plan.changes) == ([], ())
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_end(run: Run, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "plan.json"
+    names = [f"nobody-{number}" for number in range(5)]
+    for name in names:
+        run.holds(name, cmp_0000=1)
+    run.holds("vm-0001", cmp_0002=1)
+    run.repaired(dry_run=True, plan_out=path)
+    made = file.read(path)
+    how = apply.Options(broken=precondition.eyes(run.nova, made.created))
+
+    def kill(request: str, _: Any) -> None:
+        if request.startswith(("POST", "PUT")):
+            raise KeyboardInterrupt
+
+    run.transport.after = kill
+    with pytest.raises(KeyboardInterrupt):
+        apply.apply(run.client, made, path, how)
+    run.transport.after = lambda request, body: None
+    assert run.has("vm-0001") == {"cmp-0002": 1}
+    apply.apply(run.client, made, path, how)
+    assert [run.has(name) for name in names] == [{}] * 5
+    assert run.has("vm-0001") == {"cmp-0001": 1}
+    assert run.codes() == []
+
+
+def test_findings_and_repairs_are_narrowed_alike(run: Run) -> None:
+    run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
+    run.holds("nobody", cmp_0002=1)
+    for fields, code in (
+        ({"only": frozenset({Code.ORPHANED})}, Code.ORPHANED),
+        ({"hosts": frozenset({"cmp-0001"})}, Code.DOUBLED),
+    ):
+        audited = run.audited(repair=True, **fields)
+        assert [item.code for item in audited.findings] == [code]
+        assert len(audited.planned.plan.changes) == 1
+    with pytest.raises(errors.InvalidInput, match="no compute host 'nowhere'"):
+        run.audited(hosts=frozenset({"nowhere"}))
+
+
+def test_a_service_that_allocates_too_makes_an_orphan_uncertain(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uuid = run.holds("nobody", cmp_0000=1)
+    now = run.client.show_allocations(uuid)
+    run.client.replace_allocations(now.replace(allocations={}))
+    older = run.client.at(min(run.client.microversion, type(run.client.microversion)(1, 37)))
+    older.replace_allocations(now.replace(generation=None, consumer_type=None))
+    assert run.codes() == ["orphaned"]
+    monkeypatch.setattr(nova_api, "service_types", lambda _: frozenset({"application-container"}))
+    (found,) = run.audited().findings
+    assert (found.code, "Zun" in found.evidence) == (Code.UNKNOWN, True)
+
+
+def test_a_placement_that_does_not_know_novas_trait_marks_nobody(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = api.Client.list_providers
+
+    def older(self: api.Client, **filters: Any) -> Any:
+        if filters.get("required") == ["COMPUTE_NODE"]:
+            raise api_errors.ApiError(400, "No such trait(s): COMPUTE_NODE.")
+        return listed(self, **filters)
+
+    monkeypatch.setattr(api.Client, "list_providers", older)
+    assert run.codes() == []
+
+
+def test_the_catalog_tells_what_services_there_are() -> None:
+    class Connection:
+        service_catalog = ({"type": "compute"}, {"type": "container"})
+
+    assert nova_api.service_types(nova_api.SessionNova(Connection())) == {"compute", "container"}
+    assert nova_api.service_types(nova_api.SessionNova(object())) == frozenset()

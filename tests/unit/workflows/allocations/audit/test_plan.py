@@ -1,0 +1,638 @@
+"""What auditing finds in small clouds built by hand, and what it would do about it."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from osc_placement.model import allocation
+from osc_placement.model.candidate import RequestGroup
+from osc_placement.neutron import port as neutron_port
+from osc_placement.nova import values
+from osc_placement.nova.flavor import Flavor
+from osc_placement.plan import change
+from osc_placement.v1 import allocation_audit
+from osc_placement.workflows.allocations import snapshot
+from osc_placement.workflows.allocations.audit import plan
+from osc_placement.workflows.allocations.audit.finding import Code, Finding, Hints
+from osc_placement.workflows.allocations.snapshot import Owner
+from tests.support.clouds.small import LONG_AGO, NODES, SMALL, USES, cloud, move, server
+
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+JUST_NOW = "2025-12-31T23:59:50Z"
+CPUS = {"VCPU": 1, "MEMORY_MB": 512}
+DISK = {"DISK_GB": 10}
+LARGE = Flavor(vcpus=2, ram=1024, disk=20)
+PINNED = dataclasses.replace(SMALL, extra_specs={"hw:cpu_policy": "dedicated"})
+CUSTOM = dataclasses.replace(SMALL, extra_specs={"resources:CUSTOM_X": "1"})
+HIDDEN: dict[str, Any] = {"image_properties": None}
+GONE = server("a", vm_state="deleted", status="DELETED")
+RESIZED: dict[str, Any] = {"vm_state": "resized", "flavor": LARGE}
+OFFLOADED: dict[str, Any] = {"vm_state": "shelved_offloaded", "host": None}
+NO_TYPE = Owner("p", "u", "unknown")
+
+
+def hints(**fields: Any) -> Hints:
+    return Hints(**{"now": NOW, "min_age": 60.0, **fields})
+
+
+def find(seen: snapshot.Picture, **fields: Any) -> list[Finding]:
+    """Without what is told of the provider that is always stale."""
+    found = plan.find(seen, hints(**fields))
+    return [item for item in found if item.subject.uuid != "n-gone."]
+
+
+def codes(found: list[Finding]) -> list[str]:
+    return [str(item.code) for item in found]
+
+
+def repaired(seen: snapshot.Picture, found: list[Finding]) -> dict[str, Any]:
+    """``{consumer: what it has when all is repaired}``, of those that change."""
+    made = plan.plan_repair(seen, found)
+    told = {}
+    for item in made.changes:
+        after: dict[str, dict[str, Any]] = {}
+        for key, value in item.after.items():
+            if ":" in key and value is not None:
+                provider, _, name = key.rpartition(":")
+                after.setdefault(provider, {})[name] = value
+        told[item.subject.uuid] = after
+    return told
+
+
+def on(**parts: Any) -> dict[str, Any]:
+    """``on(a=…, nfs=…)``: parts of an allocation by short names."""
+    names = {"nfs": "u-nfs", "nic": "u-nic"}
+    return {names.get(short, f"n-{short}."): part for short, part in parts.items()}
+
+
+HEALTHY: dict[str, tuple[values.Server, tuple[values.Migration, ...], dict[str, Any]]] = {
+    "on its host": (server(), (), {"s": on(a=USES)}),
+    "with its disk on a share": (server(), (), {"s": on(a=CPUS, nfs=DISK)}),
+    "whose image was put on a volume": (
+        server(has_volumes=True),
+        (),
+        {"s": on(a=CPUS)},
+    ),
+    "pinned on a host without PCPU": (server(flavor=PINNED), (), {"s": on(a=USES)}),
+    "with a port's device": (
+        server("b"),
+        (),
+        {"s": on(b=USES, nic={"NET_BW_EGR_KILOBIT_PER_SEC": 10})},
+    ),
+    "with a device that no flavor speaks of": (
+        server(),
+        (),
+        {"s": on(a={**USES, "CUSTOM_PCI_8086_1572": 1})},
+    ),
+    "soft-deleted": (server(vm_state="soft-delete"), (), {"s": on(a=USES)}),
+    "live-migrating": (
+        server(task_state="migrating"),
+        (move("live-migration", "running"),),
+        {"s": on(b=USES), "m": on(a=USES)},
+    ),
+    "live-migrating as before Queens": (
+        server(task_state="migrating"),
+        (move("live-migration", "running"),),
+        {"s": on(a=USES, b=USES)},
+    ),
+    "being resized": (
+        server(task_state="resize_migrating"),
+        (move("resize", "migrating"),),
+        {"s": on(b={**USES, "VCPU": 2}), "m": on(a=USES)},
+    ),
+    "waiting to be confirmed": (
+        server("b", **RESIZED),
+        (move("resize", "finished"),),
+        {"s": on(b={"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20}), "m": on(a=USES)},
+    ),
+    "being evacuated": (
+        server(task_state="rebuilding"),
+        (move("evacuation", "pre-migrating"),),
+        {"s": on(a=USES, b=USES)},
+    ),
+    "evacuated, and not cleaned up": (
+        server("b"),
+        (move("evacuation", "done"),),
+        {"s": on(a=USES, b=USES)},
+    ),
+    "being built on no host": (server(None, vm_state="building"), (), {}),
+    "being built with a claim": (
+        server(None, vm_state="building", updated=JUST_NOW),
+        (),
+        {"s": on(c=USES)},
+    ),
+    "offloaded": (server(**OFFLOADED), (), {}),
+    "in error on no host": (server(None, vm_state="error"), (), {}),
+    "of a cell that is down": (server(known=False), (), {}),
+    "pinned by an image that is not shown": (
+        server("b", **HIDDEN),
+        (),
+        {"s": on(b={**DISK, "MEMORY_MB": 512, "PCPU": 1})},
+    ),
+    "whose device profile Cyborg knows": (
+        server(flavor=dataclasses.replace(SMALL, extra_specs={"accel:device_profile": "x"})),
+        (),
+        {"s": on(a={"VCPU": 7, "FPGA": 1})},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_server_is_no_finding(name: str) -> None:
+    one, moves, held = HEALTHY[name]
+    assert find(cloud([one], moves, held)) == []
+
+
+#: A server, its moves, what is held, the codes, and what the repair leaves.
+WRONG: dict[
+    str,
+    tuple[values.Server, tuple[values.Migration, ...], dict[str, Any], list[str], dict[str, Any]],
+] = {
+    "on two hosts": (server(), (), {"s": on(a=USES, b=USES)}, ["doubled"], {"s": on(a=USES)}),
+    "on two hosts, its disk shared": (
+        server(),
+        (),
+        {"s": on(a=CPUS, nfs=DISK, b=CPUS)},
+        ["doubled"],
+        {"s": on(a=CPUS, nfs=DISK)},
+    ),
+    "evacuated from a host that is gone": (
+        server("b"),
+        (dataclasses.replace(move("evacuation", "done"), source_host="gone"),),
+        {"s": on(b=USES, gone=USES)},
+        ["doubled"],
+        {"s": on(b=USES)},
+    ),
+    "evacuated, cleaned up, but for this": (
+        server("b"),
+        (move("evacuation", "completed"),),
+        {"s": on(a=USES, b=USES)},
+        ["doubled"],
+        {"s": on(b=USES)},
+    ),
+    "not evacuated in the end": (
+        server(vm_state="error"),
+        (move("evacuation", "failed"),),
+        {"s": on(a=USES, b=USES)},
+        ["doubled"],
+        {"s": on(a=USES)},
+    ),
+    "doubled, and too small": (
+        server(flavor=LARGE),
+        (),
+        {"s": on(a=USES, b=USES)},
+        ["doubled", "wrong-size"],
+        {"s": on(a={"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20})},
+    ),
+    "on a wrong host": (server(), (), {"s": on(c=USES)}, ["wrong-host"], {"s": on(a=USES)}),
+    "on a wrong host but for its disk": (
+        server(),
+        (),
+        {"s": on(c=CPUS, nfs=DISK)},
+        ["wrong-host"],
+        {"s": on(a=CPUS, nfs=DISK)},
+    ),
+    "put back by half": (
+        server(),
+        (move("live-migration", "failed"),),
+        {"s": on(b=USES), "m": on(a=USES)},
+        ["orphaned", "wrong-host"],
+        {"s": on(a=USES), "m": {}},
+    ),
+    "offloaded with something left": (
+        server(**OFFLOADED),
+        (),
+        {"s": on(a=USES)},
+        ["wrong-host"],
+        {"s": {}},
+    ),
+    "of an older flavor": (
+        server(flavor=LARGE),
+        (),
+        {"s": on(a=USES)},
+        ["wrong-size"],
+        {"s": on(a={"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20})},
+    ),
+    "of an older flavor, its disk shared": (
+        server(flavor=LARGE),
+        (),
+        {"s": on(a=CPUS, nfs=DISK)},
+        ["wrong-size"],
+        {"s": on(a={"VCPU": 2, "MEMORY_MB": 1024}, nfs={"DISK_GB": 20})},
+    ),
+    "too large": (
+        server(from_volume=True),
+        (),
+        {"s": on(a=USES)},
+        ["wrong-size"],
+        {"s": on(a=CPUS)},
+    ),
+    "with nothing but a device": (
+        server(),
+        (),
+        {"s": on(a={"CUSTOM_X": 1})},
+        ["wrong-size"],
+        {"s": on(a={**USES, "CUSTOM_X": 1})},
+    ),
+    "pinned, and allocated as if not": (
+        server("b", flavor=PINNED),
+        (),
+        {"s": on(b=USES)},
+        ["wrong-size"],
+        {"s": on(b={"PCPU": 1, "MEMORY_MB": 512, "DISK_GB": 10})},
+    ),
+    "with nothing": (server(), (), {}, ["missing"], {"s": on(a=USES)}),
+    "whose resize is confirmed": (
+        server("b"),
+        (move("resize", "confirmed"),),
+        {"s": on(b=USES), "m": on(a=USES)},
+        ["orphaned"],
+        {"m": {}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_has_its_code_and_what_mends_it(name: str) -> None:
+    one, moves, held, wanted, left = WRONG[name]
+    seen = cloud([one], moves, held)
+    found = find(seen)
+    assert codes(found) == wanted
+    assert repaired(seen, found) == left
+    after = {uuid: parts for uuid, parts in {**held, **left}.items() if parts}
+    assert find(cloud([one], moves, after)) == []
+
+
+#: What is odd but not sure, and a word of why.
+UNSURE: dict[str, tuple[values.Server, tuple[values.Migration, ...], dict[str, Any], str]] = {
+    "doubled while it reboots": (
+        server(task_state="rebooting"),
+        (move("live-migration", "running", "bb"),),
+        {"s": on(a=USES, c=USES)},
+        "live-migration is running",
+    ),
+    "without anything while it moves": (
+        server(task_state="migrating"),
+        (move("live-migration", "running"),),
+        {},
+        "live-migration is running",
+    ),
+    "without anything while it reboots": (server(task_state="rebooting"), (), {}, "rebooting"),
+    "soft-deleted without anything": (server(vm_state="soft-delete"), (), {}, "soft-deleted"),
+    "stuck while it is built": (
+        server(None, vm_state="building"),
+        (),
+        {"s": on(c=USES)},
+        "since 2020",
+    ),
+    "on a share of other hosts": (server("c"), (), {"s": on(c=USES, nfs=DISK)}, "does not share"),
+    "on a wrong host with a port": (
+        server(),
+        (),
+        {"s": on(b=USES, nic={"NET_BW_EGR_KILOBIT_PER_SEC": 10})},
+        "NET_BW_EGR_KILOBIT_PER_SEC",
+    ),
+    "on a wrong host, and full": (
+        server(flavor=Flavor(vcpus=99, ram=512, disk=10)),
+        (),
+        {"s": on(c=USES)},
+        "no capacity on a.",
+    ),
+    "without anything, and full": (
+        server(flavor=Flavor(vcpus=99, ram=512, disk=10)),
+        (),
+        {},
+        "no capacity on a.",
+    ),
+    "lacking what its host has not": (
+        server(flavor=CUSTOM),
+        (),
+        {"s": on(a=USES)},
+        "no inventory of CUSTOM_X",
+    ),
+    "at the source alone of an evacuation": (
+        server("b"),
+        (move("evacuation", "done"),),
+        {"s": on(a=USES)},
+        "not cleaned up",
+    ),
+    "pinned by an image that is not shown": (server("b", **HIDDEN), (), {}, "image"),
+    "changed just now": (server(updated=JUST_NOW), (), {"s": on(a=USES, b=USES)}, "10 seconds ago"),
+    "moved just now": (
+        server(),
+        (dataclasses.replace(move("resize", "reverted"), updated=JUST_NOW),),
+        {"s": on(a=USES, b=USES)},
+        "10 seconds ago",
+    ),
+    "active, and said to be on no host": (
+        server(None),
+        (),
+        {"s": on(a=USES)},
+        "a server that is active is on some host",
+    ),
+    "in error with its migration": (
+        server(vm_state="error"),
+        (move("resize", "error"),),
+        {"s": on(a=USES), "m": on(b=USES)},
+        "both in error",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSURE)
+def test_what_is_not_sure_is_unknown_and_left_alone(name: str) -> None:
+    one, moves, held, why = UNSURE[name]
+    seen = cloud([one], moves, held)
+    (found,) = find(seen)
+    assert found.code is Code.UNKNOWN
+    assert why in f"{found.evidence}; {found.proposed}"
+    assert repaired(seen, [found]) == {}
+
+
+#: A consumer that is no server: what it holds, whose it is, what else is known, and the code.
+STRANGERS: dict[str, tuple[dict[str, Any], Owner, dict[str, Any], str]] = {
+    "of nova's classes and project": (on(a=CPUS), NO_TYPE, {}, "orphaned"),
+    "of a placeholder": (
+        on(a=CPUS),
+        Owner(allocation.PLACEHOLDER, allocation.PLACEHOLDER, "unknown"),
+        {},
+        "orphaned",
+    ),
+    "on two hosts": (on(a=CPUS, b=CPUS), NO_TYPE, {}, "orphaned"),
+    "of a type of nova's": (on(a={"CUSTOM_X": 1}), Owner("x", "u", "INSTANCE"), {}, "orphaned"),
+    "on a port's device": (on(nic={"NET_BW_EGR_KILOBIT_PER_SEC": 1}), NO_TYPE, {}, "orphaned"),
+    "on a provider that is gone": (on(gone=CPUS), NO_TYPE, {}, "orphaned"),
+    "below microversion 1.38": (on(a=CPUS), Owner("p", "u"), {}, "orphaned"),
+    "of another service's type": (on(a=CPUS), Owner("p", "u", "CONTAINER"), {}, ""),
+    "of a project that nova does not know": (on(a=CPUS), Owner("x", "u", "unknown"), {}, "unknown"),
+    "of an operator's own class": (on(a={"CUSTOM_X": 1}), NO_TYPE, {}, "unknown"),
+    "on a disk that others may use": (on(nfs=DISK), NO_TYPE, {}, "unknown"),
+    "where Zun is": (on(a=CPUS), NO_TYPE, {"others": "Zun"}, "unknown"),
+    "of which nova cannot tell": (on(a=CPUS), NO_TYPE, {"doubts": {"x": "503"}}, "unknown"),
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_a_consumer_without_server_is_an_orphan_only_if_it_was_surely_novas(name: str) -> None:
+    held, owner, more, code = STRANGERS[name]
+    others = server("a", uuid="o")
+    seen = cloud([others], allocations={"x": held, "o": on(a=USES)}, owners={"x": owner})
+    found = find(seen, **more)
+    assert codes(found) == ([code] if code else [])
+    assert repaired(seen, found) == ({"x": {}} if code == "orphaned" else {})
+
+
+def test_a_bare_metal_node_gives_its_own_class_to_nova_alone() -> None:
+    node = values.ComputeNode("u-nfs", "nfs", "ironic")
+    seen = cloud(
+        [server("a", uuid="o")],
+        allocations={"x": on(nfs={"CUSTOM_GOLD": 1}), "o": on(a=USES)},
+        owners={"x": NO_TYPE},
+        hosts=values.Hosts(nodes=(*NODES, node)),
+        sharing={},
+    )
+    assert codes(find(seen)) == ["orphaned"]
+
+
+def test_a_cell_that_is_down_may_know_what_is_not_on_the_other_cells_nodes() -> None:
+    down = values.Hosts(nodes=NODES[:2], unreachable=frozenset({"c"}))
+    typed = Owner("p", "u", "MIGRATION")
+    seen = cloud(
+        [server("a", uuid="o")],
+        allocations={"x": on(c=USES), "y": on(b=USES), "o": on(a=USES)},
+        owners={"x": typed, "y": typed},
+        hosts=down,
+    )
+    found = {item.subject.uuid: item.code for item in find(seen)}
+    assert (found["x"], found["y"]) == (Code.UNKNOWN, Code.ORPHANED)
+
+
+def test_hosts_of_which_nova_knows_nothing_at_all_may_be_another_novas() -> None:
+    nodes = values.Hosts(nodes=NODES[:1])
+    held: dict[str, Any] = {"x": on(b=USES), "y": on(c=USES), "z": on(a=USES), "o": on(a=USES)}
+    typed = dict.fromkeys("xyz", Owner("p", "u", "INSTANCE"))
+    seen = cloud([server("a", uuid="o")], allocations=held, owners=typed, hosts=nodes)
+
+    def orphans(seen: snapshot.Picture, **fields: Any) -> set[str]:
+        found = find(seen, **fields)
+        return {item.subject.uuid for item in found if item.code is Code.ORPHANED}
+
+    assert orphans(seen) == {"z"}
+    assert "another nova's" in next(
+        item.evidence for item in find(seen) if item.subject.uuid == "x"
+    )
+    # The operator says whose it is; or nova remembers a server, or knows one that is there.
+    assert orphans(seen, named=frozenset({"b."})) == {"x", "z"}
+    once = dataclasses.replace(seen, deleted={"d": dataclasses.replace(GONE, node="b.")})
+    assert orphans(once) == {"x", "y", "z"}
+    there = {**held, "o": on(b=USES)}
+    assert orphans(dataclasses.replace(seen, allocations=there)) == {"x", "y", "z"}
+    # A single one went, rather.
+    assert orphans(dataclasses.replace(seen, allocations={"x": held["x"]})) == {"x"}
+
+
+@pytest.mark.parametrize(
+    ("is_known", "more"), [(False, {}), (True, {"doubts": {"another": "503"}})]
+)
+def test_when_a_cell_went_down_while_nova_was_asked_no_stranger_is_an_orphan(
+    is_known: bool, more: dict[str, Any]
+) -> None:
+    seen = cloud(
+        [server("a", uuid="o", known=is_known)],
+        allocations={"x": on(a=USES), "o": on(a=USES)},
+        owners={"x": Owner("p", "u", "MIGRATION")},
+    )
+    (found,) = find(seen, **more)
+    assert (found.code, "cell that is down" in found.evidence) == (Code.UNKNOWN, True)
+
+
+def test_a_deleted_server_leaves_an_orphan_and_so_does_its_migration() -> None:
+    seen = cloud(
+        [],
+        [move("resize", "finished")],
+        {"s": on(b=USES), "m": on(a=USES)},
+        deleted={"s": GONE},
+    )
+    found = find(seen)
+    assert codes(found) == ["orphaned", "orphaned"]
+    assert [item.subject.name for item in found] == ["resize of vm-s", "vm-s"]
+    late = dataclasses.replace(GONE, updated=JUST_NOW)
+    assert Code.UNKNOWN in {
+        item.code for item in find(dataclasses.replace(seen, deleted={"s": late}))
+    }
+
+
+def test_a_migration_whose_server_nova_does_not_tell_is_left_alone_until_it_is_over() -> None:
+    for state, code in (("finished", Code.UNKNOWN), ("confirmed", Code.ORPHANED)):
+        seen = cloud([], [move("resize", state)], {"m": on(a=USES)})
+        assert [item.code for item in find(seen)] == [code]
+
+
+def test_a_wrong_owner_and_a_placeholder_are_told_apart_and_both_are_the_servers_after() -> None:
+    nobody = Owner(allocation.PLACEHOLDER, allocation.PLACEHOLDER, "unknown")
+    for owner, code in ((Owner("q", "u", "INSTANCE"), "wrong-owner"), (nobody, "incomplete")):
+        seen = cloud([server()], allocations={"s": on(a=USES)}, owners={"s": owner})
+        found = find(seen)
+        assert codes(found) == [code]
+        (item,) = plan.plan_repair(seen, found).changes
+        assert (item.after["project_id"], item.after["user_id"]) == ("p", "u")
+        assert item.after["consumer_type"] == owner.type
+
+
+def test_a_consumer_with_two_findings_is_written_once() -> None:
+    seen = cloud(
+        [server()], allocations={"s": on(a=USES, b=USES)}, owners={"s": Owner("q", "u", "INSTANCE")}
+    )
+    found = find(seen)
+    assert codes(found) == ["doubled", "wrong-owner"]
+    (item,) = plan.plan_repair(seen, found).changes
+    assert item.after["n-b.:VCPU"] is None
+    assert (item.after["n-a.:VCPU"], item.after["project_id"]) == (1, "p")
+    (alone,) = plan.plan_repair(seen, plan.concerning(found, codes=[Code.WRONG_OWNER])).changes
+    assert alone.after["n-b.:VCPU"] == 1
+
+
+def test_a_port_that_does_not_tell_what_it_has_is_told_with_the_rest() -> None:
+    egress = {"NET_BW_EGR_KILOBIT_PER_SEC": 10}
+    port = neutron_port.Port("t", "t", "s", {"t": RequestGroup("t", egress)})
+    seen = cloud(
+        [server("b", flavor=LARGE)],
+        allocations={"s": on(b=USES, nic=egress)},
+        ports={"s": (port,)},
+    )
+    found = find(seen)
+    assert codes(found) == ["missing", "wrong-size"]
+    assert found[0].evidence == "its ports do not tell what they have"
+    (item,) = plan.plan_repair(seen, found).changes
+    assert item.kind == change.BOUND
+    assert (item.before["port t:t"], item.after["port t:t"]) == (None, "u-nic")
+    assert (item.after["n-b.:VCPU"], item.after["u-nic:NET_BW_EGR_KILOBIT_PER_SEC"]) == (2, 10)
+
+
+def test_what_frees_is_done_before_what_takes() -> None:
+    full = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 90}
+    seen = cloud(
+        [server()], allocations={"x": on(a=full)}, owners={"x": Owner("p", "u", "INSTANCE")}
+    )
+    found = find(seen)
+    assert codes(found) == ["missing", "orphaned"]
+    assert {item.subject.uuid: item.stage for item in plan.plan_repair(seen, found).changes} == {
+        "x": 0,
+        "s": 1,
+    }
+
+
+def test_a_provider_that_gives_more_than_it_has_is_told_and_never_repaired() -> None:
+    seen = cloud([server()], allocations={"s": on(a={**USES, "DISK_GB": 200})})
+    over = next(item for item in find(seen) if item.code is Code.OVER_CAPACITY)
+    assert over.evidence == "DISK_GB 200 used of 100"
+    assert (over.subject.name, over.hosts, over.repair) == ("a.", ("a",), None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "more", "code"),
+    [
+        ({}, {"computes": frozenset({"n-gone."})}, Code.STALE_PROVIDER),
+        ({}, {}, Code.UNKNOWN),
+        ({"deleted": {"s": dataclasses.replace(GONE, node="gone.")}}, {}, Code.STALE_PROVIDER),
+        (
+            {"hosts": values.Hosts(nodes=(*NODES, values.ComputeNode("other", "gone.", "gone")))},
+            {},
+            Code.STALE_PROVIDER,
+        ),
+        (
+            {"hosts": values.Hosts(nodes=NODES, services=frozenset({"gone"}))},
+            {"computes": frozenset({"n-gone."})},
+            Code.UNKNOWN,
+        ),
+        (
+            {"hosts": values.Hosts(nodes=NODES, unreachable=frozenset({"gone"}))},
+            {"computes": frozenset({"n-gone."})},
+            Code.UNKNOWN,
+        ),
+    ],
+)
+def test_a_provider_without_compute_node_is_stale_if_it_was_surely_one(
+    fields: dict[str, Any], more: dict[str, Any], code: Code
+) -> None:
+    (found,) = plan.find(cloud(**fields), hints(**more))
+    assert (found.code, found.subject.uuid, found.repair) == (code, "n-gone.", None)
+    is_awaited = "hosts" in fields and not code.startswith("stale")
+    assert ("resource provider delete --tree" in found.proposed) is not is_awaited
+
+
+def test_a_provider_that_cannot_be_read_is_told_and_its_host_is_not_judged() -> None:
+    seen = cloud([server()], unread={"n-a.": "500"})
+    found = find(seen)
+    assert {item.code for item in found} == {Code.UNKNOWN}
+    assert repaired(seen, found) == {}
+
+
+def test_findings_are_narrowed_to_hosts_and_codes() -> None:
+    seen = cloud(
+        [server(), server("b", uuid="t")], allocations={"x": on(c=USES)}, owners={"x": NO_TYPE}
+    )
+    found = find(seen)
+    assert codes(plan.concerning(found, ["b"])) == ["missing"]
+    assert codes(plan.concerning(found, ["c"], [Code.ORPHANED])) == ["orphaned"]
+    assert codes(plan.concerning(found, codes=[Code.UNKNOWN])) == []
+
+
+def test_the_command_knows_every_code() -> None:
+    assert tuple(map(str, Code)) == allocation_audit.CODES
+
+
+def test_a_time_of_a_clock_that_is_far_off_keeps_nothing_from_its_repair() -> None:
+    later = "2030-01-01T00:00:00.000000"
+    assert hints().too_young([later, LONG_AGO, ""]) == ""
+    assert "0 seconds" in hints().too_young(["2026-01-01T00:00:00"])
+
+
+def test_the_amounts_of_a_server_whose_place_is_in_doubt_are_left_alone() -> None:
+    """Set right on its host, they would make what it has elsewhere look doubled."""
+    devices = {"VCPU": 1, "MEMORY_MB": 1, "CUSTOM_X": 1}
+    held = {**on(a={"VCPU": 1, "CUSTOM_X": 1}), **on(c=devices)}
+    seen = cloud([server()], allocations={"s": held})
+    found = find(seen)
+    assert codes(found) == ["unknown"]
+    assert repaired(seen, found) == {}
+
+
+parts = strategies.dictionaries(
+    strategies.sampled_from(["n-a.", "n-b.", "n-c.", "n-gone.", "u-nic", "u-nfs"]),
+    strategies.dictionaries(
+        strategies.sampled_from(["VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU", "CUSTOM_X"]),
+        strategies.integers(1, 3),
+        min_size=1,
+        max_size=3,
+    ),
+    max_size=3,
+)
+
+
+@hypothesis.given(
+    held=parts,
+    orphan=parts,
+    host=strategies.sampled_from(["a", "b", "c", None]),
+    state=strategies.sampled_from(["active", "resized", "shelved_offloaded", "error", "building"]),
+    status_of=strategies.sampled_from(["running", "finished", "confirmed", "done", "error"]),
+    kind=strategies.sampled_from(["resize", "evacuation", "live-migration"]),
+    flavor=strategies.sampled_from([SMALL, LARGE, PINNED, CUSTOM]),
+)
+def test_after_the_repair_nothing_can_be_repaired(
+    held: Any, orphan: Any, host: str | None, state: str, status_of: str, kind: str, flavor: Flavor
+) -> None:
+    one = server(host, vm_state=state, flavor=flavor)
+    moves = [move(kind, status_of)]
+    seen = cloud([one], moves, {k: v for k, v in {"s": held, "m": orphan}.items() if v})
+    left = {**seen.allocations, **repaired(seen, found := find(seen))}
+    again = find(cloud([one], moves, {uuid: each for uuid, each in left.items() if each}))
+    assert [item for item in again if item.repair] == []
+    providers = {Code.OVER_CAPACITY, Code.STALE_PROVIDER, Code.UNKNOWN}
+    assert all(item.repair or item.code in providers for item in found)

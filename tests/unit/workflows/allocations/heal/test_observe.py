@@ -1,0 +1,375 @@
+"""Healing as a whole on an embedded server: what it costs, and what others do meanwhile."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from osc_placement import errors, microversion
+from osc_placement.client import api
+from osc_placement.model import allocation
+from osc_placement.nova import api as nova_api
+from osc_placement.plan import apply, executor, file, plan, result
+from osc_placement.testing import service
+from osc_placement.workflows.allocations import precondition, scope
+from osc_placement.workflows.allocations.heal import observe, plan as heal_plan
+from osc_placement.workflows.batch import plan as batch_plan
+from tests.support import watched
+from tests.support.clouds import caching_scheduler
+from tests.support.clouds.caching_scheduler import uuid_of
+
+TASK = {"OS-EXT-STS:task_state": "migrating"}
+
+
+_NOTHING: dict[str, Any] = {"servers": [], "migrations": []}
+
+
+class CountingNova(nova_api.RecordedNova):
+    """Recorded answers that are asked for, and may be refused."""
+
+    def __init__(self, answers: Any) -> None:
+        super().__init__(answers, "a recording")
+        self.asked: list[str] = []
+        self.refused: errors.PlacementError | None = None
+
+    def ask(self, path: str, version: str) -> Any:
+        self.asked.append(path.partition("?")[0])
+        if self.refused is not None:
+            raise self.refused
+        return super().ask(path, version)
+
+
+class Run:
+    """One cloud and what a test does to it."""
+
+    def __init__(self, client: api.Client, transport: watched.Watched, **size: int) -> None:
+        self.client, self.transport = client, transport
+        self.cloud = caching_scheduler.OldCloud(client, **size)
+        self.nova = CountingNova(self.cloud.answers)
+        transport.sent.clear()
+
+    def planned(self, **fields: Any) -> batch_plan.Planned:
+        checked = fields.pop("check_owners", False)
+        request = heal_plan.Request(**fields)
+        return observe.plan_healing(self.client, self.nova, request, check_owners=checked)
+
+    def carried_out(self, planned: batch_plan.Planned, **options: Any) -> result.Report:
+        names = ("max_count", "workers")
+        limits = executor.Limits(**{name: options.pop(name) for name in names if name in options})
+        how = apply.Options(limits=limits, broken=precondition.Eyes(self.nova), **options)
+        return apply.carry_out(self.client, planned, "heal", how)
+
+    def healed(self, **options: Any) -> dict[str, int]:
+        return statuses(self.carried_out(self.planned(), **options))
+
+    def state(self) -> dict[str, allocation.Consumer]:
+        found = [self.client.show_allocations(item["id"]) for item in self.cloud.listed]
+        return {item.uuid: item.replace(generation=None) for item in found}
+
+
+def statuses(report: result.Report) -> dict[str, int]:
+    return dict(collections.Counter(str(item.status) for item in report.outcomes))
+
+
+@pytest.fixture
+def transport() -> Iterator[watched.Watched]:
+    with service.InProcessPlacement() as placement:
+        yield watched.Watched(placement.client().transport)
+
+
+@pytest.fixture
+def run(transport: watched.Watched) -> Run:
+    return Run(api.Client(transport), transport)  # type: ignore[arg-type]
+
+
+def test_all_are_healed_at_once_and_the_second_run_writes_nothing(run: Run) -> None:
+    assert run.healed() == {"applied": 24, "unchanged": 6}
+    wanted = {item.uuid: item for item in map(run.cloud.consumer, range(30))}
+    assert run.state() == wanted
+    run.transport.sent.clear()
+    assert run.healed() == {"unchanged": 30}
+    assert {request.partition(" ")[0] for request in run.transport.sent} == {"GET"}
+
+
+@pytest.mark.parametrize(("hosts", "servers"), [(3, 30), (21, 210)])
+def test_placement_is_asked_per_host_and_not_per_server(
+    transport: watched.Watched, hosts: int, servers: int
+) -> None:
+    run = Run(api.Client(transport), transport, hosts=hosts, servers=servers)  # type: ignore[arg-type]
+    run.healed()
+    lacking, ownerless = servers * 7 // 10, servers // 10
+    with_owner_read = servers * 3 // 10
+    few = hosts if hosts <= 5 else 0
+    assert run.transport.count() == {
+        # The allocations of each; all of them, and those that share. Inventories of a few.
+        "GET /resource_providers": hosts + 2 + few,
+        **({} if few else {"GET /allocation_candidates": 1}),
+        "GET /usages": len(caching_scheduler.OWNERS),
+        # All three owners lack some consumer.
+        "GET /allocations": with_owner_read,
+        "POST /allocations": -(-lacking // 64) + -(-ownerless // 64),
+    }
+    assert collections.Counter(run.nova.asked) == {
+        "/os-services": 1,
+        "/os-hypervisors/detail": 1,
+        # For the plan, and once just before writing.
+        "/servers/detail": 2,
+        "/os-migrations": 2,
+    }
+
+
+def test_a_whole_cloud_costs_no_consumer_a_request(run: Run) -> None:
+    run.healed()
+    run.transport.sent.clear()
+    run.healed()
+    assert run.transport.count() == {"GET /resource_providers": 5, "GET /usages": 3}
+
+
+def test_few_servers_cost_few_requests(transport: watched.Watched) -> None:
+    run = Run(api.Client(transport), transport, hosts=20, servers=200)  # type: ignore[arg-type]
+    planned = run.planned(scope=scope.Scope(servers=frozenset({uuid_of("vm-0003")})))
+    assert [item.subject.name for item in planned.plan.changes] == ["vm-0003"]
+    assert run.transport.count() == {"GET /resource_providers": 4, "GET /allocations": 1}
+
+
+def test_a_host_alone_is_healed_and_what_its_servers_have_elsewhere_is_seen(run: Run) -> None:
+    other = uuid_of(run.cloud.host(1))
+    elsewhere = allocation.Consumer(uuid_of("vm-0003"), {other: {"VCPU": 1}}, "acme", "alice")
+    run.client.write_allocations([elsewhere.replace(consumer_type="INSTANCE")])
+    within = scope.Scope(hosts=frozenset({run.cloud.host(0)}))
+    made = run.planned(scope=within).plan
+    assert len(made.items()) == 10
+    left = {item.subject.name: item.reason for item in made.remarks if not item.unchanged}
+    assert "it has allocations on cmp-0001, where it is not" in left["vm-0003"]
+
+
+def test_unknown_hosts_and_servers_are_refused(run: Run) -> None:
+    with pytest.raises(errors.InvalidInput, match="nova has no compute host 'nowhere'"):
+        run.planned(scope=scope.Scope(hosts=frozenset({"nowhere"})))
+    with pytest.raises(errors.InvalidInput, match="nova has no server"):
+        run.planned(scope=scope.Scope(servers=frozenset({uuid_of("nobody")})))
+
+
+def test_owners_that_swapped_show_only_when_all_are_read(run: Run) -> None:
+    run.healed()
+    swapped = [
+        run.cloud.consumer(number, caching_scheduler.OWNERS[other]).replace(
+            generation=run.client.show_allocations(uuid_of(f"vm-{number:04d}")).generation
+        )
+        for number, other in ((0, 1), (1, 0))
+    ]
+    run.client.write_allocations(swapped)
+    assert run.planned().plan.changes == ()
+    assert len(run.planned(check_owners=True).plan.changes) == 2
+
+
+def test_an_orphan_costs_a_reading_of_itself_and_no_more(run: Run) -> None:
+    run.healed()
+    orphan = run.cloud.consumer(0).replace(uuid=uuid_of("orphan"))
+    run.client.write_allocations([orphan])
+    run.transport.sent.clear()
+    assert run.planned().plan.changes == ()
+    assert run.transport.count()["GET /allocations"] == 1
+
+
+def test_max_count_is_exact_and_the_rest_follows(run: Run) -> None:
+    assert run.healed(max_count=5)["applied"] == 5
+    assert run.healed() == {"applied": 19, "unchanged": 11}
+
+
+def test_a_dry_run_writes_nothing_and_undo_takes_all_back(run: Run, tmp_path: pathlib.Path) -> None:
+    before = run.state()
+    assert run.healed(dry_run=True)["planned"] == 24
+    assert run.state() == before
+    path = tmp_path / "undo.json"
+    run.healed(undo_out=path)
+    assert run.state() != before
+    apply.take_back(run.client, file.read(path), path, apply.Options())
+    assert run.state() == before
+
+
+def test_who_begins_to_move_after_planning_is_left_alone(run: Run) -> None:
+    planned = run.planned()
+    run.cloud.moves(3, **TASK)
+    run.cloud.moves(4, **{"OS-EXT-SRV-ATTR:host": "cmp-0002"})
+    run.cloud.moves(5, **{"OS-EXT-STS:vm_state": "deleted"})
+    run.cloud.moves(6, flavor=dict(caching_scheduler.FLAVOR, vcpus=2))
+    move = {"uuid": uuid_of("a move"), "instance_uuid": uuid_of("vm-0007"), "status": "queued"}
+    ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
+    times = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "migration"}
+    run.cloud.migrations.append({**move, **ends, **times})
+    report = run.carried_out(planned)
+    assert statuses(report) == {"applied": 19, "left alone": 5, "unchanged": 6}
+    reasons = {item.subject.name: item.reason for item in report.outcomes}
+    assert reasons["vm-0003"] == ("nova has changed it since: task_state is migrating, it was None")
+    assert "host is cmp-0002" in reasons["vm-0004"]
+    assert reasons["vm-0005"] == "it was deleted"
+    assert "resources is DISK_GB=10, MEMORY_MB=512, VCPU=2" in reasons["vm-0006"]
+    assert reasons["vm-0007"] == "its migration is queued"
+
+
+def test_a_plan_file_is_stale_where_nova_went_on(run: Run, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "plan.json"
+    run.healed(dry_run=True, plan_out=path)
+    run.cloud.moves(3, **TASK)
+    made = file.read(path)
+    eyes = precondition.eyes(run.nova, made.created)
+    report = apply.apply(run.client, made, path, apply.Options(broken=eyes))
+    assert statuses(report) == {"applied": 23, "stale": 1, "unchanged": 6}
+    with pytest.raises(plan.PlanRefused, match="nova cannot be asked"):
+        apply.apply(run.client, made, path, apply.Options())
+
+
+def test_an_old_plan_notices_a_server_that_was_archived(run: Run) -> None:
+    planned = run.planned()
+    item = planned.plan.changes[-1]
+    run.cloud.listed[:] = [one for one in run.cloud.listed if one["id"] != item.subject.uuid]
+    day = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+    assert precondition.Eyes(run.nova, day)(item) == "nova has no such server any more"
+    assert precondition.Eyes(run.nova)(item) == ""
+
+
+def test_nova_is_asked_what_changed_by_its_own_clock(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    item = run.planned().plan.changes[-1]
+    monkeypatch.setattr(nova_api, "ahead", lambda _: datetime.timedelta(hours=3))
+    monkeypatch.setattr(
+        type(run.nova), "ask", lambda self, path, version: asked.append(path) or _NOTHING
+    )
+    planned = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+    precondition.Eyes(run.nova, planned)(item)
+    assert {path.partition("changes-since=")[2][:19] for path in asked[1:]} == {
+        "2026-01-01T08%3A50%"
+    }
+
+
+def test_a_move_that_is_on_record_before_its_server_is_touched_is_seen(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = run.planned().plan.changes[-1]
+    ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
+    told = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "migration"}
+    move = {"uuid": "m", "instance_uuid": item.subject.uuid, "status": "queued", **ends, **told}
+    changed = {"servers": [], "migrations": [move]}
+    monkeypatch.setattr(type(run.nova), "ask", lambda self, path, version: changed)
+    assert precondition.Eyes(run.nova)(item) == "its migration is queued"
+
+
+def test_nova_is_looked_at_again_when_an_answer_is_two_seconds_old(run: Run) -> None:
+    item = run.planned().plan.changes[-1]
+    now = [100.0]
+    eyes = precondition.Eyes(run.nova, clock=lambda: now[0])
+    run.nova.asked.clear()
+    for later in (0.0, 1.9, 0.2, 1.0):
+        now[0] += later
+        assert eyes(item) == ""
+    assert len(run.nova.asked) == 2 * 2
+
+
+def test_nothing_is_written_when_nova_no_longer_answers(run: Run) -> None:
+    planned = run.planned()
+    run.nova.refused = nova_api.NovaRefused(403, "Policy doesn't allow os_compute_api:x")
+    report = run.carried_out(planned)
+    assert report.halted
+    assert statuses(report).get("applied", 0) == 0
+
+
+def test_another_writer_makes_one_stale_and_the_others_are_healed(run: Run) -> None:
+    planned = run.planned()
+    other = run.cloud.consumer(3).replace(allocations={uuid_of("cmp-0000"): {"VCPU": 7}})
+    run.client.write_allocations([other])
+    report = run.carried_out(planned)
+    assert statuses(report) == {"applied": 23, "stale": 1, "unchanged": 6}
+    assert run.client.show_allocations(other.uuid).allocations == other.allocations
+
+
+def test_one_that_does_not_fit_costs_the_others_nothing(run: Run) -> None:
+    planned = run.planned()
+    uuid = uuid_of("cmp-0001")
+    known = run.client.list_inventories(uuid)
+    tight = {**known.inventories, "VCPU": known.inventories["VCPU"].replace(total=8)}
+    run.client.replace_inventories(uuid, known.generation, tight)
+    report = run.carried_out(planned, workers=1)
+    found = statuses(report)
+    assert (found["failed"], found["applied"]) == (2, 22)
+    assert report.exit_code() == result.Exit.SOME_FAILED
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_end(run: Run, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "plan.json"
+    run.healed(dry_run=True, plan_out=path)
+    made, writes = file.read(path), []
+
+    def kill(request: str, _: Any) -> None:
+        if request.startswith(("POST", "PUT")):
+            writes.append(request)
+            raise KeyboardInterrupt
+
+    how = apply.Options(broken=precondition.eyes(run.nova, made.created))
+    run.transport.after = kill
+    with pytest.raises(KeyboardInterrupt):
+        apply.apply(run.client, made, path, how)
+    run.transport.after = lambda request, body: None
+    assert writes
+    apply.apply(run.client, made, path, how)
+    assert run.state() == {item.uuid: item for item in map(run.cloud.consumer, range(30))}
+    apply.take_back(run.client, made, path, apply.Options())
+    assert not run.client.show_allocations(uuid_of("vm-0003")).allocations
+
+
+def test_a_right_that_is_missing_in_nova_is_named(run: Run) -> None:
+    run.nova.refused = nova_api.NovaRefused(403, "Policy doesn't allow os_compute_api:servers:x")
+    with pytest.raises(errors.InvalidInput, match="a right is missing in nova"):
+        run.planned()
+
+
+def test_a_provider_that_is_known_to_be_empty_is_not_asked(transport: watched.Watched) -> None:
+    run = Run(api.Client(transport), transport, hosts=21, servers=21)  # type: ignore[arg-type]
+    run.planned()
+    with_allocations = sum(number % 10 < 3 for number in range(21))
+    # And the listings: of all, and of those that share.
+    assert run.transport.count()["GET /resource_providers"] == with_allocations + 2
+
+
+def test_of_a_narrow_scope_servers_or_providers_are_asked_whichever_are_fewer(
+    transport: watched.Watched,
+) -> None:
+    run = Run(api.Client(transport), transport, hosts=3, servers=60)  # type: ignore[arg-type]
+    run.planned(scope=scope.Scope(hosts=frozenset({run.cloud.host(0)})))
+    assert run.transport.count() == {"GET /resource_providers": 3 + 2 + 1, "GET /allocations": 6}
+
+
+def test_placement_before_consumer_types_is_healed_without_them(
+    transport: watched.Watched,
+) -> None:
+    client = api.Client(transport)  # type: ignore[arg-type]
+    run = Run(client, transport)
+    run.client = client.at(microversion.Microversion(1, 37))
+    assert run.healed() == {"applied": 24, "unchanged": 6}
+    run.transport.sent.clear()
+    assert run.healed() == {"unchanged": 30}
+    assert "GET /allocations" not in run.transport.count()
+    assert client.show_allocations(uuid_of("vm-0003")).consumer_type == "unknown"
+
+
+def test_a_root_disk_on_a_volume_that_was_made_from_an_image_is_not_allocated(run: Run) -> None:
+    for number, device in ((3, "/dev/vda"), (4, "/dev/vdb")):
+        item = run.cloud.listed[number]
+        item["OS-EXT-SRV-ATTR:root_device_name"] = "/dev/vda"
+        item["os-extended-volumes:volumes_attached"] = [{"id": "a volume"}]
+        run.cloud.answers[f"GET /servers/{item['id']}/os-volume_attachments"] = {
+            "volumeAttachments": [{"device": device}]
+        }
+    run.nova = CountingNova(run.cloud.answers)
+    run.nova.source = ""
+    run.healed()
+    held = [run.state()[uuid_of(f"vm-{number:04d}")].total() for number in (3, 4, 5)]
+    assert [total.get("DISK_GB", 0) for total in held] == [0, 10, 10]
+    assert sum("os-volume_attachments" in path for path in run.nova.asked) == 2

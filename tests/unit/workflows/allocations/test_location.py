@@ -1,0 +1,132 @@
+"""Where a server is and whether it stays there, as a table of what nova tells."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from osc_placement.nova import values
+from osc_placement.workflows.allocations import location
+from tests.support.clouds import small
+from tests.support.clouds.small import move, server
+
+#: What a server is, its moves, and of its situation: why it moves, its node's host, the hosts
+#: on which it may hold something (``*`` for anywhere).
+TABLE: dict[str, tuple[dict[str, Any], tuple[values.Migration, ...], str, str, str]] = {
+    "active": ({}, (), "", "a", "a"),
+    "stopped": ({"vm_state": "stopped"}, (), "", "a", "a"),
+    "in error on a host": ({"vm_state": "error"}, (), "", "a", "a"),
+    "soft-deleted": ({"vm_state": "soft-delete"}, (), "", "a", "a"),
+    "shelved": ({"vm_state": "shelved"}, (), "", "a", "a"),
+    "shelved offloaded": ({"vm_state": "shelved_offloaded", "host": None}, (), "", "", ""),
+    "in error on no host": ({"vm_state": "error", "host": None}, (), "", "", ""),
+    "building on no host": ({"vm_state": "building", "host": None}, (), "being built", "", "*"),
+    "rebooting": ({"task_state": "rebooting"}, (), "rebooting", "a", "*"),
+    "being unshelved": (
+        {"vm_state": "shelved_offloaded", "host": None, "task_state": "spawning"},
+        (),
+        "spawning",
+        "",
+        "*",
+    ),
+    "on a host without node": ({"host": "ghost"}, (), "", "", "*"),
+    "of a cell that is down": ({"known": False}, (), "cell is down", "a", "*"),
+    "queued to migrate": ({}, (move("migration", "queued", "a?"),), "is queued", "a", "*"),
+    "being resized": (
+        {"task_state": "resize_migrating"},
+        (move("resize", "migrating"),),
+        "its resize is migrating",
+        "a",
+        "ab",
+    ),
+    "resized on its host": ({}, (move("resize", "finished", "aa"),), "confirmed", "a", "a"),
+    "waiting to be confirmed": (
+        {"vm_state": "resized", "host": "b"},
+        (move("resize", "finished"),),
+        "its resize waits to be confirmed",
+        "b",
+        "ab",
+    ),
+    "resized by a forgotten migration": ({"vm_state": "resized"}, (), "waits", "a", "*"),
+    "confirmed": ({"host": "b"}, (move("resize", "confirmed"),), "", "b", "b"),
+    "live-migrating": (
+        {"task_state": "migrating"},
+        (move("live-migration", "running"),),
+        "its live-migration is running",
+        "a",
+        "ab",
+    ),
+    "live-migrated": ({"host": "b"}, (move("live-migration", "completed"),), "", "b", "b"),
+    "failed to migrate": ({}, (move("live-migration", "error"),), "", "a", "a"),
+    "being evacuated": (
+        {"task_state": "rebuilding"},
+        (move("evacuation", "accepted"),),
+        "its evacuation is accepted",
+        "a",
+        "ab",
+    ),
+    "evacuated, and not cleaned up": (
+        {"host": "b"},
+        (move("evacuation", "done"),),
+        "",
+        "b",
+        "ab",
+    ),
+    "evacuated and cleaned up": (
+        {"host": "b"},
+        (move("evacuation", "completed"),),
+        "",
+        "b",
+        "b",
+    ),
+    "evacuated from a host that is gone": (
+        {},
+        (dataclasses.replace(move("evacuation", "done"), source_host="z", source_node="z."),),
+        "",
+        "a",
+        "a",
+    ),
+    "done long ago by an old nova": ({}, (move("live-migration", "done", "ba"),), "", "a", "a"),
+    "stuck in an older move": (
+        {},
+        (move("resize", "confirmed", uuid="new"), move("migration", "post-migrating")),
+        "its migration is post-migrating",
+        "a",
+        "ab",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_server_is_where_nova_says_and_may_hold_what_its_moves_leave_it(name: str) -> None:
+    fields, moves, moving, node, places = TABLE[name]
+    one = server(**fields)
+    found = location.of(small.cloud([one], moves), one)
+    assert moving in found.moving
+    assert bool(found.moving) == bool(moving)
+    assert (found.node.host if found.node else "") == node
+    assert bool(found.absent) == (not node)
+    where = "*" if found.anywhere else "".join(h for h in "abc" if found.may_hold(f"n-{h}."))
+    assert where == places
+
+
+def test_a_share_belongs_to_the_hosts_that_take_from_it() -> None:
+    for host, shares in (("a", True), ("c", False)):
+        one = server(host)
+        found = location.of(small.cloud([one]), one)
+        assert found.may_hold("u-nfs") is shares
+
+
+def test_a_child_counts_as_its_root() -> None:
+    picture = small.cloud([server("b")])
+    found = location.of(picture, picture.servers["s"])
+    assert found.may_hold(picture.root_of("u-nic"))
+
+
+def test_a_host_of_a_cell_that_is_down_is_not_judged() -> None:
+    one = server("a")
+    down = values.Hosts(nodes=small.NODES, unreachable=frozenset({"a"}))
+    found = location.of(small.cloud([one], hosts=down), one)
+    assert found.moving == location.CELL_DOWN

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import contextlib
+import decimal
+
+import pytest
+from hypothesis import given, strategies as st
+
+from osc_placement import errors
+from osc_placement.workflows.batch import expression
+
+
+def one(text: str) -> expression.Assignment:
+    return expression.parse([text])[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "current", "value"),
+    [
+        ("VCPU:allocation_ratio=4", 16.0, 4.0),
+        ("VCPU:allocation_ratio=4", None, 4.0),
+        ("VCPU:total+=2", 32, 34),
+        ("VCPU:total-=2", 32, 30),
+        ("VCPU:reserved=0", 4, 0),
+        ("VCPU:allocation_ratio*=0.9", 16.0, 14.4),
+        ("VCPU:allocation_ratio+=0.1", 0.2, 0.3),
+        ("CUSTOM_GPU_2:total=1e3", None, 1000),
+        ("MEMORY_MB:total*=.5", 4096, 2048),
+    ],
+)
+def test_an_expression_says_what_a_field_becomes(
+    text: str, current: float | None, value: float
+) -> None:
+    assert one(text).apply(current) == (value, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "current", "value", "remark"),
+    [
+        ("VCPU:total*=0.9", 32, 28, "VCPU:total rounded down from 28.8"),
+        ("VCPU:reserved=1.5", 0, 1, "VCPU:reserved rounded down from 1.5"),
+        ("MEMORY_MB:total*=0.29", 100, 29, ""),
+    ],
+)
+def test_whole_amounts_are_rounded_down_and_that_is_said(
+    text: str, current: int, value: int, remark: str
+) -> None:
+    assert one(text).apply(current) == (value, remark)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("VCPU", "is wanted"),
+        ("", "is wanted"),
+        ("VCPU=4", "is wanted"),
+        ("VCPU:total", "is wanted"),
+        ("VCPU:total/=2", "unknown field"),
+        ("VCPU:bogus=4", "unknown field 'bogus'"),
+        ("vcpu:total=4", "no resource class"),
+        ("VCPU:total=four", "'four' is no number"),
+        ("VCPU:total=", "'' is no number"),
+        ("VCPU:total=nan", "no number"),
+        ("VCPU:total=inf", "no number"),
+        ("VCPU:total=1e9999", "no number"),
+        ("VCPU:total=1e400", "out of range"),
+        ("VCPU:total=0", "out of range"),
+        ("VCPU:total=-1", "out of range"),
+        ("VCPU:reserved=2147483648", "out of range"),
+        ("VCPU:allocation_ratio=0", "above 0"),
+        ("VCPU:allocation_ratio=-1", "above 0"),
+        ("VCPU:total*=-1", "not negative"),
+    ],
+)
+def test_a_malformed_expression_is_named_with_what_is_wrong(text: str, said: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=said):
+        expression.parse([text])
+
+
+def test_every_fault_of_every_expression_is_told_at_once() -> None:
+    with pytest.raises(errors.InvalidInput) as caught:
+        expression.parse(
+            ["vcpu:bogus=four", "VCPU:total=4", "VCPU:total=5", "what", "DISK_GB:total=0"]
+        )
+    assert len(caught.value.reasons) == 6
+
+
+def test_nothing_to_change_is_a_fault() -> None:
+    with pytest.raises(errors.InvalidInput, match="nothing to change"):
+        expression.parse([])
+
+
+def test_a_relative_value_needs_one_that_is_there() -> None:
+    with pytest.raises(ValueError, match="needs a value"):
+        one("VCPU:total+=1").apply(None)
+
+
+def test_classes_are_found_in_faulty_expressions_too() -> None:
+    texts = ["CUSTOM_X:bogus=1", "VCPU:total=no", "nothing", "lower:total=1"]
+    assert expression.resource_classes(texts) == ("CUSTOM_X", "VCPU")
+
+
+@given(st.text(max_size=40))
+def test_no_text_makes_parsing_fail_in_another_way(text: str) -> None:
+    with contextlib.suppress(errors.InvalidInput):
+        assert expression.parse([text])
+
+
+@given(
+    st.integers(1, 2**31 - 1),
+    st.decimals("0.01", "0.99", places=2),
+)
+def test_shrinking_a_total_never_makes_it_larger(total: int, factor: decimal.Decimal) -> None:
+    try:
+        value, _ = one(f"VCPU:total*={factor}").apply(total)
+    except ValueError:
+        assert int(total * factor) == 0
+    else:
+        assert value <= total

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from osc_placement import errors
+from osc_placement.model import inventory as model, provider
+from osc_placement.plan import change, guards, plan
+from osc_placement.workflows.batch import expression, inventory
+
+VCPU = model.Inventory(total=32, max_unit=32, allocation_ratio=16.0)
+DISK = model.Inventory(total=1000, reserved=10)
+
+
+def observed(
+    name: str = "host",
+    inventories: model.Inventories | None = None,
+    usages: dict[str, int] | None = None,
+) -> inventory.Observed:
+    return inventory.Observed(
+        provider.Provider(f"uuid-{name}", name, 7),
+        7,
+        {"VCPU": VCPU, "DISK_GB": DISK} if inventories is None else inventories,
+        usages,
+    )
+
+
+def request(*texts: str, **fields: Any) -> inventory.Request:
+    return inventory.Request(expression.parse(texts), **fields)
+
+
+def decided(item: inventory.Observed, *texts: str, **fields: Any) -> change.Change | change.Remark:
+    return inventory.decide(item, request(*texts, **fields))
+
+
+def test_a_change_holds_what_differs_and_nothing_else() -> None:
+    found = decided(
+        observed(usages={"VCPU": 60}),
+        "VCPU:allocation_ratio=4",
+        "VCPU:reserved=0",
+        "DISK_GB:total=2000",
+    )
+    assert found == change.Change(
+        change.INVENTORIES,
+        change.Subject("host", "uuid-host"),
+        {"VCPU:allocation_ratio": 16.0, "DISK_GB:total": 1000},
+        {"VCPU:allocation_ratio": 4.0, "DISK_GB:total": 2000},
+        generation=7,
+        reason="VCPU capacity 512 -> 128, 60 used; DISK_GB capacity 990 -> 1990, 0 used;"
+        " nova-compute writes DISK_GB:total back",
+    )
+
+
+def test_what_is_so_already_is_no_change() -> None:
+    found = decided(observed(), "VCPU:allocation_ratio=16", "VCPU:total=32")
+    assert isinstance(found, change.Remark)
+    assert found.unchanged
+    assert found.before == found.after == {"VCPU:allocation_ratio": 16.0, "VCPU:total": 32}
+
+
+def test_a_ratio_that_the_database_rounded_is_the_same() -> None:
+    stored = observed(inventories={"VCPU": VCPU.replace(allocation_ratio=1.23457)})
+    assert isinstance(decided(stored, "VCPU:allocation_ratio=1.234567"), change.Remark)
+
+
+@pytest.mark.parametrize(
+    ("texts", "usages", "guard", "said"),
+    [
+        (["VCPU:allocation_ratio=1"], {"VCPU": 33}, "over-capacity", "33 used, capacity 512 -> 32"),
+        (["VCPU:reserved=31"], {"VCPU": 17}, "over-capacity", "17 used, capacity 512 -> 16"),
+        (["DISK_GB:total=9"], {}, "reserved-above-total", "reserved 10 above total 9"),
+    ],
+)
+def test_a_guard_leaves_the_provider_alone_unless_it_is_overridden(
+    texts: list[str], usages: dict[str, int], guard: str, said: str
+) -> None:
+    item = observed(usages=usages)
+    refused = decided(item, *texts)
+    assert isinstance(refused, change.Remark)
+    assert refused.refused
+    assert said in refused.reason
+    assert f"--allow {guard}" in refused.reason
+    assert isinstance(decided(item, *texts, allow=frozenset({guard})), change.Change)
+
+
+def test_being_over_capacity_already_does_not_forbid_to_make_it_better() -> None:
+    item = observed(inventories={"VCPU": VCPU.replace(allocation_ratio=1.0)}, usages={"VCPU": 100})
+    assert isinstance(decided(item, "VCPU:allocation_ratio=2"), change.Change)
+
+
+def test_an_overridden_guard_still_says_what_gets_over_capacity() -> None:
+    found = decided(
+        observed(usages={"VCPU": 40}),
+        "VCPU:allocation_ratio=1",
+        allow=frozenset({guards.OVER_CAPACITY}),
+    )
+    assert found.reason == "VCPU capacity 512 -> 32, 40 used: over capacity"
+
+
+def test_a_class_that_the_provider_lacks_is_left_alone_and_the_others_are_done() -> None:
+    found = decided(observed(), "CUSTOM_GPU:total=4", "VCPU:allocation_ratio=20")
+    assert isinstance(found, change.Change)
+    assert found.after == {"VCPU:allocation_ratio": 20.0}
+    assert "it has no CUSTOM_GPU (--create makes it)" in found.reason
+
+
+def test_a_provider_that_lacks_all_is_left_alone() -> None:
+    found = inventory.plan_inventory([observed(), observed("other", {})], request("VCPU:total=64"))
+    assert [item.subject.name for item in found.changes] == ["host"]
+    assert [(item.subject.name, item.refused) for item in found.remarks] == [("other", False)]
+
+
+def test_when_nobody_has_the_class_the_wish_stays_open() -> None:
+    found = inventory.plan_inventory([observed()], request("CUSTOM_GPU:total=1"))
+    assert [item.refused for item in found.remarks] == [True]
+
+
+def test_create_makes_a_whole_inventory() -> None:
+    found = decided(observed(), "CUSTOM_GPU:total=4", "CUSTOM_GPU:max_unit=2", create=True)
+    assert found.before == dict.fromkeys(found.after)
+    assert inventory.amended({}, found.after) == {
+        "CUSTOM_GPU": model.Inventory(total=4, max_unit=2)
+    }
+
+
+def test_create_needs_a_total() -> None:
+    found = decided(observed(), "CUSTOM_GPU:max_unit=2", create=True)
+    assert isinstance(found, change.Remark)
+    assert found.refused
+    assert found.reason == "CUSTOM_GPU cannot be made without a total"
+
+
+def test_an_amount_that_gets_out_of_range_leaves_that_provider_alone() -> None:
+    found = inventory.plan_inventory(
+        [observed("small", {"VCPU": model.Inventory(total=4)}), observed("tall")],
+        request("VCPU:total-=8", allow=frozenset({"over-capacity"})),
+    )
+    assert [item.subject.name for item in found.changes] == ["tall"]
+    assert [(item.subject.name, item.refused) for item in found.remarks] == [("small", True)]
+
+
+def test_a_target_drops_what_is_not_in_it_and_asks_no_guard() -> None:
+    wanted = {"VCPU": model.Inventory(total=32, max_unit=32)}
+    (found,) = inventory.plan_targets([observed()], lambda _: wanted, exactly=True).changes
+    assert inventory.amended({"VCPU": VCPU, "DISK_GB": DISK}, found.after) == wanted
+    late = {"VCPU": VCPU.replace(step_size=2), "DISK_GB": DISK}
+    assert inventory.amended(late, found.after) == wanted
+
+
+def test_a_target_that_is_met_is_no_change() -> None:
+    made = inventory.plan_targets([observed()], lambda found: found, exactly=False)
+    assert [item.unchanged for item in made.remarks] == [True]
+
+
+def test_a_target_that_cannot_be_is_one_provider_left_alone() -> None:
+    def none(_: model.Inventories) -> model.Inventories:
+        raise errors.InvalidInput(["it needs a total"])
+
+    made = inventory.plan_targets([observed()], none, exactly=True)
+    assert [(item.reason, item.refused) for item in made.remarks] == [("it needs a total", True)]
+
+
+def test_usages_are_needed_only_where_capacity_shrinks() -> None:
+    for texts, needed in [
+        (["VCPU:allocation_ratio=17"], False),
+        (["VCPU:allocation_ratio=15"], True),
+        (["VCPU:max_unit=1"], False),
+        (["VCPU:reserved+=1"], True),
+        (["CUSTOM_GPU:total=1"], False),
+    ]:
+        assert inventory.needs_usages(observed(), request(*texts)) is needed
+
+
+def test_a_request_that_cannot_be_met_needs_no_usages() -> None:
+    asked = request("CUSTOM_GPU:total*=2", create=True)
+    assert not inventory.needs_usages(observed(), asked)
+    assert decided(observed(), "CUSTOM_GPU:total*=2", create=True).refused
+
+
+def test_the_plan_sums_capacity_and_tells_what_nova_writes_back() -> None:
+    made = inventory.plan_inventory(
+        [observed("b", usages={}), observed("a", usages={"VCPU": 999}), observed("c", {})],
+        request("VCPU:allocation_ratio=8"),
+    )
+    assert [item.subject.name for item in made.changes] == ["b"]
+    assert made.capacities == {"VCPU": plan.Capacity(1024, 768)}
+    assert "cpu_allocation_ratio" in made.notes[0]
+
+
+AMOUNTS = st.integers(1, 10_000)
+INVENTORIES = st.dictionaries(
+    st.sampled_from(["VCPU", "DISK_GB", "CUSTOM_GPU"]),
+    st.builds(
+        model.Inventory,
+        total=AMOUNTS,
+        reserved=st.integers(0, 100),
+        allocation_ratio=st.floats(0.1, 100).map(lambda ratio: round(ratio, 3)),
+    ),
+)
+ABSOLUTE = st.sampled_from(
+    ["VCPU:allocation_ratio=4", "VCPU:total=64", "DISK_GB:reserved=7", "CUSTOM_GPU:max_unit=2"]
+)
+RELATIVE = st.sampled_from(
+    ["VCPU:allocation_ratio*=0.9", "VCPU:total+=2", "DISK_GB:reserved-=1", "CUSTOM_GPU:total*=1.5"]
+)
+
+
+@given(INVENTORIES, st.sets(ABSOLUTE, min_size=1))
+def test_planning_after_applying_is_empty(found: model.Inventories, texts: set[str]) -> None:
+    asked = request(*sorted(texts), create=True, allow=frozenset({"over-capacity"}))
+    first = inventory.plan_inventory([observed(inventories=found)], asked)
+    for item in first.changes:
+        after = inventory.amended(found, item.after)
+        assert not inventory.plan_inventory([observed(inventories=after)], asked).changes
+
+
+@given(INVENTORIES, st.sets(RELATIVE, min_size=1))
+def test_applying_a_relative_plan_twice_equals_once(
+    found: model.Inventories, texts: set[str]
+) -> None:
+    asked = request(*sorted(texts), allow=frozenset({"over-capacity"}))
+    for item in inventory.plan_inventory([observed(inventories=found)], asked).changes:
+        once = inventory.amended(found, item.after)
+        assert inventory.amended(once, item.after) == once
+        assert inventory.amended(once, item.before) == found

@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.client import api_errors
+from osc_placement.model import inventory
+from osc_placement.nova import values
+from osc_placement.plan import apply, result
+from osc_placement.workflows.batch import plan, selector as batch_selector
+from tests.support import fake_placement
+
+IN_AGGREGATE = batch_selector.Selector(member_of=(fake_placement.AGGREGATE,))
+EVERYTHING = batch_selector.Selector(everything=True)
+
+
+def applied(client: Any, planned: plan.Planned) -> result.Report:
+    return apply.carry_out(client, planned, "a test", apply.Options())
+
+
+def names(client: fake_placement.FakeClient, **fields: Any) -> list[str]:
+    chosen = batch_selector.select(client, batch_selector.Selector(**fields))  # type: ignore[arg-type]
+    return [item.name for item in chosen.providers]
+
+
+def cloud() -> fake_placement.FakeClient:
+    return fake_placement.FakeClient(
+        [
+            fake_placement.host("cmp-1", traits=("CUSTOM_A",)),
+            fake_placement.host("cmp-2", traits=("CUSTOM_A", "CUSTOM_B")),
+            fake_placement.host("cmp-3", aggregates=()),
+            fake_placement.host("net-1", aggregates=(), traits=("CUSTOM_B",)),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"providers": ("cmp-2", fake_placement.uuid_of("net-1"))}, ["cmp-2", "net-1"]),
+        ({"providers": (fake_placement.uuid_of("cmp-1").upper().replace("-", ""),)}, ["cmp-1"]),
+        ({"member_of": (fake_placement.AGGREGATE,)}, ["cmp-1", "cmp-2"]),
+        ({"member_of": (f"!{fake_placement.AGGREGATE}",)}, ["cmp-3", "net-1"]),
+        ({"required": ("CUSTOM_B",)}, ["cmp-2", "net-1"]),
+        ({"forbidden": ("CUSTOM_B",)}, ["cmp-1", "cmp-3"]),
+        ({"name_globs": ("cmp-*",), "forbidden": ("CUSTOM_A",)}, ["cmp-3"]),
+        ({"name_globs": ("*-1", "*-3")}, ["cmp-1", "cmp-3", "net-1"]),
+        ({"in_tree": "cmp-3"}, ["cmp-3"]),
+        ({"everything": True}, ["cmp-1", "cmp-2", "cmp-3", "net-1"]),
+        ({"everything": True, "required": ("CUSTOM_A",)}, ["cmp-1", "cmp-2"]),
+        ({"providers": ("cmp-1", "cmp-3"), "required": ("CUSTOM_A",)}, ["cmp-1"]),
+    ],
+)
+def test_selectors_narrow_each_other(fields: dict[str, Any], found: list[str]) -> None:
+    assert names(cloud(), **fields) == found
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"member_of": (fake_placement.AGGREGATE,)},
+        {"required": ("CUSTOM_A",), "name_globs": ("cmp*",)},
+        {"everything": True},
+        {"member_of": (fake_placement.AGGREGATE,), "required": ("CUSTOM_A",)},
+    ],
+)
+def test_selecting_by_aggregate_trait_or_all_is_one_request(fields: dict[str, Any]) -> None:
+    client = cloud()
+    names(client, **fields)
+    assert len(client.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "nothing is selected"),
+        ({"providers": ("nobody",)}, "'nobody'"),
+        ({"providers": (fake_placement.uuid_of("nobody"),)}, fake_placement.uuid_of("nobody")),
+        ({"providers": ("a", "b", "c", "d", "e", "f")}, "'f'"),
+        ({"member_of": (fake_placement.uuid_of("nothing"),)}, "the selection is empty"),
+        ({"name_globs": ("x*",)}, "--name-glob 'x"),
+        ({"required": ("CUSTOM_NEW",)}, "openstack trait create CUSTOM_NEW"),
+        ({"forbidden": ("NONSENSE",)}, "unknown trait NONSENSE"),
+        ({"in_tree": "nobody"}, "nobody"),
+        ({"member_of": ("racks",)}, "no compute service"),
+    ],
+)
+def test_a_selection_that_makes_no_sense_is_named(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(errors.PlacementError, match=said):
+        names(cloud(), **fields)
+
+
+def test_a_host_aggregate_is_found_by_name_or_id() -> None:
+    def known() -> list[values.HostAggregate]:
+        return [
+            values.HostAggregate("7", "racks", fake_placement.AGGREGATE),
+            values.HostAggregate("8", "twice", fake_placement.AGGREGATE),
+            values.HostAggregate("9", "twice", fake_placement.AGGREGATE),
+        ]
+
+    for text in ("racks", "7", f"in:racks,{fake_placement.AGGREGATE}"):
+        chosen = batch_selector.select(cloud(), batch_selector.Selector(member_of=(text,)), known)  # type: ignore[arg-type]
+        assert [item.name for item in chosen.providers] == ["cmp-1", "cmp-2"]
+    with pytest.raises(errors.InvalidInput) as caught:
+        batch_selector.aggregate_uuids(["twice", "none"], known)
+    assert len(caught.value.reasons) == 2
+
+
+def test_every_fault_of_one_command_line_is_told_at_once() -> None:
+    with pytest.raises(errors.InvalidInput) as caught:
+        plan.plan_amend(
+            cloud(),  # type: ignore[arg-type]
+            batch_selector.Selector(providers=("nobody",), in_tree="nowhere"),
+            ["VCPU:bogus=1", "CUSTOM_NONE:total=1", "NONSENSE:total=x"],
+        )
+    text = "\n".join(caught.value.reasons)
+    for said in ("'bogus'", "create CUSTOM_NONE", "class NONSENSE", "'x'", "nobody", "nowhere"):
+        assert said in text
+
+
+def test_adding_a_trait_that_all_have_is_two_listings_and_no_write() -> None:
+    client = cloud()
+    report = applied(client, plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_A"]))  # type: ignore[arg-type]
+    assert [call[0] for call in client.calls] == ["list_providers", "list_providers"]
+    assert report.count(result.Status.UNCHANGED) == 2
+
+
+def test_adding_a_trait_is_one_read_and_one_write_per_provider_that_lacks_it() -> None:
+    client = cloud()
+    report = applied(client, plan.plan_traits(client, EVERYTHING, add=["CUSTOM_B"]))  # type: ignore[arg-type]
+    assert [call[0] for call in client.calls].count("list_providers") == 2
+    assert client.counted("list_provider_traits") == client.counted("replace") == 2
+    assert all("CUSTOM_B" in item.traits for item in client.stored.values())
+    assert client.stored[fake_placement.uuid_of("cmp-1")].traits == ("CUSTOM_A", "CUSTOM_B")
+    assert [str(item.status) for item in report.outcomes] == [
+        "applied",
+        "unchanged",
+        "applied",
+        "unchanged",
+    ]
+
+
+def test_a_named_provider_is_read_and_not_the_whole_cloud() -> None:
+    client = cloud()
+    selector = batch_selector.Selector(providers=("cmp-1",))
+    applied(client, plan.plan_traits(client, selector, add=["CUSTOM_A"]))  # type: ignore[arg-type]
+    assert [call[0] for call in client.calls] == ["list_providers", "list_provider_traits"]
+
+
+def test_an_unknown_trait_is_an_error_that_names_what_makes_it() -> None:
+    client = cloud()
+    with pytest.raises(errors.InvalidInput, match="openstack trait create CUSTOM_NEW"):
+        plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"])  # type: ignore[arg-type]
+    with pytest.raises(errors.InvalidInput, match="openstack trait create CUSTOM_NEW"):
+        plan.plan_traits(
+            client,  # type: ignore[arg-type]
+            batch_selector.Selector(providers=("cmp-1",)),
+            add=["CUSTOM_NEW"],
+        )
+    assert client.writes == 0
+
+
+def test_create_makes_an_unknown_custom_trait_first_and_undo_takes_it_away_last() -> None:
+    client = cloud()
+    planned = plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"], create=True)  # type: ignore[arg-type]
+    report = applied(client, planned)
+    writes = [call for call in client.calls if call[0].startswith(("create", "replace"))]
+    assert writes[0] == ("create_trait", "CUSTOM_NEW")
+    assert report.count(result.Status.APPLIED) == 3
+    assert report.undo_path is not None
+    made = apply.file.read(report.undo_path)
+    back = apply.apply(client, made, report.undo_path, apply.Options())  # type: ignore[arg-type]
+    assert back.count(result.Status.APPLIED) == 3
+    assert "CUSTOM_NEW" not in client.known_traits
+    assert client.stored[fake_placement.uuid_of("cmp-1")].traits == ("CUSTOM_A",)
+
+
+def test_a_trait_that_cannot_be_made_stops_the_rest() -> None:
+    client = cloud()
+
+    def refuse(name: str) -> None:
+        raise api_errors.ApiError(400, "no such name")
+
+    client.create_trait = refuse  # type: ignore[method-assign]
+    planned = plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"], create=True)  # type: ignore[arg-type]
+    report = applied(client, planned)
+    assert report.count(result.Status.FAILED) == 1
+    assert report.count(result.Status.PLANNED) == 2
+    assert client.writes == 0
+
+
+def test_a_standard_trait_is_not_removed_unless_it_is_allowed() -> None:
+    client = fake_placement.FakeClient(
+        [fake_placement.host("cmp-1", traits=("HW_CPU_X86_AVX2", "CUSTOM_A"))]
+    )
+    removal = {"remove": ["HW_CPU_X86_AVX2", "CUSTOM_A"]}
+    report = applied(client, plan.plan_traits(client, IN_AGGREGATE, **removal))  # type: ignore[arg-type]
+    assert report.count(result.Status.LEFT_ALONE) == 1
+    assert report.exit_code() == 6
+    assert "--allow standard-traits" in report.outcomes[0].reason
+    allowed = plan.plan_traits(client, IN_AGGREGATE, **removal, allow=["standard-traits"])  # type: ignore[arg-type]
+    assert any("nova-compute" in note for note in allowed.plan.notes)
+    applied(client, allowed)
+    assert client.stored[fake_placement.uuid_of("cmp-1")].traits == ()
+
+
+def test_setting_the_traits_of_an_aggregate_replaces_all_and_keeps_nothing_on_disk() -> None:
+    client: Any = cloud()
+    members = client.list_providers(member_of=[fake_placement.AGGREGATE])
+    client.calls.clear()
+    client.stored[fake_placement.uuid_of("cmp-1")].traits = ("HW_CPU_X86_AVX2",)
+    report = apply.at_once(client, plan.plan_set_traits(client, members, ["CUSTOM_B"]))
+    assert {client.stored[item.uuid].traits for item in members} == {("CUSTOM_B",)}
+    assert [dict(item.found) for item in report.outcomes] == [{"CUSTOM_B": True}] * 2
+    assert len(client.calls) == 4
+    assert not apply.file.state_directory().exists()
+
+
+@pytest.mark.parametrize("exactly", [True, False])
+def test_setting_inventories_asks_no_guard_and_lives_with_a_rival(exactly: bool) -> None:
+    client: Any = cloud()
+    members = client.list_providers(member_of=[fake_placement.AGGREGATE])
+    rivalled = client.stored[members[0].uuid]
+    rivalled.usages = {"VCPU": 32}
+
+    def target(found: inventory.Inventories) -> inventory.Inventories:
+        kept = {} if exactly else dict(found)
+        return kept | {"VCPU": inventory.Inventory(total=1, max_unit=1)}
+
+    def rival(method: str, uuid: str) -> None:
+        if uuid == rivalled.uuid:
+            client.before_write = lambda method, uuid: None
+            rivalled.generation += 1
+            rivalled.inventories["VCPU"] = rivalled.inventories["VCPU"].replace(step_size=2)
+
+    client.before_write = rival
+    planned = plan.plan_set_inventories(client, members, target, exactly=exactly)
+    report = apply.at_once(client, planned)
+    assert report.count(result.Status.APPLIED) == 2
+    assert rivalled.inventories["VCPU"].total == 1
+    assert rivalled.inventories["VCPU"].step_size == (1 if exactly else 2)
+    assert ("MEMORY_MB" in rivalled.inventories) is not exactly
+    again = plan.plan_set_inventories(client, members, target, exactly=exactly)
+    assert len(again.plan.changes) == (0 if exactly else 1)
+
+
+def test_aggregates_are_added_and_removed_and_the_others_stay() -> None:
+    client = cloud()
+    other = fake_placement.uuid_of("another aggregate")
+    planned = plan.plan_aggregates(
+        client, EVERYTHING, add=[other], remove=[fake_placement.AGGREGATE]
+    )  # type: ignore[arg-type]
+    applied(client, planned)
+    assert {item.aggregates for item in client.stored.values()} == {(other,)}
+    assert client.counted("list_aggregates") == client.counted("replace") == 4
+    client.calls.clear()
+    report = applied(client, plan.plan_aggregates(client, EVERYTHING, add=[other]))  # type: ignore[arg-type]
+    assert report.count(result.Status.UNCHANGED) == 4
+    assert len(client.calls) == 2
+
+
+def test_adding_and_removing_the_same_thing_is_a_fault() -> None:
+    with pytest.raises(errors.InvalidInput, match="at once"):
+        plan.plan_traits(cloud(), EVERYTHING, add=["CUSTOM_A"], remove=["CUSTOM_A"])  # type: ignore[arg-type]
+
+
+def test_a_provider_that_cannot_be_read_is_left_alone_and_the_others_are_done() -> None:
+    client = cloud()
+
+    def trouble(method: str, about: str) -> None:
+        if about == fake_placement.uuid_of("cmp-1") and method == "list_inventories":
+            raise api_errors.NotFound(404, "gone")
+
+    client.before_read = trouble
+    report = applied(client, plan.plan_amend(client, IN_AGGREGATE, ["VCPU:total=64"]))  # type: ignore[arg-type]
+    assert [str(item.status) for item in report.outcomes] == ["left alone", "applied"]
+    assert report.exit_code() == 6
+
+
+def test_a_providers_file_has_one_to_a_line_and_comments() -> None:
+    text = ["cmp-1\n", "\n", "  # no more\n", " name with blanks \n"]
+    assert batch_selector.provider_lines(text) == ("cmp-1", "name with blanks")

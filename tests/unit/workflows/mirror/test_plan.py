@@ -1,0 +1,309 @@
+"""What the mirror plans: a small cloud in, literal changes and remarks out."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from osc_placement.model import provider
+from osc_placement.nova import values
+from osc_placement.plan import change, plan
+from osc_placement.workflows.mirror import plan as mirror_plan
+from osc_placement.workflows.mirror.plan import Request
+
+#: What is in no placement aggregate unless a case says so: a node is called like its host with
+#: a dot, and its uuid is "n-" and its name. ``bm`` runs two ironic nodes; ``far`` has none.
+NODES = (("a", "a."), ("b", "b."), ("c", "c."), ("bm", "bm1."), ("bm", "bm2."))
+CHILD = provider.Provider("u-child", "a._gpu", 0, root_uuid="n-a.", parent_uuid="n-a.")
+SEGMENT = provider.Provider("u-segment", "Neutron segment", 5, root_uuid="u-segment")
+SHARE = provider.Provider("u-share", "nfs", 0, root_uuid="u-share")
+
+
+def node(host: str, hostname: str) -> values.ComputeNode:
+    return values.ComputeNode(f"n-{hostname}", hostname, host)
+
+
+def compute(hostname: str, uuid: str = "") -> provider.Provider:
+    return provider.Provider(uuid or f"n-{hostname}", hostname, 3, uuid or f"n-{hostname}")
+
+
+HOSTS = values.Hosts(
+    nodes=tuple(node(*item) for item in NODES), services=frozenset({"a", "b", "c", "bm", "idle"})
+)
+PROVIDERS = (*(compute(hostname) for _, hostname in NODES), CHILD, SEGMENT, SHARE)
+
+
+def cloud(
+    aggregates: dict[str, str], members: dict[str, str] | None = None, **fields: Any
+) -> mirror_plan.Snapshot:
+    """Aggregates as ``{name: "host host"}`` with uuid ``U-name``, members as ``{name: "uuid"}``."""
+    snapshot = mirror_plan.Snapshot(
+        aggregates=[
+            values.HostAggregate(str(number), name, f"U-{name}", tuple(hosts.split()))
+            for number, (name, hosts) in enumerate(aggregates.items(), 1)
+        ],
+        hosts=HOSTS,
+        providers=PROVIDERS,
+        members={
+            f"U-{name}": frozenset((members or {}).get(name, "").split())
+            for name in {**aggregates, **(members or {})}
+        },
+    )
+    return dataclasses.replace(snapshot, **fields)
+
+
+def told(made: plan.Plan) -> list[str]:
+    """A plan in lines: ``+az`` adds, ``-az`` removes, ``(…)`` is not done."""
+    lines = []
+    for item in made.items():
+        facts = " ".join(
+            f"{'+' if wanted else '-'}{uuid.removeprefix('U-')}"
+            for uuid, wanted in item.after.items()
+        )
+        if isinstance(item, change.Change):
+            lines.append(f"{item.subject.name} {facts}")
+        elif item.unchanged:
+            lines.append(f"{item.subject.name} = {facts}")
+        else:
+            mark = "!" if item.refused else ""
+            lines.append(f"{item.subject.name} ({facts}){mark}")
+    return lines
+
+
+ALL = Request()
+PRUNE = Request(prune=True)
+DOWN = dataclasses.replace(HOSTS, services=HOSTS.services | {"far"}, unreachable=frozenset({"far"}))
+OLD = dataclasses.replace(HOSTS, tells_cells=False)
+TWO = {"az": "a b", "ssd": "a"}
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "request_", "expected"),
+    [
+        pytest.param(cloud({}), ALL, [], id="no aggregates"),
+        pytest.param(cloud({"az": ""}), ALL, ["az ()"], id="an aggregate without hosts"),
+        pytest.param(cloud(TWO), ALL, ["a. +az +ssd", "b. +az"], id="one change per provider"),
+        pytest.param(
+            cloud(TWO, {"az": "n-a. n-b.", "ssd": "n-a."}),
+            PRUNE,
+            ["a. = +az +ssd", "b. = +az"],
+            id="nothing to do",
+        ),
+        pytest.param(
+            cloud(TWO, {"az": "n-a."}), ALL, ["a. +ssd", "b. +az"], id="only what is lacking"
+        ),
+        pytest.param(
+            cloud(TWO, {"az": "n-a. n-b. n-c.", "ssd": "n-a. n-b."}),
+            ALL,
+            ["a. = +az +ssd", "b. (-ssd)", "c. (-az)"],
+            id="stale ones are told of",
+        ),
+        pytest.param(
+            cloud(TWO, {"az": "n-a. n-c.", "ssd": "n-a. n-b."}),
+            PRUNE,
+            ["a. = +az +ssd", "b. +az -ssd", "c. -az"],
+            id="and pruned when asked, in the same change",
+        ),
+        pytest.param(
+            cloud({"az": "", "rack": "a"}, {"az": "n-a.", "rack": "n-a."}),
+            PRUNE,
+            ["a. -az", "az ()"],
+            id="an aggregate that lost its hosts is emptied",
+        ),
+        pytest.param(
+            cloud({"bare": "bm"}), ALL, ["bm1. +bare", "bm2. +bare"], id="all nodes of a host"
+        ),
+        pytest.param(
+            cloud({"az": "a ghost idle"}),
+            ALL,
+            ["a. +az", "ghost (+az)!", "idle (+az)!"],
+            id="hosts without node stop nobody",
+        ),
+        pytest.param(
+            cloud(TWO, providers=PROVIDERS[1:]),
+            ALL,
+            ["a. (+az +ssd)!", "b. +az"],
+            id="a node without provider stops nobody",
+        ),
+        pytest.param(
+            cloud(TWO, providers=(compute("a.", "u-other"), *PROVIDERS[1:])),
+            ALL,
+            ["a. +az +ssd", "b. +az"],
+            id="a provider of another uuid is found by its name",
+        ),
+        pytest.param(
+            cloud({"az": "b"}, {"az": "u-other"}, providers=(compute("a.", "u-other"), *PROVIDERS)),
+            PRUNE,
+            ["a. (-az)", "b. +az"],
+            id="but such a one is not pruned",
+        ),
+        pytest.param(
+            cloud({"az": "a"}, providers=(dataclasses.replace(CHILD, name="a."), *PROVIDERS[1:])),
+            ALL,
+            ["a. (+az)!"],
+            id="a child is not taken for the node of its name",
+        ),
+        pytest.param(
+            cloud({"az": "a"}, {"az": "n-a. u-segment u-share u-child"}),
+            PRUNE,
+            ["Neutron segment (-az)", "a. = +az", "a._gpu (-az)", "nfs (-az)"],
+            id="what is no compute node is not pruned",
+        ),
+        pytest.param(
+            cloud({"az": "a"}, {"az": "n-a. u-segment u-share"}),
+            Request(prune=True, providers=frozenset({"u-segment"})),
+            ["Neutron segment -az", "a. = +az", "nfs (-az)"],
+            id="unless it is named",
+        ),
+        pytest.param(
+            cloud({"az": "a far"}, {"az": "n-a. u-segment"}, hosts=DOWN),
+            Request(prune=True, providers=frozenset({"u-segment"})),
+            ["Neutron segment (-az)!", "a. = +az", "far (+az)!"],
+            id="not even then while a cell is down",
+        ),
+        pytest.param(
+            cloud({"az": "a ghost", "ssd": "a"}, {"az": "u-segment", "ssd": "u-share"}, hosts=OLD),
+            Request(prune=True, providers=frozenset({"u-segment", "u-share"})),
+            ["Neutron segment (-az)!", "a. +az +ssd", "ghost (+az)!", "nfs -ssd"],
+            id="nor where nova would not tell whether one is",
+        ),
+        pytest.param(
+            cloud({"az": "a"}, {"az": "n-b. u-gone"}, hosts=DOWN),
+            PRUNE,
+            ["a. +az", "b. -az"],
+            id="what the provider list does not have is passed over",
+        ),
+        pytest.param(
+            cloud(TWO, {"az": "n-c.", "ssd": "n-b. u-share"}),
+            Request(prune=True, hosts=frozenset({"b"})),
+            ["b. +az -ssd"],
+            id="one host",
+        ),
+        pytest.param(
+            cloud(TWO, {"az": "n-c."}),
+            Request(prune=True, hosts=frozenset({"c", "bm"})),
+            ["bm ()", "c ()", "c. -az"],
+            id="hosts in no aggregate",
+        ),
+        pytest.param(
+            cloud(TWO, {"az": "n-c.", "ssd": "n-b."}),
+            Request(prune=True, aggregates=frozenset({"U-ssd"})),
+            ["a. +ssd", "b. -ssd"],
+            id="one aggregate",
+        ),
+        pytest.param(
+            cloud({"az": "a"}, {"old": "n-a. n-b. u-share"}, deleted={"U-old": "old"}),
+            ALL,
+            ["a. +az", "a. (-old)", "b. (-old)", "nfs (-old)"],
+            id="a deleted aggregate is told of",
+        ),
+        pytest.param(
+            cloud({"az": "a"}, {"old": "n-a. n-b. u-share"}, deleted={"U-old": "old"}),
+            PRUNE,
+            ["a. +az -old", "b. -old", "nfs (-old)"],
+            id="and pruned",
+        ),
+        pytest.param(
+            cloud(
+                {"az": "a"},
+                {"az": "n-b.", "old": "n-b.", "older": "n-c."},
+                deleted={"U-old": "old", "U-older": "older"},
+            ),
+            Request(forget=frozenset({"U-old"})),
+            ["a. +az", "b. -old", "b. (-az)", "c. (-older)"],
+            id="forgetting takes out of that one alone",
+        ),
+        pytest.param(
+            cloud(
+                {"az": "a"}, {"old": "n-b.", "older": "n-c."}, deleted={"U-old": "", "U-older": ""}
+            ),
+            Request(forget=frozenset({"U-old"}), aggregates=frozenset({"U-az"})),
+            ["a. +az", "b. -old"],
+            id="a narrowed run passes over other deleted ones",
+        ),
+    ],
+)
+def test_the_plan_of(
+    snapshot: mirror_plan.Snapshot, request_: Request, expected: list[str]
+) -> None:
+    made = mirror_plan.plan_mirror(snapshot, request_)
+    assert told(made) == expected
+    assert made == mirror_plan.plan_mirror(snapshot, request_)
+
+
+def test_a_change_says_what_it_was_decided_on_and_why() -> None:
+    (made, _) = mirror_plan.plan_mirror(cloud(TWO, {"ssd": "n-b."}), PRUNE).changes[::-1]
+    assert made == change.Change(
+        change.AGGREGATES,
+        change.Subject("b.", "n-b."),
+        {"U-az": False, "U-ssd": True},
+        {"U-az": True, "U-ssd": False},
+        generation=3,
+        reason="to az; out of ssd",
+    )
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "reason"),
+    [
+        (cloud({"az": "ghost"}), "nor a compute service of this host"),
+        (cloud({"az": "idle"}), "though a compute service"),
+        (cloud({"az": "far"}, hosts=DOWN), "its cell is down"),
+        (cloud({"az": "ghost"}, hosts=DOWN), r"the cell of far is down"),
+        (cloud({"az": "a"}, providers=()), "nova-compute on a makes it"),
+        (cloud({"az": ""}), "no hosts"),
+        (cloud({"az": ""}, {"az": "n-a."}), "its host is not in it: --prune"),
+        (cloud({}, {"old": "n-a."}, deleted={"U-old": "old"}), "in old, but nova has deleted it"),
+        (cloud({"az": ""}, {"az": "u-share"}), "no compute node of nova's"),
+        (
+            cloud({"az": ""}, {"az": "u"}, providers=(*PROVIDERS, compute("a.", "u"))),
+            "another uuid",
+        ),
+    ],
+)
+def test_what_is_left_alone_has_its_reason(snapshot: mirror_plan.Snapshot, reason: str) -> None:
+    reasons = [item.reason for item in mirror_plan.plan_mirror(snapshot, ALL).remarks]
+    assert re.search(reason, "; ".join(reasons))
+
+
+def test_stale_compute_nodes_are_counted_and_nothing_else_is() -> None:
+    snapshot = cloud({"az": "a ghost"}, {"az": "n-a. n-b. n-c. u-share"})
+    assert mirror_plan.stale(mirror_plan.plan_mirror(snapshot, ALL), snapshot) == 2
+    assert mirror_plan.stale(mirror_plan.plan_mirror(snapshot, PRUNE), snapshot) == 0
+
+
+HOST_NAMES = strategies.sets(strategies.sampled_from(["a", "b", "c", "bm", "idle", "ghost"]))
+MEMBERS = strategies.sets(strategies.sampled_from([item.uuid for item in PROVIDERS]))
+
+
+@hypothesis.given(
+    aggregates=strategies.dictionaries(strategies.sampled_from("vwxyz"), HOST_NAMES),
+    members=strategies.dictionaries(strategies.sampled_from("vwxyz"), MEMBERS),
+    narrowed=HOST_NAMES,
+    prune=strategies.booleans(),
+)
+def test_planning_after_applying_plans_nothing(
+    aggregates: dict[str, set[str]],
+    members: dict[str, set[str]],
+    narrowed: set[str],
+    prune: bool,
+) -> None:
+    snapshot = cloud(
+        {name: " ".join(sorted(hosts)) for name, hosts in aggregates.items()},
+        {name: " ".join(uuids) for name, uuids in members.items()},
+    )
+    request = Request(prune=prune, hosts=frozenset(narrowed))
+    made = mirror_plan.plan_mirror(snapshot, request)
+    after = {uuid: set(there) for uuid, there in snapshot.members.items()}
+    for item in made.changes:
+        for uuid, wanted in item.after.items():
+            (after[uuid].add if wanted else after[uuid].remove)(item.subject.uuid)
+    applied = dataclasses.replace(
+        snapshot, members={uuid: frozenset(there) for uuid, there in after.items()}
+    )
+    assert mirror_plan.plan_mirror(applied, request).changes == ()

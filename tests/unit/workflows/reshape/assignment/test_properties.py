@@ -1,0 +1,209 @@
+"""The assignment beside every assignment that there is, on small random questions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import hypothesis
+from hypothesis import strategies as st
+
+from osc_placement.model import inventory
+from osc_placement.workflows.reshape.assignment import demand, search
+from tests.support.reshape import brute_force
+
+CLASSES = ("VGPU", "VF")
+SOURCES = ("cn1", "cn2")
+Question = tuple[list[demand.Demand], list[demand.Target], demand.Rules]
+
+small = st.integers(0, 3)
+
+
+@st.composite
+def inventories(draw: st.DrawFn) -> inventory.Inventory:
+    return inventory.Inventory(
+        total=draw(st.integers(2, 8)),
+        min_unit=draw(st.sampled_from([1, 1, 1, 1, 1, 1, 2])),
+        max_unit=draw(st.sampled_from([8, 8, 4, 2])),
+        step_size=draw(st.sampled_from([1, 1, 1, 1, 1, 1, 2])),
+    )
+
+
+@st.composite
+def demands(draw: st.DrawFn, most: int) -> list[demand.Demand]:
+    pairs = draw(
+        st.lists(
+            st.tuples(st.sampled_from("abcde"), st.sampled_from(SOURCES)),
+            min_size=1,
+            max_size=most,
+            unique=True,
+        )
+    )
+    return [
+        demand.Demand(consumer, source, {"VGPU": draw(st.integers(1, 3)), "VF": draw(small)})
+        if draw(st.booleans())
+        else demand.Demand(consumer, source, {draw(st.sampled_from(CLASSES)): draw(small)})
+        for consumer, source in pairs
+    ]
+
+
+@st.composite
+def a_target(draw: st.DrawFn, name: str, consumers: Sequence[str]) -> demand.Target:
+    offered = draw(st.sampled_from([CLASSES, CLASSES, CLASSES, CLASSES[:1], CLASSES[1:]]))
+    takes = {
+        source: frozenset(
+            draw(st.sampled_from([CLASSES, CLASSES, CLASSES, CLASSES, CLASSES[:1], ()]))
+        )
+        for source in SOURCES
+    }
+    used = {"VGPU": draw(st.sampled_from([0, 0, 1]))}
+    held = {}
+    if draw(st.integers(0, 3)) == 0:
+        held = {draw(st.sampled_from(consumers)): {"VGPU": 1}}
+        used["VGPU"] += 1
+    return demand.Target(name, {each: draw(inventories()) for each in offered}, takes, used, held)
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> Question:
+    wanted = draw(demands(most=4))
+    consumers = sorted({item.consumer for item in wanted})
+    targets = [draw(a_target(f"t{number}", consumers)) for number in range(draw(st.integers(1, 3)))]
+    return (
+        wanted,
+        targets,
+        demand.Rules(
+            together=frozenset(draw(st.sampled_from([(), (), CLASSES]))),
+            strategy=draw(st.sampled_from([None, *demand.STRATEGIES])),
+        ),
+    )
+
+
+def check(question: Question) -> None:
+    """The answer is the one that trying everything gives."""
+    wanted, targets, rules = question
+    every = list(brute_force.all_of(wanted, targets, rules))
+    answer = search.assign(wanted, targets, rules)
+    free = brute_force.free(every)
+    if isinstance(answer, demand.Found):
+        assert answer.placed in every
+        assert answer.guessed == free
+        assert rules.strategy or not free
+    elif isinstance(answer, demand.Undecided):
+        assert rules.strategy is None
+        assert answer.consumers == tuple(sorted(free))
+        assert free
+    else:
+        assert isinstance(answer, demand.Impossible)
+        assert not every
+        check_misfits(answer, question)
+
+
+def check_misfits(answer: demand.Impossible, question: Question) -> None:
+    """Without these the others fit, and none of them fits beside the others."""
+    wanted, targets, rules = question
+    assert answer.consumers
+    assert answer.reasons
+
+    def fit(left_out: set[str]) -> bool:
+        kept = [item for item in wanted if item.consumer not in left_out]
+        return any(True for _ in brute_force.all_of(kept, targets, rules))
+
+    misfits = set(answer.consumers)
+    assert fit(misfits)
+    assert not any(fit(misfits - {consumer}) for consumer in misfits)
+
+
+@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.given(questions())
+def test_the_answer_is_what_trying_everything_gives(question: Question) -> None:
+    check(question)
+
+
+@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.given(questions(), st.integers())
+def test_the_answer_does_not_hang_on_the_order_of_demands_and_mappings(
+    question: Question, seed: int
+) -> None:
+    wanted, targets, rules = question
+    mixed = random.Random(seed)
+    again = [
+        demand.Demand(item.consumer, item.source, shuffled(item.resources, mixed))
+        for item in mixed.sample(wanted, len(wanted))
+    ]
+    moved = [
+        demand.Target(
+            item.name,
+            shuffled(item.inventories, mixed),
+            shuffled(item.takes, mixed),
+            shuffled(item.used, mixed),
+            shuffled(item.held, mixed),
+        )
+        for item in targets
+    ]
+    assert search.assign(again, moved, rules) == search.assign(wanted, targets, rules)
+
+
+def shuffled(mapping: Any, mixed: random.Random) -> dict[str, Any]:
+    return dict(mixed.sample(list(mapping.items()), len(mapping)))
+
+
+@st.composite
+def even_questions(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    amounts = draw(st.lists(st.integers(1, 4), min_size=1, max_size=6))
+    return amounts, draw(st.lists(st.integers(1, 9), min_size=2, max_size=3))
+
+
+def of_one_class(
+    amounts: Sequence[int], capacities: Sequence[int]
+) -> tuple[list[demand.Demand], list[demand.Target]]:
+    return (
+        [
+            demand.Demand(f"c{number}", "cn1", {"VGPU": amount})
+            for number, amount in enumerate(amounts)
+        ],
+        [
+            demand.Target(
+                f"t{number}",
+                {"VGPU": inventory.Inventory(capacity)},
+                {"cn1": frozenset({"VGPU"})},
+            )
+            for number, capacity in enumerate(capacities)
+        ],
+    )
+
+
+def loads(placed: brute_force.Placed) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for amounts in placed.values():
+        for name, amount in amounts.items():
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.given(even_questions())
+def test_pack_takes_as_few_targets_as_there_can_be(question: tuple[list[int], list[int]]) -> None:
+    wanted, targets = of_one_class(*question)
+    every = list(brute_force.all_of(wanted, targets, demand.Rules()))
+    answer = search.assign(wanted, targets, demand.Rules(strategy="pack"))
+    if isinstance(answer, demand.Found):
+        assert len(loads(answer.placed)) == min(len(loads(placed)) for placed in every)
+
+
+@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.given(even_questions())
+def test_spread_leaves_the_fullest_target_as_empty_as_there_can_be(
+    question: tuple[list[int], list[int]],
+) -> None:
+    wanted, targets = of_one_class(*question)
+    capacities = {target.name: target.inventories["VGPU"].capacity for target in targets}
+
+    def fullest(placed: brute_force.Placed) -> float:
+        return max(amount / capacities[name] for name, amount in loads(placed).items())
+
+    every = list(brute_force.all_of(wanted, targets, demand.Rules()))
+    answer = search.assign(wanted, targets, demand.Rules(strategy="spread"))
+    if isinstance(answer, demand.Found):
+        assert fullest(answer.placed) == min(fullest(placed) for placed in every)

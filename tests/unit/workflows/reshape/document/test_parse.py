@@ -1,0 +1,202 @@
+"""Documents of moves: what they say, and every fault of one with its line."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.workflows.reshape.document import (
+    parse as document_parse,
+    schema,
+    target_tree,
+    template,
+    values,
+)
+
+CONSUMER = "0c57cadb-fc21-585e-9f39-000d38c633c0"
+MOVES = f"""\
+moves:
+- from: cn1
+  resources: {{VGPU: 4}}
+  to: {{name: cn1_pci_0000_84_00_0, parent: cn1, traits: [CUSTOM_VGPU_A]}}
+- {{from: cn1, resources: {{VGPU: all, SRIOV_NET_VF: 2}}, to: cn1_pci_0000_85_00_0}}
+- {{from: cn1, resources: {{VCPU: 2}}, to: cn1, as: {{VCPU: PCPU}}}}
+assign:
+  {CONSUMER.upper()}: cn1_pci_0000_85_00_0
+rename: {{cn1: cn-one}}
+delete: [cn0]
+providers:
+- {{name: cn1_ens1, parent: cn2}}
+"""
+
+
+def faults(text: str, parse: object = document_parse.parse) -> list[str]:
+    with pytest.raises(errors.InvalidInput) as caught:
+        parse(text, "moves.yaml")  # type: ignore[operator]
+    return list(caught.value.reasons)
+
+
+def test_yaml_is_read_with_the_lines_of_its_parts() -> None:
+    found = document_parse.parse(MOVES, "moves.yaml")
+    first, second, third = found.moves
+    assert first == values.Move(
+        "cn1",
+        {"VGPU": 4},
+        values.Target(
+            "cn1_pci_0000_84_00_0",
+            parent="cn1",
+            traits=("CUSTOM_VGPU_A",),
+            described=True,
+            line=4,
+        ),
+        line=2,
+    )
+    assert (second.resources, second.target.described) == (
+        {"VGPU": "all", "SRIOV_NET_VF": 2},
+        False,
+    )
+    assert third.classes == {"VCPU": "PCPU"}
+    assert found.assign == (values.Evidence(CONSUMER, {"": "cn1_pci_0000_85_00_0"}, 8),)
+    assert (found.rename, found.delete) == (
+        (values.Named("cn1", "cn-one", 9),),
+        (values.Named("cn0", line=10),),
+    )
+    assert found.providers == (values.Target("cn1_ens1", parent="cn2", described=True, line=12),)
+
+
+def test_json_is_read_too() -> None:
+    moves = [{"from": "a", "resources": {"VGPU": 1}, "to": {"name": "b", "parent": None}}]
+    (found,) = document_parse.parse(json.dumps({"moves": moves}), "moves.json").moves
+    assert (found.source, found.target.parent) == ("a", None)
+
+
+def test_a_whole_number_is_one_however_it_is_written() -> None:
+    (found,) = document_parse.parse("moves: [{from: a, resources: {VGPU: 4.0}, to: b}]", "m").moves
+    amount = found.resources["VGPU"]
+    assert (amount, type(amount)) == (4, int)
+
+
+def test_every_fault_is_told_at_once_with_its_line() -> None:
+    text = """\
+moves:
+- {from: cn1, resources: {VGPU: some, vgpu: 1}, to: {nam: b, parent: 3}}
+- {resources: {VGPU: 0}, to: [b]}
+- {from: cn1, resources: {}, to: b}
+asign: {}
+assign: {nobody: b}
+"""
+    assert faults(text) == [
+        "moves.yaml:1: the document: 'asign' is not known here: there are moves,"
+        " providers, assign, rename, delete",
+        "moves.yaml:2: moves[1].resources.VGPU is 'some' and must be an amount, or all",
+        "moves.yaml:2: moves[1].resources: 'vgpu' is no resource class",
+        "moves.yaml:2: moves[1].to.parent is 3 and must be a text or null",
+        "moves.yaml:2: moves[1].to: 'nam' is not known here: there are name, uuid, parent,"
+        " traits, aggregates, inventories",
+        "moves.yaml:3: moves[2] lacks from",
+        "moves.yaml:3: moves[2].resources.VGPU: 0 is less than the minimum of 1",
+        "moves.yaml:3: moves[2].to is a list and must be a text or a mapping",
+        "moves.yaml:4: moves[3].resources: {} should be non-empty",
+        "moves.yaml:6: assign: 'nobody' is no UUID",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("moves: [", "neither YAML nor JSON"),
+        ("", "the document is null and must be a mapping"),
+        ("- 1", "the document is a list and must be a mapping"),
+        ("moves: []", "should be non-empty"),
+        ("moves: [{from: a, from: b, resources: {VGPU: 1}, to: c}]", "a second time"),
+        ("moves: [{from: a, resources: {VGPU: 1}, to: b, as: {VCPU: PCPU}}]", "not among"),
+        ("moves: [{from: a, resources: {VGPU: 1}, to: {traits: [x]}}]", "neither a name nor"),
+        (
+            "moves: [{from: a, resources: {VGPU: 1}, to: {name: b, traits: [x]}}]",
+            "'x' is no trait",
+        ),
+        (
+            "moves: [{from: a, resources: {VGPU: 1}, to: {name: b, aggregates: [x]}}]",
+            "'x' is no UUID",
+        ),
+        ("[" * 5000, "moves.yaml"),
+        ("{? [a]: b}", "not known here"),
+        ("moves: 2026-01-01", "must be a list"),
+        ("moves: 2026-99-99", "moves.yaml:1: '2026-99-99' cannot be read: month"),
+        ("moves: " + "9" * 5000, "moves.yaml:1: '9999"),
+        ('{"moves": "\\ud800"}', "moves.yaml:1: '\\ud800' cannot be read"),
+        (
+            "moves: [{from: a, resources: {VGPU: 1}, to: b}]\n"
+            "assign:\n  0C57CADB-FC21-585E-9F39-000D38C633C0: b\n"
+            "  0c57cadb-fc21-585e-9f39-000d38c633c0: c",
+            "moves.yaml:4: consumer 0c57cadb-fc21-585e-9f39-000d38c633c0 stands here a second",
+        ),
+        ("moves: [{from: a, resources: {VGPU: 1.5}, to: b}]", "must be a whole number or"),
+        ("moves: [{from: a, resources: {VGPU: true}, to: b}]", "must be a whole number or"),
+        (
+            "moves: [{from: a, resources: {VGPU: 1}, to: {name: b,"
+            " inventories: {VGPU: {allocation_ratio: .inf}}}}]",
+            "must be a number",
+        ),
+    ],
+)
+def test_what_is_no_document_of_moves_is_told_in_plain_words(text: str, told: str) -> None:
+    assert told in "\n".join(faults(text))
+
+
+def test_a_wanted_tree_is_read_parents_first() -> None:
+    text = f"""\
+tree:
+  name: cn1
+  inventories: {{VCPU: 8, MEMORY_MB: {{total: 512, reserved: 64}}}}
+  children:
+  - {{name: cn1_gpu, traits: [CUSTOM_A], inventories: {{VGPU: 4}}, children: [{{name: deep}}]}}
+assign: {{{CONSUMER}: cn1_gpu}}
+"""
+    found = target_tree.parse(text, "tree.yaml")
+    assert [(branch.target.name, branch.target.parent) for branch in found.branches] == [
+        ("cn1", None),
+        ("cn1_gpu", "cn1"),
+        ("deep", "cn1_gpu"),
+    ]
+    assert [branch.totals for branch in found.branches] == [
+        {"VCPU": 8, "MEMORY_MB": 512},
+        {"VGPU": 4},
+        None,
+    ]
+    assert found.branches[0].target.inventories == {"MEMORY_MB": {"reserved": 64}}
+    assert found.branches[1].target.only == {"traits"}
+    assert found.assign[0].line == 6
+    twice = "tree: {name: a, children: [{name: a}]}"
+    assert faults(twice, target_tree.parse) == ["moves.yaml: 'a' stands in the tree more than once"]
+
+
+def test_root_stands_for_the_name_of_each_tree() -> None:
+    text = 'moves: [{from: $root, resources: {VGPU: all}, to: {name: "${root}_gpu"}}]'
+    found = document_parse.parse(text, "moves.yaml")
+    assert template.is_template(found)
+    assert not template.is_template(document_parse.parse(MOVES, "moves.yaml"))
+    (filled,) = template.filled(found, "cn7").moves
+    assert (filled.source, filled.target.name) == ("cn7", "cn7_gpu")
+
+
+def test_the_published_schemas_are_those_that_documents_are_held_against() -> None:
+    folder = pathlib.Path(__file__).parents[5] / "doc" / "source" / "user"
+    for name, wanted in (("reshape", schema.MOVES), ("reshape-tree", schema.TREE)):
+        assert json.loads((folder / f"{name}.schema.json").read_text()) == wanted
+
+
+def test_the_documents_of_the_guide_are_such() -> None:
+    guide = pathlib.Path(__file__).parents[5] / "doc" / "source" / "user" / "reshape.rst"
+    blocks = re.findall(r"::\n\n((?:    .*\n)+)", guide.read_text())
+    moves = [block for block in blocks if block.strip().startswith("moves:")]
+    trees = [block for block in blocks if block.strip().startswith("tree:")]
+    assert (len(moves), len(trees)) == (2, 1)
+    for block in moves:
+        document_parse.parse(block, "guide")
+    for block in trees:
+        target_tree.parse(block, "guide")

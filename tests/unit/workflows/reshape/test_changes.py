@@ -1,0 +1,544 @@
+"""What a document of moves comes to: a small cloud in, literal changes or reasons out."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.model import inventory
+from osc_placement.plan import change, guards
+from osc_placement.workflows.reshape import (
+    assign,
+    changes as compiling,
+    decide,
+    resolve,
+    snapshot,
+)
+from osc_placement.workflows.reshape.assignment import demand as question, search
+from osc_placement.workflows.reshape.document import parse, target_tree
+from tests.support.reshape import cloud_builder
+from tests.support.reshape.cloud_builder import uuid_of
+
+PACK = assign.Manner("pack")
+PLAIN = assign.Manner()
+A, B = "cn1_pci_0000_84_00_0", "cn1_pci_0000_85_00_0"
+
+#: The case of the mail of 2018: one compute node that offers all itself, one child already.
+PROVIDERS: dict[str, Any] = {
+    "cn1": (None, {"VCPU": 16, "VGPU": {"total": 8, "max_unit": 8}, "SRIOV_NET_VF": 2}),
+    B: ("cn1", {}),
+    "cn2": (None, {"VCPU": 16}),
+    "share": (None, {"DISK_GB": 100}),
+}
+CONSUMERS: dict[str, Any] = {
+    "one": {"cn1": {"VCPU": 1, "VGPU": 4}, "share": {"DISK_GB": 10}},
+    "moving": {"cn1": {"VCPU": 1, "VGPU": 2, "SRIOV_NET_VF": 1}, "cn2": {"VCPU": 1}},
+    "plain": {"cn1": {"VCPU": 2}},
+    "far": {"cn2": {"VCPU": 3}},
+}
+MOVES = f"""\
+moves:
+- {{from: cn1, resources: {{VGPU: 4}}, to: {{name: {A}, traits: [CUSTOM_VGPU_A]}}}}
+- {{from: cn1, resources: {{VGPU: 4, SRIOV_NET_VF: 2}}, to: {B}}}
+"""
+
+
+def cloud(
+    providers: Any = PROVIDERS, consumers: Any = CONSUMERS, **traits: list[str]
+) -> snapshot.Picture:
+    return cloud_builder.seen(cloud_builder.state(providers, consumers, traits), "cn1")
+
+
+def decided(
+    text: str, seen: snapshot.Picture | None = None, manner: assign.Manner = PLAIN
+) -> decide.Decided:
+    return decide.decide(parse.parse(text, "m"), seen or cloud(), manner)
+
+
+def refused(
+    text: str, seen: snapshot.Picture | None = None, manner: assign.Manner = PLAIN
+) -> list[str]:
+    with pytest.raises(errors.InvalidInput) as caught:
+        decided(text, seen, manner)
+    return list(caught.value.reasons)
+
+
+def changes(
+    text: str, seen: snapshot.Picture | None = None, manner: assign.Manner = PACK
+) -> list[change.Change]:
+    seen = seen or cloud()
+    found = decided(text, seen, manner)
+    after = compiling.after(seen, found.meant, found.inventories, found.placed)
+    made = compiling.changes(seen, after, found.meant)
+    return sorted(made, key=change.Change.sort_key)
+
+
+def new(name: str) -> str:
+    return resolve.new_uuid(name)
+
+
+def test_vgpus_and_functions_go_to_children_with_all_that_their_consumers_have() -> None:
+    made = changes(MOVES)
+    assert [(item.kind, item.subject.name) for item in made] == [
+        (change.TRAIT, "CUSTOM_VGPU_A"),
+        (change.PROVIDER, A),
+        (change.TRAITS, A),
+        (change.RESHAPE, "cn1"),
+    ]
+    assert [item.stage for item in made] == sorted({item.stage for item in made})
+    assert {item.group for item in made[1:]} == {uuid_of("cn1")}
+    assert dict(made[1].after) == {"name": A, "parent": uuid_of("cn1")}
+    facts = made[3].after
+    assert facts[f"allocation {uuid_of('one')} {new(A)} VGPU"] == 4
+    assert facts[f"allocation {uuid_of('one')} {uuid_of('cn1')} VGPU"] is None
+    assert facts[f"allocation {uuid_of('moving')} {uuid_of(B)} VGPU"] == 2
+    assert facts[f"allocation {uuid_of('moving')} {uuid_of(B)} SRIOV_NET_VF"] == 1
+    assert facts[f"inventory {new(A)} VGPU:max_unit"] == 4
+    assert not any("cn2" in key or uuid_of("plain") in key for key in facts)
+
+
+def test_a_plan_is_the_same_every_time() -> None:
+    assert changes(MOVES) == changes(MOVES)
+
+
+def test_taking_a_change_back_twice_is_the_change() -> None:
+    for item in changes(MOVES):
+        again = item.inverse().inverse()
+        assert again.replace(generation=item.generation, reason=item.reason) == item
+        assert change.Change.from_dict(item.to_dict()) == item
+
+
+def test_what_is_not_decided_is_refused_with_the_consumers() -> None:
+    loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
+    (reason,) = refused(MOVES, cloud(consumers=loose))
+    assert "not decided for these consumers" in reason
+    assert uuid_of("one") in reason
+    assert uuid_of("moving") in reason
+
+
+def test_evidence_decides_and_is_no_guess() -> None:
+    loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
+    evidence = f"{MOVES}assign: {{{uuid_of('one')}: {A}, {uuid_of('moving')}: {{VGPU: {B}}}}}\n"
+    placed = decided(evidence, cloud(consumers=loose)).placed
+    assert {(item.demand.consumer, item.guess) for item in placed} == {
+        (uuid_of("one"), ""),
+        (uuid_of("moving"), ""),
+    }
+    assert {item.option.target for item in placed if item.demand.consumer == uuid_of("one")} == {
+        new(A)
+    }
+
+
+def test_evidence_parts_what_is_on_several_targets() -> None:
+    large = {**CONSUMERS, "one": {"cn1": {"VCPU": 1, "VGPU": 5}, "share": {"DISK_GB": 10}}}
+    seen = cloud(consumers=large)
+    text = f"{MOVES}assign: {{{uuid_of('one')}: {{VGPU: {{{A}: 3, {B}: 2}}}}}}\n"
+    found = decided(text, seen, PACK)
+    after = compiling.after(seen, found.meant, found.inventories, found.placed)
+    assert after.consumers[uuid_of("one")].allocations == {
+        uuid_of("cn1"): {"VCPU": 1},
+        uuid_of("share"): {"DISK_GB": 10},
+        new(A): {"VGPU": 3},
+        uuid_of(B): {"VGPU": 2},
+    }
+    assert {item.guess for item in found.placed if item.demand.consumer == uuid_of("one")} == {""}
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        (f"{{{A}: 3, {B}: 1}}", "4 VGPU are assigned, and it has 5"),
+        (f"{{{B}: 3, {uuid_of(B)}: 2}}", "VGPU is assigned twice to one place"),
+        (f"{{{A}: 3, cn2: 2}}", "VGPU to 'cn2' cannot be"),
+        (f"{{{A}: 5, {B}: 0}}", "0 is less than the minimum"),
+    ],
+)
+def test_parts_that_make_no_sense_are_refused(parts: str, reason: str) -> None:
+    large = {**CONSUMERS, "one": {"cn1": {"VGPU": 5}}}
+    text = f"{MOVES}assign: {{{uuid_of('one')}: {{VGPU: {parts}}}}}\n"
+    with pytest.raises(errors.InvalidInput) as caught:
+        decided(text, cloud(consumers=large), PACK)
+    assert reason in "; ".join(caught.value.reasons)
+
+
+def test_a_strategy_guesses_and_says_so() -> None:
+    loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
+    placed = decided(MOVES, cloud(consumers=loose), PACK).placed
+    assert {item.guess for item in placed if "VGPU" in item.demand.resources} == {"pack"}
+
+
+def test_what_does_not_fit_is_refused_with_who_does_not() -> None:
+    large = {**CONSUMERS, "one": {"cn1": {"VGPU": 5}}}
+    (reason,) = refused(MOVES, cloud(consumers=large), PACK)
+    assert "cannot be placed" in reason
+    assert uuid_of("one") in reason
+
+
+def test_what_takes_too_long_is_given_up_and_neither_found_nor_ruled_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search, "assign", lambda *_: question.GaveUp(0.1))
+    reason = refused(MOVES, manner=assign.Manner("pack", 7))[0]
+    assert reason.startswith("gave up after 7 seconds")
+    assert "none was found, and none was ruled out" in reason
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{from: nobody, resources: {VGPU: 1}, to: cn1}", "m:2: there is no provider 'nobody'"),
+        ("{from: cn1, resources: {VGPU: 1}, to: nobody}", "describe it: {name: nobody}"),
+        ("{from: cn1, resources: {PGPU: 1}, to: " + B + "}", "m:2: cn1 has no PGPU"),
+        ("{from: cn1, resources: {VGPU: 9}, to: " + B + "}", "has 8 VGPU, and 1 more"),
+        ("{from: cn1, resources: {VGPU: 1}, to: cn1}", "from cn1 to itself"),
+        (
+            "{from: cn1, resources: {VGPU: 1}, to: {name: x, parent: nobody}}",
+            "there is no provider 'nobody'",
+        ),
+        (
+            "{from: cn1, resources: {VGPU: 1}, to: {name: x, inventories: {VCPU: {reserved: 1}}}}",
+            "x gets no VCPU",
+        ),
+        (
+            "{from: cn1, resources: {VGPU: 1}, to: {name: cn1, parent: " + B + "}}",
+            "would stand below itself",
+        ),
+        (
+            f"{{from: cn1, resources: {{VGPU: 1}}, to: {{uuid: {uuid_of(B)}, name: other}}}}",
+            f"is called '{B}'",
+        ),
+    ],
+)
+def test_what_makes_no_sense_in_this_cloud_is_told_with_its_line(line: str, reason: str) -> None:
+    assert reason in "\n".join(refused(f"moves:\n- {line}\n"))
+
+
+def test_evidence_that_does_not_fit_is_told_with_what_stands_in_the_way() -> None:
+    evidence = f"{MOVES}assign: {{{uuid_of('one')}: {A}, {uuid_of('moving')}: {{VGPU: {A}}}}}\n"
+    (reason,) = refused(evidence)
+    assert reason.startswith("the VGPU of cn1 cannot be placed: ")
+    small = {**PROVIDERS, B: ("cn1", {"VGPU": {"total": 4, "max_unit": 1}})}
+    evidence = f"{MOVES}assign: {{{uuid_of('one')}: {{VGPU: {B}}}}}\n"
+    (reason,) = refused(evidence, cloud(small), PACK)
+    assert f"4 VGPU from cn1, assigned to {B}, fits nowhere" in reason
+
+
+def test_evidence_that_cannot_be_is_a_fault() -> None:
+    found = refused(
+        f"{MOVES}assign: {{{uuid_of('nobody')}: {A}, {uuid_of('one')}: cn2,"
+        f" {uuid_of('plain')}: {A}, {uuid_of('moving')}: {{VCPU: {A}}}}}\n"
+    )
+    assert [
+        any(part in reason for reason in found)
+        for part in (
+            f"{uuid_of('nobody')} has nothing of these trees",
+            f"{uuid_of('one')}: nothing of what it has may go to 'cn2'",
+            f"{uuid_of('plain')} has nothing that moves",
+            f"{uuid_of('moving')} has no VCPU that moves",
+        )
+    ] == [True] * 4, found
+
+
+def test_no_two_providers_may_have_one_name() -> None:
+    text = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]\nrename: {{{B}: cn1}}\n"
+    assert refused(text, cloud(consumers={})) == ["m: two providers would be called 'cn1'"]
+
+
+def test_several_moves_may_share_what_is_there_and_one_takes_the_rest() -> None:
+    text = f"""\
+moves:
+- {{from: cn1, resources: {{VGPU: 3}}, to: {{name: {A}}}}}
+- {{from: cn1, resources: {{VGPU: all}}, to: {B}}}
+"""
+    seen = cloud(consumers={})
+    inventories = decided(text, seen).inventories
+    assert inventories[new(A)]["VGPU"].total == 3
+    assert inventories[uuid_of(B)]["VGPU"] == inventory.Inventory(5, max_unit=5)
+    assert "VGPU" not in inventories[uuid_of("cn1")]
+
+
+def test_what_is_reserved_goes_along_or_must_be_told() -> None:
+    providers = {
+        "cn1": (None, {"VGPU": {"total": 8, "reserved": 2}}),
+        B: ("cn1", {}),
+    }
+    seen = cloud(providers, {})
+    one = decided(f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]", seen)
+    assert one.inventories[uuid_of(B)]["VGPU"].reserved == 2
+    two = f"""\
+moves:
+- {{from: cn1, resources: {{VGPU: 4}}, to: {{name: {A}}}}}
+- {{from: cn1, resources: {{VGPU: 4}}, to: {B}}}
+"""
+    assert "say where that goes" in refused(two, seen)[0]
+    said = two.replace(f"name: {A}", f"name: {A}, inventories: {{VGPU: {{reserved: 2}}}}")
+    assert decided(said, seen).inventories[new(A)]["VGPU"].reserved == 2
+
+
+def test_a_class_changes_only_where_that_is_declared() -> None:
+    providers = {"cn1": (None, {"VCPU": {"total": 8, "allocation_ratio": 16.0}})}
+    consumers = {"pinned": {"cn1": {"VCPU": 4}}, "shared": {"cn1": {"VCPU": 16}}}
+    text = f"""\
+moves: [{{from: cn1, resources: {{VCPU: 4}}, to: cn1, as: {{VCPU: PCPU}}}}]
+assign: {{{uuid_of("pinned")}: PCPU}}
+"""
+    found = decided(text, cloud(providers, consumers))
+    assert found.inventories[uuid_of("cn1")] == {
+        "VCPU": inventory.Inventory(4, allocation_ratio=16.0),
+        "PCPU": inventory.Inventory(4, max_unit=4),
+    }
+    classes = {item.demand.consumer: item.option.classes for item in found.placed}
+    assert classes == {uuid_of("pinned"): ("PCPU",), uuid_of("shared"): ("VCPU",)}
+
+
+def test_classes_that_may_go_to_the_same_places_stay_together() -> None:
+    providers = {
+        "cn1": (None, {"VCPU": 8, "MEMORY_MB": 800}),
+        "numa0": ("cn1", {}),
+        "numa1": ("cn1", {}),
+    }
+    consumers = {f"c{number}": {"cn1": {"VCPU": 2, "MEMORY_MB": 200}} for number in range(4)}
+    text = """\
+moves:
+- {from: cn1, resources: {VCPU: 4, MEMORY_MB: 400}, to: numa0}
+- {from: cn1, resources: {VCPU: 4, MEMORY_MB: 400}, to: numa1}
+"""
+    placed = decided(text, cloud(providers, consumers), assign.Manner("spread")).placed
+    assert len(placed) == 4
+    assert all(set(item.demand.resources) == {"VCPU", "MEMORY_MB"} for item in placed)
+
+
+def test_classes_stay_together_only_where_they_may_go_to_the_same_places() -> None:
+    both = {"VCPU": 4, "MEMORY_MB": 4}
+    providers = {"cn1": (None, both), "b": ("cn1", both), "n0": ("cn1", {}), "n1": ("cn1", {})}
+    consumers = {"c": {name: {"VCPU": 1, "MEMORY_MB": 1} for name in ("cn1", "b")}}
+    text = f"""\
+moves:
+- {{from: cn1, resources: {{VCPU: 2, MEMORY_MB: 2}}, to: n0}}
+- {{from: cn1, resources: {{VCPU: 2, MEMORY_MB: 2}}, to: n1}}
+- {{from: b, resources: {{VCPU: all}}, to: n0}}
+- {{from: b, resources: {{MEMORY_MB: all}}, to: n1}}
+assign: {{{uuid_of("c")}: n1}}
+"""
+    placed = decided(text, cloud(providers, consumers)).placed
+    assert {
+        (item.demand.source, tuple(item.demand.resources), item.option.target) for item in placed
+    } == {
+        (uuid_of("cn1"), ("MEMORY_MB", "VCPU"), uuid_of("n1")),
+        (uuid_of("b"), ("VCPU",), uuid_of("n0")),
+        (uuid_of("b"), ("MEMORY_MB",), uuid_of("n1")),
+    }
+
+
+def test_a_tree_of_nova_compute_is_left_to_nova_compute() -> None:
+    seen = cloud(consumers={}, cn1=["COMPUTE_NODE"])
+    wrong = f"moves: [{{from: cn1, resources: {{VCPU: 4}}, to: {B}}}]"
+    (reason,) = refused(wrong, seen)
+    assert "writes VCPU on cn1 at its next periodic run" in reason
+    assert "--allow nova-owned" in reason
+    assert decide.decide(parse.parse(wrong, "m"), seen, PACK, [guards.NOVA_OWNED]).placed == []
+    own_shape = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]"
+    assert decided(own_shape, seen).placed == []
+
+
+def test_what_nova_compute_finds_by_name_or_reports_of_devices_is_left_to_it() -> None:
+    providers = {
+        "cn1": (None, {"VCPU": 8, "VGPU": 2}),
+        "cn1_pci_0": ("cn1", {"VGPU": 1}),
+        "cn1_dev": ("cn1", {"CUSTOM_PCI": 1}),
+        "pool": (None, {"VCPU": 4, "CUSTOM_X": 1}),
+    }
+    traits = {"cn1": ["COMPUTE_NODE"], "cn1_dev": ["COMPUTE_MANAGED_PCI_DEVICE"]}
+    seen = cloud_builder.seen(cloud_builder.state(providers, {}, traits), "cn1", "pool")
+    (reason,) = refused("moves: [{from: cn1_dev, resources: {CUSTOM_PCI: 1}, to: cn1}]", seen)
+    assert "writes CUSTOM_PCI on cn1_dev" in reason
+    (reason,) = refused("moves: [{from: pool, resources: {VCPU: 4}, to: cn1}]", seen)
+    assert "owns the tree of cn1 and writes VCPU on cn1" in reason
+    mine = "moves: [{from: pool, resources: {CUSTOM_X: 1}, to: cn1}]\n"
+    (reason,) = refused(f"{mine}rename: {{cn1_pci_0: other}}", seen)
+    assert "finds cn1_pci_0 by its name" in reason
+    assert decided(mine, seen).placed == []
+
+
+def test_what_goes_must_be_empty() -> None:
+    text = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]\ndelete: [cn1]\n"
+    assert [reason.partition(": ")[2] for reason in refused(text, cloud(consumers={}))] == [
+        "cn1 cannot go: it keeps SRIOV_NET_VF, VCPU; move that too",
+        f"cn1 cannot go: {B} stands below it",
+    ]
+
+
+def test_a_host_is_replaced_by_another() -> None:
+    providers = {"cn1": (None, {"VCPU": 8}), "new": (None, {})}
+    consumers = {"c": {"cn1": {"VCPU": 2}}}
+    seen = cloud_builder.seen(
+        cloud_builder.state(providers, consumers, {"cn1": ["CUSTOM_A"]}), "cn1", "new"
+    )
+    text = """\
+moves: [{from: cn1, resources: {VCPU: all}, to: {name: new, traits: [CUSTOM_A]}}]
+delete: [cn1]
+"""
+    made = changes(text, seen)
+    assert [(item.kind, item.subject.name) for item in made] == [
+        (change.TRAITS, "new"),
+        (change.RESHAPE, "cn1, new"),
+        (change.TRAITS, "cn1"),
+        (change.PROVIDER, "cn1"),
+    ]
+    assert len({item.group for item in made}) == 1
+    assert dict(made[3].after) == {"name": None, "parent": None}
+
+
+def test_resources_without_consumers_go_in_one_request_too() -> None:
+    providers = {"cn1": (None, {"VCPU": 8}), "new": (None, {})}
+    seen = cloud_builder.seen(cloud_builder.state(providers, {}), "cn1", "new")
+    made = changes("moves: [{from: cn1, resources: {VCPU: all}, to: new}]", seen)
+    assert [(item.kind, item.subject.name) for item in made] == [(change.RESHAPE, "cn1, new")]
+
+
+def test_another_provider_takes_a_name_over() -> None:
+    providers = {"cn1": (None, {"VCPU": 8})}
+    fresh = uuid_of("fresh")
+    text = f"""\
+moves: [{{from: cn1, resources: {{VCPU: all}}, to: {{name: cn1, uuid: {fresh}, parent: null}}}}]
+rename: {{cn1: cn1-old}}
+"""
+    made = changes(text, cloud(providers, {"c": {"cn1": {"VCPU": 2}}}))
+    assert [(item.kind, item.subject.uuid, dict(item.after).get("name")) for item in made[:2]] == [
+        (change.PROVIDER, uuid_of("cn1"), "cn1-old"),
+        (change.PROVIDER, fresh, "cn1"),
+    ]
+    assert made[0].stage < made[1].stage < made[2].stage
+    assert made[2].subject.name == "cn1, cn1-old"
+
+
+def test_trees_that_share_a_consumer_go_in_one_request() -> None:
+    providers = {
+        "cn1": (None, {"VGPU": 2}),
+        "gpu1": ("cn1", {}),
+        "cn2": (None, {"VGPU": 2}),
+        "gpu2": ("cn2", {}),
+        "cn3": (None, {"VGPU": 2}),
+        "gpu3": ("cn3", {}),
+    }
+    consumers = {"evacuating": {"cn1": {"VGPU": 1}, "cn2": {"VGPU": 1}}, "c": {"cn3": {"VGPU": 1}}}
+    seen = cloud_builder.seen(cloud_builder.state(providers, consumers), "cn1", "cn2", "cn3")
+    text = "moves:\n" + "".join(
+        f"- {{from: cn{n}, resources: {{VGPU: all}}, to: gpu{n}}}\n" for n in (1, 2, 3)
+    )
+    made = changes(text, seen)
+    assert [(item.kind, item.subject.name) for item in made] == [
+        (change.RESHAPE, "cn1, cn2"),
+        (change.RESHAPE, "cn3"),
+    ]
+
+
+def wanted_tree(text: str, seen: snapshot.Picture) -> list[change.Change]:
+    faults = errors.InputErrors()
+    moves = target_tree.moves(target_tree.parse(text, "t"), seen, faults)
+    faults.check()
+    found = decide.decide(moves, seen, PACK)
+    after = compiling.after(seen, found.meant, found.inventories, found.placed)
+    return compiling.changes(seen, after, found.meant)
+
+
+def test_the_moves_to_a_wanted_tree_follow_from_it() -> None:
+    text = f"""\
+tree:
+  name: cn1
+  inventories: {{VCPU: 16}}
+  children:
+  - {{name: {A}, traits: [CUSTOM_VGPU_A], inventories: {{VGPU: 4}}}}
+  - {{name: {B}, inventories: {{VGPU: 4, SRIOV_NET_VF: 2}}}}
+"""
+    kinds = {item.kind for item in wanted_tree(text, cloud())}
+    assert kinds == {change.TRAIT, change.PROVIDER, change.TRAITS, change.RESHAPE}
+    with_amounts = [dict(item.after) for item in wanted_tree(text, cloud()) if "resh" in item.kind]
+    assert with_amounts == [dict(item.after) for item in changes(MOVES) if "resh" in item.kind]
+
+
+def test_a_tree_that_is_as_wanted_needs_nothing() -> None:
+    text = f"tree: {{name: cn1, children: [{{name: {B}, inventories: {{}}}}]}}"
+    assert wanted_tree(text, cloud()) == []
+
+
+def test_a_provider_that_is_not_in_the_wanted_tree_goes() -> None:
+    providers = {"cn1": (None, {"VCPU": 4}), "gpu": ("cn1", {"VGPU": 2})}
+    seen = cloud(providers, {"c": {"gpu": {"VGPU": 1}}})
+    made = wanted_tree("tree: {name: cn1, inventories: {VCPU: 4, VGPU: 2}}", seen)
+    assert [item.kind for item in made] == [change.RESHAPE, change.PROVIDER]
+
+
+def test_a_wanted_tree_makes_no_resources() -> None:
+    for tree_text, told_reason in (
+        ("{name: cn1, inventories: {VCPU: 17, VGPU: 8, SRIOV_NET_VF: 2}}", "1 VCPU more"),
+        ("{name: cn1, inventories: {VCPU: 16, SRIOV_NET_VF: 2}}", "8 VGPU less"),
+        ("{name: " + B + "}", "this is no root provider"),
+        ("{name: nobody}", "there is no root provider"),
+    ):
+        with pytest.raises(errors.InvalidInput, match=told_reason):
+            wanted_tree(f"tree: {tree_text}", cloud())
+
+
+def test_one_document_for_many_trees_stops_at_none_of_them() -> None:
+    providers = {
+        "a": (None, {"VGPU": 2}),
+        "b": (None, {"VGPU": 2}),
+        "c": (None, {"VCPU": 2}),
+        "d": (None, {"VGPU": 2}),
+    }
+    consumers = {"both": {"a": {"VGPU": 1}, "d": {"VGPU": 1}}, "wide": {"b": {"VGPU": 2}}}
+    seen = cloud_builder.seen(cloud_builder.state(providers, consumers), *providers)
+    text = """\
+moves:
+- {from: $root, resources: {VGPU: 1}, to: {name: "${root}-0"}}
+- {from: $root, resources: {VGPU: 1}, to: {name: "${root}-1"}}
+"""
+    roots = [seen.nodes[uuid_of(name)].provider for name in providers]
+    found, remarks = decide.decide_each(parse.parse(text, "m"), roots, seen, PACK)
+    assert [item.meant.document.moves[0].source for item in found] == ["a", "d"]
+    assert {(item.subject.name, item.refused) for item in remarks} == {("b", True), ("c", False)}
+    whole = decide.together(found)
+    alone = decide.restricted(seen, whole.meant)
+    assert alone.consumers.keys() == {uuid_of("both")}
+    after = compiling.after(alone, whole.meant, whole.inventories, whole.placed)
+    made = compiling.changes(alone, after, whole.meant)
+    assert [item.subject.name for item in made if item.kind == change.RESHAPE] == ["a, d"]
+
+
+def test_evidence_on_a_consumer_of_none_of_the_trees_is_a_fault() -> None:
+    text = 'moves: [{from: $root, resources: {VGPU: 1}, to: {name: "${root}-0"}}]\n'
+    moves = parse.parse(f"{text}assign: {{{uuid_of('nobody')}: x}}\n", "m")
+    root = cloud().nodes[uuid_of("cn1")].provider
+    with pytest.raises(errors.InvalidInput, match="has nothing of the selected trees"):
+        decide.decide_each(moves, [root], cloud(), PACK)
+
+
+def test_a_child_of_another_tree_is_not_meant_by_its_mere_name() -> None:
+    providers = {"cn1": (None, {"VGPU": 4}), "cn2": (None, {}), "gpu": ("cn2", {"VGPU": 1})}
+    seen = cloud_builder.seen(cloud_builder.state(providers, {}), "cn1", "cn2")
+    (reason,) = refused("moves: [{from: cn1, resources: {VGPU: 4}, to: {name: gpu}}]", seen)
+    assert "'gpu' is there already, in another tree" in reason
+    assert decided("moves: [{from: cn1, resources: {VGPU: 4}, to: gpu}]", seen).placed == []
+
+
+def test_a_consumer_that_would_not_be_where_the_evidence_says_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def turned(*given: Any) -> list[Any]:
+        """What a mistake in solving would do: one GPU is taken for the other."""
+        other = {new(A): uuid_of(B), uuid_of(B): new(A)}
+        return [
+            dataclasses.replace(item, option=item.option._replace(target=other[item.option.target]))
+            for item in solving(*given)
+        ]
+
+    solving = assign.solve
+    text = f"{MOVES}assign: {{{uuid_of('one')}: {A}, {uuid_of('moving')}: {B}}}"
+    assert decided(text, manner=PACK).placed
+    monkeypatch.setattr(assign, "solve", turned)
+    reasons = refused(text, manner=PACK)
+    assert f"consumer {uuid_of('one')} would not be where it belongs" in reasons

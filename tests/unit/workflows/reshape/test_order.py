@@ -1,0 +1,144 @@
+"""What could go wrong between the steps of a reshape is refused, or cannot happen in any order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.model import inventory
+from osc_placement.plan import change
+from osc_placement.workflows.reshape import (
+    assign,
+    changes as compiling,
+    decide,
+    invariants,
+    resolve,
+    snapshot,
+)
+from osc_placement.workflows.reshape.document import parse
+from tests.support.reshape import cloud_builder
+from tests.support.reshape.cloud_builder import uuid_of
+
+PROVIDERS: dict[str, Any] = {
+    "cn": (None, {"VCPU": 16, "VGPU": {"total": 8, "reserved": 1}}),
+    "a": ("cn", {}),
+    "b": ("a", {}),
+}
+MOVE = "moves: [{from: cn, resources: {VGPU: 4}, to: {name: gpu}}]\n"
+PLAIN = assign.Manner()
+
+
+def cloud(providers: Any = PROVIDERS, *roots: str) -> snapshot.Picture:
+    return cloud_builder.seen(cloud_builder.state(providers, {}), *(roots or ("cn",)))
+
+
+def refused(text: str) -> str:
+    with pytest.raises(errors.InvalidInput) as caught:
+        decide.decide(parse.parse(text, "m"), cloud(), PLAIN)
+    return "\n".join(caught.value.reasons)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("rename: {a: b, b: c}", "a cannot be called 'b' in one go"),
+        ("rename: {a: b, b: a}", "a cannot be called 'b' in one go"),
+        (f"rename: {{a: c, {uuid_of('a')}: d}}", "c is renamed twice"),
+        ("providers: [{name: cn, parent: b}]", "cn would stand below itself"),
+        ("providers: [{name: x}]\ndelete: [x]", "x cannot go: it is not there"),
+        ("providers: [{name: b, parent: cn}]\ndelete: [b]", "b cannot be changed and deleted"),
+        ("providers: [{name: b, traits: [CUSTOM_A]}]\ndelete: [b]", "b cannot be changed and"),
+        ("rename: {b: c}\ndelete: [c]", "there is no provider 'c'"),
+        ("rename: {b: c}\ndelete: [b]", "c cannot be changed and deleted at once"),
+        (
+            "providers: [{name: x, parent: a}, {name: x, parent: cn}]",
+            "x would stand below a and below cn",
+        ),
+        (
+            "providers: [{name: gpu, inventories: {VGPU: {max_unit: 1}}},"
+            " {name: gpu, inventories: {VGPU: {max_unit: 2}}}]",
+            "max_unit of VGPU of gpu is said to be 1 and 2",
+        ),
+    ],
+)
+def test_one_thing_is_said_once_and_nothing_waits_for_another(line: str, reason: str) -> None:
+    assert reason in refused(MOVE + line)
+
+
+def test_what_is_said_of_a_parent_stands_before_what_is_not() -> None:
+    seen = cloud()
+    text = f"{MOVE}providers: [{{name: gpu}}, {{name: gpu, parent: a}}]"
+    found = decide.decide(parse.parse(text, "m"), seen, PLAIN)
+    assert found.meant.nodes[resolve.new_uuid("gpu")].provider.parent_uuid == uuid_of("a")
+
+
+def test_providers_move_from_the_top_down_so_that_none_is_ever_below_itself() -> None:
+    seen = cloud()
+    text = f"{MOVE}providers: [{{name: a, parent: b}}, {{name: b, parent: cn}}]"
+    found = decide.decide(parse.parse(text, "m"), seen, PLAIN)
+    after = compiling.after(seen, found.meant, found.inventories, found.placed)
+    stages = {
+        item.subject.name: item.stage
+        for item in compiling.changes(seen, after, found.meant)
+        if item.kind == change.PROVIDER
+    }
+    assert stages["b"] < stages["a"]
+
+
+def test_a_provider_that_has_the_uuid_of_a_new_name_is_left_as_it_is() -> None:
+    seen = cloud()
+    node = seen.nodes[uuid_of("b")]
+    taken = resolve.new_uuid("gpu")
+    nodes = {uuid: item for uuid, item in seen.nodes.items() if uuid != uuid_of("b")}
+    renamed = node.replace(provider=cloud_builder.provider.Provider(taken, "b", 1, uuid_of("cn")))
+    seen = seen.replace(nodes={**nodes, taken: renamed})
+    with pytest.raises(errors.InvalidInput, match="'b' has the UUID that 'gpu' would get"):
+        decide.decide(parse.parse(MOVE, "m"), seen, PLAIN)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "providers: [{name: x, parent: $root}]",
+        f"providers: [{{uuid: {uuid_of('x')}, name: $root-x}}]",
+    ],
+)
+def test_a_name_or_uuid_without_the_root_is_made_in_one_tree_only(more: str) -> None:
+    seen = cloud({"n1": (None, {"VGPU": 1}), "n2": (None, {"VGPU": 1})}, "n1", "n2")
+    text = f"moves: [{{from: $root, resources: {{VGPU: 1}}, to: {{name: $root-g}}}}]\n{more}"
+    roots = [seen.nodes[uuid_of(name)].provider for name in ("n1", "n2")]
+    found, remarks = decide.decide_each(parse.parse(text, "m"), roots, seen, PLAIN)
+    assert len(found) == 1
+    assert [(item.subject.name, item.refused) for item in remarks] == [("n2", True)]
+    assert "say $root in its name" in remarks[0].reason
+
+
+def test_what_no_move_is_about_may_not_change() -> None:
+    seen = cloud_builder.seen(cloud_builder.state(PROVIDERS, {"c": {"cn": {"VCPU": 1}}}), "cn")
+    moves = [((uuid_of("cn"), "VGPU"), (uuid_of("a"), "VGPU"), 4)]
+    cn, a = seen.nodes[uuid_of("cn")], seen.nodes[uuid_of("a")]
+    vcpu, half = cn.inventories["VCPU"], inventory.Inventory(4)
+    good = {uuid_of("cn"): {"VCPU": vcpu, "VGPU": half}, uuid_of("a"): {"VGPU": half}}
+    bad = {uuid_of("cn"): {"VCPU": vcpu.replace(reserved=1), "VGPU": half}, uuid_of("a"): {}}
+
+    def after(offered: Any, **has: Any) -> snapshot.Picture:
+        nodes = {cn.provider.uuid: cn, a.provider.uuid: a}
+        changed = {key: node.replace(inventories=offered[key]) for key, node in nodes.items()}
+        consumers = seen.consumers
+        if has:
+            consumers = {key: item.replace(**has) for key, item in consumers.items()}
+        return seen.replace(nodes={**seen.nodes, **changed}, consumers=consumers)
+
+    assert list(invariants.strayed(seen, after(good), moves, ())) == []
+    assert sorted(invariants.strayed(seen, after(bad), moves, ())) == [
+        "VCPU of cn would change beside what is moved",
+        "VGPU of a would change beside what is moved",
+    ]
+    told = [(uuid_of("cn"), "VCPU")]
+    assert len(list(invariants.strayed(seen, after(bad), moves, told))) == 1
+    elsewhere = after(good, allocations={uuid_of("a"): {"VCPU": 1}})
+    (reason,) = invariants.strayed(seen, elsewhere, moves, ())
+    assert reason.startswith(f"consumer {uuid_of('c')} would have another amount of VCPU of ")
+    assert reason.endswith(", which is not moved")

@@ -1,0 +1,447 @@
+"""A reshape carried out while others write, answers get lost, and the process is killed."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import requests
+
+from osc_placement import microversion
+from osc_placement.client import api, api_errors, transport
+from osc_placement.model import allocation, inventory
+from osc_placement.plan import apply as plan_apply, change, file, result
+from osc_placement.plan.kinds import registry
+from osc_placement.testing import service
+from osc_placement.workflows.batch import plan as batch_plan
+from osc_placement.workflows.reshape import assign, observe, plan as reshape_plan
+from osc_placement.workflows.reshape.document import parse
+from tests.support.reshape import cloud_builder
+from tests.support.reshape.cloud_builder import uuid_of
+
+OLD = microversion.Microversion(1, 37)
+NEW = microversion.MAXIMUM
+READING = batch_plan.Reading(workers=1)
+PROVIDERS: dict[str, Any] = {
+    "cn1": (None, {"VCPU": 16, "VGPU": 8}),
+    "old": ("cn1", {"CUSTOM_FPGA": 2}),
+    "cn2": (None, {"VCPU": 16}),
+    "share": (None, {"DISK_GB": 100}),
+}
+CONSUMERS: dict[str, Any] = {
+    "one": {"cn1": {"VCPU": 1, "VGPU": 4}, "share": {"DISK_GB": 10}},
+    "moving": {"cn1": {"VCPU": 1, "VGPU": 2}, "cn2": {"VCPU": 1}},
+    "fpga": {"old": {"CUSTOM_FPGA": 1}},
+    "far": {"cn2": {"VCPU": 3}},
+}
+#: Every kind of step: a trait, a provider, its traits, the reshape, and a provider that goes.
+MOVES = """\
+moves:
+- {from: cn1, resources: {VGPU: all}, to: {name: gpu, traits: [CUSTOM_VGPU_A]}}
+- {from: old, resources: {CUSTOM_FPGA: all}, to: {name: gpu}}
+delete: [old]
+"""
+WRITES = 6
+
+
+class Killed(BaseException):
+    """What no handler of errors stops."""
+
+
+class Between:
+    """Stands before a Placement: ``before`` and ``after`` hear of each write and its number."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self.writes: list[str] = []
+        self.before: Callable[[int, str], None] = lambda number, path: None
+        self.after: Callable[[int, str], None] = lambda number, path: None
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        # The question whether one may reshape at all is no write.
+        if environ["REQUEST_METHOD"] == "GET" or environ.get("CONTENT_LENGTH") == "2":
+            return self._app(environ, start_response)
+        self.writes.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
+        number, path = len(self.writes), self.writes[-1]
+        self.before(number, path)
+        answer = self._app(environ, start_response)
+        self.after(number, path)
+        return answer
+
+    def close(self) -> None:
+        """The test closes the Placement."""
+
+
+class Cloud:
+    """A Placement that loads the cloud above, a client of it, and what stands in between."""
+
+    def __init__(self, placement: service.InProcessPlacement) -> None:
+        self.placement = placement
+        self.between = Between(placement.app)
+        self.client = api.Client(transport.in_process(lambda: self.between, "the cloud"), NEW)
+        self.rival = placement.client(NEW)
+        self.start = self.state()
+
+    def state(self) -> dict[str, Any]:
+        return cloud_builder.without_generations(self.placement.app.export())
+
+    def prepared(self, moves: str = MOVES) -> reshape_plan.Prepared:
+        asked = reshape_plan.Asked(parse.parse(moves, "m"), manner=assign.Manner("pack"))
+        return reshape_plan.plan_reshape(self.client, asked, READING)
+
+    def reshape(self, path: pathlib.Path) -> result.Report:
+        options = plan_apply.Options(plan_out=path, undo_out=path.with_suffix(".undo"))
+        return plan_apply.carry_out(self.client, self.prepared().planned, "reshape", options)
+
+    def apply(self, path: pathlib.Path) -> result.Report:
+        made = file.read(path)
+        return plan_apply.apply(self.client, made, path, plan_apply.Options())
+
+    def take_back(self, path: pathlib.Path) -> result.Report:
+        made = file.read(path)
+        return plan_apply.take_back(self.client, made, path, plan_apply.Options())
+
+    def consumer(self, name: str, **allocations: dict[str, int]) -> None:
+        """Somebody else gives a consumer other allocations."""
+        client = self.rival.at(OLD)
+        seen = client.show_allocations(uuid_of(name))
+        wanted = {uuid_of(key): amounts for key, amounts in allocations.items()}
+        owner = {"project_id": "p", "user_id": "u"} if seen.project_id is None else {}
+        client.replace_allocations(seen.replace(allocations=wanted, **owner))
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    with service.InProcessPlacement(load=cloud_builder.state(PROVIDERS, CONSUMERS)) as placement:
+        yield Cloud(placement)
+
+
+def statuses(report: result.Report) -> set[str]:
+    return {str(item.status) for item in report.outcomes}
+
+
+def of(report: result.Report, kind: str) -> result.Outcome:
+    return next(item for item in report.outcomes if item.kind == kind)
+
+
+def test_the_steps_come_in_their_order_and_are_as_many_as_must_be(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    report = cloud.reshape(tmp_path / "plan")
+    assert statuses(report) == {"applied"}
+    assert [item.partition(" /")[2].partition("/")[0] for item in cloud.between.writes] == [
+        "traits",
+        "resource_providers",
+        "resource_providers",
+        "reshaper",
+        "resource_providers",
+    ]
+
+
+@pytest.mark.parametrize("number", range(1, WRITES))
+@pytest.mark.parametrize("carried_out", [False, True])
+def test_a_kill_between_any_two_steps_is_gone_on_from_and_taken_back(
+    cloud: Cloud, tmp_path: pathlib.Path, number: int, carried_out: bool
+) -> None:
+    def kill(reached: int, _: str) -> None:
+        if reached == number:
+            raise Killed
+
+    setattr(cloud.between, "after" if carried_out else "before", kill)
+    path = tmp_path / "plan"
+    with pytest.raises(Killed):
+        cloud.reshape(path)
+    assert all(
+        sum(amounts.get("VGPU", 0) for amounts in item["allocations"].values()) in (0, 2, 4)
+        for item in cloud.state()["consumers"].values()
+    )
+    assert statuses(cloud.apply(path)) == {"applied"}
+    done = cloud.state()
+    assert uuid_of("old") not in done["providers"]
+    assert len([one for one in cloud.between.writes if "reshaper" in one]) <= 2
+    assert statuses(cloud.take_back(path)) == {"applied"}
+    assert cloud.state() == cloud.start
+
+
+@pytest.mark.parametrize("number", range(1, WRITES))
+def test_a_lost_answer_is_looked_after(cloud: Cloud, tmp_path: pathlib.Path, number: int) -> None:
+    def cut(reached: int, _: str) -> None:
+        if reached == number:
+            raise requests.exceptions.ConnectionError("cut")
+
+    cloud.between.after = cut
+    report = cloud.reshape(tmp_path / "plan")
+    assert statuses(report) == {"applied"}
+    assert len(cloud.between.writes) == WRITES - 1
+
+
+@pytest.mark.parametrize("number", range(1, WRITES))
+def test_a_kill_while_it_is_taken_back_is_gone_on_from(
+    cloud: Cloud, tmp_path: pathlib.Path, number: int
+) -> None:
+    path = tmp_path / "plan"
+    cloud.reshape(path)
+    cloud.between.writes.clear()
+
+    def kill(reached: int, _: str) -> None:
+        if reached == number:
+            raise Killed
+
+    cloud.between.after = kill
+    with pytest.raises(Killed):
+        cloud.take_back(path)
+    assert statuses(cloud.take_back(path)) == {"applied"}
+    assert cloud.state() == cloud.start
+
+
+def just_before_the_reshape(cloud: Cloud, write: Callable[[], None]) -> None:
+    """Somebody writes when all is read and the reshape is on its way; once."""
+    pending = [write]
+
+    def meddle(_: int, path: str) -> None:
+        if path == "POST /reshaper" and pending:
+            pending.pop()()
+
+    cloud.between.before = meddle
+
+
+def test_a_write_that_concerns_nothing_of_it_only_costs_another_look(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    def bump() -> None:
+        generation = cloud.rival.show_provider(uuid_of("cn1")).generation
+        cloud.rival.replace_provider_traits(uuid_of("cn1"), generation, ["HW_CPU_X86_AVX2"])
+
+    just_before_the_reshape(cloud, bump)
+    assert statuses(cloud.reshape(tmp_path / "plan")) == {"applied"}
+    assert cloud.between.writes.count("POST /reshaper") == 2
+    assert cloud.state()["providers"][uuid_of("cn1")]["traits"] == ["HW_CPU_X86_AVX2"]
+
+
+@pytest.mark.parametrize(
+    "allocations",
+    [
+        {"new": {"cn1": {"VGPU": 1}}},
+        {"one": {"cn1": {"VCPU": 1, "VGPU": 2}}},
+        {"one": {}},
+        {"moving": {"cn2": {"VCPU": 1}}},
+    ],
+    ids=["appears", "shrinks", "goes", "leaves"],
+)
+def test_what_the_plan_is_about_must_be_as_it_was_or_nothing_is_sent(
+    cloud: Cloud, tmp_path: pathlib.Path, allocations: dict[str, Any]
+) -> None:
+    def write() -> None:
+        for name, held in allocations.items():
+            cloud.consumer(name, **held)
+
+    just_before_the_reshape(cloud, write)
+    report = cloud.reshape(tmp_path / "plan")
+    assert of(report, "reshape").status == "stale"
+    assert cloud.between.writes.count("POST /reshaper") == 1
+    gone = [item for item in report.outcomes if item.subject.name == "old"]
+    assert [item.status for item in gone] == ["planned"]
+    assert "what it builds on was not done" in gone[0].reason
+    cloud.between.before = lambda number, path: None
+    cloud.take_back(tmp_path / "plan")
+    left = cloud.state()
+    assert left["providers"] == cloud.start["providers"]
+    for name, held in allocations.items():
+        wanted = {uuid_of(key): amounts for key, amounts in held.items()}
+        assert left["consumers"].get(uuid_of(name), {"allocations": {}})["allocations"] == wanted
+
+
+def test_what_a_consumer_gets_elsewhere_meanwhile_stays(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    held = CONSUMERS["moving"]
+    just_before_the_reshape(
+        cloud, lambda: cloud.consumer("moving", cn1=held["cn1"], cn2={"VCPU": 5})
+    )
+    assert statuses(cloud.reshape(tmp_path / "plan")) == {"applied"}
+    found = cloud.state()["consumers"][uuid_of("moving")]["allocations"]
+    assert found[uuid_of("cn2")] == {"VCPU": 5}
+
+
+def test_taking_back_is_stale_when_others_use_it_by_now(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "plan"
+    cloud.reshape(path)
+    gpu = cloud.rival.list_providers(name="gpu")[0].uuid
+    cloud.rival.at(OLD).replace_allocations(
+        allocation.Consumer(uuid_of("late"), {gpu: {"VGPU": 1}}, "p", "u")
+    )
+    before = cloud.state()["consumers"]
+    stale = of(cloud.take_back(path), "reshape")
+    assert stale.status == "stale"
+    assert stale.reason == f"somebody else made it others {gpu} VGPU=1 instead of 0"
+    assert cloud.state()["consumers"] == before
+
+
+def test_a_version_without_new_parents_is_refused_before_the_first_step(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "plan"
+    moves = f"{MOVES}providers: [{{name: old, parent: cn2}}]\n".replace("delete: [old]\n", "")
+    plan_apply.carry_out(
+        cloud.client,
+        cloud.prepared(moves).planned,
+        "reshape",
+        plan_apply.Options(plan_out=path, dry_run=True),
+    )
+    newer, cloud.client = cloud.client, cloud.client.at(microversion.Microversion(1, 36))
+    with pytest.raises(api_errors.UnsupportedVersion, match=r"at least version 1\.37"):
+        cloud.apply(path)
+    assert cloud.between.writes == []
+    cloud.client = newer
+    assert statuses(cloud.apply(path)) == {"applied"}
+
+
+def test_what_made_it_stale_is_told_and_not_all_that_it_is_about(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    cloud.reshape(tmp_path / "plan")
+    gpu = cloud.rival.list_providers(name="gpu")[0].uuid
+    told = cloud.rival.list_inventories(gpu)
+    grown = {**told.inventories, "VGPU": told.inventories["VGPU"].replace(total=9, max_unit=9)}
+    cloud.rival.replace_inventories(gpu, told.generation, grown)
+    stale = of(cloud.take_back(tmp_path / "plan"), "reshape")
+    assert stale.reason == f"somebody else made it inventory {gpu} VGPU:total=9 instead of 8"
+
+
+def test_a_provider_on_which_somebody_has_put_something_does_not_go(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "plan"
+    cloud.reshape(path)
+    gpu = cloud.rival.list_providers(name="gpu")[0].uuid
+    seen = cloud.rival.list_inventories(gpu)
+    more = {**seen.inventories, "DISK_GB": inventory.Inventory(7)}
+    cloud.rival.replace_inventories(gpu, seen.generation, more)
+    report = cloud.take_back(path)
+    left = next(item for item in report.outcomes if item.subject.name == "gpu" and item.open)
+    assert (left.status, left.reason) == (
+        "left alone",
+        "it is not empty: it has inventories DISK_GB",
+    )
+    found = cloud.state()
+    assert found["providers"][gpu]["inventories"].keys() == {"DISK_GB"}
+    assert found["consumers"] == cloud.start["consumers"]
+
+
+def test_the_right_is_asked_for_until_there_is_an_answer(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    left = ["cut", "cut"]
+
+    class Cutting:
+        def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+            if environ["PATH_INFO"] == "/reshaper" and left:
+                raise requests.exceptions.ConnectionError(left.pop())
+            return cloud.placement.app(environ, start_response)
+
+        def close(self) -> None:
+            """The test closes the Placement."""
+
+    cloud.client = api.Client(transport.in_process(Cutting, "the cloud"), NEW)
+    assert statuses(cloud.reshape(tmp_path / "plan")) == {"applied"}
+    assert left == []
+
+
+def test_a_picture_of_a_restless_cloud_is_given_up(cloud: Cloud) -> None:
+    class Restless:
+        def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+            if environ["PATH_INFO"].endswith("/inventories"):
+                seen = cloud.rival.list_inventories(uuid_of("cn1"))
+                cloud.rival.replace_inventories(uuid_of("cn1"), *seen)
+            return cloud.placement.app(environ, start_response)
+
+        def close(self) -> None:
+            """Nothing to close."""
+
+    client = api.Client(transport.in_process(Restless, "the cloud"), NEW)
+    with pytest.raises(observe.Restless, match="cn1 changed each time"):
+        observe.observe_picture(client, [uuid_of("cn1")], READING)
+
+
+def test_a_consumer_that_goes_while_a_picture_is_taken_is_not_in_it(cloud: Cloud) -> None:
+    class Going:
+        def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+            if (
+                environ["PATH_INFO"] == f"/allocations/{uuid_of('one')}"
+                and uuid_of("one") in (cloud.state()["consumers"])
+            ):
+                cloud.rival.delete_allocations(uuid_of("one"))
+            return cloud.placement.app(environ, start_response)
+
+        def close(self) -> None:
+            """Nothing to close."""
+
+    client = api.Client(transport.in_process(Going, "the cloud"), NEW)
+    seen = observe.observe_picture(client, [uuid_of("cn1")], READING)
+    assert seen.consumers.keys() == {uuid_of("moving"), uuid_of("fpga")}
+    assert seen.nodes[uuid_of("cn1")].used["VGPU"] == 2
+
+
+def test_a_picture_costs_as_many_requests_as_it_says(cloud: Cloud) -> None:
+    asked: list[str] = []
+
+    class Counting:
+        def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+            asked.append(environ["PATH_INFO"])
+            return cloud.placement.app(environ, start_response)
+
+        def close(self) -> None:
+            """Nothing to close."""
+
+    client = api.Client(transport.in_process(Counting, "the cloud"), NEW)
+    seen = observe.observe_picture(client, [uuid_of("cn1")], READING)
+    inside, consumers, others = 2, 3, 2
+    assert len(asked) == 2 + 4 * inside + consumers + 2 * others + 2 * others
+    expected = cloud_builder.seen(cloud.placement.app.export(), "cn1")
+    assert seen.nodes == expected.nodes
+    assert seen.consumers == expected.consumers
+
+
+def test_a_user_who_may_not_reshape_is_told_before_anything_is_written() -> None:
+    with service.InProcessPlacement(load=cloud_builder.state(PROVIDERS, CONSUMERS)) as placement:
+        before = placement.app.export()
+
+        class Admin:
+            def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+                environ["HTTP_X_ROLES"] = "admin"
+                return placement.app(environ, start_response)
+
+            def close(self) -> None:
+                """The block closes it."""
+
+        client = api.Client(transport.in_process(Admin, "the cloud"), NEW)
+        asked = reshape_plan.Asked(parse.parse(MOVES, "m"), manner=assign.Manner("pack"))
+        planned = reshape_plan.plan_reshape(client, asked, READING).planned
+        with pytest.raises(api_errors.Forbidden, match="placement:reshaper:reshape") as caught:
+            plan_apply.carry_out(client, planned, "reshape", plan_apply.Options())
+        assert "role service" in str(caught.value)
+        assert placement.app.export() == before
+        placement.client(NEW).check_reshape()
+        assert placement.app.export() == before
+
+
+def test_a_provider_that_another_run_of_the_plan_has_made_is_as_it_shall_be() -> None:
+    item = change.Change(
+        change.PROVIDER,
+        change.Subject("gpu", uuid_of("gpu")),
+        {"name": None, "parent": None},
+        {"name": "gpu", "parent": None},
+    )
+    absent = registry.Observed(None, {})
+    write = registry.KINDS[change.PROVIDER].write
+    with service.InProcessPlacement() as placement:
+        client = placement.client()
+        client.create_provider("gpu", uuid_of("gpu"))
+        assert write(client, item, absent).facts == item.after
+        client.update_provider(uuid_of("gpu"), "other")
+        with pytest.raises(api_errors.Conflict):
+            write(client, item, absent)

@@ -1,0 +1,72 @@
+"""Laws of reshapes over random trees, inventories, consumers and moves, on the embedded server."""
+
+from __future__ import annotations
+
+import threading
+
+import hypothesis
+
+from osc_placement import errors, microversion
+from osc_placement.client import api
+from osc_placement.plan import attempt, executor, journal, plan, result, undo
+from osc_placement.testing import service
+from osc_placement.workflows.batch import plan as batch_plan
+from osc_placement.workflows.reshape import (
+    assign,
+    invariants,
+    observe,
+    plan as reshape_plan,
+)
+from osc_placement.workflows.reshape.document import parse
+from tests.support.reshape import cases, cloud_builder
+
+READING = batch_plan.Reading(workers=2)
+FEW = hypothesis.settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.filter_too_much],
+)
+
+
+def prepared(client: api.Client, case: cases.Case) -> reshape_plan.Prepared:
+    moves = parse.parse(case.moves, "moves")
+    asked = reshape_plan.Asked(moves, manner=assign.Manner(case.strategy, 5))
+    return reshape_plan.plan_reshape(client, asked, READING)
+
+
+def carried_out(
+    client: api.Client, made: plan.Plan, direction: attempt.Direction = attempt.Direction.APPLY
+) -> list[result.Outcome]:
+    around = attempt.Circumstances(client, journal.Unkept(), threading.Event(), direction=direction)
+    return executor.execute(made.changes, around, executor.Limits(workers=2)).outcomes
+
+
+@hypothesis.given(case=cases.cases())
+@FEW
+def test_a_reshape_is_refused_and_changes_nothing_or_keeps_every_law_and_can_be_taken_back(
+    case: cases.Case,
+) -> None:
+    with service.InProcessPlacement(load=case.state) as placement:
+        client = placement.client(microversion.MAXIMUM)
+        before = placement.app.export()
+        try:
+            found = prepared(client, case)
+        except errors.InvalidInput:
+            hypothesis.event("refused")
+            assert placement.app.export() == before
+            return
+        assert placement.app.export() == before
+        hypothesis.event("moved consumers" if found.placed else "moved inventories")
+        hypothesis.event(f"class changes {case.changes}, goes {'delete' in case.moves}")
+        statuses = {item.status for item in carried_out(client, found.planned.plan)}
+        assert statuses <= {result.Status.APPLIED}
+        cases.check_laws(case, before, placement.app.export())
+        left = observe.observe_picture(client, found.wanted.roots, READING)
+        assert found.rehearsed is not None
+        assert invariants.difference(left, found.wanted) == []
+        assert invariants.difference(left, found.rehearsed.left) == []
+        inverse = undo.inverse(found.planned.plan)
+        taken_back = carried_out(client, inverse, attempt.Direction.UNDO)
+        assert {item.status for item in taken_back} <= {result.Status.APPLIED}
+        after = placement.app.export()
+        assert cloud_builder.without_generations(after) == cloud_builder.without_generations(before)

@@ -1,0 +1,111 @@
+"""How a reshape is shown: each provider as a tree, and on it who gains or loses something."""
+
+from __future__ import annotations
+
+import time
+
+from osc_placement import microversion
+from osc_placement.plan import result
+from osc_placement.testing import service
+from osc_placement.workflows.batch import plan as batch_plan
+from osc_placement.workflows.reshape import assign, plan as reshape_plan, rows
+from osc_placement.workflows.reshape.document import parse
+from tests.support.reshape import cloud_builder
+from tests.support.reshape.cloud_builder import uuid_of
+from tests.unit.workflows.reshape.test_changes import CONSUMERS, MOVES, PROVIDERS, A, B, new
+
+
+def prepared(document_text: str, state: object = None) -> reshape_plan.Prepared:
+    with service.InProcessPlacement(
+        load=state or cloud_builder.state(PROVIDERS, CONSUMERS)
+    ) as placement:  # type: ignore[arg-type]
+        asked = reshape_plan.Asked(parse.parse(document_text, "m"), manner=assign.Manner("pack"))
+        return reshape_plan.plan_reshape(
+            placement.client(microversion.MAXIMUM), asked, batch_plan.Reading()
+        )
+
+
+def shown(found: reshape_plan.Prepared) -> rows.Shown:
+    outcomes = result.of_plan(found.planned.plan)
+    return rows.Shown(found.seen, found.wanted, found.placed, outcomes)
+
+
+def test_providers_and_consumers_are_shown_before_and_after() -> None:
+    found = shown(prepared(MOVES))
+    tree = [(depth, item.name) for depth, item in found.tree().walk()]
+    assert tree == [(0, "cn1"), (1, A), (1, B)]
+    root = found.provider(uuid_of("cn1"))
+    assert root.before == {
+        "SRIOV_NET_VF": {"used": 1, "capacity": 2},
+        "VCPU": {"used": 4, "capacity": 16},
+        "VGPU": {"used": 6, "capacity": 8},
+    }
+    assert root.after == {"VCPU": {"used": 4, "capacity": 16}}
+    assert (root.status, root.reason) == ("planned", "2 consumers, 2 guessed")
+    child = found.provider(new(A))
+    assert (child.before, child.reason) == (None, "new; +CUSTOM_VGPU_A")
+    (one,) = found.consumers(new(A))
+    assert (one.uuid, one.before, one.after) == (uuid_of("one"), None, {"VGPU": 4})
+    assert {line.uuid for line in found.consumers(uuid_of("cn1"))} == {
+        uuid_of("one"),
+        uuid_of("moving"),
+    }
+
+
+def test_a_provider_that_gives_as_much_as_it_gets_changes_too() -> None:
+    providers = {"a": (None, {"VGPU": 2}), "b": ("a", {"VGPU": 2}), "c": ("a", {})}
+    consumers = {"one": {"a": {"VGPU": 1}}, "two": {"b": {"VGPU": 1}}}
+    text = """\
+moves:
+- {from: a, resources: {VGPU: all}, to: b}
+- {from: b, resources: {VGPU: all}, to: c}
+"""
+    found = shown(prepared(text, cloud_builder.state(providers, consumers)))
+    assert found.provider(uuid_of("b")).status == "planned"
+    assert {line.status for line in found.consumers(uuid_of("b"))} == {"planned"}
+
+
+def test_what_goes_and_what_is_renamed_is_told() -> None:
+    providers = {"cn1": (None, {"VCPU": 4}), "gpu": ("cn1", {"VGPU": 2}), "x": ("cn1", {})}
+    text = """\
+moves: [{from: gpu, resources: {VGPU: all}, to: cn1}]
+rename: {x: y}
+delete: [gpu]
+"""
+    found = shown(prepared(text, cloud_builder.state(providers, {})))
+    assert found.provider(uuid_of("gpu")).reason == "goes"
+    assert found.provider(uuid_of("gpu")).after is None
+    assert found.provider(uuid_of("x")).reason == "name=y"
+    assert [item.name for _, item in found.tree().walk()] == ["cn1", "gpu", "y"]
+
+
+def test_guesses_are_marked_line_by_line_and_in_the_plan() -> None:
+    loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
+    found = prepared(MOVES, cloud_builder.state(PROVIDERS, loose))
+    lines = [line for uuid in (new(A), uuid_of(B)) for line in shown(found).consumers(uuid)]
+    assert {line.reason for line in lines if "VGPU" in (line.after or {})} == {"guessed (pack)"}
+    assert any("guessed (pack)" in note for note in found.planned.plan.notes)
+    (reshape,) = [item for item in found.planned.plan.changes if item.kind == "reshape"]
+    assert reshape.reason == "2 consumers, 2 guessed"
+
+
+def test_what_is_over_capacity_already_and_stays_so_is_noted() -> None:
+    crowded = {**PROVIDERS, "cn1": (None, {**PROVIDERS["cn1"][1], "VCPU": 3})}
+    found = prepared(MOVES, cloud_builder.state(crowded, CONSUMERS))
+    assert any("cn1 is over capacity with VCPU" in note for note in found.planned.plan.notes)
+
+
+def test_a_large_tree_is_planned_and_rehearsed_in_seconds() -> None:
+    children = [f"cn1_gpu{number}" for number in range(64)]
+    providers = {"cn1": (None, {"VCPU": 4096, "VGPU": 1024})}
+    providers |= dict.fromkeys(children, ("cn1", {}))  # type: ignore[arg-type]
+    consumers = {
+        f"c{number}": {"cn1": {"VCPU": 2, "VGPU": 1 + number % 2}} for number in range(500)
+    }
+    text = "moves:\n" + "".join(
+        f"- {{from: cn1, resources: {{VGPU: 16}}, to: {name}}}\n" for name in children
+    )
+    began = time.monotonic()
+    found = prepared(text, cloud_builder.state(providers, consumers))
+    assert len(found.placed) == 500
+    assert time.monotonic() - began < 20
