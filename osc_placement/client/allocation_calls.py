@@ -100,7 +100,7 @@ class AllocationCalls(caller.Caller):
         self.need("reshaper", "POST /reshaper")
         try:
             self._send("POST", "reshaper", body={})
-        except api_errors.AnswerLost as error:
+        except api_errors.OutcomeUnknown as error:
             # Nothing can have been carried out: whoever asks may ask again.
             raise api_errors.ConnectionFailed(error.detail) from error
         except api_errors.ApiError as error:

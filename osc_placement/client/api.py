@@ -22,7 +22,7 @@ class Client(
 
     A method that needs more than the microversion in use raises UnsupportedVersion before
     it sends anything. Everything else that fails is an errors.ApiError, an
-    errors.ConnectionFailed or, for writes, an errors.AnswerLost.
+    errors.ConnectionFailed or, for writes, an errors.OutcomeUnknown.
     """
 
     @property

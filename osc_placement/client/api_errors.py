@@ -114,7 +114,7 @@ class InventoryInUse(Conflict):
     """409: allocations use the inventory that was to go."""
 
 
-class AnswerLost(ApiError):
+class OutcomeUnknown(ApiError):
     """A write was sent and its outcome is unknown: it may have been carried out.
 
     The connection was cut after sending (``status`` is 0), or 500, 502, 503 or 504 came back.
@@ -151,7 +151,7 @@ def _kind(status: int, code: str | None, detail: str, *, writing: bool) -> type[
     if status == 409:
         return _conflict(code, detail.lower())
     if status in IN_FLIGHT and writing:
-        return AnswerLost
+        return OutcomeUnknown
     return {403: Forbidden, 404: NotFound, 406: NotAcceptable}.get(status, ApiError)
 
 

@@ -94,7 +94,7 @@ class Transport:
         version: microversion.Microversion | None = None,
         body: Any = None,
     ) -> Answer:
-        """Send one request. Errors: ConnectionFailed, AnswerLost, ApiError and below."""
+        """Send one request. Errors: ConnectionFailed, OutcomeUnknown, ApiError and below."""
         response = self.request(method, url, version=version, body=body)
         check(response, method, url)
         return Answer(
@@ -344,7 +344,7 @@ def _failure(
         return api_errors.ConnectionFailed(str(error))
     if method in _READS or not was_sent(error):
         return api_errors.ConnectionFailed(f"Cannot reach Placement: {_short(error)}")
-    return api_errors.AnswerLost(
+    return api_errors.OutcomeUnknown(
         0,
         f"{method} {url}: the connection broke before an answer came: {_short(error)}",
         method=method,

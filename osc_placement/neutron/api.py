@@ -34,7 +34,7 @@ class Network(Protocol):
         """One request. Errors: NetworkRefused, and ConnectionFailed when nobody answers."""
 
     def write(self, path: str, body: Any, revision: int | None) -> Any:
-        """One PUT, refused when the revision is another by now. Errors: as ``ask``, AnswerLost."""
+        """Send one PUT; it is refused if the revision changed. Errors: as ``ask``, OutcomeUnknown."""
 
 
 class NetworkRefused(api_errors.ApiError):
@@ -179,9 +179,9 @@ def _allocation(uuid: str, told: Any) -> dict[str, str]:
     return dict(told) if isinstance(told, Mapping) else {uuid: str(told)}
 
 
-def _lost(method: str, path: str, status: int, detail: str) -> api_errors.AnswerLost:
+def _lost(method: str, path: str, status: int, detail: str) -> api_errors.OutcomeUnknown:
     """The error for a write whose outcome is unknown."""
-    return api_errors.AnswerLost(
+    return api_errors.OutcomeUnknown(
         status, f"neutron, {method} {path}: {detail}", method=method, url=path
     )
 

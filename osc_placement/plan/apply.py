@@ -33,14 +33,16 @@ class Options:
     plan_out: pathlib.Path | None = None
     undo_out: pathlib.Path | None = None
     limits: executor.Limits = dataclasses.field(default_factory=executor.Limits)
-    watch: observe.Watch = dataclasses.field(default_factory=observe.Unwatched)
-    broken: attempt.Premise | None = None
-    kinds: Mapping[str, registry.Kind] = dataclasses.field(default_factory=lambda: registry.KINDS)
+    watch: observe.Progress = dataclasses.field(default_factory=observe.NullProgress)
+    broken: attempt.PreconditionCheck | None = None
+    kinds: Mapping[str, registry.ChangeType] = dataclasses.field(
+        default_factory=lambda: registry.CHANGE_TYPES
+    )
 
 
 def carry_out(
-    client: api.Client, planned: batch_plan.Planned, command: str, options: Options
-) -> result.Report:
+    client: api.Client, planned: batch_plan.ObservedPlan, command: str, options: Options
+) -> result.RunReport:
     """Apply a plan that was made just now, or only tell of it.
 
     A plan of relative values is always kept in a file: running the command again would
@@ -71,16 +73,20 @@ def carry_out(
 
 
 def at_once(
-    client: api.Client, planned: batch_plan.Planned, limits: executor.Limits | None = None
-) -> result.Report:
+    client: api.Client, planned: batch_plan.ObservedPlan, limits: executor.Limits | None = None
+) -> result.RunReport:
     """Apply a plan of absolute values that was made just now, and keep nothing on disk.
 
     For upstream's batch forms, which know of no plan and no undo. Cost: one write per
     change; one read more where planning has not read it.
     """
     made = planned.plan.replace(target=client.target)
-    around = attempt.Circumstances(
-        client, journal.Unkept(), threading.Event(), strict=False, allow=frozenset(made.allow)
+    around = attempt.RunContext(
+        client,
+        journal.MemoryJournal(),
+        threading.Event(),
+        strict=False,
+        allow=frozenset(made.allow),
     )
     run = _run(made, around, Options(limits=limits or executor.Limits()), planned.known)
     return _report(made, run, client.target, None)
@@ -93,7 +99,7 @@ def apply(
     options: Options,
     *,
     restart: bool = False,
-) -> result.Report:
+) -> result.RunReport:
     """Apply a plan file, or go on with it where an earlier run stopped.
 
     ``restart`` forgets what earlier runs have done. A plan that undoes another is taken as
@@ -122,7 +128,7 @@ def apply(
 
 def take_back(
     client: api.Client, made: plan.Plan, path: pathlib.Path, options: Options
-) -> result.Report:
+) -> result.RunReport:
     """Undo exactly what was applied of a plan file, or apply a file made by --undo-out.
 
     What somebody else has changed since is stale and left alone.
@@ -138,7 +144,7 @@ def take_back(
 
 def _take_back(
     client: api.Client, inverse: plan.Plan, path: pathlib.Path, options: Options
-) -> result.Report:
+) -> result.RunReport:
     if options.plan_out is not None:
         file.write(options.plan_out, inverse)
     if options.dry_run or not inverse.changes:
@@ -164,12 +170,12 @@ def _journal(made: plan.Plan, target: str, *, anew: bool = False) -> Iterator[jo
 def _circumstances(
     client: api.Client,
     made: plan.Plan,
-    opened: journal.Notes,
+    opened: journal.JournalWriter,
     options: Options,
     *,
     strict: bool,
-) -> attempt.Circumstances:
-    return attempt.Circumstances(
+) -> attempt.RunContext:
+    return attempt.RunContext(
         client,
         opened,
         threading.Event(),
@@ -222,7 +228,7 @@ def has_premises(made: plan.Plan) -> bool:
 
 def _run(
     made: plan.Plan,
-    around: attempt.Circumstances,
+    around: attempt.RunContext,
     options: Options,
     known: Mapping[str, registry.Observed],
 ) -> executor.Run:
@@ -234,9 +240,9 @@ def _run(
 
 def _report(
     made: plan.Plan, run: executor.Run, target: str, path: pathlib.Path | None
-) -> result.Report:
+) -> result.RunReport:
     remarks = [result.of_remark(item) for item in made.remarks]
-    return result.Report(
+    return result.RunReport(
         result.ordered([*run.outcomes, *remarks]),
         target,
         limited=run.limited,
@@ -249,7 +255,7 @@ def _report(
     )
 
 
-def _with_undo(report: result.Report, made: plan.Plan, path: pathlib.Path) -> result.Report:
+def _with_undo(report: result.RunReport, made: plan.Plan, path: pathlib.Path) -> result.RunReport:
     """Narrow the undo file to what was really changed; nothing changed needs no file.
 
     After an interruption, or with a change whose outcome is unknown, it stays whole: the
@@ -267,8 +273,8 @@ def _with_undo(report: result.Report, made: plan.Plan, path: pathlib.Path) -> re
     return dataclasses.replace(report, undo_path=path)
 
 
-def _only_told(made: plan.Plan, options: Options, path: pathlib.Path | None) -> result.Report:
-    return result.Report(
+def _only_told(made: plan.Plan, options: Options, path: pathlib.Path | None) -> result.RunReport:
+    return result.RunReport(
         result.of_plan(made),
         made.target,
         dry_run=options.dry_run,
@@ -285,16 +291,16 @@ def _foretold(
     direction: attempt.Direction,
     options: Options,
     path: pathlib.Path,
-) -> result.Report:
+) -> result.RunReport:
     """What applying a plan file would do, from its journal alone. No request."""
 
-    def status(item: change.Change) -> result.Outcome:
+    def status(item: change.Change) -> result.ChangeResult:
         entry = entries.get(item.key)
         if entry is not None and entry.state is direction.done:
             return result.of_change(item, result.Status.APPLIED, "in an earlier run")
         return result.of_change(item, result.Status.PLANNED)
 
-    return result.Report(
+    return result.RunReport(
         result.ordered([*map(status, made.changes), *map(result.of_remark, made.remarks)]),
         made.target,
         dry_run=options.dry_run,

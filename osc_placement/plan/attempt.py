@@ -17,13 +17,13 @@ from osc_placement.plan import change, journal, result
 from osc_placement.plan.kinds import registry
 
 
-class Halted(errors.PlacementError):
+class RunHalted(errors.PlacementError):
     """Trying further items is pointless: nobody answers, or lets us in, or the disk is full.
 
     ``outcomes`` are what became of the items at hand.
     """
 
-    def __init__(self, cause: errors.PlacementError, ended: Sequence[result.Outcome]) -> None:
+    def __init__(self, cause: errors.PlacementError, ended: Sequence[result.ChangeResult]) -> None:
         self.outcomes = ended
         super().__init__(str(cause))
 
@@ -51,11 +51,11 @@ class Direction(enum.Enum):
 
 
 #: Why the premise of a change no longer holds; empty when it does. Called from many threads.
-Premise = Callable[[change.Change], str]
+PreconditionCheck = Callable[[change.Change], str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Circumstances:
+class RunContext:
     """What all changes of a run have in common.
 
     ``strict``: what somebody else has changed since the plan is left alone. ``allow``: the
@@ -64,34 +64,36 @@ class Circumstances:
     """
 
     client: api.Client
-    journal: journal.Notes
+    journal: journal.JournalWriter
     stop: threading.Event
     direction: Direction = Direction.APPLY
     strict: bool = True
     allow: Collection[str] = ()
-    broken: Premise = lambda _: ""
-    kinds: Mapping[str, registry.Kind] = dataclasses.field(default_factory=lambda: registry.KINDS)
+    broken: PreconditionCheck = lambda _: ""
+    kinds: Mapping[str, registry.ChangeType] = dataclasses.field(
+        default_factory=lambda: registry.CHANGE_TYPES
+    )
 
 
 def settle(
-    wanted: change.Change, around: Circumstances, known: registry.Observed | None = None
-) -> result.Outcome:
+    wanted: change.Change, around: RunContext, known: registry.Observed | None = None
+) -> result.ChangeResult:
     """Bring one change to its end; ``known`` is what planning has read already.
 
     Cost: one read (none with ``known``) and one write; after each conflict or lost answer
     one of each more, and a read of usages where capacity shrinks.
-    Errors: Halted, when no other change would fare better.
+    Errors: RunHalted, when no other change would fare better.
     """
-    return Settling(wanted, around, known).run()
+    return Attempt(wanted, around, known).run()
 
 
-class Settling:
+class Attempt:
     """One change on its way; ``ended`` is its outcome when it is there."""
 
     def __init__(
-        self, wanted: change.Change, around: Circumstances, known: registry.Observed | None
+        self, wanted: change.Change, around: RunContext, known: registry.Observed | None
     ) -> None:
-        self.ended: result.Outcome | None = None
+        self.ended: result.ChangeResult | None = None
         self._change = wanted
         self._planned_on = wanted.generation
         self._around = around
@@ -105,11 +107,11 @@ class Settling:
         self._last: errors.PlacementError | None = None
         self._unwritable: journal.Unwritable | None = None
 
-    def run(self) -> result.Outcome:
+    def run(self) -> result.ChangeResult:
         """All the way to the end."""
         self.ended = self._run()
         if self._unwritable is not None:
-            raise Halted(self._unwritable, [self.ended])
+            raise RunHalted(self._unwritable, [self.ended])
         return self.ended
 
     def ready(self) -> registry.Intent | None:
@@ -132,7 +134,7 @@ class Settling:
         """What the journal is told when it was carried out."""
         return journal.Note(self._change.key, self._around.direction.done)
 
-    def written(self, seen: change.Facts) -> result.Outcome:
+    def written(self, seen: change.Facts) -> result.ChangeResult:
         """It was carried out."""
         ended = result.of_change(self._change, result.Status.APPLIED)
         self.ended = dataclasses.replace(ended, found=seen)
@@ -143,11 +145,11 @@ class Settling:
         self._known = None
         self._in_doubt = self._in_doubt or in_doubt
 
-    def not_begun(self, reason: str) -> result.Outcome:
+    def not_begun(self, reason: str) -> result.ChangeResult:
         """Its outcome when it was never tried."""
         return result.of_change(self._change, result.Status.PLANNED, reason)
 
-    def _run(self) -> result.Outcome:
+    def _run(self) -> result.ChangeResult:
         for pause in retry.pauses(retry.WRITES):
             ended = self._attempt()
             if ended is not None:
@@ -156,11 +158,13 @@ class Settling:
                 break
         return self._give_up()
 
-    def _attempt(self) -> result.Outcome | None:
+    def _attempt(self) -> result.ChangeResult | None:
         """Look and, if it is right, write; None when it must be tried again."""
         return self._explained(lambda: self._look_and_judge() or self._write())
 
-    def _explained(self, step: Callable[[], result.Outcome | None]) -> result.Outcome | None:
+    def _explained(
+        self, step: Callable[[], result.ChangeResult | None]
+    ) -> result.ChangeResult | None:
         """What a step comes to, errors included."""
         try:
             return step()
@@ -169,10 +173,10 @@ class Settling:
         except errors.PlacementError as error:
             self.ended = self._ended(result.Status.FAILED, str(error))
             if _concerns_all(error):
-                raise Halted(error, [self.ended]) from error
+                raise RunHalted(error, [self.ended]) from error
             return self.ended
 
-    def _look_and_judge(self) -> result.Outcome | None:
+    def _look_and_judge(self) -> result.ChangeResult | None:
         self._observed = self._look()
         return self._judge(self._observed)
 
@@ -182,7 +186,7 @@ class Settling:
             return known
         return retry.read(lambda: self._kind.read(self._around.client, self._change))
 
-    def _judge(self, observed: registry.Observed) -> result.Outcome | None:
+    def _judge(self, observed: registry.Observed) -> result.ChangeResult | None:
         """The end of the matter when nothing is to be written; None when it is."""
         wanted = self._change
         now = change.current(wanted.kind, wanted.after, observed.facts)
@@ -234,7 +238,7 @@ class Settling:
         self._planned_on = observed.generation
         return refused
 
-    def _write(self) -> result.Outcome | None:
+    def _write(self) -> result.ChangeResult | None:
         self._note(self.beginning())
         if self._unwritable is not None:
             return self._ended(result.Status.FAILED, f"not begun: {self._unwritable}")
@@ -243,17 +247,17 @@ class Settling:
         except (api_errors.GenerationConflict, api_errors.ConnectionFailed) as error:
             self._last = error
             return None
-        except (api_errors.AnswerLost, api_errors.UnexpectedAnswer) as error:
+        except (api_errors.OutcomeUnknown, api_errors.UnexpectedAnswer) as error:
             self._last = error
             self._in_doubt = True
             return None
         return self._carried_out(written)
 
-    def _carried_out(self, seen: registry.Observed) -> result.Outcome:
+    def _carried_out(self, seen: registry.Observed) -> result.ChangeResult:
         self._note(self.ending())
         return self.written(seen.facts)
 
-    def _as_wanted(self, seen: registry.Observed) -> result.Outcome:
+    def _as_wanted(self, seen: registry.Observed) -> result.ChangeResult:
         if self._in_doubt:
             return self._carried_out(seen)
         if self._around.direction is Direction.UNDO:
@@ -261,7 +265,7 @@ class Settling:
         ended = self._ended(result.Status.UNCHANGED, "it is so already")
         return dataclasses.replace(ended, found=seen.facts)
 
-    def _ended(self, status: result.Status, reason: str) -> result.Outcome:
+    def _ended(self, status: result.Status, reason: str) -> result.ChangeResult:
         """An end without having changed anything; in the journal, doubt stays doubt."""
         around, key = self._around, self._change.key
         entry = around.journal.entries.get(key)
@@ -278,7 +282,7 @@ class Settling:
         except journal.Unwritable as error:
             self._unwritable = error
 
-    def _give_up(self) -> result.Outcome:
+    def _give_up(self) -> result.ChangeResult:
         if self._in_doubt:
             ended = self._last_look()
             if ended is not None:
@@ -287,7 +291,7 @@ class Settling:
             return self._ended(result.Status.PLANNED, "not done: the run was stopped")
         return self._ended(result.Status.FAILED, f"given up: {self._last}")
 
-    def _last_look(self) -> result.Outcome | None:
+    def _last_look(self) -> result.ChangeResult | None:
         """What a lost answer came to, without trying again."""
         try:
             seen = self._look()

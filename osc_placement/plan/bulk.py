@@ -13,34 +13,34 @@ from osc_placement.client import api_errors
 from osc_placement.plan import attempt, change, journal, result
 from osc_placement.plan.kinds import registry
 
-Ready = tuple[attempt.Settling, registry.Intent]
+Ready = tuple[attempt.Attempt, registry.Intent]
 
 
 def settle_together(
     wanted: Sequence[change.Change],
-    around: attempt.Circumstances,
+    around: attempt.RunContext,
     known: Mapping[str, registry.Observed],
-) -> list[result.Outcome]:
+) -> list[result.ChangeResult]:
     """Bring changes of one kind to their ends; ``known`` is ``{change key: what was read}``.
 
     Cost: one read for each that is not known, and one write for all; for each culprit
     among n about 2 log2(n) writes more, and then what ``settle`` costs.
-    Errors: Halted, with every outcome, when no other change would fare better.
+    Errors: RunHalted, with every outcome, when no other change would fare better.
     """
-    each = [attempt.Settling(item, around, known.get(item.key)) for item in wanted]
+    each = [attempt.Attempt(item, around, known.get(item.key)) for item in wanted]
     try:
         ready = [(one, intent) for one in each if (intent := one.ready())]
         _write(ready, around, around.kinds[wanted[0].kind].together)
-    except attempt.Halted as halted:
+    except attempt.RunHalted as halted:
         reason = f"not begun: {halted}"
-        raise attempt.Halted(
+        raise attempt.RunHalted(
             halted, [one.ended or one.not_begun(reason) for one in each]
         ) from halted
     return [one.ended or one.not_begun("the run was stopped") for one in each]
 
 
 def _write(
-    ready: Sequence[Ready], around: attempt.Circumstances, by: registry.Together | None
+    ready: Sequence[Ready], around: attempt.RunContext, by: registry.BulkWrite | None
 ) -> None:
     """One request for all that are ready, or fewer at a time until each has its outcome."""
     if around.stop.is_set():
@@ -63,11 +63,11 @@ def _write(
 def _refused(
     error: errors.PlacementError,
     ready: Sequence[Ready],
-    around: attempt.Circumstances,
-    by: registry.Together,
+    around: attempt.RunContext,
+    by: registry.BulkWrite,
 ) -> None:
     """Find the culprits by halves, or leave each to itself where halves would fare no better."""
-    in_doubt = isinstance(error, api_errors.AnswerLost | api_errors.UnexpectedAnswer)
+    in_doubt = isinstance(error, api_errors.OutcomeUnknown | api_errors.UnexpectedAnswer)
     if in_doubt or not isinstance(error, api_errors.ApiError) or error.status in (401, 403):
         for one, _ in ready:
             if not isinstance(error, api_errors.UnsupportedVersion):
@@ -81,9 +81,9 @@ def _refused(
         _write(part, around, by)
 
 
-def _note(around: attempt.Circumstances, notes: Sequence[journal.Note]) -> None:
+def _note(around: attempt.RunContext, notes: Sequence[journal.Note]) -> None:
     """Tell the journal; when it cannot be told, these changes are the last ones."""
     try:
         around.journal.note(*notes)
     except journal.Unwritable as error:
-        raise attempt.Halted(error, []) from error
+        raise attempt.RunHalted(error, []) from error

@@ -143,7 +143,7 @@ class Change:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Remark:
+class Skipped:
     """One thing that a plan does not touch, and why.
 
     ``unchanged``: it is as wanted already (``before`` and ``after`` are the same).
@@ -172,7 +172,7 @@ class Remark:
         return document
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Remark:
+    def from_dict(cls, document: Mapping[str, Any]) -> Skipped:
         """Read ``to_dict``'s form; LookupError or TypeError for anything else."""
         return cls(**{**document, "subject": Subject(**document["subject"])})
 

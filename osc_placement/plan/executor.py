@@ -23,8 +23,8 @@ from osc_placement.plan import (
 )
 from osc_placement.plan.kinds import registry
 
-Flight = concurrent.futures.Future[list[result.Outcome]]
-Told = Callable[[result.Outcome], None]
+Flight = concurrent.futures.Future[list[result.ChangeResult]]
+Told = Callable[[result.ChangeResult], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Limits:
 class Run:
     """What came of the changes, in the order in which they ended."""
 
-    outcomes: list[result.Outcome] = dataclasses.field(default_factory=list)
+    outcomes: list[result.ChangeResult] = dataclasses.field(default_factory=list)
     limited: bool = False
     interrupted: bool = False
     halted: str = ""
@@ -50,7 +50,7 @@ class Run:
 
 def execute(
     changes: Sequence[change.Change],
-    around: attempt.Circumstances,
+    around: attempt.RunContext,
     limits: Limits,
     known: Mapping[str, registry.Observed] | None = None,
     told: Told = lambda _: None,
@@ -81,7 +81,7 @@ class _Run:
 
     def __init__(
         self,
-        around: attempt.Circumstances,
+        around: attempt.RunContext,
         limits: Limits,
         known: Mapping[str, registry.Observed],
         told: Told,
@@ -142,7 +142,7 @@ class _Run:
                 del flying[future]
                 self._collect(future)
 
-    def _settle(self, bundle: Sequence[change.Change]) -> list[result.Outcome]:
+    def _settle(self, bundle: Sequence[change.Change]) -> list[result.ChangeResult]:
         if len(bundle) > 1:
             return bulk.settle_together(bundle, self._around, self._known)
         return [attempt.settle(item, self._around, self._known.get(item.key)) for item in bundle]
@@ -158,7 +158,7 @@ class _Run:
     def _collect(self, future: Flight) -> None:
         try:
             outcomes = future.result()
-        except attempt.Halted as halted:
+        except attempt.RunHalted as halted:
             outcomes = list(halted.outcomes)
             self.result.halted = self.result.halted or str(halted)
             self._around.stop.set()
@@ -166,13 +166,13 @@ class _Run:
             self._count(ended)
             self._end(ended)
 
-    def _count(self, ended: result.Outcome) -> None:
+    def _count(self, ended: result.ChangeResult) -> None:
         if ended.status is result.Status.APPLIED and ended.kind != change.TRAIT:
             self._applied += 1
         if ended.status not in _GOOD and self._limits.stop_on_error and not self.result.halted:
             self.result.halted = f"{ended.subject.name}: {ended.reason}"
 
-    def _end(self, ended: result.Outcome) -> None:
+    def _end(self, ended: result.ChangeResult) -> None:
         group = self._groups.get(change.key(ended.kind, ended.subject))
         if group and ended.status not in _GOOD:
             self._broken.add(group)
@@ -191,7 +191,9 @@ class _Run:
 class _Waiting:
     """The changes of a stage that have not begun, in bundles that one request may carry."""
 
-    def __init__(self, items: Sequence[change.Change], kinds: Mapping[str, registry.Kind]) -> None:
+    def __init__(
+        self, items: Sequence[change.Change], kinds: Mapping[str, registry.ChangeType]
+    ) -> None:
         self._kinds = kinds
         groups: dict[object, list[change.Change]] = {}
         for item in items:

@@ -57,7 +57,7 @@ class Note(NamedTuple):
     before: change.Facts | None = None
 
 
-class Notes(Protocol):
+class JournalWriter(Protocol):
     """What is known of changes, ``{change key: Entry}``, and a way to know more."""
 
     entries: dict[str, Entry]
@@ -66,7 +66,7 @@ class Notes(Protocol):
         """Record what became of changes. Errors: Unwritable."""
 
 
-class Unkept:
+class MemoryJournal:
     """A journal that nobody reads later: for runs that may simply be run again."""
 
     def __init__(self) -> None:

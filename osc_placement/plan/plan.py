@@ -46,7 +46,7 @@ class Plan:
     """
 
     changes: tuple[change_module.Change, ...]
-    remarks: tuple[change_module.Remark, ...] = ()
+    remarks: tuple[change_module.Skipped, ...] = ()
     command: str = ""
     target: str = ""
     microversion: str = ""
@@ -68,9 +68,9 @@ class Plan:
         """A copy with some fields changed."""
         return dataclasses.replace(self, **fields)
 
-    def items(self) -> list[change_module.Change | change_module.Remark]:
+    def items(self) -> list[change_module.Change | change_module.Skipped]:
         """Changes and remarks in the order in which they are listed."""
-        items: list[change_module.Change | change_module.Remark] = [*self.changes, *self.remarks]
+        items: list[change_module.Change | change_module.Skipped] = [*self.changes, *self.remarks]
         return sorted(items, key=lambda item: item.sort_key())
 
     def summary(self) -> str:
@@ -115,12 +115,12 @@ class Plan:
         }
 
 
-def make(items: Iterable[change_module.Change | change_module.Remark], **fields: Any) -> Plan:
+def make(items: Iterable[change_module.Change | change_module.Skipped], **fields: Any) -> Plan:
     """A plan of what the ``plan_*`` functions decided, sorted; ``fields`` are Plan's others."""
     ordered = sorted(items, key=lambda item: item.sort_key())
     return Plan(
         changes=tuple(item for item in ordered if isinstance(item, change_module.Change)),
-        remarks=tuple(item for item in ordered if isinstance(item, change_module.Remark)),
+        remarks=tuple(item for item in ordered if isinstance(item, change_module.Skipped)),
         **fields,
     )
 
@@ -155,7 +155,7 @@ def _from_document(document: Mapping[str, Any]) -> Plan:
         **{
             **document,
             "changes": tuple(map(change_module.Change.from_dict, document["changes"])),
-            "remarks": tuple(map(change_module.Remark.from_dict, document["remarks"])),
+            "remarks": tuple(map(change_module.Skipped.from_dict, document["remarks"])),
             "capacities": {
                 name: Capacity(**capacity) for name, capacity in document["capacities"].items()
             },

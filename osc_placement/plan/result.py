@@ -34,7 +34,7 @@ class Exit(enum.IntEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class ChangeResult:
     """One item's: ``before`` and ``after`` are what was really replaced by what.
 
     ``open`` tells that the operator's wish about it was refused by a guard or a limit.
@@ -57,7 +57,7 @@ class Outcome:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Report:
+class RunReport:
     """The outcome of a command: one entry per item, and how the whole ended.
 
     ``target`` is the cloud or file that it happened on. ``limited``: --max-count was
@@ -66,7 +66,7 @@ class Report:
     that facts speak of by UUID.
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ChangeResult, ...]
     target: str
     dry_run: bool = False
     limited: bool = False
@@ -104,20 +104,22 @@ class Report:
         return Exit.STALE if stale else Exit.DONE
 
 
-def of_change(item: change.Change, status: Status, reason: str = "") -> Outcome:
+def of_change(item: change.Change, status: Status, reason: str = "") -> ChangeResult:
     """A change's outcome; its own reason stands where there is no better one."""
-    return Outcome(item.kind, item.subject, item.before, item.after, status, reason or item.reason)
+    return ChangeResult(
+        item.kind, item.subject, item.before, item.after, status, reason or item.reason
+    )
 
 
-def of_remark(item: change.Remark) -> Outcome:
+def of_remark(item: change.Skipped) -> ChangeResult:
     """What a plan leaves as it is."""
     status = Status.UNCHANGED if item.unchanged else Status.LEFT_ALONE
-    return Outcome(
+    return ChangeResult(
         item.kind, item.subject, item.before, item.after, status, item.reason, item.refused
     )
 
 
-def of_plan(made: plan.Plan) -> tuple[Outcome, ...]:
+def of_plan(made: plan.Plan) -> tuple[ChangeResult, ...]:
     """What a dry run shows: every change planned, every remark as it is."""
     return ordered(
         of_change(item, Status.PLANNED) if isinstance(item, change.Change) else of_remark(item)
@@ -125,6 +127,6 @@ def of_plan(made: plan.Plan) -> tuple[Outcome, ...]:
     )
 
 
-def ordered(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+def ordered(outcomes: Iterable[ChangeResult]) -> tuple[ChangeResult, ...]:
     """In the order in which they are shown."""
-    return tuple(sorted(outcomes, key=Outcome.sort_key))
+    return tuple(sorted(outcomes, key=ChangeResult.sort_key))

@@ -52,7 +52,7 @@ def restricted(made: plan.Plan, entries: Mapping[str, journal.Entry]) -> plan.Pl
     )
 
 
-def of_outcomes(made: plan.Plan, outcomes: tuple[result.Outcome, ...]) -> plan.Plan:
+def of_outcomes(made: plan.Plan, outcomes: tuple[result.ChangeResult, ...]) -> plan.Plan:
     """The plan that takes back what a run really changed, and nothing else."""
     applied = {
         (item.kind, item.subject): item.before
@@ -69,7 +69,7 @@ def of_outcomes(made: plan.Plan, outcomes: tuple[result.Outcome, ...]) -> plan.P
 
 def _inverse(
     item: change.Change, entries: Mapping[str, journal.Entry] | None
-) -> change.Change | change.Remark:
+) -> change.Change | change.Skipped:
     if item.irreversible:
         reason = _IRREVERSIBLE.format(item.irreversible)
         return _left_alone(item, reason)
@@ -81,5 +81,5 @@ def _inverse(
     return item.replace(before=entry.before or item.before).inverse()
 
 
-def _left_alone(item: change.Change, reason: str) -> change.Remark:
-    return change.Remark(item.kind, item.subject, item.after, item.before, reason)
+def _left_alone(item: change.Change, reason: str) -> change.Skipped:
+    return change.Skipped(item.kind, item.subject, item.after, item.before, reason)

@@ -32,7 +32,7 @@ def settle(
     client: api.Client,
     about: Sequence[provider.Provider],
     what: str,
-    planned: plan.Planned,
+    planned: plan.ObservedPlan,
     rows_of: Callable[[change.Facts], list[rows.Row]],
 ) -> list[rows.Row]:
     """Do what was planned; the rows of every provider as it is then, its UUID first.
@@ -73,7 +73,7 @@ def foretell(
     return [row for item in found if isinstance(item, list) for row in item]
 
 
-def _check(what: str, ended: Sequence[result.Outcome], good: Iterable[result.Status]) -> None:
+def _check(what: str, ended: Sequence[result.ChangeResult], good: Iterable[result.Status]) -> None:
     bad = [item for item in ended if item.status not in good]
     _raise([_failure(what, item.subject.uuid, item.reason) for item in bad], what, len(ended))
 

@@ -82,7 +82,7 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 --host
 
         client = self.connect()
         asked = nova.reached(self, parsed_args)
-        wish = observe.Wish(
+        wish = observe.MirrorRequest(
             hosts=tuple(parsed_args.host),
             host_aggregates=tuple(parsed_args.host_aggregate),
             prune=parsed_args.prune,
@@ -90,7 +90,7 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 --host
             forget=tuple(parsed_args.forget),
         )
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = plan.Reading(parsed_args.workers, watch)
+            reading = plan.ReadContext(parsed_args.workers, watch)
             mirrored = observe.plan_mirror(client, asked, wish, reading)
             report = apply.carry_out(
                 client,

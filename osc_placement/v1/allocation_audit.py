@@ -160,14 +160,14 @@ openstack placement allocation audit --repair --host cmp-0001"""
 
         started = datetime.datetime.now(datetime.UTC)
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = plan.Reading(parsed_args.workers, watch)
+            reading = plan.ReadContext(parsed_args.workers, watch)
             ports = None if parsed_args.skip_ports else nova.ports(asked, self)
             found = observe.audit_cloud(client, asked, request, reading, ports)
             if not request.repair:
                 return self._told(found, client.target, parsed_args)
             how = dataclasses.replace(
                 change.options(parsed_args, watch),
-                broken=precondition.Eyes(asked, started),
+                broken=precondition.NovaPreconditions(asked, started),
                 kinds=bound_ports.kinds(ports),
             )
             line = f"{self.cmd_name} {' '.join(_words(parsed_args))}"
@@ -186,7 +186,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
     def _repaired(
         self,
         findings: Sequence[finding.Finding],
-        report: result.Report,
+        report: result.RunReport,
         parsed_args: argparse.Namespace,
     ) -> tuple[tuple[str, ...], list[Any]]:
         """What was found, and what became of it."""
@@ -214,7 +214,7 @@ def _code(findings: Sequence[finding.Finding], *, strict: bool) -> int:
 
 def _code_after(
     findings: Sequence[finding.Finding],
-    outcomes: Mapping[str, result.Outcome],
+    outcomes: Mapping[str, result.ChangeResult],
     *,
     strict: bool,
 ) -> int:
@@ -227,7 +227,7 @@ def _code_after(
     return 4 if repairable else 0
 
 
-def _is_done(ended: result.Outcome) -> bool:
+def _is_done(ended: result.ChangeResult) -> bool:
     return str(ended.status) in {"applied", "unchanged"}
 
 
@@ -243,7 +243,7 @@ def _row(item: finding.Finding) -> rows.Row:
     )
 
 
-def _end(item: finding.Finding, outcomes: Mapping[str, result.Outcome]) -> rows.Row:
+def _end(item: finding.Finding, outcomes: Mapping[str, result.ChangeResult]) -> rows.Row:
     """The values of the last columns of REPAIRED; a consumer's end is all its findings'."""
     if not item.repair:
         return ("left alone", change.Reasons(""))

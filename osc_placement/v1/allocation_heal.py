@@ -104,7 +104,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
         )
         request = _request(parsed_args, within, wish)
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = batch_plan.Reading(parsed_args.workers, watch)
+            reading = batch_plan.ReadContext(parsed_args.workers, watch)
             ports = None if parsed_args.skip_ports else nova.ports(asked, self)
             planned = observe.plan_healing(
                 client,
@@ -116,7 +116,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             )
             how = dataclasses.replace(
                 change.options(parsed_args, watch),
-                broken=precondition.Eyes(asked, started),
+                broken=precondition.NovaPreconditions(asked, started),
                 kinds=bound_ports.kinds(ports),
             )
             line = f"{self.cmd_name} {' '.join(_words(parsed_args))}"
@@ -137,15 +137,15 @@ def _consumer_type(text: str) -> str:
     return text
 
 
-def _wish(parsed_args: argparse.Namespace) -> choice.Wish:
+def _wish(parsed_args: argparse.Namespace) -> choice.HealOptions:
     from osc_placement.workflows.allocations.heal import assignment_file, choice
 
     assigned = assignment_file.read(parsed_args.assign) if parsed_args.assign else {}
-    return choice.Wish(parsed_args.strategy, assigned)
+    return choice.HealOptions(parsed_args.strategy, assigned)
 
 
 def _request(
-    parsed_args: argparse.Namespace, within: scope.Scope, wish: choice.Wish
+    parsed_args: argparse.Namespace, within: scope.Scope, wish: choice.HealOptions
 ) -> heal_plan.Request:
     from osc_placement.workflows.allocations.heal import plan as heal_plan
 

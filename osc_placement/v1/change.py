@@ -123,7 +123,7 @@ class Changing(base.Lister):
             )
 
     def finish(
-        self, report: result.Report, parsed_args: argparse.Namespace
+        self, report: result.RunReport, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[Any]]:
         """Columns and rows of the outcome; sets the exit code and tells the rest on stderr."""
         self.exit_code = report.exit_code(detailed=parsed_args.detailed_exitcode)
@@ -165,7 +165,7 @@ class Batch(Changing):
         client = self.connect([*selector.features(parsed_args), *self.features(parsed_args)])
         selected = selector.read_selector(parsed_args)
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = plan.Reading(parsed_args.workers, watch, self._host_aggregates())
+            reading = plan.ReadContext(parsed_args.workers, watch, self._host_aggregates())
             planned = self.planner(parsed_args)(client, selected, reading=reading)
             report = apply.carry_out(
                 client, planned, self.line(parsed_args, selected), options(parsed_args, watch)
@@ -231,7 +231,7 @@ def _add_undo_out(group: argparse._ActionsContainer) -> None:
     )
 
 
-def options(parsed_args: argparse.Namespace, watch: observe.Watch) -> apply.Options:
+def options(parsed_args: argparse.Namespace, watch: observe.Progress) -> apply.Options:
     """The change options, as the workflows take them."""
     from osc_placement.plan import apply, executor
 
@@ -249,7 +249,9 @@ def options(parsed_args: argparse.Namespace, watch: observe.Watch) -> apply.Opti
     )
 
 
-def outcome_rows(outcomes: Sequence[result.Outcome], names: Mapping[str, str]) -> list[rows.Row]:
+def outcome_rows(
+    outcomes: Sequence[result.ChangeResult], names: Mapping[str, str]
+) -> list[rows.Row]:
     """The values of COLUMNS; a trait has no UUID. ``names`` are ``{provider uuid: name}``."""
     from osc_placement.plan import change
 
@@ -266,7 +268,7 @@ def outcome_rows(outcomes: Sequence[result.Outcome], names: Mapping[str, str]) -
     ]
 
 
-def _remarks(report: result.Report) -> list[str]:
+def _remarks(report: result.RunReport) -> list[str]:
     """Where it happened, how it ended, and what to do next."""
     lines = [f"On {report.target}: {'; '.join([report.summary(), *report.effects])}"]
     lines += [f"Note: {note}" for note in report.notes]

@@ -86,7 +86,7 @@ openstack placement migration run --max-count 50"""
                 client,
                 asked,
                 nova.ports(asked, self),
-                plan.Reading(parsed_args.workers, watch),
+                plan.ReadContext(parsed_args.workers, watch),
             )
             result = runner.run(
                 services,

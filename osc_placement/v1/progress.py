@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def shown(*, quiet: bool) -> Iterator[observe.Watch]:
+def shown(*, quiet: bool) -> Iterator[observe.Progress]:
     """A watch for long tasks: a bar while the block runs, nothing off a terminal or with -q."""
     if quiet or not sys.stderr.isatty():
         from osc_placement.workflows.batch import observe
 
-        yield observe.Unwatched()
+        yield observe.NullProgress()
         return
     import rich.console
     import rich.progress

@@ -103,7 +103,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             self.usage_error("give a file of moves, or --to-tree")
         client = self.connect(selector.features(parsed_args))
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = batch_plan.Reading(parsed_args.workers, watch)
+            reading = batch_plan.ReadContext(parsed_args.workers, watch)
             asked = self._asked(client, parsed_args)
             prepared = reshape_plan.plan_reshape(client, asked, reading)
             report = apply.carry_out(
@@ -117,13 +117,15 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             self.tell([*_requests(prepared), *self._said])
         return COLUMNS, list(_rows(prepared, report))
 
-    def _asked(self, client: api.Client, parsed_args: argparse.Namespace) -> reshape_plan.Asked:
+    def _asked(
+        self, client: api.Client, parsed_args: argparse.Namespace
+    ) -> reshape_plan.ReshapeRequest:
         from osc_placement.workflows.reshape import assign, plan as reshape_plan
         from osc_placement.workflows.reshape.document import parse, target_tree, template
 
         selected = selector.read_selector(parsed_args)
-        asked = reshape_plan.Asked(
-            manner=assign.Manner(parsed_args.strategy, float(parsed_args.seconds)),
+        asked = reshape_plan.ReshapeRequest(
+            manner=assign.AssignOptions(parsed_args.strategy, float(parsed_args.seconds)),
             allow=frozenset(parsed_args.allow),
         )
         if parsed_args.to_tree is not None:
@@ -165,7 +167,7 @@ def _words(parsed_args: argparse.Namespace) -> Iterator[str]:
     yield from shlex.split(str(selector.read_selector(parsed_args)))
 
 
-def _rows(prepared: reshape_plan.Prepared, report: result.Report) -> Iterator[tuple[Any, ...]]:
+def _rows(prepared: reshape_plan.Prepared, report: result.RunReport) -> Iterator[tuple[Any, ...]]:
     from osc_placement.plan import change as change_module
     from osc_placement.workflows.reshape import rows
 

@@ -37,14 +37,14 @@ class Recipe(base.Command):
         from osc_placement.workflows.reshape.recipe import yaml_writer
 
         client = self.connect()
-        text = yaml_writer.write(self.recipe(client, parsed_args, plan.Reading()))
+        text = yaml_writer.write(self.recipe(client, parsed_args, plan.ReadContext()))
         if parsed_args.out is None:
             sys.stdout.write(text)
         else:
             _write(parsed_args.out, text)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.Reading
+        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.ReadContext
     ) -> yaml_writer.Recipe:
         """Read what there is, and decide."""
         raise NotImplementedError
@@ -84,7 +84,7 @@ openstack placement reshape recipe vgpu cn1 --device pci_0000_84_00_0=4 \\
         super().add_arguments(parser)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.Reading
+        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.ReadContext
     ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape.recipe import read, vgpu
 
@@ -122,7 +122,7 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 --out pcpu.
         super().add_arguments(parser)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.Reading
+        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.ReadContext
     ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape.recipe import pcpu, read
 
@@ -178,7 +178,7 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
         super().add_arguments(parser)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.Reading
+        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.ReadContext
     ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape.recipe import read, replace_host
 

@@ -18,7 +18,7 @@ FORMAT_VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Memory:
+class State:
     """``words`` are what was kept, empty at first; ``trouble`` says why they cannot be read."""
 
     words: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -31,17 +31,17 @@ def path_of(subject: str, target: str) -> pathlib.Path:
     return file.state_directory() / subject / f"{name}.json"
 
 
-def load(path: pathlib.Path, key: str) -> Memory:
+def load(path: pathlib.Path, key: str) -> State:
     """What was kept under ``key``, an object of strings."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["format_version"] != FORMAT_VERSION:
-            return Memory(trouble=f"{path} was written by another version of this program")
-        return Memory({str(name): str(value) for name, value in document[key].items()})
+            return State(trouble=f"{path} was written by another version of this program")
+        return State({str(name): str(value) for name, value in document[key].items()})
     except FileNotFoundError:
-        return Memory()
+        return State()
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return Memory(trouble=f"{path} cannot be read: {error}")
+        return State(trouble=f"{path} cannot be read: {error}")
 
 
 def save(path: pathlib.Path, target: str, key: str, words: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ from osc_placement.model import allocation
 from osc_placement.model.candidate import Candidate
 
 #: Steps without a candidate after which it is worth to look ahead before each step.
-PATIENCE = 50
+LOOKAHEAD_AFTER = 50
 #: Steps with looking ahead, and still in vain, after which a search is given up.
 MAX_VAIN_STEPS = 100_000
 
@@ -103,7 +103,7 @@ class Walk:
     ) -> Iterator[tuple[_Path, _Allocations, _Mappings]]:
         """Every way to go on from what is filled so far, by one slot."""
         self._vain += 1
-        if self._vain > PATIENCE and self._is_in_vain(path, allocations):
+        if self._vain > LOOKAHEAD_AFTER and self._is_in_vain(path, allocations):
             return
         level = self._levels[depth]
         resources = level.slot.resources
@@ -203,7 +203,7 @@ class Walk:
     # Looking ahead, when steps were in vain
 
     def _is_in_vain(self, path: _Path, allocations: _Allocations) -> bool:
-        if self._vain == PATIENCE + 1:
+        if self._vain == LOOKAHEAD_AFTER + 1:
             self._is_over = not self._is_hopeful((), {})
         if self._is_over:
             return True

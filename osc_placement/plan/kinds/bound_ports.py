@@ -29,11 +29,11 @@ def facts(allocations: Mapping[str, Mapping[str, str]]) -> dict[str, change.Valu
     }
 
 
-def kinds(asked: neutron_api.Network | None) -> Mapping[str, registry.Kind]:
+def kinds(asked: neutron_api.Network | None) -> Mapping[str, registry.ChangeType]:
     """All kinds of change, with the one that needs neutron where that can be asked."""
     if asked is None:
-        return registry.KINDS
-    plain = registry.KINDS[change.ALLOCATIONS]
+        return registry.CHANGE_TYPES
+    plain = registry.CHANGE_TYPES[change.ALLOCATIONS]
 
     def read(client: api.Client, item: change.Change) -> registry.Observed:
         seen = plain.read(client, item)
@@ -46,12 +46,12 @@ def kinds(asked: neutron_api.Network | None) -> Mapping[str, registry.Kind]:
     ) -> registry.Observed:
         return _write(asked, plain, client, item, observed)
 
-    return {**registry.KINDS, change.BOUND: registry.Kind(read, write, in_parts=True)}
+    return {**registry.CHANGE_TYPES, change.BOUND: registry.ChangeType(read, write, in_parts=True)}
 
 
 def _write(
     asked: neutron_api.Network,
-    plain: registry.Kind,
+    plain: registry.ChangeType,
     client: api.Client,
     item: change.Change,
     observed: registry.Observed,
@@ -65,7 +65,7 @@ def _write(
             if port.allocation != wanted[port.uuid]:
                 written.append(neutron_api.bind(asked, port, wanted[port.uuid]))
         return plain.write(client, item, observed)
-    except (api_errors.AnswerLost, api_errors.UnexpectedAnswer):
+    except (api_errors.OutcomeUnknown, api_errors.UnexpectedAnswer):
         # Perhaps it was carried out: whoever looks again will know.
         raise
     except errors.PlacementError as refusal:

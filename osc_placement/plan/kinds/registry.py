@@ -33,7 +33,7 @@ Intent = tuple[change.Change, Observed]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Together:
+class BulkWrite:
     """How several changes go out in one request, all or none of them.
 
     ``group``: changes with an equal key may share a request, at most ``size`` of them.
@@ -46,7 +46,7 @@ class Together:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kind:
+class ChangeType:
     """``read`` and ``write`` send one request each and tell how it is; ``refusals`` at most one.
 
     Only a reshape is read by more (two for each provider and one for each consumer), and a
@@ -60,7 +60,7 @@ class Kind:
     read: Reader
     write: Writer
     refusals: Guard | None = None
-    together: Together | None = None
+    together: BulkWrite | None = None
     assumed: Callable[[change.Change], Observed | None] | None = None
     in_parts: bool = False
 
@@ -262,17 +262,17 @@ def _merged(present: Collection[str], after: change.Facts) -> list[str]:
     return kept + [name for name, wanted in after.items() if wanted and name not in present]
 
 
-KINDS: Mapping[str, Kind] = {
-    change.INVENTORIES: Kind(_read_inventories, _write_inventories, _refuse_inventories),
-    change.TRAITS: Kind(_read_traits, _write_traits),
-    change.AGGREGATES: Kind(_read_aggregates, _write_aggregates),
-    change.TRAIT: Kind(_read_trait, _write_trait),
-    change.PROVIDER: Kind(_read_provider, _write_provider, _refuse_provider),
-    change.RESHAPE: Kind(_read_reshape, _write_reshape),
-    change.ALLOCATIONS: Kind(
+CHANGE_TYPES: Mapping[str, ChangeType] = {
+    change.INVENTORIES: ChangeType(_read_inventories, _write_inventories, _refuse_inventories),
+    change.TRAITS: ChangeType(_read_traits, _write_traits),
+    change.AGGREGATES: ChangeType(_read_aggregates, _write_aggregates),
+    change.TRAIT: ChangeType(_read_trait, _write_trait),
+    change.PROVIDER: ChangeType(_read_provider, _write_provider, _refuse_provider),
+    change.RESHAPE: ChangeType(_read_reshape, _write_reshape),
+    change.ALLOCATIONS: ChangeType(
         _read_consumer,
         _write_consumer,
-        together=Together(allocations.sets_type, _write_consumers, _CONSUMERS),
+        together=BulkWrite(allocations.sets_type, _write_consumers, _CONSUMERS),
         assumed=_assume_consumer,
     ),
 }

@@ -74,7 +74,7 @@ def request_of(server: values.Server) -> flavor.ServerRequest:
     )
 
 
-def demand_of(picture: pictures.Picture, server: values.Server) -> flavor.ServerRequest:
+def demand_of(picture: pictures.CloudSnapshot, server: values.Server) -> flavor.ServerRequest:
     """What a server lacks: all of it, with what its ports ask for; or that of some ports alone."""
     groups = {
         suffix: group
@@ -87,14 +87,14 @@ def demand_of(picture: pictures.Picture, server: values.Server) -> flavor.Server
     return dataclasses.replace(asked, groups={**asked.groups, **groups})
 
 
-def needs_tree(picture: pictures.Picture, server: values.Server, root: str) -> bool:
+def needs_tree(picture: pictures.CloudSnapshot, server: values.Server, root: str) -> bool:
     """Whether the root and what shares with it do not answer alone."""
     asked = demand_of(picture, server)
     return not asked.unknown and (asked.is_granular or bool(_split(picture, root, asked).rest))
 
 
 def query_of(
-    picture: pictures.Picture, server: values.Server, root: str
+    picture: pictures.CloudSnapshot, server: values.Server, root: str
 ) -> tuple[str, CandidateQuery] | None:
     """What Placement is to be asked about a server on this root, with its key; None if nothing."""
     if not needs_tree(picture, server, root):
@@ -115,7 +115,7 @@ def query_of(
 
 
 def expect(
-    picture: pictures.Picture, server: values.Server, root: str, answers: Answers
+    picture: pictures.CloudSnapshot, server: values.Server, root: str, answers: Answers
 ) -> Expected:
     """All that a server may have on the tree of ``root``; capacity is not looked at.
 
@@ -142,13 +142,13 @@ def expect(
     return Expected(tuple(options), doubts=tuple(_doubts(picture, root, asked)))
 
 
-def name_of(picture: pictures.Picture, uuid: str) -> str:
+def name_of(picture: pictures.CloudSnapshot, uuid: str) -> str:
     """What a provider is called."""
     known = picture.providers.get(uuid)
     return known.name if known else uuid
 
 
-def _split(picture: pictures.Picture, root: str, asked: flavor.ServerRequest) -> _Split:
+def _split(picture: pictures.CloudSnapshot, root: str, asked: flavor.ServerRequest) -> _Split:
     split = _Split({}, {}, {})
     wanted = asked.groups[""].resources if "" in asked.groups else {}
     for resource_class, amount in wanted.items():
@@ -176,7 +176,7 @@ def _shared(asked: flavor.ServerRequest, split: _Split) -> Iterator[allocation.A
 
 
 def _told(
-    picture: pictures.Picture, server: values.Server, root: str, answers: Answers
+    picture: pictures.CloudSnapshot, server: values.Server, root: str, answers: Answers
 ) -> Sequence[Option] | errors.PlacementError:
     """What Placement answered, each different one once; one of nothing where it was not asked."""
     wanted = query_of(picture, server, root)
@@ -201,7 +201,7 @@ def _told(
     return _as_ports_say([each for _, each in ordered], ports)
 
 
-def _names(picture: pictures.Picture, option: Option) -> list[str]:
+def _names(picture: pictures.CloudSnapshot, option: Option) -> list[str]:
     return sorted(name_of(picture, uuid) for uuid in option.allocations)
 
 
@@ -235,12 +235,12 @@ def _merged(parts: Iterable[allocation.Allocations]) -> dict[str, dict[str, int]
     return found
 
 
-def _tree(picture: pictures.Picture, root: str) -> list[str]:
+def _tree(picture: pictures.CloudSnapshot, root: str) -> list[str]:
     return [item.uuid for item in picture.trees.get(root, ())]
 
 
 def _why_none(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     root: str,
     asked: flavor.ServerRequest,
     split: _Split,
@@ -265,7 +265,7 @@ def _why_none(
     return f"no capacity in the tree of {where}: {needs}"
 
 
-def _free(picture: pictures.Picture, root: str, resource_class: str) -> int:
+def _free(picture: pictures.CloudSnapshot, root: str, resource_class: str) -> int:
     """Of a class, over all of a tree."""
     return sum(
         max(found.capacity - picture.used.get(uuid, {}).get(resource_class, 0), 0)
@@ -274,7 +274,9 @@ def _free(picture: pictures.Picture, root: str, resource_class: str) -> int:
     )
 
 
-def _doubts(picture: pictures.Picture, root: str, asked: flavor.ServerRequest) -> Iterator[str]:
+def _doubts(
+    picture: pictures.CloudSnapshot, root: str, asked: flavor.ServerRequest
+) -> Iterator[str]:
     offered = {name for uuid in _tree(picture, root) for name in picture.inventories.get(uuid, {})}
     yield from dict.fromkeys(reason for name, reason in asked.undecided.items() if name in offered)
     if asked.pci_aliases and any(name.startswith("CUSTOM_PCI_") for name in offered):

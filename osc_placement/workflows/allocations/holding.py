@@ -32,7 +32,7 @@ class Held(NamedTuple):
 
 
 def read_all(
-    client: api.Client, providers: Sequence[provider.Provider], reading: plan.Reading
+    client: api.Client, providers: Sequence[provider.Provider], reading: plan.ReadContext
 ) -> Held:
     """Every provider; those that are known to have nothing allocated need not be asked."""
     summaries = _summaries(client) if len(providers) > _FEW else {}
@@ -62,7 +62,7 @@ def read_near(
     client: api.Client,
     near: Sequence[str],
     servers: Collection[str],
-    reading: plan.Reading,
+    reading: plan.ReadContext,
     *,
     absent_only: bool = False,
 ) -> Held:
@@ -77,7 +77,7 @@ def read_near(
 
 
 def read_consumers(
-    client: api.Client, uuids: Collection[str], reading: plan.Reading
+    client: api.Client, uuids: Collection[str], reading: plan.ReadContext
 ) -> dict[str, allocation.Consumer]:
     """Each whole, also those that do not exist. One request for each."""
     reading.watch.expect("reading consumers", len(uuids))
@@ -91,7 +91,7 @@ def read_consumers(
 
 
 def read_each(
-    what: str, read: Callable[[str], R], uuids: Sequence[str], reading: plan.Reading
+    what: str, read: Callable[[str], R], uuids: Sequence[str], reading: plan.ReadContext
 ) -> tuple[dict[str, R], dict[str, str]]:
     """What was read of each provider, and why that failed: one does not stop the others."""
 

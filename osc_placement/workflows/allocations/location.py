@@ -50,7 +50,7 @@ class Situation:
         return self.anywhere or root_uuid in self.roots or root_uuid in self.shared
 
 
-def of(picture: observed.Picture, server: values.Server) -> Situation:
+def of(picture: observed.CloudSnapshot, server: values.Server) -> Situation:
     """The situation of a server that is not deleted; a soft-deleted one is on its host."""
     moves = [item for item in picture.moves.get(server.uuid, ()) if not item.is_over]
     node = picture.node_of(server)
@@ -104,7 +104,7 @@ def _why_absent(server: values.Server) -> str:
 
 
 def _ends(
-    picture: observed.Picture, moves: Sequence[values.Migration]
+    picture: observed.CloudSnapshot, moves: Sequence[values.Migration]
 ) -> Iterator[values.ComputeNode | None]:
     """Both ends of each move; None for one that is not known (yet)."""
     for move in moves:
@@ -112,7 +112,9 @@ def _ends(
         yield picture.node_at(move.dest_host, move.dest_node)
 
 
-def _uncleaned(picture: observed.Picture, server: values.Server) -> Iterator[values.ComputeNode]:
+def _uncleaned(
+    picture: observed.CloudSnapshot, server: values.Server
+) -> Iterator[values.ComputeNode]:
     """Hosts that it was evacuated from, and that have not cleaned up; gone ones never will."""
     for move in picture.moves.get(server.uuid, ()):
         if (move.type, move.status) == (EVACUATION, _DONE):
@@ -121,6 +123,6 @@ def _uncleaned(picture: observed.Picture, server: values.Server) -> Iterator[val
                 yield node
 
 
-def _shared(picture: observed.Picture, roots: frozenset[str]) -> Iterator[str]:
+def _shared(picture: observed.CloudSnapshot, roots: frozenset[str]) -> Iterator[str]:
     for root in roots:
         yield from map(picture.root_of, picture.sharing.get(root, ()))

@@ -1,4 +1,4 @@
-"""Observing nova and Placement for healing and auditing: what fills in a Picture.
+"""Observing nova and Placement for healing and auditing: what fills in a CloudSnapshot.
 
 Nothing tells both at one time. Of a whole cloud, allocations are read first and servers
 after them: a consumer that is written in between has another generation by then, so that
@@ -39,10 +39,10 @@ def observe(
     client: api.Client,
     asked: nova_api.Nova,
     scope: scopes.Scope = scopes.EVERYTHING,
-    reading: plan.Reading | None = None,
+    reading: plan.ReadContext | None = None,
     *,
     deleted: bool = False,
-) -> pictures.Picture:
+) -> pictures.CloudSnapshot:
     """Servers, their moves, hosts, providers and allocations; ``deleted``: those servers too.
 
     Of a narrow ``scope`` the trees of its servers' hosts, what shares with these, and every
@@ -59,7 +59,7 @@ def observe(
     is missing.
     """
     client.need("consumer generation", "changing allocations safely")
-    reading = reading or plan.Reading()
+    reading = reading or plan.ReadContext()
     faults = errors.InputErrors()
     found = _ask_hosts(client, asked, faults)
     faults.reasons += _unknown_hosts(found.hosts, scope)
@@ -79,8 +79,8 @@ def observe_parts(
     client: api.Client,
     asked: nova_api.Nova,
     after: str = "",
-    reading: plan.Reading | None = None,
-) -> Iterator[tuple[scopes.Scope, pictures.Picture]]:
+    reading: plan.ReadContext | None = None,
+) -> Iterator[tuple[scopes.Scope, pictures.CloudSnapshot]]:
     """The hosts that have servers, some at a time in the order of their names.
 
     ``after`` is the name of a host to go on from. Of each part: its scope, and the
@@ -90,7 +90,7 @@ def observe_parts(
     and one for each server without allocations there.
     """
     client.need("consumer generation", "changing allocations safely")
-    reading = reading or plan.Reading()
+    reading = reading or plan.ReadContext()
     faults = errors.InputErrors()
     found = _ask_hosts(client, asked, faults)
     _ask_servers(asked, scopes.EVERYTHING, found, faults, deleted=False)
@@ -135,12 +135,12 @@ def _ask_servers(
 
 def with_inventories(
     client: api.Client,
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     uuids: Iterable[str],
-    reading: plan.Reading | None = None,
-) -> pictures.Picture:
+    reading: plan.ReadContext | None = None,
+) -> pictures.CloudSnapshot:
     """The picture with the inventories of these providers too. One request for each new one."""
-    reading = reading or plan.Reading()
+    reading = reading or plan.ReadContext()
     wanted = [uuid for uuid in dict.fromkeys(uuids) if uuid not in picture.inventories]
     read, unread = holding.read_each("inventories", client.list_inventories, wanted, reading)
     told = {uuid: found.inventories for uuid, found in read.items()}
@@ -151,7 +151,9 @@ def with_inventories(
     )
 
 
-def with_capacities(picture: pictures.Picture, uuids: Iterable[str]) -> pictures.Picture:
+def with_capacities(
+    picture: pictures.CloudSnapshot, uuids: Iterable[str]
+) -> pictures.CloudSnapshot:
     """The picture with what these providers offer, as far as ``capacities`` tell. No request.
 
     That is the capacity alone: ``total`` is it, and units are any.
@@ -162,12 +164,12 @@ def with_capacities(picture: pictures.Picture, uuids: Iterable[str]) -> pictures
 
 def with_consumers(
     client: api.Client,
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     uuids: Iterable[str],
-    reading: plan.Reading | None = None,
-) -> pictures.Picture:
+    reading: plan.ReadContext | None = None,
+) -> pictures.CloudSnapshot:
     """The picture with these consumers whole and with their owners. One request for each."""
-    reading = reading or plan.Reading()
+    reading = reading or plan.ReadContext()
     wanted = [uuid for uuid in dict.fromkeys(uuids) if uuid not in picture.owners]
     read = holding.read_consumers(client, wanted, reading)
     there = {uuid: one for uuid, one in read.items() if one.allocations}
@@ -191,10 +193,10 @@ def owner_of(consumer: allocation.Consumer) -> pictures.Owner:
 def observe_candidates(
     client: api.Client,
     queries: Mapping[str, CandidateQuery],
-    reading: plan.Reading | None = None,
+    reading: plan.ReadContext | None = None,
 ) -> dict[str, responses.Candidates | errors.PlacementError]:
     """The answer to each query, by its key, or why there is none. One request for each."""
-    reading = reading or plan.Reading()
+    reading = reading or plan.ReadContext()
 
     def tried(asked: CandidateQuery) -> responses.Candidates | errors.PlacementError:
         try:
@@ -244,7 +246,7 @@ def _servers(asked: nova_api.Nova, scope: scopes.Scope) -> list[values.Server]:
 
 
 def _read_narrow(
-    client: api.Client, found: _Found, sharing: Sharing, reading: plan.Reading
+    client: api.Client, found: _Found, sharing: Sharing, reading: plan.ReadContext
 ) -> holding.Held:
     """The trees of the servers' hosts, and their consumers wherever they hold something."""
     near = _near(found, sharing)
@@ -265,7 +267,7 @@ def _near(found: _Found, sharing: Sharing) -> list[str]:
     ]
 
 
-def _picture(found: _Found, sharing: Sharing, held: holding.Held) -> pictures.Picture:
+def _picture(found: _Found, sharing: Sharing, held: holding.Held) -> pictures.CloudSnapshot:
     allocations: dict[str, dict[str, allocation.Resources]] = {}
     generations: dict[str, int | None] = {}
     for provider_uuid, told in held.by_provider.items():
@@ -275,7 +277,7 @@ def _picture(found: _Found, sharing: Sharing, held: holding.Held) -> pictures.Pi
     whole = {uuid: one for uuid, one in held.whole.items() if one.allocations}
     kept = {uuid: what for uuid, what in allocations.items() if uuid not in held.whole}
     servers = [*found.servers, *(one for one in found.deleted if not one.is_deleted)]
-    return pictures.Picture(
+    return pictures.CloudSnapshot(
         servers={one.uuid: one for one in servers},
         deleted={one.uuid: one for one in found.deleted if one.is_deleted},
         migrations={move.uuid: move for move in found.migrations},

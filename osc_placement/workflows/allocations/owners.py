@@ -18,14 +18,14 @@ from osc_placement.workflows.allocations import observe, snapshot as pictures
 from osc_placement.workflows.batch import plan
 
 
-class Pair(NamedTuple):
+class Owner(NamedTuple):
     """Who owns consumers."""
 
     project_id: str
     user_id: str
 
 
-class Sum(NamedTuple):
+class UsageSum(NamedTuple):
     """What so many ``consumers`` have in all; None where that is not told (below 1.38)."""
 
     resources: allocation.Resources
@@ -34,12 +34,12 @@ class Sum(NamedTuple):
 
 def with_owners(
     client: api.Client,
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     uuids: Collection[str],
-    reading: plan.Reading | None = None,
+    reading: plan.ReadContext | None = None,
     *,
     every: bool = False,
-) -> pictures.Picture:
+) -> pictures.CloudSnapshot:
     """The picture with the owners of those servers' consumers that may be wrong.
 
     A consumer that is not in ``owners`` afterwards is its server's project's and user's, as far
@@ -48,7 +48,7 @@ def with_owners(
     sums differ. Where fewer consumers are neither server's nor migration's, they are read
     first: what they explain need not be read. ``every``: one per consumer.
     """
-    reading = reading or plan.Reading()
+    reading = reading or plan.ReadContext()
     held = [uuid for uuid in uuids if picture.allocations.get(uuid)]
     if every:
         return observe.with_consumers(client, picture, held, reading)
@@ -61,22 +61,24 @@ def with_owners(
     return observe.with_consumers(client, picture, suspects, reading)
 
 
-def differing(expected: Mapping[Pair, Sum], told: Mapping[Pair, Sum]) -> set[Pair]:
+def differing(expected: Mapping[Owner, UsageSum], told: Mapping[Owner, UsageSum]) -> set[Owner]:
     """The owners of whom Placement tells other sums than expected. Pure."""
     return {pair for pair, wanted in expected.items() if not _same(wanted, told.get(pair))}
 
 
-def expected_sums(picture: pictures.Picture) -> dict[Pair, Sum]:
+def expected_sums(picture: pictures.CloudSnapshot) -> dict[Owner, UsageSum]:
     """What each owner's consumers should have: servers, their migrations, and who was read."""
-    found: dict[Pair, list[allocation.Resources]] = {}
+    found: dict[Owner, list[allocation.Resources]] = {}
     for uuid, allocations in picture.allocations.items():
         pair = _pair_of(picture, uuid)
         if pair is not None:
             found.setdefault(pair, []).append(allocation.add_resources(*allocations.values()))
-    return {pair: Sum(allocation.add_resources(*each), len(each)) for pair, each in found.items()}
+    return {
+        pair: UsageSum(allocation.add_resources(*each), len(each)) for pair, each in found.items()
+    }
 
 
-def _same(wanted: Sum, told: Sum | None) -> bool:
+def _same(wanted: UsageSum, told: UsageSum | None) -> bool:
     if told is None:
         return False
     counted = told.consumers is None or told.consumers == wanted.consumers
@@ -84,7 +86,7 @@ def _same(wanted: Sum, told: Sum | None) -> bool:
     return counted and used == {name: amount for name, amount in wanted.resources.items() if amount}
 
 
-def _pair_of(picture: pictures.Picture, uuid: str) -> Pair | None:
+def _pair_of(picture: pictures.CloudSnapshot, uuid: str) -> Owner | None:
     """Whose a consumer should be, or is where nova does not know it; None if nobody tells."""
     server = picture.servers.get(uuid) or picture.deleted.get(uuid)
     move = picture.migrations.get(uuid)
@@ -93,22 +95,24 @@ def _pair_of(picture: pictures.Picture, uuid: str) -> Pair | None:
     owner = server or picture.owners.get(uuid) or move
     if owner is None or owner.project_id is None or owner.user_id is None:
         return None
-    return Pair(owner.project_id, owner.user_id)
+    return Owner(owner.project_id, owner.user_id)
 
 
-def _owners(picture: pictures.Picture) -> list[Pair]:
+def _owners(picture: pictures.CloudSnapshot) -> list[Owner]:
     pairs = {
-        Pair(server.project_id, server.user_id)
+        Owner(server.project_id, server.user_id)
         for server in picture.servers.values()
         if server.project_id and server.user_id and picture.allocations.get(server.uuid)
     }
     return sorted(pairs)
 
 
-def _told(client: api.Client, pairs: Sequence[Pair], reading: plan.Reading) -> dict[Pair, Sum]:
+def _told(
+    client: api.Client, pairs: Sequence[Owner], reading: plan.ReadContext
+) -> dict[Owner, UsageSum]:
     """What Placement says of each owner. One request each."""
 
-    def told(pair: Pair) -> Sum:
+    def told(pair: Owner) -> UsageSum:
         return _summed(retry.read(lambda: client.show_usages(*pair)))
 
     reading.watch.expect("reading usages", len(pairs))
@@ -117,26 +121,26 @@ def _told(client: api.Client, pairs: Sequence[Pair], reading: plan.Reading) -> d
         found[pair] = summed
         reading.watch.advance()
     if not microversion.supports(client.microversion, "consumer types"):
-        return {pair: Sum(summed.resources, None) for pair, summed in found.items()}
+        return {pair: UsageSum(summed.resources, None) for pair, summed in found.items()}
     return found
 
 
-def _summed(usages: Iterable[responses.Usage]) -> Sum:
+def _summed(usages: Iterable[responses.Usage]) -> UsageSum:
     known = list(usages)
-    return Sum(
+    return UsageSum(
         allocation.add_resources(*(usage.resources for usage in known)),
         sum(usage.consumer_count or 0 for usage in known),
     )
 
 
 def _suspects(
-    picture: pictures.Picture, held: Iterable[str], told: Mapping[Pair, Sum]
+    picture: pictures.CloudSnapshot, held: Iterable[str], told: Mapping[Owner, UsageSum]
 ) -> list[str]:
     """The servers' consumers of owners whose sums differ."""
     wrong = differing(expected_sums(picture), told)
     return [uuid for uuid in held if _pair_of(picture, uuid) in wrong]
 
 
-def _strangers(picture: pictures.Picture) -> list[str]:
+def _strangers(picture: pictures.CloudSnapshot) -> list[str]:
     """Consumers of which nova knows nothing."""
     return [uuid for uuid in picture.allocations if _pair_of(picture, uuid) is None]

@@ -17,7 +17,7 @@ from osc_placement.workflows.allocations import snapshot as pictures
 Bindings = dict[str, dict[str, str]]
 
 
-def lacking(picture: pictures.Picture, server: values.Server) -> list[neutron_port.Port]:
+def lacking(picture: pictures.CloudSnapshot, server: values.Server) -> list[neutron_port.Port]:
     """The ports for which a server has nothing, whatever they tell."""
     told = untold(picture, server)
     held = picture.allocations.get(server.uuid, {})
@@ -28,7 +28,7 @@ def lacking(picture: pictures.Picture, server: values.Server) -> list[neutron_po
     ]
 
 
-def untold(picture: pictures.Picture, server: values.Server) -> Bindings:
+def untold(picture: pictures.CloudSnapshot, server: values.Server) -> Bindings:
     """Where ports have what they need though they do not tell it, or tell something else.
 
     Only what no other port has is theirs: so that nothing is allocated twice for a port.

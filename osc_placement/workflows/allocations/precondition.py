@@ -1,7 +1,7 @@
-"""Whether a server is still what a change was planned for, asked just before it is written.
+"""Checks, just before a write, that a server is still what the change was planned for.
 
-A change that builds on a server carries what nova said of it as its premise. ``Eyes`` ask nova
-for all servers at once, and remember the answer for a moment.
+A change that depends on a server carries what nova reported as its precondition.
+``NovaPreconditions`` reads all servers at once and keeps the answer for a moment.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def of(server: values.Server) -> dict[str, change.Value]:
     }
 
 
-class Eyes:
+class NovaPreconditions:
     """Judges premises; safe to call from many threads.
 
     ``planned`` is when the plan was made (UTC). Cost: at nova one request per 1000 servers,
@@ -146,7 +146,7 @@ def _broken(before: change.Facts, server: values.Server, move: values.Migration 
     return ""
 
 
-def eyes(asked: api.Nova, created: str = "") -> Eyes:
-    """Eyes for a plan that was made at ``created`` (ISO 8601), or just now."""
+def eyes(asked: api.Nova, created: str = "") -> NovaPreconditions:
+    """NovaPreconditions for a plan that was made at ``created`` (ISO 8601), or just now."""
     made = datetime.datetime.fromisoformat(created) if created else None
-    return Eyes(asked, made)
+    return NovaPreconditions(asked, made)

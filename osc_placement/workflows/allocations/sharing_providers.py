@@ -13,7 +13,7 @@ _SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 
 def observe_sharing(
-    client: api.Client, providers: Iterable[provider.Provider], reading: plan.Reading
+    client: api.Client, providers: Iterable[provider.Provider], reading: plan.ReadContext
 ) -> dict[str, tuple[str, ...]]:
     """``{root uuid: providers that share with its tree}``, in the order of the listing.
 

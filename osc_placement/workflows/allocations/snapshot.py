@@ -24,7 +24,7 @@ class Owner:
 
 
 @dataclasses.dataclass(frozen=True)
-class Picture:
+class CloudSnapshot:
     """Servers, their moves, hosts, providers and allocations, at one time.
 
     ``servers`` are the living ones by UUID, soft-deleted ones among them; ``deleted`` those

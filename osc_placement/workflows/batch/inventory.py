@@ -86,17 +86,17 @@ def plan_targets(observed: Iterable[Observed], target: Target, *, exactly: bool)
     return plan.make(items, allow=tuple(sorted(guards.ALL)))
 
 
-def _targeted(observed: Observed, target: Target, exactly: bool) -> change.Change | change.Remark:
+def _targeted(observed: Observed, target: Target, exactly: bool) -> change.Change | change.Skipped:
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
     facts = observed_facts(observed.inventories)
     try:
         wanted = observed_facts(target(observed.inventories))
     except errors.InvalidInput as error:
-        return change.Remark(change.INVENTORIES, subject, {}, {}, str(error), refused=True)
+        return change.Skipped(change.INVENTORIES, subject, {}, {}, str(error), refused=True)
     after = dict.fromkeys(facts) | wanted
     before = change.current(change.INVENTORIES, after, facts)
     if change.agree(before, after):
-        return change.Remark(change.INVENTORIES, subject, before, after, unchanged=True)
+        return change.Skipped(change.INVENTORIES, subject, before, after, unchanged=True)
     if not exactly:
         before, after = _differing(before, after)
     return change.Change(change.INVENTORIES, subject, before, after, observed.generation)
@@ -110,10 +110,10 @@ def _differing(
 
 
 def _answered(
-    items: Sequence[change.Change | change.Remark],
-) -> list[change.Change | change.Remark]:
+    items: Sequence[change.Change | change.Skipped],
+) -> list[change.Change | change.Skipped]:
     """When no provider at all has what was asked for, that is no answer to the operator's wish."""
-    remarks = [item for item in items if isinstance(item, change.Remark) and not item.after]
+    remarks = [item for item in items if isinstance(item, change.Skipped) and not item.after]
     if len(remarks) < len(items):
         return list(items)
     return [dataclasses.replace(item, refused=True) for item in remarks]
@@ -128,24 +128,24 @@ def needs_usages(observed: Observed, request: Request) -> bool:
     return loses_capacity(observed.inventories, amended(observed.inventories, after))
 
 
-def decide(observed: Observed, request: Request) -> change.Change | change.Remark:
+def decide(observed: Observed, request: Request) -> change.Change | change.Skipped:
     """The change of one provider, or why there is none."""
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
     try:
         before, after, reasons = _wanted(observed, request)
     except ValueError as error:
-        return change.Remark(change.INVENTORIES, subject, {}, {}, str(error), refused=True)
+        return change.Skipped(change.INVENTORIES, subject, {}, {}, str(error), refused=True)
     if not after:
-        return change.Remark(change.INVENTORIES, subject, {}, {}, "; ".join(reasons))
+        return change.Skipped(change.INVENTORIES, subject, {}, {}, "; ".join(reasons))
     if change.agree(before, after):
-        return change.Remark(
+        return change.Skipped(
             change.INVENTORIES, subject, before, after, "; ".join(reasons), unchanged=True
         )
     before, after = _differing(before, after)
     renewed = amended(observed.inventories, after)
     refused = refusals(observed.inventories, renewed, observed.usages or {}, request.allow)
     if refused:
-        return change.Remark(
+        return change.Skipped(
             change.INVENTORIES, subject, before, after, "; ".join(refused), refused=True
         )
     reasons = _effects(observed, renewed) + reasons + _written_back(after)
@@ -322,7 +322,7 @@ def _written_back(after: change.Facts) -> list[str]:
     return [f"nova-compute writes {', '.join(keys)} back"] if keys else []
 
 
-def _notes(items: Iterable[change.Change | change.Remark]) -> tuple[str, ...]:
+def _notes(items: Iterable[change.Change | change.Skipped]) -> tuple[str, ...]:
     keys = {key for item in items if isinstance(item, change.Change) for key in item.after}
     notes = [
         f"{resource_class}:allocation_ratio lasts only where nova.conf does not set {option}:"
@@ -339,7 +339,7 @@ def _notes(items: Iterable[change.Change | change.Remark]) -> tuple[str, ...]:
 
 
 def _capacities(
-    observed: Iterable[Observed], items: Iterable[change.Change | change.Remark]
+    observed: Iterable[Observed], items: Iterable[change.Change | change.Skipped]
 ) -> dict[str, plan.Capacity]:
     """``{resource class: Capacity}`` over all of ``observed``, for the classes that change."""
     before: collections.Counter[str] = collections.Counter()

@@ -37,18 +37,18 @@ class Request:
 
 def decide(
     kind: str, observed: Observed, request: Request, kept: Collection[str] = (), why: str = ""
-) -> change.Change | change.Remark:
+) -> change.Change | change.Skipped:
     """The change of one provider; if a name in ``kept`` would go, it is left alone for ``why``."""
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
     wanted = dict.fromkeys(request.add, True) | dict.fromkeys(request.remove, False)
     after = {name: wanted[name] for name in request.names}
     before = {name: observed.has.get(name, False) for name in after}
     if before == after:
-        return change.Remark(kind, subject, before, after, unchanged=True)
+        return change.Skipped(kind, subject, before, after, unchanged=True)
     differing = [name for name in after if before[name] != after[name]]
     before, after = ({name: facts[name] for name in differing} for facts in (before, after))
     refused = [name for name in differing if not after[name] and name in kept]
     if refused:
         reason = f"{', '.join(refused)}: {why}"
-        return change.Remark(kind, subject, before, after, reason, refused=True)
+        return change.Skipped(kind, subject, before, after, reason, refused=True)
     return change.Change(kind, subject, before, after, observed.generation)

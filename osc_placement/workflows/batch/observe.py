@@ -19,7 +19,7 @@ from osc_placement.workflows.batch import inventory, membership, selector
 T = TypeVar("T")
 
 
-class Watch(Protocol):
+class Progress(Protocol):
     """Hears how a long task gets on; ``expect`` begins a part of it."""
 
     def expect(self, what: str, total: int) -> None:
@@ -29,7 +29,7 @@ class Watch(Protocol):
         """One step is done."""
 
 
-class Unwatched:
+class NullProgress:
     """Nobody listens."""
 
     def expect(self, what: str, total: int) -> None:
@@ -40,8 +40,8 @@ class Unwatched:
 
 
 def observe_inventories(
-    client: api.Client, providers: Sequence[provider.Provider], workers: int, watch: Watch
-) -> list[inventory.Observed | change.Remark]:
+    client: api.Client, providers: Sequence[provider.Provider], workers: int, watch: Progress
+) -> list[inventory.Observed | change.Skipped]:
     """Every provider's inventories, or why they could not be read.
 
     Cost: one request per provider.
@@ -85,8 +85,8 @@ def observe_traits(
     chosen: selector.Selection,
     names: Sequence[str],
     workers: int,
-    watch: Watch,
-) -> list[membership.Observed | change.Remark]:
+    watch: Progress,
+) -> list[membership.Observed | change.Skipped]:
     """Which providers have which of ``names``.
 
     Cost: one listing per trait; for providers looked up one by one, a request each.
@@ -106,8 +106,8 @@ def observe_aggregates(
     chosen: selector.Selection,
     uuids: Sequence[str],
     workers: int,
-    watch: Watch,
-) -> list[membership.Observed | change.Remark]:
+    watch: Progress,
+) -> list[membership.Observed | change.Skipped]:
     """Which providers are in which of the aggregates ``uuids``.
 
     Cost: one listing per aggregate; for providers looked up one by one, a request each.
@@ -127,7 +127,7 @@ def observe_aggregates(
 
 def _listed(
     client: api.Client, chosen: selector.Selection, parameter: str, names: Iterable[str]
-) -> list[membership.Observed | change.Remark]:
+) -> list[membership.Observed | change.Skipped]:
     """Ask the selection's own listing again, with one more condition for each name."""
     filters = dict(chosen.filters or {})
     having: dict[str, set[str]] = {}
@@ -177,21 +177,21 @@ def _read_each(
     kind: str,
     providers: Sequence[provider.Provider],
     workers: int,
-    watch: Watch,
-) -> list[T | change.Remark]:
+    watch: Progress,
+) -> list[T | change.Skipped]:
     """``read`` of each provider; one that is gone or cannot be read becomes a remark."""
 
-    def tried(item: provider.Provider) -> T | change.Remark:
+    def tried(item: provider.Provider) -> T | change.Skipped:
         try:
             return retry.read(lambda: read(item))
         except api_errors.ApiError as error:
             if error.status in (401, 403):
                 raise
             subject = change.Subject(item.name, item.uuid)
-            return change.Remark(kind, subject, {}, {}, str(error), refused=True)
+            return change.Skipped(kind, subject, {}, {}, str(error), refused=True)
 
     watch.expect(f"reading {kind}", len(providers))
-    found: list[T | change.Remark] = []
+    found: list[T | change.Skipped] = []
     for result in plan_workers.each(tried, providers, workers):
         found.append(result)
         watch.advance()

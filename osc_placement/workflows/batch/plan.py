@@ -30,19 +30,19 @@ T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reading:
+class ReadContext:
     """How a cloud is read: by how many workers, who watches, who knows nova's aggregates."""
 
     workers: int = guards.WORKERS
-    watch: observe.Watch = dataclasses.field(default_factory=observe.Unwatched)
+    watch: observe.Progress = dataclasses.field(default_factory=observe.NullProgress)
     host_aggregates: batch_selector.HostAggregates | None = None
 
 
-_PLAIN = Reading()
+_PLAIN = ReadContext()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Planned:
+class ObservedPlan:
     """A plan, and ``{change key: what was read}``, so that nothing is read twice.
 
     May also tell of what the plan leaves unchanged.
@@ -53,7 +53,7 @@ class Planned:
 
 
 #: Called with a client, a selector and ``reading=``.
-Planner = Callable[..., Planned]
+Planner = Callable[..., ObservedPlan]
 
 
 def plan_amend(
@@ -63,8 +63,8 @@ def plan_amend(
     *,
     create: bool = False,
     allow: Iterable[str] = (),
-    reading: Reading = _PLAIN,
-) -> Planned:
+    reading: ReadContext = _PLAIN,
+) -> ObservedPlan:
     """What ``VCPU:allocation_ratio=4`` and the like mean for each selected provider.
 
     Cost: the selection, one look-up per custom class, one read per provider; where
@@ -90,8 +90,8 @@ def plan_set_inventories(
     target: inventory.Target,
     *,
     exactly: bool,
-    reading: Reading = _PLAIN,
-) -> Planned:
+    reading: ReadContext = _PLAIN,
+) -> ObservedPlan:
     """``inventory set AGG --aggregate``: what ``target`` says, for every member of an aggregate.
 
     No guard is asked: the server alone refuses. Cost: one read per provider.
@@ -103,7 +103,7 @@ def plan_set_inventories(
         _key(change.INVENTORIES, item.provider): registry.seen_inventories(item)
         for item in observed
     }
-    return Planned(_with_remarks(made, unread), known)
+    return ObservedPlan(_with_remarks(made, unread), known)
 
 
 def plan_traits(
@@ -114,8 +114,8 @@ def plan_traits(
     remove: Sequence[str] = (),
     create: bool = False,
     allow: Iterable[str] = (),
-    reading: Reading = _PLAIN,
-) -> Planned:
+    reading: ReadContext = _PLAIN,
+) -> ObservedPlan:
     """Traits added to and removed from each selected provider; ``create`` makes custom ones.
 
     Cost: the selection and one listing per trait (a read per provider where these were
@@ -136,15 +136,15 @@ def plan_traits(
     asked = [item for item in request.names if item not in made]
     seen = _observed_traits(client, chosen, asked, reading)
     observed, unread = _sorted_out(seen)
-    return Planned(_with_remarks(trait.plan_traits(observed, request, made), unread))
+    return ObservedPlan(_with_remarks(trait.plan_traits(observed, request, made), unread))
 
 
 def plan_set_traits(
     client: api.Client,
     members: Sequence[provider.Provider],
     traits: Sequence[str],
-    reading: Reading = _PLAIN,
-) -> Planned:
+    reading: ReadContext = _PLAIN,
+) -> ObservedPlan:
     """``trait set AGG --aggregate``: exactly these traits on every member of an aggregate.
 
     No guard is asked: the server alone refuses. Cost: one read per provider.
@@ -153,7 +153,7 @@ def plan_set_traits(
     seen = observe.observe_traits(client, chosen, traits, reading.workers, reading.watch)
     observed, unread = _sorted_out(seen)
     known = {_key(change.TRAITS, item.provider): registry.seen_traits(item) for item in observed}
-    return Planned(_with_remarks(trait.plan_replacement(observed, traits), unread), known)
+    return ObservedPlan(_with_remarks(trait.plan_replacement(observed, traits), unread), known)
 
 
 def plan_aggregates(
@@ -162,8 +162,8 @@ def plan_aggregates(
     *,
     add: Sequence[str] = (),
     remove: Sequence[str] = (),
-    reading: Reading = _PLAIN,
-) -> Planned:
+    reading: ReadContext = _PLAIN,
+) -> ObservedPlan:
     """Aggregates added to and removed from each selected provider.
 
     Cost: the selection and one listing per aggregate (a read per provider where these
@@ -183,15 +183,15 @@ def plan_aggregates(
     faults.check()
     seen = observe.observe_aggregates(client, chosen, request.names, reading.workers, reading.watch)
     observed, unread = _sorted_out(seen)
-    return Planned(_with_remarks(aggregate.plan_aggregates(observed, request), unread))
+    return ObservedPlan(_with_remarks(aggregate.plan_aggregates(observed, request), unread))
 
 
 def _plan_inventories(
     client: api.Client,
     chosen: batch_selector.Selection,
     request: inventory.Request,
-    reading: Reading,
-) -> Planned:
+    reading: ReadContext,
+) -> ObservedPlan:
     seen = observe.observe_inventories(client, chosen.providers, reading.workers, reading.watch)
     observed, unread = _sorted_out(seen)
     losing = [item for item in observed if inventory.needs_usages(item, request)]
@@ -203,15 +203,15 @@ def _plan_inventories(
     known = {
         item.key: registry.seen_inventories(by_uuid[item.subject.uuid]) for item in made.changes
     }
-    return Planned(made, known)
+    return ObservedPlan(made, known)
 
 
 def _observed_traits(
     client: api.Client,
     chosen: batch_selector.Selection,
     names: Sequence[str],
-    reading: Reading,
-) -> list[membership.Observed | change.Remark]:
+    reading: ReadContext,
+) -> list[membership.Observed | change.Skipped]:
     """As ``observe_traits``; a trait that the cloud does not have is a fault.
 
     A listing is refused by the server for it; where providers are read one by one, a
@@ -262,19 +262,19 @@ def _key(which: str, about: provider.Provider) -> str:
     return change.key(which, change.Subject(about.name, about.uuid))
 
 
-def _sorted_out(seen: Iterable[T | change.Remark]) -> tuple[list[T], list[change.Remark]]:
+def _sorted_out(seen: Iterable[T | change.Skipped]) -> tuple[list[T], list[change.Skipped]]:
     """What was read, and why the rest was not."""
     observed: list[T] = []
-    unread: list[change.Remark] = []
+    unread: list[change.Skipped] = []
     for item in seen:
-        if isinstance(item, change.Remark):
+        if isinstance(item, change.Skipped):
             unread.append(item)
         else:
             observed.append(item)
     return observed, unread
 
 
-def _with_remarks(made: plan.Plan, remarks: Sequence[change.Remark]) -> plan.Plan:
+def _with_remarks(made: plan.Plan, remarks: Sequence[change.Skipped]) -> plan.Plan:
     """A plan with what could not be read put in."""
-    together = sorted([*made.remarks, *remarks], key=change.Remark.sort_key)
+    together = sorted([*made.remarks, *remarks], key=change.Skipped.sort_key)
     return made.replace(remarks=tuple(together))

@@ -24,7 +24,7 @@ _Owner = tuple[str | None, str | None]
 _ANYBODY: _Owner = (None, None)
 
 #: What plans are yielded with: a position to go on from.
-Slices = Iterator[tuple[str, batch_plan.Planned]]
+Slices = Iterator[tuple[str, batch_plan.ObservedPlan]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _in_slices(
                 missing.found(item)
                 changes.append(allocations.planned(item.name, one, wanted))
                 observed[changes[-1].key] = registry.seen_consumer(one)
-        yield part[-1].uuid, batch_plan.Planned(plan.make(changes), observed)
+        yield part[-1].uuid, batch_plan.ObservedPlan(plan.make(changes), observed)
 
 
 def _read(client: api.Client, uuids: Iterable[str], workers: int) -> Iterator[allocation.Consumer]:

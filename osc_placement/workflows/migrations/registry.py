@@ -19,13 +19,13 @@ from osc_placement.workflows.mirror import observe as mirror_observe
 def _mirror(services: Services, _: str) -> Iterator[Slice]:
     """All at once: host aggregates are read whole in any case."""
     planned = mirror_observe.plan_mirror(
-        services.client, services.nova, mirror_observe.Wish(), services.reading
+        services.client, services.nova, mirror_observe.MirrorRequest(), services.reading
     ).planned
     yield Slice(Cursor.END, planned)
 
 
 def _heal(services: Services, after: str) -> Iterator[Slice]:
-    broken = precondition.Eyes(services.nova)
+    broken = precondition.NovaPreconditions(services.nova)
     parts = heal_observe.plan_missing(
         services.client,
         services.nova,

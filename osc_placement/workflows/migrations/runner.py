@@ -29,7 +29,7 @@ class Services:
     client: api.Client
     nova: nova_api.Nova
     network: neutron_api.Network
-    reading: plan.Reading = dataclasses.field(default_factory=plan.Reading)
+    reading: plan.ReadContext = dataclasses.field(default_factory=plan.ReadContext)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,9 +40,11 @@ class Slice:
     """
 
     position: str
-    planned: plan.Planned
-    broken: attempt.Premise | None = None
-    kinds: Mapping[str, registry.Kind] = dataclasses.field(default_factory=lambda: registry.KINDS)
+    planned: plan.ObservedPlan
+    broken: attempt.PreconditionCheck | None = None
+    kinds: Mapping[str, registry.ChangeType] = dataclasses.field(
+        default_factory=lambda: registry.CHANGE_TYPES
+    )
 
 
 #: Yields what follows a position, of a pass that begins with "".
@@ -237,7 +239,7 @@ class _Run:
         self._cursor.move(item.name, part.position)
         return True
 
-    def _apply(self, item: Migration, part: Slice) -> plan_result.Report:
+    def _apply(self, item: Migration, part: Slice) -> plan_result.RunReport:
         left = None if self._max_count is None else self._max_count - self._result.done
         reading = self._services.reading
         return apply.carry_out(
@@ -252,7 +254,7 @@ class _Run:
             ),
         )
 
-    def _tell(self, item: Migration, report: plan_result.Report) -> None:
+    def _tell(self, item: Migration, report: plan_result.RunReport) -> None:
         self._result.interrupted = report.interrupted
         self._result.troubles += [
             f"{item.name}: {ended.subject.name}: {ended.reason}"

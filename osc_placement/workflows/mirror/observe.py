@@ -20,7 +20,7 @@ from osc_placement.workflows.mirror import plan as mirror_plan, record as mirror
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wish:
+class MirrorRequest:
     """What the operator asked for, in the operator's words.
 
     ``hosts`` are nova's; ``host_aggregates`` names or ids; ``providers`` names or UUIDs of
@@ -39,15 +39,15 @@ class Wish:
 class Mirrored:
     """The plan, and how many stale compute nodes it leaves for want of ``prune``."""
 
-    planned: batch_plan.Planned
+    planned: batch_plan.ObservedPlan
     stale: int
 
 
 def plan_mirror(
     client: api.Client,
     asked: nova_api.Nova,
-    wish: Wish,
-    reading: batch_plan.Reading | None = None,
+    wish: MirrorRequest,
+    reading: batch_plan.ReadContext | None = None,
 ) -> Mirrored:
     """What it takes to make Placement's aggregates agree with nova's host aggregates.
 
@@ -61,13 +61,13 @@ def plan_mirror(
     request = _request(first, wish)
     record = mirror_record.load(client.target)
     snapshot = _observed(
-        client, asked, first, record.words, request, reading or batch_plan.Reading()
+        client, asked, first, record.words, request, reading or batch_plan.ReadContext()
     )
     made = mirror_plan.plan_mirror(snapshot, request)
     trouble = record.trouble or _remembered(client.target, record.words, snapshot)
     stale = mirror_plan.stale(made, snapshot)
     made = made.replace(notes=tuple(_notes(stale, trouble, asked.source)))
-    return Mirrored(batch_plan.Planned(made), stale)
+    return Mirrored(batch_plan.ObservedPlan(made), stale)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _observed(
     cloud: _Cloud,
     seen: Mapping[str, str],
     request: mirror_plan.Request,
-    reading: batch_plan.Reading,
+    reading: batch_plan.ReadContext,
 ) -> mirror_plan.Snapshot:
     """Who is in which aggregate of nova's, now or once."""
     current = {item.uuid: item.name for item in cloud.aggregates}
@@ -123,7 +123,7 @@ def _observed(
 
 
 def _members(
-    client: api.Client, uuids: Collection[str], reading: batch_plan.Reading
+    client: api.Client, uuids: Collection[str], reading: batch_plan.ReadContext
 ) -> dict[str, frozenset[str]]:
     """``{aggregate uuid: provider uuids}``. One request for each."""
 
@@ -139,7 +139,7 @@ def _members(
     return members
 
 
-def _request(cloud: _Cloud, wish: Wish) -> mirror_plan.Request:
+def _request(cloud: _Cloud, wish: MirrorRequest) -> mirror_plan.Request:
     """The wish in uuids. Errors: InvalidInput with everything that is unknown."""
     faults = errors.InputErrors()
     request = mirror_plan.Request(

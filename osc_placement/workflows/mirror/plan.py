@@ -101,7 +101,7 @@ class _Mirror:
         self._root = {item.name: item for item in snapshot.providers if item.parent_uuid is None}
         self._decisions: dict[str, _Decision] = collections.defaultdict(_Decision)
 
-    def items(self) -> Iterator[change.Change | change.Remark]:
+    def items(self) -> Iterator[change.Change | change.Skipped]:
         """Everything that stands in the plan, in no order."""
         missing: dict[change.Subject, dict[str, str]] = collections.defaultdict(dict)
         for aggregate in self._aggregates():
@@ -110,7 +110,7 @@ class _Mirror:
                 missing[subject][aggregate.uuid] = aggregate.name
             if not aggregate.hosts and not self._request.hosts:
                 subject = change.Subject(aggregate.name, aggregate.uuid)
-                yield change.Remark(change.AGGREGATES, subject, {}, {}, _NO_HOSTS)
+                yield change.Skipped(change.AGGREGATES, subject, {}, {}, _NO_HOSTS)
         for uuid, name in self._deleted():
             self._find_stale(values.HostAggregate("", name, uuid), frozenset(), deleted=True)
         for subject, names in missing.items():
@@ -209,10 +209,10 @@ class _Mirror:
         unresolved = any(not self._nodes.get(host) for host in aggregate.hosts)
         return bool(hosts.unreachable) or (not hosts.tells_cells and unresolved)
 
-    def _missing(self, subject: change.Subject, names: Mapping[str, str]) -> change.Remark:
+    def _missing(self, subject: change.Subject, names: Mapping[str, str]) -> change.Skipped:
         """A host without node, or a node without provider."""
         reason = self._why_missing(subject)
-        return change.Remark(
+        return change.Skipped(
             change.AGGREGATES,
             subject,
             dict.fromkeys(names, False),
@@ -233,7 +233,7 @@ class _Mirror:
 
     def _decided(
         self, item: provider.Provider, decision: _Decision
-    ) -> Iterator[change.Change | change.Remark]:
+    ) -> Iterator[change.Change | change.Skipped]:
         """The change of a provider, and what of it is left alone."""
         subject = change.Subject(item.name, item.uuid)
         after = dict.fromkeys(decision.add, True) | dict.fromkeys(decision.remove, False)
@@ -242,7 +242,7 @@ class _Mirror:
             reason = _moves(decision)
             yield change.Change(change.AGGREGATES, subject, before, after, item.generation, reason)
         if decision.stale:
-            yield change.Remark(
+            yield change.Skipped(
                 change.AGGREGATES,
                 subject,
                 dict.fromkeys(decision.stale, True),
@@ -253,14 +253,14 @@ class _Mirror:
         if decision.right and not after and not decision.stale:
             facts = dict.fromkeys(decision.right, True)
             reason = f"in {_listed(decision.right.values())}"
-            yield change.Remark(change.AGGREGATES, subject, facts, facts, reason, unchanged=True)
+            yield change.Skipped(change.AGGREGATES, subject, facts, facts, reason, unchanged=True)
 
-    def _in_none(self) -> Iterator[change.Remark]:
+    def _in_none(self) -> Iterator[change.Skipped]:
         """The hosts that were asked for by name and are in no aggregate of those asked for."""
         mirrored = {host for aggregate in self._aggregates() for host in aggregate.hosts}
         for host in sorted(self._request.hosts - mirrored):
             subject = change.Subject(host, "")
-            yield change.Remark(change.AGGREGATES, subject, {}, {}, _NO_AGGREGATE)
+            yield change.Skipped(change.AGGREGATES, subject, {}, {}, _NO_AGGREGATE)
 
 
 def _moves(decision: _Decision) -> str:

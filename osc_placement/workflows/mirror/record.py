@@ -19,7 +19,7 @@ def path_of(target: str) -> pathlib.Path:
     return state_file.path_of("host-aggregates", target)
 
 
-def load(target: str) -> state_file.Memory:
+def load(target: str) -> state_file.State:
     """``{uuid: name}`` of what was seen; empty before the first run."""
     return state_file.load(path_of(target), _KEY)
 

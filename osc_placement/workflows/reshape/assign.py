@@ -19,7 +19,7 @@ SECONDS = 20.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Manner:
+class AssignOptions:
     """How to choose where evidence leaves a choice, and how many seconds to try."""
 
     strategy: question.Strategy | None = None
@@ -28,10 +28,10 @@ class Manner:
 
 def solve(
     demands: Sequence[consumers.Demand],
-    seen: snapshot.Picture,
+    seen: snapshot.TreeSnapshot,
     meant: resolve.Wanted,
     inventories: Mapping[str, inventory.Inventories],
-    manner: Manner,
+    manner: AssignOptions,
     faults: errors.InputErrors,
 ) -> list[consumers.Placed]:
     """Where each demand goes; why some cannot be placed goes to ``faults``."""
@@ -82,7 +82,7 @@ class _Question:
     def __init__(
         self,
         demands: Sequence[consumers.Demand],
-        seen: snapshot.Picture,
+        seen: snapshot.TreeSnapshot,
         meant: resolve.Wanted,
         inventories: Mapping[str, inventory.Inventories],
         leaving: Mapping[tuple[str, str], Mapping[str, int]],
@@ -92,7 +92,7 @@ class _Question:
         self._forms = self._several_forms()
 
     def answered(
-        self, manner: Manner, seconds: float, faults: errors.InputErrors
+        self, manner: AssignOptions, seconds: float, faults: errors.InputErrors
     ) -> list[consumers.Placed]:
         """Everything placed, or nothing and a fault; ``seconds`` are those that are left."""
         rules = question.Rules(
@@ -108,7 +108,7 @@ class _Question:
         faults.add(self._told(answer, manner))
         return []
 
-    def _told(self, answer: question.Answer, manner: Manner) -> str:
+    def _told(self, answer: question.Answer, manner: AssignOptions) -> str:
         classes = ", ".join(sorted({name for item in self._demands for name in item.resources}))
         sources = sorted({self._seen.name_of(item.source) for item in self._demands})
         what = f"the {classes} of {', '.join(sources)}"
@@ -158,7 +158,7 @@ class _Question:
         return f"{option.target} {','.join(forms)}".rstrip()
 
     def _placed(
-        self, item: consumers.Demand, answer: question.Found, manner: Manner
+        self, item: consumers.Demand, answer: question.Found, manner: AssignOptions
     ) -> consumers.Placed:
         key = question.Key(item.consumer, _source(item), next(iter(item.resources)))
         (target,) = answer.placed[key]

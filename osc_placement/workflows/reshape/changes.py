@@ -29,11 +29,11 @@ _STRIPPED = "it goes"
 
 
 def after(
-    seen: snapshot.Picture,
+    seen: snapshot.TreeSnapshot,
     meant: resolve.Wanted,
     inventories: Mapping[str, inventory.Inventories],
     placed: Sequence[reshape_consumers.Placed],
-) -> snapshot.Picture:
+) -> snapshot.TreeSnapshot:
     """The picture as it shall be, before anything that becomes empty goes."""
     nodes = {
         uuid: node.replace(inventories=inventories[uuid]) for uuid, node in meant.nodes.items()
@@ -41,11 +41,11 @@ def after(
     outside = {uuid: node for uuid, node in seen.nodes.items() if uuid not in nodes}
     placed_nodes = _with_roots(nodes)
     roots = frozenset(node.provider.root_uuid or uuid for uuid, node in placed_nodes.items())
-    moved = snapshot.Picture({**placed_nodes, **outside}, roots | seen.roots, seen.consumers)
+    moved = snapshot.TreeSnapshot({**placed_nodes, **outside}, roots | seen.roots, seen.consumers)
     return moved.with_consumers(_moved(seen.consumers, placed))
 
 
-def without(after: snapshot.Picture, deleted: Iterable[str]) -> snapshot.Picture:
+def without(after: snapshot.TreeSnapshot, deleted: Iterable[str]) -> snapshot.TreeSnapshot:
     """The picture when what became empty is gone."""
     gone = set(deleted)
     kept = {uuid: node for uuid, node in after.nodes.items() if uuid not in gone}
@@ -95,8 +95,8 @@ def _take(has: dict[str, int], resource_class: str, amount: int) -> None:
 
 
 def changes(
-    before: snapshot.Picture,
-    after: snapshot.Picture,
+    before: snapshot.TreeSnapshot,
+    after: snapshot.TreeSnapshot,
     meant: resolve.Wanted,
     reasons: Mapping[str, str] | None = None,
 ) -> list[change.Change]:
@@ -110,8 +110,8 @@ def changes(
 class _Compiler:
     def __init__(
         self,
-        before: snapshot.Picture,
-        after: snapshot.Picture,
+        before: snapshot.TreeSnapshot,
+        after: snapshot.TreeSnapshot,
         meant: resolve.Wanted,
         reasons: Mapping[str, str],
     ) -> None:

@@ -56,7 +56,7 @@ class Placed:
 
 
 def demands(
-    seen: snapshot.Picture,
+    seen: snapshot.TreeSnapshot,
     meant: resolve.Wanted,
     inventories: Mapping[str, inventory.Inventories],
     faults: errors.InputErrors,
@@ -108,7 +108,7 @@ def _of_consumer(
 
 def _with_evidence(
     found: Sequence[Demand],
-    seen: snapshot.Picture,
+    seen: snapshot.TreeSnapshot,
     meant: resolve.Wanted,
     faults: errors.InputErrors,
 ) -> list[Demand]:

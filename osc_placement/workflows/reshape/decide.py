@@ -41,8 +41,8 @@ class Decided:
 
 def decide(
     document: values.Document,
-    seen: snapshot.Picture,
-    manner: assign.Manner,
+    seen: snapshot.TreeSnapshot,
+    manner: assign.AssignOptions,
     allow: Collection[str] = (),
 ) -> Decided:
     """Everything about one document. Errors: InvalidInput with all that is wrong with it."""
@@ -69,10 +69,10 @@ def decide(
 def decide_each(
     document: values.Document,
     roots: Sequence[provider.Provider],
-    seen: snapshot.Picture,
-    manner: assign.Manner,
+    seen: snapshot.TreeSnapshot,
+    manner: assign.AssignOptions,
     allow: Collection[str] = (),
-) -> tuple[list[Decided], list[change.Remark]]:
+) -> tuple[list[Decided], list[change.Skipped]]:
     """A document with ``$root`` in the tree of each of ``roots``.
 
     A tree that cannot be reshaped is a remark, and stops no other. Errors: InvalidInput for
@@ -97,7 +97,7 @@ def decide_each(
     return decided, remarks
 
 
-def _made(found: Decided, alone: snapshot.Picture, taken: Collection[str]) -> set[str]:
+def _made(found: Decided, alone: snapshot.TreeSnapshot, taken: Collection[str]) -> set[str]:
     """UUIDs and names of what would be made in a tree. Errors: InvalidInput if they are taken."""
     made = {
         uuid: node.provider.name
@@ -125,7 +125,7 @@ def together(decided: Sequence[Decided]) -> Decided:
     return Decided(meant, inventories, [one for item in decided for one in item.placed])
 
 
-def split(seen: snapshot.Picture) -> dict[str, snapshot.Picture]:
+def split(seen: snapshot.TreeSnapshot) -> dict[str, snapshot.TreeSnapshot]:
     """``{root uuid: the picture of that tree alone}``, with what its consumers touch."""
     consumers: dict[str, dict[str, object]] = {root: {} for root in seen.roots}
     nodes: dict[str, dict[str, snapshot.Node]] = {root: {} for root in seen.roots}
@@ -142,7 +142,7 @@ def split(seen: snapshot.Picture) -> dict[str, snapshot.Picture]:
     }
 
 
-def restricted(seen: snapshot.Picture, meant: resolve.Wanted) -> snapshot.Picture:
+def restricted(seen: snapshot.TreeSnapshot, meant: resolve.Wanted) -> snapshot.TreeSnapshot:
     """The picture with those trees as named ones that something is decided about."""
     roots = frozenset(root for root in seen.roots if root in meant.nodes)
     inside = {uuid for uuid, _ in seen.inside() if seen.root_of(uuid) in roots}
@@ -160,7 +160,7 @@ def restricted(seen: snapshot.Picture, meant: resolve.Wanted) -> snapshot.Pictur
 
 
 def _undeletable(
-    seen: snapshot.Picture,
+    seen: snapshot.TreeSnapshot,
     meant: resolve.Wanted,
     inventories: Mapping[str, inventory.Inventories],
 ) -> Iterator[str]:
@@ -188,7 +188,7 @@ def _undeletable(
 
 
 def _misplaced(
-    after: snapshot.Picture, placed: Sequence[reshape_consumers.Placed]
+    after: snapshot.TreeSnapshot, placed: Sequence[reshape_consumers.Placed]
 ) -> Iterator[str]:
     """Consumers that would not have what was decided where it was, or against the evidence."""
     for item in placed:
@@ -199,7 +199,7 @@ def _misplaced(
             yield f"consumer {asked.consumer} would not be where it belongs"
 
 
-def _places(shift: resolve.Shift) -> tuple[invariants.Place, invariants.Place, int]:
+def _places(shift: resolve.InventoryMove) -> tuple[invariants.Place, invariants.Place, int]:
     """From where to where a shift goes, and how much of it."""
     source, target = (shift.source, shift.resource_class), (shift.target, shift.becomes)
     return source, target, shift.amount
@@ -211,7 +211,7 @@ def _described(node: snapshot.Node) -> tuple[object, ...]:
     return item.name, item.parent_uuid, node.traits, node.aggregates
 
 
-def _check_evidence(document: values.Document, seen: snapshot.Picture) -> None:
+def _check_evidence(document: values.Document, seen: snapshot.TreeSnapshot) -> None:
     errors.InputErrors(
         f"{document.at(item.line)}consumer {item.consumer} has nothing of the selected trees"
         for item in document.assign
@@ -219,12 +219,12 @@ def _check_evidence(document: values.Document, seen: snapshot.Picture) -> None:
     ).check()
 
 
-def _with_own_evidence(document: values.Document, alone: snapshot.Picture) -> values.Document:
+def _with_own_evidence(document: values.Document, alone: snapshot.TreeSnapshot) -> values.Document:
     own = tuple(item for item in document.assign if item.consumer in alone.consumers)
     return document.replace(assign=own)
 
 
-def _offers_any(document: values.Document, alone: snapshot.Picture) -> bool:
+def _offers_any(document: values.Document, alone: snapshot.TreeSnapshot) -> bool:
     """Whether a tree has anything of what shall be moved in it."""
     offered = {
         (text, resource_class)
@@ -239,6 +239,6 @@ def _offers_any(document: values.Document, alone: snapshot.Picture) -> bool:
     )
 
 
-def _remark(item: provider.Provider, reason: str, *, refused: bool = False) -> change.Remark:
+def _remark(item: provider.Provider, reason: str, *, refused: bool = False) -> change.Skipped:
     subject = change.Subject(item.name, item.uuid)
-    return change.Remark(change.RESHAPE, subject, {}, {}, reason, refused=refused)
+    return change.Skipped(change.RESHAPE, subject, {}, {}, reason, refused=refused)

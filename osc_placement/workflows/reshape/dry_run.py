@@ -34,12 +34,12 @@ class Rehearsal:
     """``requests`` are all writes that were sent, in their order; ``left`` is the picture then."""
 
     requests: tuple[sandbox.Request, ...]
-    left: snapshot.Picture
+    left: snapshot.TreeSnapshot
 
 
 def rehearse(
-    seen: snapshot.Picture,
-    wanted: snapshot.Picture,
+    seen: snapshot.TreeSnapshot,
+    wanted: snapshot.TreeSnapshot,
     changes: Sequence[change.Change],
     classes: invariants.Classes,
     version: microversion.Microversion,
@@ -50,12 +50,12 @@ def rehearse(
     """
     seen, wanted = _known_here(seen), _known_here(wanted)
     with sandbox.embedded(state(seen), version) as stage:
-        around = attempt.Circumstances(stage.client, journal.Unkept(), threading.Event())
+        around = attempt.RunContext(stage.client, journal.MemoryJournal(), threading.Event())
         run = executor.execute(_only_known(changes), around, executor.Limits(workers=1))
         failed = [item for item in run.outcomes if item.status not in _GOOD]
         if failed:
             raise Refused(_failed(failed))
-        reading = plan.Reading(workers=1)
+        reading = plan.ReadContext(workers=1)
         left = _known_here(observe.observe_picture(stage.client, wanted.roots, reading))
         requests = tuple(stage.recorder.requests)
     # What nobody's consumer uses is not read back: it cannot have changed.
@@ -72,7 +72,7 @@ def rehearse(
     return Rehearsal(requests, left)
 
 
-def state(seen: snapshot.Picture) -> dict[str, Any]:
+def state(seen: snapshot.TreeSnapshot) -> dict[str, Any]:
     """The picture as a state document of the embedded server."""
     custom = {name for _, node in seen.nodes.items() for name in node.traits}
     classes = {name for node in seen.nodes.values() for name in node.inventories}
@@ -110,7 +110,7 @@ def _consumer(item: allocation.Consumer) -> dict[str, Any]:
     }
 
 
-def _others(seen: snapshot.Picture) -> dict[str, dict[str, Any]]:
+def _others(seen: snapshot.TreeSnapshot) -> dict[str, dict[str, Any]]:
     """One consumer per provider for all that others use of it."""
     shares: dict[str, dict[str, int]] = {}
     for (uuid, resource_class), amount in seen.others().items():
@@ -127,13 +127,13 @@ def _stand_in(provider: str) -> str:
     return str(uuid_module.uuid5(uuid_module.NAMESPACE_URL, f"osc-placement:others:{provider}"))
 
 
-def _mine(left: snapshot.Picture) -> dict[str, allocation.Consumer]:
+def _mine(left: snapshot.TreeSnapshot) -> dict[str, allocation.Consumer]:
     """The consumers without those that stand for others."""
     stand_ins = {_stand_in(uuid) for uuid in left.nodes}
     return {uuid: item for uuid, item in left.consumers.items() if uuid not in stand_ins}
 
 
-def _known_here(seen: snapshot.Picture) -> snapshot.Picture:
+def _known_here(seen: snapshot.TreeSnapshot) -> snapshot.TreeSnapshot:
     """Without standard traits that are newer than this program; no rule depends on them.
 
     Below 1.38 nobody is told a consumer's type: it is as good as none.
@@ -167,7 +167,7 @@ def _is_known(trait: str) -> bool:
     return names.is_custom(trait) or trait in standard.traits()
 
 
-def _failed(outcomes: Sequence[result.Outcome]) -> str:
+def _failed(outcomes: Sequence[result.ChangeResult]) -> str:
     told = [
         f"{item.kind} {item.subject.name}: {item.status}, {item.reason}"
         for item in outcomes

@@ -29,7 +29,7 @@ def joined(changes: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def broken(
-    before: snapshot.Picture, after: snapshot.Picture, classes: Classes | None = None
+    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, classes: Classes | None = None
 ) -> list[str]:
     """Every rule that ``after`` breaks; empty when all is well."""
     known = classes or {}
@@ -43,8 +43,8 @@ def broken(
 
 
 def strayed(
-    before: snapshot.Picture,
-    after: snapshot.Picture,
+    before: snapshot.TreeSnapshot,
+    after: snapshot.TreeSnapshot,
     moves: Iterable[tuple[Place, Place, int]],
     told: Collection[Place],
 ) -> Iterator[str]:
@@ -70,7 +70,7 @@ def strayed(
             yield f"consumer {uuid} would have another amount of {names}, which is not moved"
 
 
-def difference(one: snapshot.Picture, other: snapshot.Picture) -> list[str]:
+def difference(one: snapshot.TreeSnapshot, other: snapshot.TreeSnapshot) -> list[str]:
     """Where two pictures differ in named trees and consumers, but for generations."""
     names = {**other.names(), **one.names()}
     inside = {uuid for seen in (one, other) for uuid, _ in seen.inside()}
@@ -87,7 +87,7 @@ def difference(one: snapshot.Picture, other: snapshot.Picture) -> list[str]:
 
 
 def _consumers(
-    before: snapshot.Picture, after: snapshot.Picture, classes: Classes
+    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, classes: Classes
 ) -> Iterator[str]:
     for uuid in sorted(before.consumers.keys() | after.consumers.keys()):
         was, now = before.consumers.get(uuid), after.consumers.get(uuid)
@@ -100,7 +100,9 @@ def _consumers(
             yield f"consumer {uuid} would have {now.total()} in all instead of {was.total()}"
 
 
-def _totals(before: snapshot.Picture, after: snapshot.Picture, classes: Classes) -> Iterator[str]:
+def _totals(
+    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, classes: Classes
+) -> Iterator[str]:
     was, now = _offered(before, classes), _offered(after, classes)
     for resource_class in sorted(was.keys() | now.keys()):
         if was.get(resource_class, 0) != now.get(resource_class, 0):
@@ -110,7 +112,7 @@ def _totals(before: snapshot.Picture, after: snapshot.Picture, classes: Classes)
             )
 
 
-def _capacities(before: snapshot.Picture, after: snapshot.Picture) -> Iterator[str]:
+def _capacities(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Iterator[str]:
     for uuid, node in after.nodes.items():
         old = before.nodes.get(uuid)
         for resource_class, used in sorted(node.used.items()):
@@ -125,7 +127,7 @@ def _capacities(before: snapshot.Picture, after: snapshot.Picture) -> Iterator[s
                 yield f"{name} would be over capacity: {used} {resource_class} used of {capacity}"
 
 
-def _units(before: snapshot.Picture, after: snapshot.Picture) -> Iterator[str]:
+def _units(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Iterator[str]:
     for uuid, consumer in sorted(after.consumers.items()):
         was = before.consumers.get(uuid)
         if was is None or was.allocations == consumer.allocations:
@@ -142,7 +144,7 @@ def _units(before: snapshot.Picture, after: snapshot.Picture) -> Iterator[str]:
                     )
 
 
-def _outside(before: snapshot.Picture, after: snapshot.Picture) -> Iterator[str]:
+def _outside(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Iterator[str]:
     for uuid, node in before.nodes.items():
         if before.is_inside(uuid):
             continue
@@ -160,7 +162,7 @@ def _outside(before: snapshot.Picture, after: snapshot.Picture) -> Iterator[str]
                 yield f"consumer {uuid} would lose what it has of {before.name_of(provider_uuid)}"
 
 
-def _offered(seen: snapshot.Picture, classes: Classes) -> dict[str, int]:
+def _offered(seen: snapshot.TreeSnapshot, classes: Classes) -> dict[str, int]:
     total: dict[str, int] = {}
     for _, node in seen.inside():
         for resource_class, held in node.inventories.items():
@@ -169,7 +171,7 @@ def _offered(seen: snapshot.Picture, classes: Classes) -> dict[str, int]:
     return total
 
 
-def _inventories(seen: snapshot.Picture) -> dict[Place, inventory.Inventory]:
+def _inventories(seen: snapshot.TreeSnapshot) -> dict[Place, inventory.Inventory]:
     return {
         (uuid, name): held
         for uuid, node in seen.inside()

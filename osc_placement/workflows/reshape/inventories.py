@@ -33,9 +33,9 @@ def inventories(wanted: wanted_module.Wanted, faults: errors.InputErrors) -> Inv
 
 
 def _by_source(
-    shifts: Iterable[wanted_module.Shift],
-) -> dict[tuple[str, str], list[wanted_module.Shift]]:
-    found: dict[tuple[str, str], list[wanted_module.Shift]] = {}
+    shifts: Iterable[wanted_module.InventoryMove],
+) -> dict[tuple[str, str], list[wanted_module.InventoryMove]]:
+    found: dict[tuple[str, str], list[wanted_module.InventoryMove]] = {}
     for shift in shifts:
         found.setdefault((shift.source, shift.resource_class), []).append(shift)
     return found
@@ -45,7 +45,7 @@ def _take(
     after: Inventories,
     source: str,
     resource_class: str,
-    shifts: list[wanted_module.Shift],
+    shifts: list[wanted_module.InventoryMove],
     wanted: wanted_module.Wanted,
     faults: errors.InputErrors,
 ) -> None:
@@ -71,7 +71,7 @@ def _resized(item: inventory.Inventory, total: int) -> inventory.Inventory:
 def _given(
     before: inventory.Inventory,
     held: inventory.Inventory | None,
-    shift: wanted_module.Shift,
+    shift: wanted_module.InventoryMove,
     reserved: int,
 ) -> inventory.Inventory:
     """What a target has of a class when an amount has come."""
@@ -86,7 +86,7 @@ def _given(
 def _reserved(
     before: inventory.Inventory,
     moved: int,
-    shifts: list[wanted_module.Shift],
+    shifts: list[wanted_module.InventoryMove],
     wanted: wanted_module.Wanted,
     faults: errors.InputErrors,
 ) -> int:

@@ -22,7 +22,7 @@ _DEVICE = "COMPUTE_MANAGED_PCI_DEVICE"
 _WRITTEN = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU", "MEM_ENCRYPTION_CONTEXT"})
 
 
-def refusals(seen: snapshot.Picture, meant: resolve.Wanted) -> list[str]:
+def refusals(seen: snapshot.TreeSnapshot, meant: resolve.Wanted) -> list[str]:
     """Why moves in trees of nova-compute would not last, each with what is written back."""
     owned = owners(seen)
     reasons = [
@@ -38,7 +38,7 @@ def refusals(seen: snapshot.Picture, meant: resolve.Wanted) -> list[str]:
     return [reason + anyway for reason in dict.fromkeys(reasons)]
 
 
-def notes(seen: snapshot.Picture, meant: resolve.Wanted) -> list[str]:
+def notes(seen: snapshot.TreeSnapshot, meant: resolve.Wanted) -> list[str]:
     """What to do with nova-compute meanwhile."""
     owned = owners(seen)
     touched = {
@@ -56,7 +56,7 @@ def notes(seen: snapshot.Picture, meant: resolve.Wanted) -> list[str]:
     ]
 
 
-def owners(seen: snapshot.Picture) -> frozenset[str]:
+def owners(seen: snapshot.TreeSnapshot) -> frozenset[str]:
     """The roots of trees that nova-compute owns: their traits say so."""
     return frozenset(seen.root_of(uuid) for uuid, node in seen.inside() if _is_novas(node.traits))
 
@@ -66,8 +66,8 @@ def _is_novas(traits: Iterable[str]) -> bool:
 
 
 def _written_back(
-    seen: snapshot.Picture, meant: resolve.Wanted, owned: frozenset[str]
-) -> Iterator[tuple[resolve.Shift, str, str]]:
+    seen: snapshot.TreeSnapshot, meant: resolve.Wanted, owned: frozenset[str]
+) -> Iterator[tuple[resolve.InventoryMove, str, str]]:
     """``(shift, root, what nova-compute writes)`` of every move that does not last."""
     for shift in meant.shifts:
         # What is where it is now is written there again.
@@ -82,7 +82,7 @@ def _written_back(
                 yield shift, goal, f"{shift.becomes} on {seen.name_of(shift.target)}"
 
 
-def _is_written(place: tuple[str, str], seen: snapshot.Picture) -> bool:
+def _is_written(place: tuple[str, str], seen: snapshot.TreeSnapshot) -> bool:
     """Whether nova-compute reports a class on a provider, if the tree is its own."""
     uuid, resource_class = place
     is_device = uuid in seen.nodes and _DEVICE in seen.nodes[uuid].traits
@@ -90,7 +90,7 @@ def _is_written(place: tuple[str, str], seen: snapshot.Picture) -> bool:
 
 
 def _lost_by_name(
-    seen: snapshot.Picture, meant: resolve.Wanted, owned: frozenset[str]
+    seen: snapshot.TreeSnapshot, meant: resolve.Wanted, owned: frozenset[str]
 ) -> Iterator[str]:
     """Providers that nova-compute made, as their names say, and that get other names."""
     for uuid, node in seen.inside():
@@ -101,7 +101,7 @@ def _lost_by_name(
 
 
 def _is_novas_own_shape(
-    shift: resolve.Shift, root: str, seen: snapshot.Picture, meant: resolve.Wanted
+    shift: resolve.InventoryMove, root: str, seen: snapshot.TreeSnapshot, meant: resolve.Wanted
 ) -> bool:
     if shift.source == shift.target:
         return (shift.resource_class, shift.becomes) in {("VCPU", "PCPU"), ("PCPU", "VCPU")}

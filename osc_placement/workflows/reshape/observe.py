@@ -71,8 +71,8 @@ def known_traits(client: api.Client, traits: Iterable[str]) -> frozenset[str]:
 
 
 def observe_picture(
-    client: api.Client, roots: Collection[str], reading: plan.Reading
-) -> snapshot.Picture:
+    client: api.Client, roots: Collection[str], reading: plan.ReadContext
+) -> snapshot.TreeSnapshot:
     """The trees of these roots, with their closure.
 
     Cost: per named tree two requests and four per provider, one per consumer; per other
@@ -102,18 +102,18 @@ class _Look:
     What was read stands as long as its generation does.
     """
 
-    def __init__(self, client: api.Client, reading: plan.Reading) -> None:
+    def __init__(self, client: api.Client, reading: plan.ReadContext) -> None:
         self._client, self._reading = client, reading
         self._known: dict[str, _Detail] = {}
         self._met: dict[str, responses.ConsumerAllocations] = {}
 
-    def taken(self, roots: Collection[str]) -> snapshot.Picture:
+    def taken(self, roots: Collection[str]) -> snapshot.TreeSnapshot:
         inner = self._trees(sorted(roots))
         details = self._details(inner)
         consumers = self._consumers(details)
         outer = self._outer(consumers, {item.uuid for item in inner})
         nodes = {uuid: item.node for uuid, item in details.items()}
-        found = snapshot.Picture(
+        found = snapshot.TreeSnapshot(
             {**nodes, **self._touched(outer, consumers)}, frozenset(roots), consumers
         )
         tops = sorted({item.root_uuid or item.uuid for item in outer})

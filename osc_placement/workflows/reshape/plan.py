@@ -34,7 +34,7 @@ from osc_placement.workflows.reshape.document import target_tree, template, valu
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class ReshapeRequest:
     """What shall be reshaped: ``document``, or the wanted ``tree``.
 
     ``roots`` are the providers in whose trees a document with ``$root`` is carried out,
@@ -44,7 +44,7 @@ class Asked:
     document: values.Document = dataclasses.field(default_factory=values.Document)
     tree: target_tree.Tree | None = None
     roots: tuple[provider.Provider, ...] = ()
-    manner: assign.Manner = dataclasses.field(default_factory=assign.Manner)
+    manner: assign.AssignOptions = dataclasses.field(default_factory=assign.AssignOptions)
     allow: frozenset[str] = frozenset()
 
 
@@ -55,14 +55,14 @@ class Prepared:
     ``rehearsed`` is None when there is nothing to do.
     """
 
-    planned: batch_plan.Planned
-    seen: snapshot.Picture
-    wanted: snapshot.Picture
+    planned: batch_plan.ObservedPlan
+    seen: snapshot.TreeSnapshot
+    wanted: snapshot.TreeSnapshot
     placed: tuple[reshape_consumers.Placed, ...] = ()
     rehearsed: dry_run.Rehearsal | None = None
 
 
-def replace(asked: Asked, **fields: Any) -> Asked:
+def replace(asked: ReshapeRequest, **fields: Any) -> ReshapeRequest:
     """A copy with some fields changed."""
     return dataclasses.replace(asked, **fields)
 
@@ -83,7 +83,9 @@ def select_roots(
     return roots
 
 
-def plan_reshape(client: api.Client, asked: Asked, reading: batch_plan.Reading) -> Prepared:
+def plan_reshape(
+    client: api.Client, asked: ReshapeRequest, reading: batch_plan.ReadContext
+) -> Prepared:
     """Read the trees, decide where everything goes, and try it.
 
     Cost: the look-ups of named providers, what ``observe_picture`` costs, one request for
@@ -106,7 +108,9 @@ def plan_reshape(client: api.Client, asked: Asked, reading: batch_plan.Reading) 
     return dataclasses.replace(prepared, rehearsed=rehearsed)
 
 
-def _observed(client: api.Client, asked: Asked, reading: batch_plan.Reading) -> snapshot.Picture:
+def _observed(
+    client: api.Client, asked: ReshapeRequest, reading: batch_plan.ReadContext
+) -> snapshot.TreeSnapshot:
     targets = [item.target for item in asked.document.moves]
     targets += asked.document.providers
     texts = resolve.texts(asked.document)
@@ -130,7 +134,7 @@ def _custom_traits(client: api.Client, targets: Iterable[values.Target]) -> froz
 
 
 def _check_classes(
-    client: api.Client, seen: snapshot.Picture, shifts: Iterable[resolve.Shift]
+    client: api.Client, seen: snapshot.TreeSnapshot, shifts: Iterable[resolve.InventoryMove]
 ) -> None:
     """A class that resources become must be there. One request for each unknown one."""
     offered = {name for node in seen.nodes.values() for name in node.inventories}
@@ -143,8 +147,8 @@ def _check_classes(
 
 
 def _decided(
-    seen: snapshot.Picture, asked: Asked
-) -> tuple[list[decide.Decided], list[change.Remark]]:
+    seen: snapshot.TreeSnapshot, asked: ReshapeRequest
+) -> tuple[list[decide.Decided], list[change.Skipped]]:
     if asked.roots:
         return decide.decide_each(asked.document, asked.roots, seen, asked.manner, asked.allow)
     faults = errors.InputErrors()
@@ -156,10 +160,10 @@ def _decided(
 
 
 def _compiled(
-    seen: snapshot.Picture,
+    seen: snapshot.TreeSnapshot,
     whole: decide.Decided,
-    asked: Asked,
-    remarks: Sequence[change.Remark],
+    asked: ReshapeRequest,
+    remarks: Sequence[change.Skipped],
 ) -> Prepared:
     meant = whole.meant
     after = compiling.after(seen, meant, whole.inventories, whole.placed)
@@ -178,11 +182,11 @@ def _compiled(
         ),
     )
     left = compiling.without(after, meant.deleted)
-    return Prepared(batch_plan.Planned(made), seen, left, tuple(whole.placed))
+    return Prepared(batch_plan.ObservedPlan(made), seen, left, tuple(whole.placed))
 
 
 def _reasons(
-    after: snapshot.Picture, placed: Sequence[reshape_consumers.Placed]
+    after: snapshot.TreeSnapshot, placed: Sequence[reshape_consumers.Placed]
 ) -> Mapping[str, str]:
     """``{root uuid: how many consumers move there, and how many by a guess}``"""
     moved: dict[str, dict[str, bool]] = {}
@@ -196,7 +200,7 @@ def _reasons(
     }
 
 
-def _crowded(seen: snapshot.Picture, after: snapshot.Picture) -> Iterator[str]:
+def _crowded(seen: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Iterator[str]:
     """Providers that are over capacity, and stay so, where consumers are written again."""
     found = {
         (seen.name_of(uuid), name)
@@ -214,7 +218,9 @@ def _crowded(seen: snapshot.Picture, after: snapshot.Picture) -> Iterator[str]:
         )
 
 
-def _guesses(after: snapshot.Picture, placed: Sequence[reshape_consumers.Placed]) -> Iterator[str]:
+def _guesses(
+    after: snapshot.TreeSnapshot, placed: Sequence[reshape_consumers.Placed]
+) -> Iterator[str]:
     """One line for each target whose consumers only a strategy has chosen."""
     found: dict[tuple[str, str], list[str]] = {}
     for item in placed:

@@ -19,7 +19,7 @@ _HERE = "'openstack resource provider list' shows those that there are"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Shift:
+class InventoryMove:
     """An amount of one class that goes from one provider to another, by their UUIDs.
 
     ``becomes`` is the class from then on. ``amount`` counts in totals of inventories.
@@ -43,7 +43,7 @@ class Wanted:
 
     document: values.Document
     nodes: Mapping[str, snapshot.Node]
-    shifts: tuple[Shift, ...]
+    shifts: tuple[InventoryMove, ...]
     fields: Mapping[tuple[str, str], values.Fields] = dataclasses.field(default_factory=dict)
     deleted: frozenset[str] = frozenset()
 
@@ -65,10 +65,10 @@ def _texts(target: values.Target) -> tuple[str, ...]:
 
 
 def resolve(
-    document: values.Document, seen: snapshot.Picture, faults: errors.InputErrors
+    document: values.Document, seen: snapshot.TreeSnapshot, faults: errors.InputErrors
 ) -> Wanted:
     """Find everything that the document speaks of; what is wrong goes to ``faults``."""
-    directory = _Directory(document, seen, faults)
+    directory = ProviderIndex(document, seen, faults)
     for target in document.providers:
         directory.introduce(target, None)
     for item in document.moves:
@@ -93,11 +93,11 @@ def resolve(
     )
 
 
-class _Directory:
+class ProviderIndex:
     """Providers by what the operator calls them, those that are to be made included."""
 
     def __init__(
-        self, document: values.Document, seen: snapshot.Picture, faults: errors.InputErrors
+        self, document: values.Document, seen: snapshot.TreeSnapshot, faults: errors.InputErrors
     ) -> None:
         self.nodes = dict(seen.inside())
         self._seen = dict(self.nodes)
@@ -294,7 +294,9 @@ def new_uuid(name: str) -> str:
     return str(uuid_module.uuid5(uuid_module.NAMESPACE_URL, f"osc-placement:{name}"))
 
 
-def _shifts(item: values.Move, directory: _Directory) -> Iterable[tuple[Shift, int | str]]:
+def _shifts(
+    item: values.Move, directory: ProviderIndex
+) -> Iterable[tuple[InventoryMove, int | str]]:
     """The shifts of a move, with their amounts as they were written."""
     source = directory.find(item.source, item.line)
     target = directory.target_of(item)
@@ -309,17 +311,17 @@ def _shifts(item: values.Move, directory: _Directory) -> Iterable[tuple[Shift, i
             has = ", ".join(sorted(offered)) or "nothing"
             directory.fault(item.line, f"{item.source} has no {resource_class}: it has {has}")
         else:
-            yield Shift(source, resource_class, 0, target, becomes, item.line), amount
+            yield InventoryMove(source, resource_class, 0, target, becomes, item.line), amount
 
 
 def _with_amounts(
-    shifts: Iterable[tuple[Shift, int | str]],
+    shifts: Iterable[tuple[InventoryMove, int | str]],
     document: values.Document,
-    directory: _Directory,
+    directory: ProviderIndex,
     faults: errors.InputErrors,
-) -> Iterable[Shift]:
+) -> Iterable[InventoryMove]:
     """Each with its amount; ``all`` is what the others leave."""
-    of: dict[tuple[str, str], list[tuple[Shift, int | str]]] = {}
+    of: dict[tuple[str, str], list[tuple[InventoryMove, int | str]]] = {}
     for shift, amount in shifts:
         of.setdefault((shift.source, shift.resource_class), []).append((shift, amount))
     for (source, resource_class), told in of.items():
@@ -334,7 +336,7 @@ def _with_amounts(
             yield dataclasses.replace(shift, amount=amount if isinstance(amount, int) else left)
 
 
-def _too_much(what: str, left: int, greedy: list[Shift]) -> str:
+def _too_much(what: str, left: int, greedy: list[InventoryMove]) -> str:
     if left < 0:
         return f"{what}, and {-left} more are to be moved"
     if len(greedy) > 1:
@@ -342,9 +344,9 @@ def _too_much(what: str, left: int, greedy: list[Shift]) -> str:
     return f"{what}, and nothing is left for a move that wants all of it"
 
 
-def _merged(shifts: Iterable[Shift]) -> Iterable[Shift]:
+def _merged(shifts: Iterable[InventoryMove]) -> Iterable[InventoryMove]:
     """What goes the same way goes as one."""
-    found: dict[tuple[str, str, str, str], Shift] = {}
+    found: dict[tuple[str, str, str, str], InventoryMove] = {}
     for shift in shifts:
         key = shift.source, shift.resource_class, shift.target, shift.becomes
         known = found.get(key)
@@ -353,7 +355,7 @@ def _merged(shifts: Iterable[Shift]) -> Iterable[Shift]:
     return found.values()
 
 
-def _circular(shifts: Iterable[Shift]) -> Iterable[Shift]:
+def _circular(shifts: Iterable[InventoryMove]) -> Iterable[InventoryMove]:
     """Those that lead back, over others, to where they come from."""
     ways: dict[tuple[str, str], set[tuple[str, str]]] = {}
     known = list(shifts)

@@ -41,14 +41,14 @@ class Shown:
 
     def __init__(
         self,
-        seen: snapshot.Picture,
-        wanted: snapshot.Picture,
+        seen: snapshot.TreeSnapshot,
+        wanted: snapshot.TreeSnapshot,
         placed: Sequence[reshape_consumers.Placed],
-        outcomes: Iterable[result.Outcome],
+        outcomes: Iterable[result.ChangeResult],
     ) -> None:
         self._seen, self._wanted = seen, wanted
         self._names = {**seen.names(), **wanted.names()}
-        self._about: dict[str, list[result.Outcome]] = {}
+        self._about: dict[str, list[result.ChangeResult]] = {}
         for item in outcomes:
             for uuid in _subjects(item):
                 self._about.setdefault(uuid, []).append(item)
@@ -94,7 +94,7 @@ class Shown:
         return found
 
 
-def _subjects(item: result.Outcome) -> list[str]:
+def _subjects(item: result.ChangeResult) -> list[str]:
     """The providers that an outcome is about: all where a reshape changes something."""
     if item.kind != change.RESHAPE:
         return [item.subject.uuid]
@@ -111,12 +111,12 @@ def _offered(node: snapshot.Node | None) -> Cell:
     }
 
 
-def _status(about: Sequence[result.Outcome]) -> str:
+def _status(about: Sequence[result.ChangeResult]) -> str:
     statuses = {item.status for item in about}
     return next((str(status) for status in _WORST if status in statuses), "unchanged")
 
 
-def _reason(uuid: str, about: Sequence[result.Outcome], names: change.Names) -> str:
+def _reason(uuid: str, about: Sequence[result.ChangeResult], names: change.Names) -> str:
     """What happens to a provider beside its inventories, and why something did not."""
     told = []
     for item in about:
@@ -130,7 +130,7 @@ def _reason(uuid: str, about: Sequence[result.Outcome], names: change.Names) -> 
     return "; ".join(dict.fromkeys(filter(None, told)))
 
 
-def _existence(item: result.Outcome, names: change.Names) -> str:
+def _existence(item: result.ChangeResult, names: change.Names) -> str:
     if item.after.get("name", "") is None:
         return "goes"
     if "name" in item.before and item.before["name"] is None:

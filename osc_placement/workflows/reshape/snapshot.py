@@ -31,7 +31,7 @@ class Node:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Picture:
+class TreeSnapshot:
     """``roots`` are the roots of the named trees, which are here whole with their consumers.
 
     ``nodes`` (by UUID) also holds every other provider that these consumers use, and what
@@ -44,7 +44,7 @@ class Picture:
     consumers: Mapping[str, allocation.Consumer] = dataclasses.field(default_factory=dict)
     traits: frozenset[str] = frozenset()
 
-    def replace(self, **fields: Any) -> Picture:
+    def replace(self, **fields: Any) -> TreeSnapshot:
         """A copy with some fields changed."""
         return dataclasses.replace(self, **fields)
 
@@ -98,7 +98,7 @@ class Picture:
             if (amount := consumer.allocations.get(uuid, {}).get(resource_class))
         }
 
-    def with_consumers(self, consumers: Mapping[str, allocation.Consumer]) -> Picture:
+    def with_consumers(self, consumers: Mapping[str, allocation.Consumer]) -> TreeSnapshot:
         """The same with other consumers' allocations, and what is used counted anew."""
         others = self.others()
         changed = self.replace(consumers=consumers)

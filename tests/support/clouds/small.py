@@ -80,7 +80,7 @@ def cloud(
     allocations: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None,
     owners: Mapping[str, snapshot.Owner] | None = None,
     **fields: Any,
-) -> snapshot.Picture:
+) -> snapshot.CloudSnapshot:
     """What was observed; who holds something is at generation 1, and the servers' owner's."""
     held = allocations or {}
     told: dict[str, Any] = {
@@ -99,4 +99,4 @@ def cloud(
         | dict(owners or {}),
         "sharing": {"n-a.": ("u-nfs",), "n-b.": ("u-nfs",)},
     }
-    return snapshot.Picture(**{**told, **fields})
+    return snapshot.CloudSnapshot(**{**told, **fields})

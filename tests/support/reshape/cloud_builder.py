@@ -76,7 +76,7 @@ def _inventory(told: Any) -> inventory.Inventory:
     return inventory.Inventory(told) if isinstance(told, int) else inventory.Inventory(**told)
 
 
-def seen(document: Mapping[str, Any], *roots: str) -> snapshot.Picture:
+def seen(document: Mapping[str, Any], *roots: str) -> snapshot.TreeSnapshot:
     """The picture of the trees of these roots: what ``observe`` makes of such a cloud."""
     inside = {
         uuid
@@ -109,7 +109,7 @@ def seen(document: Mapping[str, Any], *roots: str) -> snapshot.Picture:
         for uuid, item in document["providers"].items()
         if uuid in used
     }
-    return snapshot.Picture(nodes, frozenset(map(uuid_of, roots)), consumers)
+    return snapshot.TreeSnapshot(nodes, frozenset(map(uuid_of, roots)), consumers)
 
 
 def _used(document: Mapping[str, Any], uuid: str) -> dict[str, int]:

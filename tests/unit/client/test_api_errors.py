@@ -47,7 +47,7 @@ def test_conflicts_are_told_apart(code: str | None, text: str, kind: type[Except
         (401, "GET", api_errors.ApiError),
         (403, "GET", api_errors.Forbidden),
         (500, "GET", api_errors.ApiError),
-        (500, "PUT", api_errors.AnswerLost),
+        (500, "PUT", api_errors.OutcomeUnknown),
         (501, "PUT", api_errors.ApiError),
     ],
 )

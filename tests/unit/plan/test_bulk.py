@@ -51,9 +51,9 @@ def none(number: int) -> allocation.Consumer:
     return allocation.Consumer(uuid_of(number), {})
 
 
-def making(wanted: Sequence[allocation.Consumer], **fields: Any) -> batch_plan.Planned:
+def making(wanted: Sequence[allocation.Consumer], **fields: Any) -> batch_plan.ObservedPlan:
     """The plan that makes consumers that are not there yet."""
-    return batch_plan.Planned(
+    return batch_plan.ObservedPlan(
         plan.make(
             allocations.planned(f"vm-{number}", allocation.Consumer(item.uuid, {}), item, **fields)
             for number, item in enumerate(wanted)
@@ -61,14 +61,14 @@ def making(wanted: Sequence[allocation.Consumer], **fields: Any) -> batch_plan.P
     )
 
 
-def run(client: api.Client, planned: batch_plan.Planned, **options: Any) -> result.Report:
+def run(client: api.Client, planned: batch_plan.ObservedPlan, **options: Any) -> result.RunReport:
     limits = executor.Limits(
         **{name: options.pop(name) for name in ("max_count", "workers") if name in options}
     )
     return apply.carry_out(client, planned, "a test", apply.Options(limits=limits, **options))
 
 
-def statuses(report: result.Report) -> dict[str, int]:
+def statuses(report: result.RunReport) -> dict[str, int]:
     return dict(collections.Counter(str(item.status) for item in report.outcomes))
 
 
@@ -112,7 +112,7 @@ def test_a_lost_answer_is_looked_into_and_nothing_is_written_twice(
 ) -> None:
     def cut(request: str, body: Any) -> None:
         if request.startswith("POST"):
-            raise api_errors.AnswerLost(0, "the connection was cut")
+            raise api_errors.OutcomeUnknown(0, "the connection was cut")
 
     transport.after = cut
     report = run(client, making([one(number) for number in range(4)]))
@@ -147,7 +147,7 @@ def test_what_is_changed_is_written_whole_and_taken_back_whole(client: api.Clien
     after = before.replace(allocations={HOST: {"VCPU": 1}, OTHER: {"VCPU": 2}}, project_id="acme")
     planned = plan.make([allocations.planned("vm-1", before, after)])
     known = {planned.changes[0].key: registry.seen_consumer(before)}
-    report = run(client, batch_plan.Planned(planned, known))
+    report = run(client, batch_plan.ObservedPlan(planned, known))
     assert client.show_allocations(uuid_of(1)) == after.replace(generation=2)
     taken = file.read(report.undo_path)  # type: ignore[arg-type]
     apply.take_back(client, taken, report.undo_path, apply.Options())  # type: ignore[arg-type]
@@ -162,7 +162,7 @@ def test_what_was_removed_comes_back_with_its_owner_and_type(client: api.Client)
     removing = plan.make(
         allocations.planned("vm", item, none(0).replace(uuid=item.uuid)) for item in before
     )
-    report = run(client, batch_plan.Planned(removing))
+    report = run(client, batch_plan.ObservedPlan(removing))
     assert used(client) == 0
     taken = file.read(report.undo_path)  # type: ignore[arg-type]
     apply.take_back(client, taken, report.undo_path, apply.Options())  # type: ignore[arg-type]
@@ -175,7 +175,7 @@ def test_a_type_that_is_set_is_not_taken_back_and_says_so(client: api.Client) ->
     made = plan.make(
         [allocations.planned("vm-1", before, before.replace(consumer_type="INSTANCE"))]
     )
-    report = run(client, batch_plan.Planned(made))
+    report = run(client, batch_plan.ObservedPlan(made))
     assert client.show_allocations(uuid_of(1)).consumer_type == "INSTANCE"
     assert report.undo_path is None
     (remark,) = undo.inverse(made).remarks

@@ -21,12 +21,12 @@ from tests.support import fake_placement
 IN_AGGREGATE = selector.Selector(member_of=(fake_placement.AGGREGATE,))
 
 
-def amend(client: Any, *texts: str, allow: Sequence[str] = (), **options: Any) -> result.Report:
+def amend(client: Any, *texts: str, allow: Sequence[str] = (), **options: Any) -> result.RunReport:
     planned = batch_plan.plan_amend(client, IN_AGGREGATE, texts, allow=allow)
     return run(client, planned, **options)
 
 
-def run(client: Any, planned: batch_plan.Planned, **options: Any) -> result.Report:
+def run(client: Any, planned: batch_plan.ObservedPlan, **options: Any) -> result.RunReport:
     limits = {
         name: options.pop(name)
         for name in ("workers", "max_count", "stop_on_error")
@@ -40,7 +40,7 @@ def ratios(client: fake_placement.FakeClient) -> set[float]:
     return {item.inventories["VCPU"].allocation_ratio for item in client.stored.values()}
 
 
-def statuses(report: result.Report) -> dict[str, int]:
+def statuses(report: result.RunReport) -> dict[str, int]:
     return dict(collections.Counter(str(item.status) for item in report.outcomes))
 
 
@@ -57,7 +57,7 @@ def once_each(error: Callable[[], Exception]) -> Callable[[str, str], None]:
 
 
 def lost() -> Exception:
-    return api_errors.AnswerLost(502, "PUT: <html>Bad gateway</html>", method="PUT", url="/x")
+    return api_errors.OutcomeUnknown(502, "PUT: <html>Bad gateway</html>", method="PUT", url="/x")
 
 
 def test_amending_costs_a_listing_and_a_read_and_a_write_per_provider() -> None:

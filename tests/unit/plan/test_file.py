@@ -17,7 +17,7 @@ from tests.support import fake_placement
 IN_AGGREGATE = selector.Selector(member_of=(fake_placement.AGGREGATE,))
 
 
-def applied(client: Any, **options: Any) -> result.Report:
+def applied(client: Any, **options: Any) -> result.RunReport:
     planned = plan.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
     limits = executor.Limits(workers=1)
     return apply.carry_out(client, planned, "a test", apply.Options(limits=limits, **options))

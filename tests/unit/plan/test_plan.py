@@ -32,7 +32,7 @@ def changes(draw: st.DrawFn) -> change.Change:
 
 
 REMARKS = st.builds(
-    change.Remark,
+    change.Skipped,
     st.sampled_from(sorted(change.ABSENT)),
     SUBJECTS,
     st.dictionaries(KEYS, VALUES, max_size=2),

@@ -8,12 +8,12 @@ from osc_placement.plan import change, result
 from osc_placement.plan.result import Status
 
 
-def report(*statuses: Status, refused: bool = False, **fields: Any) -> result.Report:
+def report(*statuses: Status, refused: bool = False, **fields: Any) -> result.RunReport:
     outcomes = tuple(
-        result.Outcome("traits", change.Subject("a", "b"), {}, {}, status, open=refused)
+        result.ChangeResult("traits", change.Subject("a", "b"), {}, {}, status, open=refused)
         for status in statuses
     )
-    return result.Report(outcomes, "here", **fields)
+    return result.RunReport(outcomes, "here", **fields)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def report(*statuses: Status, refused: bool = False, **fields: Any) -> result.Re
         (report(Status.UNCHANGED, Status.LEFT_ALONE, refused=True, dry_run=True), 0),
     ],
 )
-def test_the_exit_code_tells_the_worst_that_happened(found: result.Report, code: int) -> None:
+def test_the_exit_code_tells_the_worst_that_happened(found: result.RunReport, code: int) -> None:
     assert found.exit_code(detailed=True) == code
 
 

@@ -51,7 +51,7 @@ class Settled:
 
 
 def amounts(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     server: values.Server,
     root: str,
     own: allocation.Resources,
@@ -68,7 +68,7 @@ def amounts(
 
 
 def _hidden(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     root: str,
     asked: flavor.ServerRequest,
     every: allocation.Resources,
@@ -90,7 +90,7 @@ def _hidden(
 
 
 def _as_nova_may(
-    picture: pictures.Picture, server: values.Server, root: str, every: allocation.Resources
+    picture: pictures.CloudSnapshot, server: values.Server, root: str, every: allocation.Resources
 ) -> Iterator[str]:
     """Classes of which nova gives other amounts to some servers, and this may be one.
 
@@ -123,7 +123,7 @@ def _wrong(
 
 
 def settle(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     root: str,
     own: allocation.Allocations,
     wrong: allocation.Resources,
@@ -157,7 +157,7 @@ def settle(
     return Settled({uuid: parts[uuid] for uuid in touched})
 
 
-def _places(picture: pictures.Picture, root: str, resource_class: str) -> list[str]:
+def _places(picture: pictures.CloudSnapshot, root: str, resource_class: str) -> list[str]:
     """Where a class is to be taken from: the root, or else what shares it with its tree."""
     if resource_class in picture.inventories.get(root, {}):
         return [root]
@@ -165,7 +165,9 @@ def _places(picture: pictures.Picture, root: str, resource_class: str) -> list[s
     return [uuid for uuid in shares if resource_class in picture.inventories.get(uuid, {})]
 
 
-def _where(picture: pictures.Picture, root: str, resource_class: str, holders: list[str]) -> str:
+def _where(
+    picture: pictures.CloudSnapshot, root: str, resource_class: str, holders: list[str]
+) -> str:
     if not holders:
         return f"{finding.name_of(picture, root)} has no inventory of {resource_class}"
     names = ", ".join(sorted(finding.name_of(picture, uuid) for uuid in holders))

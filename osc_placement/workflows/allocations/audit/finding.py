@@ -89,7 +89,7 @@ class Finding:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Hints:
+class AuditContext:
     """What is known beside the picture.
 
     ``now`` (UTC) and ``min_age`` (seconds) keep off what has just happened. ``doubts`` is
@@ -126,13 +126,13 @@ def emptied(provider_uuids: Iterable[str]) -> allocation.Allocations:
     return {uuid: {} for uuid in provider_uuids}
 
 
-def told(picture: pictures.Picture, allocations: allocation.Allocations) -> str:
+def told(picture: pictures.CloudSnapshot, allocations: allocation.Allocations) -> str:
     """``VCPU=1 on cmp-0001; DISK_GB=20 on nfs-share``, by name."""
     parts = sorted((place_of(picture, uuid), amounts(part)) for uuid, part in allocations.items())
     return "; ".join(f"{what} on {name}" for name, what in parts) or "nothing"
 
 
-def place_of(picture: pictures.Picture, provider_uuid: str) -> str:
+def place_of(picture: pictures.CloudSnapshot, provider_uuid: str) -> str:
     """A compute node by its host, where that has no other; any other provider by its name."""
     node = picture.compute_nodes.get(provider_uuid)
     if node is None or len(picture.nodes_of_host[node.host]) > 1:
@@ -140,13 +140,13 @@ def place_of(picture: pictures.Picture, provider_uuid: str) -> str:
     return node.host
 
 
-def name_of(picture: pictures.Picture, provider_uuid: str) -> str:
+def name_of(picture: pictures.CloudSnapshot, provider_uuid: str) -> str:
     """What a provider is called."""
     known = picture.providers.get(provider_uuid)
     return known.name if known else provider_uuid
 
 
-def hosts_of(picture: pictures.Picture, provider_uuids: Iterable[str]) -> tuple[str, ...]:
+def hosts_of(picture: pictures.CloudSnapshot, provider_uuids: Iterable[str]) -> tuple[str, ...]:
     """The hosts of the trees that providers are in; roots that are no compute node by name."""
     roots = {picture.root_of(uuid) for uuid in provider_uuids}
     nodes = picture.compute_nodes

@@ -15,7 +15,7 @@ from osc_placement.plan import change
 from osc_placement.plan.kinds import allocations
 from osc_placement.workflows.allocations import expected, location, snapshot as pictures
 from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.finding import Code, Finding, Hints, Repair
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding, Repair
 from osc_placement.workflows.allocations.heal import plan
 
 _NOTHING = "it has no allocations"
@@ -34,7 +34,10 @@ class _Answers(dict[str, responses.Candidates | errors.PlacementError]):
 
 
 def find(
-    picture: pictures.Picture, hints: Hints, request: plan.Request, answers: expected.Answers
+    picture: pictures.CloudSnapshot,
+    hints: AuditContext,
+    request: plan.Request,
+    answers: expected.Answers,
 ) -> Iterator[Finding]:
     """What healing would change, and what it would if it could."""
     made = plan.plan_heal(picture, request, _Answers(answers))
@@ -50,7 +53,7 @@ def find(
             yield one.doubted(why) if why and one.repair else one
 
 
-def _of_change(picture: pictures.Picture, item: change.Change) -> Iterator[Finding]:
+def _of_change(picture: pictures.CloudSnapshot, item: change.Change) -> Iterator[Finding]:
     """A server that gets what it lacks, or another owner, or both."""
     now = picture.consumer(item.subject.uuid)
     after = allocations.read(now.uuid, item.after, now.generation)
@@ -108,7 +111,10 @@ def _differing(one: allocation.Consumer, other: allocation.Consumer) -> str:
 
 
 def _of_remark(
-    picture: pictures.Picture, server: values.Server, item: change.Remark, hints: Hints
+    picture: pictures.CloudSnapshot,
+    server: values.Server,
+    item: change.Skipped,
+    hints: AuditContext,
 ) -> Iterator[Finding]:
     """What healing leaves alone: odd if the server should have something and has nothing."""
     where = location.of(picture, server)
@@ -135,20 +141,22 @@ def _should_have(server: values.Server) -> bool:
     return bool(asked.unknown or asked.total())
 
 
-def _is_old(server: values.Server, hints: Hints) -> bool:
-    return not Hints(hints.now, _LONG).too_young([server.updated])
+def _is_old(server: values.Server, hints: AuditContext) -> bool:
+    return not AuditContext(hints.now, _LONG).too_young([server.updated])
 
 
-def _held(picture: pictures.Picture, server: values.Server) -> str:
+def _held(picture: pictures.CloudSnapshot, server: values.Server) -> str:
     return finding.told(picture, picture.allocations[server.uuid])
 
 
-def _unknown(picture: pictures.Picture, item: change.Remark, evidence: str, why: str) -> Finding:
+def _unknown(
+    picture: pictures.CloudSnapshot, item: change.Skipped, evidence: str, why: str
+) -> Finding:
     hosts = _hosts(picture, picture.servers[item.subject.uuid])
     return Finding(Code.UNKNOWN, item.subject, hosts, evidence, f"left alone: {why}")
 
 
-def _hosts(picture: pictures.Picture, server: values.Server) -> tuple[str, ...]:
+def _hosts(picture: pictures.CloudSnapshot, server: values.Server) -> tuple[str, ...]:
     if server.host:
         return (server.host,)
     return finding.hosts_of(picture, picture.allocations.get(server.uuid, {}))

@@ -20,7 +20,7 @@ from osc_placement.workflows.allocations import (
     snapshot as pictures,
 )
 from osc_placement.workflows.allocations.audit import orphaned, plan as audit_plan
-from osc_placement.workflows.allocations.audit.finding import Code, Finding, Hints
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding
 from osc_placement.workflows.allocations.heal import (
     observe as heal_observe,
     plan as heal_plan,
@@ -52,14 +52,14 @@ class Audited:
     """What was found, and the plan that repairs it; that is empty where none was asked for."""
 
     findings: Sequence[Finding]
-    planned: batch_plan.Planned
+    planned: batch_plan.ObservedPlan
 
 
 def audit_cloud(
     client: api.Client,
     asked: nova_api.Nova,
     request: Request,
-    reading: batch_plan.Reading | None = None,
+    reading: batch_plan.ReadContext | None = None,
     ports: neutron_api.Network | None = None,
 ) -> Audited:
     """Everything that is wrong with allocations, and what mends it.
@@ -71,7 +71,7 @@ def audit_cloud(
     for each consumer that is to be changed.
     Errors: as ``observe``; InvalidInput for hosts that nobody knows.
     """
-    reading = reading or batch_plan.Reading()
+    reading = reading or batch_plan.ReadContext()
     picture = observe.observe(client, asked, reading=reading, deleted=True)
     _check_hosts(picture, request.hosts)
     picture = observe.with_inventories(client, picture, picture.providers, reading)
@@ -82,7 +82,7 @@ def audit_cloud(
     picture = owners.with_owners(client, picture, at_rest, reading)
     if ports is not None:
         picture = heal_observe.with_ports(client, ports, picture, _healing(client, ports), reading)
-    hints = Hints(
+    hints = AuditContext(
         now=datetime.datetime.now(datetime.UTC) - nova_api.ahead(asked),
         min_age=request.min_age,
         doubts=doubts,
@@ -107,11 +107,11 @@ class _Auditing:
     client: api.Client
     asked: nova_api.Nova
     request: Request
-    reading: batch_plan.Reading
-    hints: Hints
+    reading: batch_plan.ReadContext
+    hints: AuditContext
     healing: heal_plan.Request
 
-    def run(self, picture: pictures.Picture) -> Audited:
+    def run(self, picture: pictures.CloudSnapshot) -> Audited:
         picture = heal_observe.with_root_disks(self.asked, picture, self.healing, self.reading)
         picture, answers = heal_observe.with_answers(
             self.client, picture, self.healing, self.reading
@@ -124,13 +124,13 @@ class _Auditing:
             findings = self._find(picture, answers)
         return Audited(findings, self._planned(picture, findings))
 
-    def _find(self, picture: pictures.Picture, answers: expected.Answers) -> list[Finding]:
+    def _find(self, picture: pictures.CloudSnapshot, answers: expected.Answers) -> list[Finding]:
         found = audit_plan.find(picture, self.hints, answers, self.healing)
         return audit_plan.concerning(found, self.request.hosts, self.request.only)
 
     def _planned(
-        self, picture: pictures.Picture, findings: Iterable[Finding]
-    ) -> batch_plan.Planned:
+        self, picture: pictures.CloudSnapshot, findings: Iterable[Finding]
+    ) -> batch_plan.ObservedPlan:
         chosen = findings if self.request.repair else ()
         made = audit_plan.plan_repair(picture, chosen)
         if self.asked.source:
@@ -138,7 +138,7 @@ class _Auditing:
         return heal_observe.with_known(made, picture)
 
 
-def _check_hosts(picture: pictures.Picture, hosts: Collection[str]) -> None:
+def _check_hosts(picture: pictures.CloudSnapshot, hosts: Collection[str]) -> None:
     known = {node.host for node in picture.hosts.nodes} | picture.hosts.services
     known |= {server.host for server in picture.servers.values() if server.host}
     known |= {item.name for item in picture.providers.values()}
@@ -151,9 +151,9 @@ def _check_hosts(picture: pictures.Picture, hosts: Collection[str]) -> None:
 def _suspected(
     client: api.Client,
     asked: nova_api.Nova,
-    picture: pictures.Picture,
-    reading: batch_plan.Reading,
-) -> tuple[pictures.Picture, dict[str, str]]:
+    picture: pictures.CloudSnapshot,
+    reading: batch_plan.ReadContext,
+) -> tuple[pictures.CloudSnapshot, dict[str, str]]:
     """Whose the consumers are that nova does not list, and why it may know them nevertheless.
 
     Nova shows alone what it does not list: servers of a cell that is down, and those

@@ -13,7 +13,7 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import change
 from osc_placement.workflows.allocations import location, precondition, snapshot as pictures
 from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.finding import Code, Finding, Hints, Repair
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding, Repair
 
 #: The types that are nova's; it names none, and then they are ``unknown``.
 _NOVA_TYPES = frozenset({allocation.INSTANCE, allocation.MIGRATION})
@@ -31,13 +31,13 @@ _REMOVE = "remove {what}"
 _SHOW = "find out whose it is; if nobody's: resource provider allocation delete"
 
 
-def suspects(picture: pictures.Picture) -> list[str]:
+def suspects(picture: pictures.CloudSnapshot) -> list[str]:
     """Consumers of which nova knows nothing: whose they are is to be read."""
     known = (picture.servers, picture.deleted, picture.migrations)
     return sorted(uuid for uuid in picture.allocations if not any(uuid in each for each in known))
 
 
-def find(picture: pictures.Picture, hints: Hints) -> Iterator[Finding]:
+def find(picture: pictures.CloudSnapshot, hints: AuditContext) -> Iterator[Finding]:
     """What is left of what nova does not have any more, and what nobody knows."""
     foreign = _foreign(picture, hints)
     for uuid, held in picture.allocations.items():
@@ -55,10 +55,10 @@ def find(picture: pictures.Picture, hints: Hints) -> Iterator[Finding]:
 
 
 def _of_move(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     move: values.Migration,
     held: allocation.Allocations,
-    hints: Hints,
+    hints: AuditContext,
 ) -> Finding | None:
     """A migration holds the source side of its move, until that is over."""
     server = picture.servers.get(move.server_uuid) or picture.deleted.get(move.server_uuid)
@@ -88,7 +88,10 @@ def _why_open(move: values.Migration, server: values.Server | None) -> str:
 
 
 def _of_deleted(
-    picture: pictures.Picture, server: values.Server, held: allocation.Allocations, hints: Hints
+    picture: pictures.CloudSnapshot,
+    server: values.Server,
+    held: allocation.Allocations,
+    hints: AuditContext,
 ) -> Finding:
     found = _orphan(
         picture, server.name, server.uuid, held, f"nova has deleted the server, at {server.updated}"
@@ -98,10 +101,10 @@ def _of_deleted(
 
 
 def _of_nobody(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     uuid: str,
     held: allocation.Allocations,
-    hints: Hints,
+    hints: AuditContext,
     foreign: Collection[str],
 ) -> Finding | None:
     """A consumer that nova does not know; None when it is another service's."""
@@ -130,7 +133,9 @@ def _of_nobody(
     )
 
 
-def _why_hidden(picture: pictures.Picture, held: allocation.Allocations, hints: Hints) -> str:
+def _why_hidden(
+    picture: pictures.CloudSnapshot, held: allocation.Allocations, hints: AuditContext
+) -> str:
     """Why nova may know a consumer nevertheless; empty when it told all."""
     hosts = picture.hosts
     elsewhere = any(picture.root_of(uuid) not in picture.compute_nodes for uuid in held)
@@ -143,7 +148,7 @@ def _why_hidden(picture: pictures.Picture, held: allocation.Allocations, hints: 
 
 
 def _why_foreign(
-    picture: pictures.Picture, held: allocation.Allocations, foreign: Collection[str]
+    picture: pictures.CloudSnapshot, held: allocation.Allocations, foreign: Collection[str]
 ) -> str:
     """Why a consumer may be another nova's; empty when it is not."""
     there = sorted({picture.root_of(uuid) for uuid in held} & {*foreign})
@@ -152,7 +157,7 @@ def _why_foreign(
     return _FOREIGN.format(count=len(foreign), name=finding.name_of(picture, there[0]))
 
 
-def _foreign(picture: pictures.Picture, hints: Hints) -> frozenset[str]:
+def _foreign(picture: pictures.CloudSnapshot, hints: AuditContext) -> frozenset[str]:
     """Roots that look as if they were another nova's hosts, as where regions share a Placement.
 
     Nova has no compute node of them, remembers none, and knows nobody who holds anything
@@ -177,7 +182,10 @@ def _foreign(picture: pictures.Picture, hints: Hints) -> frozenset[str]:
 
 
 def _why_not_novas(
-    picture: pictures.Picture, owner: pictures.Owner, held: allocation.Allocations, hints: Hints
+    picture: pictures.CloudSnapshot,
+    owner: pictures.Owner,
+    held: allocation.Allocations,
+    hints: AuditContext,
 ) -> str:
     """Why a consumer may be somebody else's; empty when it cannot be."""
     if owner.type in _NOVA_TYPES:
@@ -191,7 +199,7 @@ def _why_not_novas(
     return ""
 
 
-def _is_novas(picture: pictures.Picture, uuid: str, part: allocation.Resources) -> bool:
+def _is_novas(picture: pictures.CloudSnapshot, uuid: str, part: allocation.Resources) -> bool:
     """Whether only nova gives out such resources of this provider."""
     if flavor.HOST_CLASSES & part.keys():
         return True
@@ -206,7 +214,7 @@ def _is_novas(picture: pictures.Picture, uuid: str, part: allocation.Resources) 
 
 
 def _orphan(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     name: str,
     uuid: str,
     held: allocation.Allocations,

@@ -20,7 +20,7 @@ from osc_placement.workflows.allocations.audit import (
     wrong_host,
     wrong_size,
 )
-from osc_placement.workflows.allocations.audit.finding import Code, Finding, Hints
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding
 from osc_placement.workflows.allocations.heal import plan as heal_plan
 
 #: Frees first: in one stage, what is freed would be there too late for some.
@@ -28,8 +28,8 @@ _FREEING, _TAKING = 0, 1
 
 
 def find(
-    picture: pictures.Picture,
-    hints: Hints,
+    picture: pictures.CloudSnapshot,
+    hints: AuditContext,
     answers: expected.Answers | None = None,
     request: heal_plan.Request | None = None,
 ) -> list[Finding]:
@@ -72,7 +72,7 @@ def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
         yield item
 
 
-def mended(picture: pictures.Picture, findings: Iterable[Finding]) -> pictures.Picture:
+def mended(picture: pictures.CloudSnapshot, findings: Iterable[Finding]) -> pictures.CloudSnapshot:
     """The picture as it will be when what can be is repaired."""
     allocations = dict(picture.allocations)
     for item in findings:
@@ -96,7 +96,7 @@ def concerning(
     ]
 
 
-def plan_repair(picture: pictures.Picture, findings: Iterable[Finding]) -> plan.Plan:
+def plan_repair(picture: pictures.CloudSnapshot, findings: Iterable[Finding]) -> plan.Plan:
     """One change for each consumer of which something is to be repaired.
 
     ``picture`` holds those consumers whole, with their owners. What is left is not in the
@@ -112,7 +112,7 @@ def plan_repair(picture: pictures.Picture, findings: Iterable[Finding]) -> plan.
     return made.replace(names={uuid: finding.name_of(picture, uuid) for uuid in known})
 
 
-def _change(picture: pictures.Picture, findings: list[Finding]) -> change.Change:
+def _change(picture: pictures.CloudSnapshot, findings: list[Finding]) -> change.Change:
     """All that is to be done about one consumer."""
     before = after = picture.consumer(findings[0].subject.uuid)
     premise: dict[str, change.Value] = {}

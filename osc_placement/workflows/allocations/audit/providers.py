@@ -13,7 +13,7 @@ from osc_placement.nova import flavor
 from osc_placement.plan import change
 from osc_placement.workflows.allocations import snapshot as pictures
 from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.finding import Code, Finding, Hints
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding
 
 _MORE = "move servers away, or offer more (resource provider inventory amend)"
 _DELETE = "resource provider delete --tree"
@@ -23,7 +23,7 @@ _UNDISCOVERED = "host {host} has a compute service: nova-manage cell_v2 discover
 _WHOSE = "find out whose it is"
 
 
-def find(picture: pictures.Picture, hints: Hints) -> Iterator[Finding]:
+def find(picture: pictures.CloudSnapshot, hints: AuditContext) -> Iterator[Finding]:
     """Providers that something is wrong with."""
     for item in picture.providers.values():
         if item.uuid in picture.unread:
@@ -37,7 +37,7 @@ def find(picture: pictures.Picture, hints: Hints) -> Iterator[Finding]:
             yield stale
 
 
-def _unread(picture: pictures.Picture, item: provider.Provider) -> Finding:
+def _unread(picture: pictures.CloudSnapshot, item: provider.Provider) -> Finding:
     return Finding(
         Code.UNKNOWN,
         change.Subject(item.name, item.uuid),
@@ -47,7 +47,7 @@ def _unread(picture: pictures.Picture, item: provider.Provider) -> Finding:
     )
 
 
-def _over_capacity(picture: pictures.Picture, item: provider.Provider) -> Finding | None:
+def _over_capacity(picture: pictures.CloudSnapshot, item: provider.Provider) -> Finding | None:
     used = picture.used.get(item.uuid, {})
     offered = picture.inventories.get(item.uuid, {})
     over = [
@@ -66,7 +66,9 @@ def _over_capacity(picture: pictures.Picture, item: provider.Provider) -> Findin
     )
 
 
-def _stale(picture: pictures.Picture, item: provider.Provider, hints: Hints) -> Finding | None:
+def _stale(
+    picture: pictures.CloudSnapshot, item: provider.Provider, hints: AuditContext
+) -> Finding | None:
     """A root that looks like a compute node's and is none; other services have theirs too."""
     if item.uuid != picture.root_of(item.uuid) or item.uuid in picture.compute_nodes:
         return None
@@ -92,7 +94,7 @@ def _stale(picture: pictures.Picture, item: provider.Provider, hints: Hints) -> 
     return found
 
 
-def _awaited(picture: pictures.Picture, item: provider.Provider) -> str:
+def _awaited(picture: pictures.CloudSnapshot, item: provider.Provider) -> str:
     """The host whose compute node it may be, that nova does not list yet; empty when none is.
 
     A host that was not discovered has a compute service and a provider, and no hypervisor.
@@ -101,7 +103,9 @@ def _awaited(picture: pictures.Picture, item: provider.Provider) -> str:
     return next((host for host in (item.name, item.name.partition(".")[0]) if host in without), "")
 
 
-def _why_novas(picture: pictures.Picture, item: provider.Provider, hints: Hints) -> str:
+def _why_novas(
+    picture: pictures.CloudSnapshot, item: provider.Provider, hints: AuditContext
+) -> str:
     """What tells that a provider was a compute node's; empty when nothing does."""
     if item.name in picture.hostnames:
         return "nova's compute node of this name has another uuid"

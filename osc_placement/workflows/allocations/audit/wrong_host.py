@@ -18,7 +18,7 @@ from osc_placement.workflows.allocations import (
     snapshot as pictures,
 )
 from osc_placement.workflows.allocations.audit import amounts, finding
-from osc_placement.workflows.allocations.audit.finding import Code, Finding, Hints, Repair
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding, Repair
 
 #: The states in which a server may be on no host.
 _ON_NONE = frozenset({"shelved_offloaded", "error", "building"})
@@ -27,7 +27,7 @@ _ON_NONE = frozenset({"shelved_offloaded", "error", "building"})
 _USUAL = frozenset({flavor.VCPU, flavor.MEMORY_MB, flavor.DISK_GB})
 
 
-def find(picture: pictures.Picture, hints: Hints) -> Iterator[Finding]:
+def find(picture: pictures.CloudSnapshot, hints: AuditContext) -> Iterator[Finding]:
     """Servers that hold something where they may not."""
     names = {uuid: item.name for uuid, item in picture.providers.items()}
     free = capacity.Room(picture.inventories, picture.used, names)
@@ -49,7 +49,7 @@ def find(picture: pictures.Picture, hints: Hints) -> Iterator[Finding]:
 
 
 def _judge(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     server: values.Server,
     where: location.Situation,
     away: allocation.Allocations,
@@ -73,7 +73,7 @@ def _judge(
     return _elsewhere(picture, server, where, own, away, root, free)
 
 
-def _not_a_host(picture: pictures.Picture, away: allocation.Allocations) -> str:
+def _not_a_host(picture: pictures.CloudSnapshot, away: allocation.Allocations) -> str:
     """Why what is held there may be something else than a server's place on a host."""
     roots: dict[str, set[str]] = {}
     for uuid, part in away.items():
@@ -86,7 +86,7 @@ def _not_a_host(picture: pictures.Picture, away: allocation.Allocations) -> str:
 
 
 def _on_none(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     server: values.Server,
     where: location.Situation,
     away: allocation.Allocations,
@@ -100,7 +100,7 @@ def _on_none(
 
 
 def _doubled(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     server: values.Server,
     own: allocation.Allocations,
     away: allocation.Allocations,
@@ -110,7 +110,7 @@ def _doubled(
 
 
 def _removed(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     server: values.Server,
     code: Code,
     evidence: str,
@@ -128,7 +128,7 @@ def _removed(
 
 
 def _elsewhere(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     server: values.Server,
     where: location.Situation,
     own: allocation.Allocations,
@@ -161,7 +161,7 @@ def _elsewhere(
     )
 
 
-def _unmovable(picture: pictures.Picture, root: str) -> str:
+def _unmovable(picture: pictures.CloudSnapshot, root: str) -> str:
     """Why nothing can be put on a host."""
     if root not in picture.providers:
         return "its host has no resource provider"
@@ -179,7 +179,7 @@ def _untold(judged: amounts.Amounts, there: allocation.Resources) -> str:
 
 
 def _wrong_host(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     server: values.Server,
     where: location.Situation,
     away: allocation.Allocations,

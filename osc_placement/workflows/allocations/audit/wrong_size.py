@@ -17,10 +17,10 @@ from osc_placement.workflows.allocations import (
     snapshot as pictures,
 )
 from osc_placement.workflows.allocations.audit import amounts, finding
-from osc_placement.workflows.allocations.audit.finding import Code, Finding, Hints, Repair
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding, Repair
 
 
-def find(picture: pictures.Picture, hints: Hints) -> Iterator[Finding]:
+def find(picture: pictures.CloudSnapshot, hints: AuditContext) -> Iterator[Finding]:
     """Servers at rest that have too much or too little of a class."""
     names = {uuid: item.name for uuid, item in picture.providers.items()}
     free = capacity.Room(picture.inventories, picture.used, names)
@@ -31,7 +31,9 @@ def find(picture: pictures.Picture, hints: Hints) -> Iterator[Finding]:
             yield found.doubted(why) if why and found.repair else found
 
 
-def _judge(picture: pictures.Picture, server: values.Server, free: capacity.Room) -> Finding | None:
+def _judge(
+    picture: pictures.CloudSnapshot, server: values.Server, free: capacity.Room
+) -> Finding | None:
     held = picture.allocations.get(server.uuid, {})
     where = location.of(picture, server)
     if not held or where.moving or where.node is None or where.node.uuid not in picture.providers:
@@ -69,7 +71,7 @@ def _judge(picture: pictures.Picture, server: values.Server, free: capacity.Room
 
 
 def _only_behind(
-    picture: pictures.Picture, server: values.Server, rest: allocation.Allocations
+    picture: pictures.CloudSnapshot, server: values.Server, rest: allocation.Allocations
 ) -> Finding:
     """It was evacuated, and has something at its source alone."""
     found = Finding(
@@ -83,7 +85,7 @@ def _only_behind(
 
 
 def _on(
-    picture: pictures.Picture, held: allocation.Allocations, roots: set[str] | frozenset[str]
+    picture: pictures.CloudSnapshot, held: allocation.Allocations, roots: set[str] | frozenset[str]
 ) -> allocation.Allocations:
     return {uuid: part for uuid, part in held.items() if picture.root_of(uuid) in roots}
 

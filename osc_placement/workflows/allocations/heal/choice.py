@@ -20,7 +20,7 @@ _DECIDES = "--assign or --strategy decides"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wish:
+class HealOptions:
     """How the operator decides: ``assigned`` is ``{server uuid: names or UUIDs of providers}``.
 
     ``strategy`` is for those that are not assigned: ``pack`` takes the providers that are
@@ -44,7 +44,7 @@ def choose(
     server_uuid: str,
     found: expected.Expected,
     free: capacity.Room,
-    wish: Wish,
+    wish: HealOptions,
     names: change.Names,
 ) -> Choice:
     """The answer for one server, of those for which there is room."""

@@ -31,11 +31,11 @@ def plan_healing(
     client: api.Client,
     asked: nova_api.Nova,
     request: heal_plan.Request,
-    reading: batch_plan.Reading | None = None,
+    reading: batch_plan.ReadContext | None = None,
     *,
     ports: neutron_api.Network | None = None,
     check_owners: bool = False,
-) -> batch_plan.Planned:
+) -> batch_plan.ObservedPlan:
     """What gives the servers in scope what they lack, and takes nothing from anybody.
 
     Cost: ``observe``; one request for each host on which servers lack something and of which
@@ -48,7 +48,7 @@ def plan_healing(
     Applying costs one write for 64 servers; for one with ports a read and a write of each.
     Errors: as ``observe``, and when neutron cannot be asked.
     """
-    reading = reading or batch_plan.Reading()
+    reading = reading or batch_plan.ReadContext()
     picture = observe.observe(client, asked, request.scope, reading)
     picture = _with_owners(client, picture, request, reading, every=check_owners)
     return _planned(client, asked, picture, request, reading, ports)
@@ -58,17 +58,17 @@ def plan_missing(
     client: api.Client,
     asked: nova_api.Nova,
     request: heal_plan.Request,
-    reading: batch_plan.Reading | None = None,
+    reading: batch_plan.ReadContext | None = None,
     *,
     ports: neutron_api.Network | None = None,
     after: str = "",
-) -> Iterator[tuple[str, batch_plan.Planned]]:
+) -> Iterator[tuple[str, batch_plan.ObservedPlan]]:
     """The same for some hosts at a time, and owners are not looked at.
 
     Yields ``(position, plan)``; ``after`` is a position to go on from.
     Cost: ``observe_parts``; beside owners, what ``plan_healing`` costs.
     """
-    reading = reading or batch_plan.Reading()
+    reading = reading or batch_plan.ReadContext()
     for scope, picture in observe.observe_parts(client, asked, after, reading):
         part = dataclasses.replace(request, scope=scope)
         planned = _planned(client, asked, picture, part, reading, ports)
@@ -78,11 +78,11 @@ def plan_missing(
 def _planned(
     client: api.Client,
     asked: nova_api.Nova,
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     request: heal_plan.Request,
-    reading: batch_plan.Reading,
+    reading: batch_plan.ReadContext,
     ports: neutron_api.Network | None,
-) -> batch_plan.Planned:
+) -> batch_plan.ObservedPlan:
     """What is decided on a picture, with what else has to be read for it."""
     if not microversion.supports(client.microversion, "consumer types"):
         request = dataclasses.replace(request, consumer_type=None)
@@ -96,17 +96,17 @@ def _planned(
     return with_known(made, picture)
 
 
-def with_known(made: plan.Plan, picture: pictures.Picture) -> batch_plan.Planned:
+def with_known(made: plan.Plan, picture: pictures.CloudSnapshot) -> batch_plan.ObservedPlan:
     """The plan with the consumers that were read whole, so that none is read again."""
     known = {
         item.key: registry.seen_consumer(picture.consumer(item.subject.uuid))
         for item in made.changes
         if item.kind == change.ALLOCATIONS and item.subject.uuid in picture.owners
     }
-    return batch_plan.Planned(made, known)
+    return batch_plan.ObservedPlan(made, known)
 
 
-def _notes(source: str, picture: pictures.Picture) -> Iterator[str]:
+def _notes(source: str, picture: pictures.CloudSnapshot) -> Iterator[str]:
     if source:
         yield f"nova's answers come from {source}"
         if picture.ports:
@@ -115,12 +115,12 @@ def _notes(source: str, picture: pictures.Picture) -> Iterator[str]:
 
 def _with_owners(
     client: api.Client,
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     request: heal_plan.Request,
-    reading: batch_plan.Reading,
+    reading: batch_plan.ReadContext,
     *,
     every: bool,
-) -> pictures.Picture:
+) -> pictures.CloudSnapshot:
     """The owners of servers that are at rest; of a narrow scope they are known already."""
     servers = heal_plan.concerned(picture, request.scope)
     at_rest = [one.uuid for one in servers if not location.of(picture, one).moving]
@@ -131,10 +131,10 @@ def _with_owners(
 def with_ports(
     client: api.Client,
     asked: neutron_api.Network,
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     request: heal_plan.Request,
-    reading: batch_plan.Reading,
-) -> pictures.Picture:
+    reading: batch_plan.ReadContext,
+) -> pictures.CloudSnapshot:
     """The ports of servers that may need devices; who lacks these alone is read whole."""
     wanted = [
         server
@@ -159,10 +159,10 @@ def with_ports(
 
 def with_root_disks(
     asked: nova_api.Nova,
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     request: heal_plan.Request,
-    reading: batch_plan.Reading,
-) -> pictures.Picture:
+    reading: batch_plan.ReadContext,
+) -> pictures.CloudSnapshot:
     """The picture knowing which servers that are to be healed have a volume as their root disk.
 
     Nova tells of no image then, but for volumes that were made from one. Recorded answers
@@ -186,10 +186,10 @@ def with_root_disks(
 
 def with_answers(
     client: api.Client,
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     request: heal_plan.Request,
-    reading: batch_plan.Reading,
-) -> tuple[pictures.Picture, expected.Answers]:
+    reading: batch_plan.ReadContext,
+) -> tuple[pictures.CloudSnapshot, expected.Answers]:
     """Inventories where servers lack something, and Placement's answers about devices."""
     wanting = _wanting(picture, heal_plan.concerned(picture, request.scope))
     picture = observe.with_capacities(picture, {root for _, root in wanting})
@@ -201,7 +201,7 @@ def with_answers(
 Wanting = Sequence[tuple[values.Server, str]]
 
 
-def _wanting(picture: pictures.Picture, servers: Iterable[values.Server]) -> Wanting:
+def _wanting(picture: pictures.CloudSnapshot, servers: Iterable[values.Server]) -> Wanting:
     """The servers to heal, each with its root."""
     found: list[tuple[values.Server, str]] = []
     for server in servers:
@@ -211,13 +211,13 @@ def _wanting(picture: pictures.Picture, servers: Iterable[values.Server]) -> Wan
     return found
 
 
-def _roots(picture: pictures.Picture, wanting: Wanting) -> Iterator[str]:
+def _roots(picture: pictures.CloudSnapshot, wanting: Wanting) -> Iterator[str]:
     for _, root in wanting:
         yield root
         yield from picture.sharing.get(root, ())
 
 
-def _trees(picture: pictures.Picture, wanting: Wanting) -> Iterator[str]:
+def _trees(picture: pictures.CloudSnapshot, wanting: Wanting) -> Iterator[str]:
     """The providers of trees in which something is to be looked for."""
     for server, root in wanting:
         asked = expected.request_of(server)
@@ -225,7 +225,7 @@ def _trees(picture: pictures.Picture, wanting: Wanting) -> Iterator[str]:
             yield from (item.uuid for item in picture.trees.get(root, ()))
 
 
-def _queries(picture: pictures.Picture, wanting: Wanting) -> dict[str, CandidateQuery]:
+def _queries(picture: pictures.CloudSnapshot, wanting: Wanting) -> dict[str, CandidateQuery]:
     found = {}
     for server, root in wanting:
         query = expected.query_of(picture, server, root)

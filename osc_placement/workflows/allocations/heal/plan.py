@@ -46,12 +46,12 @@ class Request:
 
     scope: scopes.Scope = scopes.EVERYTHING
     consumer_type: str | None = allocation.INSTANCE
-    wish: choice.Wish = dataclasses.field(default_factory=choice.Wish)
+    wish: choice.HealOptions = dataclasses.field(default_factory=choice.HealOptions)
     bind: bool = True
 
 
 def plan_heal(
-    picture: pictures.Picture,
+    picture: pictures.CloudSnapshot,
     request: Request,
     answers: expected.Answers | None = None,
 ) -> plan.Plan:
@@ -65,13 +65,13 @@ def plan_heal(
     return made.replace(names=_named(made, picture))
 
 
-def concerned(picture: pictures.Picture, scope: scopes.Scope) -> list[values.Server]:
+def concerned(picture: pictures.CloudSnapshot, scope: scopes.Scope) -> list[values.Server]:
     """The servers that are asked about, the oldest first."""
     found = [server for server in picture.servers.values() if scope.concerns(server)]
     return sorted(found, key=lambda server: (server.created, server.uuid))
 
 
-def root_of(picture: pictures.Picture, server: values.Server) -> str | None:
+def root_of(picture: pictures.CloudSnapshot, server: values.Server) -> str | None:
     """The root provider to heal a server on, by its uuid; None when it is not to be healed."""
     where = location.of(picture, server)
     if where.node is None or _why_not(picture, server, where):
@@ -79,14 +79,14 @@ def root_of(picture: pictures.Picture, server: values.Server) -> str | None:
     return where.node.uuid
 
 
-def lacks(picture: pictures.Picture, server: values.Server) -> bool:
+def lacks(picture: pictures.CloudSnapshot, server: values.Server) -> bool:
     """Whether a server has no allocations at all."""
     return not picture.allocations.get(server.uuid)
 
 
 class _Heal:
     def __init__(
-        self, picture: pictures.Picture, request: Request, answers: expected.Answers
+        self, picture: pictures.CloudSnapshot, request: Request, answers: expected.Answers
     ) -> None:
         self._picture, self._request, self._answers = picture, request, answers
         self._names = {uuid: item.name for uuid, item in picture.providers.items()}
@@ -95,12 +95,12 @@ class _Heal:
             if not isinstance(told, errors.PlacementError):
                 self._room.learn(told.summaries)
 
-    def items(self) -> Iterator[change.Change | change.Remark]:
+    def items(self) -> Iterator[change.Change | change.Skipped]:
         """Everything that stands in the plan, in the order in which room is given away."""
         for server in concerned(self._picture, self._request.scope):
             yield self._item(server)
 
-    def _item(self, server: values.Server) -> change.Change | change.Remark:
+    def _item(self, server: values.Server) -> change.Change | change.Skipped:
         where = location.of(self._picture, server)
         lacking = lacks(self._picture, server)
         why_not = _why_not(self._picture, server, where)
@@ -118,7 +118,7 @@ class _Heal:
 
     def _healed(
         self, server: values.Server, node: values.ComputeNode
-    ) -> change.Change | change.Remark:
+    ) -> change.Change | change.Skipped:
         """What becomes of a server that lacks something: all of it, or what its ports need."""
         found = expected.expect(self._picture, server, node.uuid, self._answers)
         if any(not each.allocations for each in found.options):
@@ -170,7 +170,7 @@ class _Heal:
 
     def _owned(
         self, server: values.Server, where: location.Situation
-    ) -> change.Change | change.Remark:
+    ) -> change.Change | change.Skipped:
         """What becomes of a server that has allocations: its owner, if that is not right."""
         now = self._picture.consumer(server.uuid)
         owner = (server.project_id, server.user_id)
@@ -218,15 +218,15 @@ class _Heal:
             server.name, before, after, reason=reason, premise=precondition.of(server)
         )
 
-    def _left(self, server: values.Server, reason: str, *, refused: bool = False) -> change.Remark:
+    def _left(self, server: values.Server, reason: str, *, refused: bool = False) -> change.Skipped:
         facts = kinds_allocations.facts(self._picture.consumer(server.uuid))
         subject = change.Subject(server.name or server.uuid, server.uuid)
-        return change.Remark(change.ALLOCATIONS, subject, facts, facts, reason, refused=refused)
+        return change.Skipped(change.ALLOCATIONS, subject, facts, facts, reason, refused=refused)
 
-    def _right(self, server: values.Server) -> change.Remark:
+    def _right(self, server: values.Server) -> change.Skipped:
         facts = kinds_allocations.facts(self._picture.consumer(server.uuid))
         subject = change.Subject(server.name, server.uuid)
-        return change.Remark(change.ALLOCATIONS, subject, facts, facts, unchanged=True)
+        return change.Skipped(change.ALLOCATIONS, subject, facts, facts, unchanged=True)
 
     def _told(self, allocations: allocation.Allocations, node: values.ComputeNode) -> str:
         """``on cmp-0001: VCPU=1, MEMORY_MB=2048; nfs-share: DISK_GB=20``, the root first."""
@@ -250,7 +250,7 @@ def _with_ports(
     )
 
 
-def _named(made: plan.Plan, picture: pictures.Picture) -> dict[str, str]:
+def _named(made: plan.Plan, picture: pictures.CloudSnapshot) -> dict[str, str]:
     """The names of the providers that a plan speaks of."""
     spoken = {key.partition(":")[0] for item in made.items() for key in [*item.before, *item.after]}
     return {uuid: item.name for uuid, item in picture.providers.items() if uuid in spoken}
@@ -259,7 +259,9 @@ def _named(made: plan.Plan, picture: pictures.Picture) -> dict[str, str]:
 _NEEDS_NOTHING = frozenset({location.OFFLOADED, location.NO_HOST})
 
 
-def _why_not(picture: pictures.Picture, server: values.Server, where: location.Situation) -> str:
+def _why_not(
+    picture: pictures.CloudSnapshot, server: values.Server, where: location.Situation
+) -> str:
     """Why a server is not looked at more closely; empty when it is."""
     if where.moving:
         return where.moving

@@ -54,9 +54,9 @@ class _Rulebook:
             (piece.consumer, name) for piece in pieces for name, _ in piece.resources
         )
 
-    def lots(self) -> tuple[assignment_item.Lot, ...]:
+    def lots(self) -> tuple[assignment_item.Item, ...]:
         return tuple(
-            assignment_item.Lot(*piece, self._options(piece), self._shares(piece))
+            assignment_item.Item(*piece, self._options(piece), self._shares(piece))
             for piece in self._pieces
         )
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_QUESTIONS = 12
 
 #: The targets that a lot could go to, the best first.
-Preference = Callable[[assignment_item.Load, assignment_item.Lot], Sequence[int]]
+Preference = Callable[[assignment_item.Occupancy, assignment_item.Item], Sequence[int]]
 
 
 def greedily(
@@ -31,7 +31,7 @@ def greedily(
     done: assignment_item.Placement | None = None,
 ) -> dict[int, int]:
     """Go on from ``done`` until all are placed, or one has no place; never looks ahead."""
-    load = assignment_item.Load(problem, done)
+    load = assignment_item.Occupancy(problem, done)
     placed = dict(done or {})
     for index in order[len(placed) :]:
         item = problem.lots[index]
@@ -43,7 +43,7 @@ def greedily(
     return placed
 
 
-def as_given(_: assignment_item.Load, item: assignment_item.Lot) -> Sequence[int]:
+def as_given(_: assignment_item.Occupancy, item: assignment_item.Item) -> Sequence[int]:
     """The targets in the order given."""
     return item.options
 
@@ -62,7 +62,10 @@ def large_first(problem: assignment_item.Problem) -> Sequence[int]:
 
 def is_whole(problem: assignment_item.Problem, placed: assignment_item.Placement) -> bool:
     """Whether everything has a place, and sums keep to the units."""
-    return len(placed) == len(problem.lots) and assignment_item.Load(problem, placed).suits_units()
+    return (
+        len(placed) == len(problem.lots)
+        and assignment_item.Occupancy(problem, placed).suits_units()
+    )
 
 
 def solve(
@@ -132,7 +135,7 @@ class _Search:
         done = _first(bad, low)
         index = order[low]
         item = self._problem.lots[index]
-        load = assignment_item.Load(self._problem, done)
+        load = assignment_item.Occupancy(self._problem, done)
         others = (
             done | {index: target}
             for target in prefer(load, item)

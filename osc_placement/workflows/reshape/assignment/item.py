@@ -1,6 +1,6 @@
 """What is placed, and how far targets are filled while it is.
 
-A lot goes to one target as a whole. ``cut`` makes lots of demands; a ``Load`` takes one
+A lot goes to one target as a whole. ``cut`` makes lots of demands; a ``Occupancy`` takes one
 after the other.
 """
 
@@ -27,7 +27,7 @@ class Kind(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lot:
+class Item:
     """Amounts of one consumer that stay together, and the targets (indexes) it could go to.
 
     ``shares`` tells that others of its consumer's amounts may stand beside it on a
@@ -61,7 +61,7 @@ class Total(NamedTuple):
 class Problem:
     """Lots, targets, what is free on each (``{class: amount}``), and how many may be used."""
 
-    lots: tuple[Lot, ...]
+    lots: tuple[Item, ...]
     targets: tuple[demand.Target, ...]
     rooms: tuple[Mapping[str, int], ...]
     most_targets: int | None = None
@@ -113,7 +113,7 @@ class Problem:
         return self.replace(lots=tuple(lot for lot in self.lots if lot.consumer in kept))
 
 
-class Load:
+class Occupancy:
     """How far targets are filled; lots are put one by one."""
 
     def __init__(self, problem: Problem, placement: Placement | None = None) -> None:
@@ -125,7 +125,7 @@ class Load:
         for index, target in (placement or {}).items():
             self.put(problem.lots[index], target)
 
-    def has_place(self, lot: Lot, target: int) -> bool:
+    def has_place(self, lot: Item, target: int) -> bool:
         """Whether the lot fits there now; a minimum that a sum has yet to reach is not asked."""
         most = self._problem.most_targets
         if most is not None and target not in self.opened and len(self.opened) >= most:
@@ -135,7 +135,7 @@ class Load:
             not lot.shares or self._is_small(lot, target)
         )
 
-    def put(self, lot: Lot, target: int) -> None:
+    def put(self, lot: Item, target: int) -> None:
         self.opened.add(target)
         self._last[lot.classes] = target
         for name, amount in lot.resources:
@@ -143,7 +143,7 @@ class Load:
             if lot.shares:
                 self._sums[lot.consumer, name, target] += amount
 
-    def last(self, lot: Lot) -> int:
+    def last(self, lot: Item) -> int:
         """The target that was last given the same classes; the first one before that."""
         return self._last.get(lot.classes, 0)
 
@@ -166,7 +166,7 @@ class Load:
             for (consumer, name, target), amount in self._sums.items()
         )
 
-    def _is_small(self, lot: Lot, target: int) -> bool:
+    def _is_small(self, lot: Item, target: int) -> bool:
         there = self._problem.targets[target]
         return all(
             self._sums[lot.consumer, name, target] + amount + held(there, lot.consumer, name)

@@ -41,14 +41,14 @@ def place(
     return greedy.completely(problem, range(len(problem.lots)), _going_on, known, prove)
 
 
-def _emptiest(load: assignment_item.Load, item: assignment_item.Lot) -> Sequence[int]:
+def _emptiest(load: assignment_item.Occupancy, item: assignment_item.Item) -> Sequence[int]:
     def share(target: int) -> float:
         return max(load.share(target, name, amount) for name, amount in item.resources)
 
     return sorted(item.options, key=share)
 
 
-def _going_on(load: assignment_item.Load, item: assignment_item.Lot) -> Sequence[int]:
+def _going_on(load: assignment_item.Occupancy, item: assignment_item.Item) -> Sequence[int]:
     """From the target on that was last given the same classes; what is before it comes last."""
     last = load.last(item)
     return sorted(item.options, key=lambda target: (target < last, target))
@@ -102,7 +102,7 @@ def _on_low(
 def _highest_share(
     problem: assignment_item.Problem, name: str, placement: assignment_item.Placement
 ) -> int:
-    load = assignment_item.Load(problem, placement)
+    load = assignment_item.Occupancy(problem, placement)
     return math.ceil(max(WHOLE * load.share(each, name) for each in load.opened))
 
 

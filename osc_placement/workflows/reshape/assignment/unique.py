@@ -47,7 +47,7 @@ def _counts(
 
 def _movable(problem: item.Problem, placement: item.Placement) -> set[item.Kind]:
     """The kinds of which one can go elsewhere alone, or change places with one of another."""
-    load = item.Load(problem, placement)
+    load = item.Occupancy(problem, placement)
     stands = {(problem.lots[index].kind, placement[index]) for index in placement}
     plain = sorted((kind, target) for kind, target in stands if not kind.owner)
     found = {
@@ -62,7 +62,7 @@ def _movable(problem: item.Problem, placement: item.Placement) -> set[item.Kind]
 
 
 def _exchanged(
-    load: item.Load, kind: item.Kind, target: int, others: Sequence[tuple[item.Kind, int]]
+    load: item.Occupancy, kind: item.Kind, target: int, others: Sequence[tuple[item.Kind, int]]
 ) -> set[item.Kind]:
     """This kind and one that it can change places with; empty: there is none."""
     for other, there in others:
@@ -78,7 +78,7 @@ def _exchanged(
 
 
 def _has_room(
-    load: item.Load, kind: item.Kind, target: int, given_back: Sequence[tuple[str, int]]
+    load: item.Occupancy, kind: item.Kind, target: int, given_back: Sequence[tuple[str, int]]
 ) -> bool:
     back = dict(given_back)
     left = load.left[target]

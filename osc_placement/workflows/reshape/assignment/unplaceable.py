@@ -75,7 +75,7 @@ def _fits(problem: assignment_item.Problem, prove: exhaustive.Proof) -> bool:
     return greedy.solve(problem, prove, exhaustive.EFFORT) is not None
 
 
-def _hopeless(problem: assignment_item.Problem, item: assignment_item.Lot) -> str:
+def _hopeless(problem: assignment_item.Problem, item: assignment_item.Item) -> str:
     wanted = ", ".join(f"{amount} {name}" for name, amount in item.resources)
     whys = [_why_not(item, target) for target in problem.targets]
     told = "; ".join(why for why in whys if why)
@@ -83,7 +83,7 @@ def _hopeless(problem: assignment_item.Problem, item: assignment_item.Lot) -> st
     return f"{start}: {told}" if told else f"{start}: no move leads it anywhere"
 
 
-def _why_not(item: assignment_item.Lot, target: demand.Target) -> str:
+def _why_not(item: assignment_item.Item, target: demand.Target) -> str:
     """What a target has against a lot; empty where no move leads there, or nothing is wrong."""
     taken = target.takes.get(item.source, frozenset())
     if not all(name in taken and name in target.inventories for name in item.classes):

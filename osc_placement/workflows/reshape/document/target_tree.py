@@ -59,7 +59,7 @@ def parse(text: str, source: str) -> Tree:
     return Tree(branches, assign, source)
 
 
-def moves(wanted: Tree, seen: snapshot.Picture, faults: errors.InputErrors) -> values.Document:
+def moves(wanted: Tree, seen: snapshot.TreeSnapshot, faults: errors.InputErrors) -> values.Document:
     """The document that makes the tree in ``seen`` the wanted one."""
     root = _found(wanted.branches[0].target, seen)
     if root is None or seen.nodes[root].provider.parent_uuid is not None:
@@ -103,14 +103,14 @@ def _branches(
         yield from _branches(child, target.text, (*path, "children", position), found)
 
 
-def _found(target: values.Target, seen: snapshot.Picture) -> str | None:
+def _found(target: values.Target, seen: snapshot.TreeSnapshot) -> str | None:
     if target.uuid:
         return target.uuid if target.uuid in seen.nodes else None
     named = [uuid for uuid, node in seen.inside() if node.provider.name == target.name]
     return named[0] if named else None
 
 
-def _renames(wanted: Tree, seen: snapshot.Picture) -> Iterator[values.Named]:
+def _renames(wanted: Tree, seen: snapshot.TreeSnapshot) -> Iterator[values.Named]:
     for branch in wanted.branches:
         uuid = _found(branch.target, seen)
         if uuid is not None and seen.name_of(uuid) != branch.target.name:
@@ -118,7 +118,7 @@ def _renames(wanted: Tree, seen: snapshot.Picture) -> Iterator[values.Named]:
 
 
 def _moves(
-    wanted: Tree, seen: snapshot.Picture, gone: list[str], faults: errors.InputErrors
+    wanted: Tree, seen: snapshot.TreeSnapshot, gone: list[str], faults: errors.InputErrors
 ) -> Iterator[values.Move]:
     """What some have too much goes to those that lack it, in the order of the tree."""
     more: dict[str, dict[str, int]] = {}
@@ -140,7 +140,7 @@ def _moves(
             )
 
 
-def _missing(branch: Branch, seen: snapshot.Picture) -> dict[str, int]:
+def _missing(branch: Branch, seen: snapshot.TreeSnapshot) -> dict[str, int]:
     """``{class: amount}`` that a provider shall have more than it has; less than 0 is too much."""
     if branch.totals is None:
         return {}

@@ -12,7 +12,7 @@ from osc_placement.workflows.reshape.recipe import read, replacement, yaml_write
 _SHOWN = 12
 
 
-def wrong_providers(seen: snapshot.Picture, settled: replacement.Settled) -> Iterator[str]:
+def wrong_providers(seen: snapshot.TreeSnapshot, settled: replacement.Settled) -> Iterator[str]:
     """Why the one cannot give, or the other cannot take."""
     if not seen.nodes[settled.old.uuid].inventories:
         yield f"{settled.old.name} offers nothing: there is nothing to take over"
@@ -62,7 +62,7 @@ class Consumers:
     """Everybody who has something of the old tree, and what nova says of them."""
 
     def __init__(
-        self, seen: snapshot.Picture, told: read.Told, settled: replacement.Settled
+        self, seen: snapshot.TreeSnapshot, told: read.NovaState, settled: replacement.Settled
     ) -> None:
         self._seen, self._told, self._settled = seen, told, settled
         self._new = {uuid for uuid, _ in seen.inside() if seen.root_of(uuid) == settled.uuid}

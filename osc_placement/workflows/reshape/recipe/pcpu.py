@@ -81,7 +81,7 @@ def count_cpus(text: str) -> int:
 
 
 def plan_pcpu(
-    seen: snapshot.Picture,
+    seen: snapshot.TreeSnapshot,
     root: str,
     servers: Mapping[str, values.Server],
     migrations: Mapping[str, values.Migration],

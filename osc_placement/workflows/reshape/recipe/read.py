@@ -22,7 +22,7 @@ _MANY = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Told:
+class NovaState:
     """What nova says; servers and migrations (those that are not over) by UUID."""
 
     nodes: tuple[values.ComputeNode, ...] = ()
@@ -48,7 +48,9 @@ def find_root(client: api.Client, text: str) -> provider.Provider:
     return found
 
 
-def trees(client: api.Client, roots: Collection[str], reading: plan.Reading) -> snapshot.Picture:
+def trees(
+    client: api.Client, roots: Collection[str], reading: plan.ReadContext
+) -> snapshot.TreeSnapshot:
     """The trees with these roots, their consumers whole. Cost: as ``observe_picture``."""
     return observe.observe_picture(client, roots, reading)
 
@@ -76,7 +78,7 @@ def servers_of(
     return {item.uuid: item for item in listed if item.uuid in wanted}, moves
 
 
-def told(asked: nova_api.Nova, consumers: Collection[str]) -> Told:
+def told(asked: nova_api.Nova, consumers: Collection[str]) -> NovaState:
     """All that nova says of its hosts and of these consumers.
 
     Cost: one request for its services, ``compute.hosts`` and ``servers_of``.
@@ -84,4 +86,4 @@ def told(asked: nova_api.Nova, consumers: Collection[str]) -> Told:
     services = nova_services.services(asked)
     hosts = nova_api.hosts(asked)
     servers, migrations = servers_of(asked, consumers)
-    return Told(hosts.nodes, {item.host: item for item in services}, servers, migrations)
+    return NovaState(hosts.nodes, {item.host: item for item in services}, servers, migrations)

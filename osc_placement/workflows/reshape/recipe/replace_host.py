@@ -44,7 +44,7 @@ aggregate add host, then openstack placement aggregate mirror."""
 
 
 def plan_replacement(
-    seen: snapshot.Picture, told: read.Told, request: replacement.Request
+    seen: snapshot.TreeSnapshot, told: read.NovaState, request: replacement.Request
 ) -> yaml_writer.Recipe:
     """The recipe. Errors: InvalidInput with every reason against it."""
     settled = replacement.settle(told, request)
@@ -63,7 +63,7 @@ def plan_replacement(
 class _Written:
     """The document and its comments."""
 
-    def __init__(self, seen: snapshot.Picture, settled: replacement.Settled) -> None:
+    def __init__(self, seen: snapshot.TreeSnapshot, settled: replacement.Settled) -> None:
         self._seen, self._settled = seen, settled
         self._node = seen.nodes[settled.old.uuid]
         self._children = [

@@ -56,7 +56,7 @@ class Settled:
         return self.name == self.old.name
 
 
-def settle(told: read.Told, request: Request) -> Settled:
+def settle(told: read.NovaState, request: Request) -> Settled:
     """What is to be replaced by what. Errors: InvalidInput with all that is not clear."""
     known = request.new.uuid if request.new is not None else ""
     uuid = request.uuid or known or _uuid_of_node(told.nodes, request)

@@ -75,7 +75,7 @@ def device_name(text: str) -> str:
     return "pci_" + re.sub("[:.]", "_", text.lower())
 
 
-def plan_vgpu(seen: snapshot.Picture, root: str, request: Request) -> yaml_writer.Recipe:
+def plan_vgpu(seen: snapshot.TreeSnapshot, root: str, request: Request) -> yaml_writer.Recipe:
     """The recipe for the tree with this root (a UUID).
 
     Errors: InvalidInput with everything that does not agree with the cloud.
@@ -128,7 +128,7 @@ def _disagreeing(node: snapshot.Node, devices: tuple[Device, ...]) -> Iterator[s
 
 
 def _assigned(
-    seen: snapshot.Picture, root: str, request: Request, faults: errors.InputErrors
+    seen: snapshot.TreeSnapshot, root: str, request: Request, faults: errors.InputErrors
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """``(consumer, {device: how often it was named})`` of evidence that makes sense.
 
@@ -162,7 +162,9 @@ def _classes(request: Request) -> set[str]:
     return {name for each in request.devices for name in each.resources}
 
 
-def _using(seen: snapshot.Picture, root: str, classes: Iterable[str]) -> dict[str, dict[str, int]]:
+def _using(
+    seen: snapshot.TreeSnapshot, root: str, classes: Iterable[str]
+) -> dict[str, dict[str, int]]:
     """``{consumer: what it has of these classes on the root}``, by UUID."""
     found: dict[str, dict[str, int]] = {}
     for resource_class in sorted(classes):

@@ -85,13 +85,15 @@ class Run:
             known = self.client.replace_inventories(uuid, 0, offers)
             self.client.replace_provider_traits(uuid, known.generation, ["CUSTOM_PHYSNET_A"])
 
-    def planned(self, strategy: str | None = None) -> batch_plan.Planned:
+    def planned(self, strategy: str | None = None) -> batch_plan.ObservedPlan:
         request = heal_plan.Request(wish=choice.Wish(strategy))
         return observe.plan_healing(self.client, self.nova, request, ports=self.network)
 
-    def carried_out(self, planned: batch_plan.Planned, **options: Any) -> result.Report:
+    def carried_out(self, planned: batch_plan.ObservedPlan, **options: Any) -> result.RunReport:
         kinds = bound_ports.kinds(self.network)
-        how = apply.Options(broken=precondition.Eyes(self.nova), kinds=kinds, **options)
+        how = apply.Options(
+            broken=precondition.NovaPreconditions(self.nova), kinds=kinds, **options
+        )
         return apply.carry_out(self.client, planned, "heal", how)
 
     def healed(self, **options: Any) -> dict[str, str]:
@@ -215,7 +217,7 @@ def test_a_lost_answer_is_looked_into(transport: watched.Watched, carried_out: b
     def lose(request: str, _: Any) -> None:
         if request.startswith("PUT /allocations") and not lost:
             lost.append(request)
-            raise api_errors.AnswerLost(0, "cut")
+            raise api_errors.OutcomeUnknown(0, "cut")
 
     setattr(transport, "after" if carried_out else "before", lose)
     report = run.carried_out(planned)
@@ -235,7 +237,7 @@ def test_a_lost_answer_of_neutrons_is_looked_into(
     def lose(path: str) -> None:
         if not lost:
             lost.append(path)
-            raise api_errors.AnswerLost(0, "cut")
+            raise api_errors.OutcomeUnknown(0, "cut")
 
     setattr(run.network, "after" if carried_out else "before", lose)
     report = run.carried_out(planned)

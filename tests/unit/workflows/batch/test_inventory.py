@@ -31,7 +31,7 @@ def request(*texts: str, **fields: Any) -> inventory.Request:
     return inventory.Request(expression.parse(texts), **fields)
 
 
-def decided(item: inventory.Observed, *texts: str, **fields: Any) -> change.Change | change.Remark:
+def decided(item: inventory.Observed, *texts: str, **fields: Any) -> change.Change | change.Skipped:
     return inventory.decide(item, request(*texts, **fields))
 
 
@@ -55,14 +55,14 @@ def test_a_change_holds_what_differs_and_nothing_else() -> None:
 
 def test_what_is_so_already_is_no_change() -> None:
     found = decided(observed(), "VCPU:allocation_ratio=16", "VCPU:total=32")
-    assert isinstance(found, change.Remark)
+    assert isinstance(found, change.Skipped)
     assert found.unchanged
     assert found.before == found.after == {"VCPU:allocation_ratio": 16.0, "VCPU:total": 32}
 
 
 def test_a_ratio_that_the_database_rounded_is_the_same() -> None:
     stored = observed(inventories={"VCPU": VCPU.replace(allocation_ratio=1.23457)})
-    assert isinstance(decided(stored, "VCPU:allocation_ratio=1.234567"), change.Remark)
+    assert isinstance(decided(stored, "VCPU:allocation_ratio=1.234567"), change.Skipped)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_guard_leaves_the_provider_alone_unless_it_is_overridden(
 ) -> None:
     item = observed(usages=usages)
     refused = decided(item, *texts)
-    assert isinstance(refused, change.Remark)
+    assert isinstance(refused, change.Skipped)
     assert refused.refused
     assert said in refused.reason
     assert f"--allow {guard}" in refused.reason
@@ -127,7 +127,7 @@ def test_create_makes_a_whole_inventory() -> None:
 
 def test_create_needs_a_total() -> None:
     found = decided(observed(), "CUSTOM_GPU:max_unit=2", create=True)
-    assert isinstance(found, change.Remark)
+    assert isinstance(found, change.Skipped)
     assert found.refused
     assert found.reason == "CUSTOM_GPU cannot be made without a total"
 

@@ -16,7 +16,7 @@ IN_AGGREGATE = batch_selector.Selector(member_of=(fake_placement.AGGREGATE,))
 EVERYTHING = batch_selector.Selector(everything=True)
 
 
-def applied(client: Any, planned: plan.Planned) -> result.Report:
+def applied(client: Any, planned: plan.ObservedPlan) -> result.RunReport:
     return apply.carry_out(client, planned, "a test", apply.Options())
 
 

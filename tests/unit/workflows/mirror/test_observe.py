@@ -75,9 +75,11 @@ def cloud(count: int = 6) -> tuple[fake_placement.FakeClient, FakeNova]:
 
 
 def run(
-    client: Any, nova: FakeNova, wish: observe.Wish | None = None, **options: Any
-) -> result.Report:
-    mirrored = observe.plan_mirror(client, nova, wish or observe.Wish(prune=True), plan.Reading())
+    client: Any, nova: FakeNova, wish: observe.MirrorRequest | None = None, **options: Any
+) -> result.RunReport:
+    mirrored = observe.plan_mirror(
+        client, nova, wish or observe.MirrorRequest(prune=True), plan.ReadContext()
+    )
     return apply.carry_out(
         client, mirrored.planned, "placement aggregate mirror", apply.Options(**options)
     )
@@ -165,7 +167,7 @@ def test_an_aggregate_that_nova_deletes_between_two_runs_is_known() -> None:
     run(client, nova, dry_run=True)
     run(client, nova)
     del nova.aggregates["even"]
-    told = run(client, nova, observe.Wish())
+    told = run(client, nova, observe.MirrorRequest())
     assert [item.reason for item in told.outcomes if "even" in item.reason] == [
         "in even, but nova has deleted it: --prune takes it out"
     ] * 3
@@ -181,7 +183,7 @@ def test_an_aggregate_deleted_before_anybody_looked_is_forgotten_by_its_uuid() -
     client.stored[fake_placement.uuid_of("h1.")].aggregates = (gone,)
     run(client, nova)
     assert members(client, "gone") == ["h1."]
-    run(client, nova, observe.Wish(forget=(gone.upper(),)))
+    run(client, nova, observe.MirrorRequest(forget=(gone.upper(),)))
     assert members(client, "gone") == []
 
 
@@ -207,19 +209,22 @@ def test_a_record_that_cannot_be_written_stops_nothing(state_home: pathlib.Path)
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
-        (observe.Wish(hosts=("nobody",)), "no compute host 'nobody'"),
+        (observe.MirrorRequest(hosts=("nobody",)), "no compute host 'nobody'"),
         (
-            observe.Wish(host_aggregates=("rack",)),
+            observe.MirrorRequest(host_aggregates=("rack",)),
             "no nova host aggregate has the name or id 'rack'",
         ),
-        (observe.Wish(host_aggregates=("1", "all", "2", "twin")), "2 nova host aggregates have"),
-        (observe.Wish(prune=True, providers=("nobody",)), "no resource provider"),
-        (observe.Wish(providers=("h1.",)), "goes with --prune"),
-        (observe.Wish(forget=("even",)), "takes the UUID"),
-        (observe.Wish(forget=(fake_placement.uuid_of("even"),)), "it is 'even'"),
+        (
+            observe.MirrorRequest(host_aggregates=("1", "all", "2", "twin")),
+            "2 nova host aggregates have",
+        ),
+        (observe.MirrorRequest(prune=True, providers=("nobody",)), "no resource provider"),
+        (observe.MirrorRequest(providers=("h1.",)), "goes with --prune"),
+        (observe.MirrorRequest(forget=("even",)), "takes the UUID"),
+        (observe.MirrorRequest(forget=(fake_placement.uuid_of("even"),)), "it is 'even'"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_named(wish: observe.Wish, said: str) -> None:
+def test_a_wish_that_makes_no_sense_is_named(wish: observe.MirrorRequest, said: str) -> None:
     client, nova = cloud()
     nova.aggregates["3"] = nova.aggregates["twin"] = []
     nova.aggregates["2"] = []
@@ -230,14 +235,14 @@ def test_a_wish_that_makes_no_sense_is_named(wish: observe.Wish, said: str) -> N
 
 def test_all_of_a_wish_that_makes_no_sense_is_told_at_once() -> None:
     with pytest.raises(errors.InvalidInput) as caught:
-        run(*cloud(), observe.Wish(hosts=("x",), host_aggregates=("y",), forget=("z",)))
+        run(*cloud(), observe.MirrorRequest(hosts=("x",), host_aggregates=("y",), forget=("z",)))
     assert len(caught.value.reasons) == 3
 
 
 def test_names_ids_and_uuids_narrow() -> None:
     for word in ("even", "2", fake_placement.uuid_of("even").upper()):
         client, nova = cloud()
-        run(client, nova, observe.Wish(host_aggregates=(word,), hosts=("h0", "h1")))
+        run(client, nova, observe.MirrorRequest(host_aggregates=(word,), hosts=("h0", "h1")))
         assert (members(client, "even"), members(client, "all")) == (["h0."], [])
         assert client.counted("list_providers") == 2
 

@@ -22,8 +22,8 @@ from osc_placement.workflows.reshape.document import parse, target_tree
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.cloud_builder import uuid_of
 
-PACK = assign.Manner("pack")
-PLAIN = assign.Manner()
+PACK = assign.AssignOptions("pack")
+PLAIN = assign.AssignOptions()
 A, B = "cn1_pci_0000_84_00_0", "cn1_pci_0000_85_00_0"
 
 #: The case of the mail of 2018: one compute node that offers all itself, one child already.
@@ -48,18 +48,18 @@ moves:
 
 def cloud(
     providers: Any = PROVIDERS, consumers: Any = CONSUMERS, **traits: list[str]
-) -> snapshot.Picture:
+) -> snapshot.TreeSnapshot:
     return cloud_builder.seen(cloud_builder.state(providers, consumers, traits), "cn1")
 
 
 def decided(
-    text: str, seen: snapshot.Picture | None = None, manner: assign.Manner = PLAIN
+    text: str, seen: snapshot.TreeSnapshot | None = None, manner: assign.AssignOptions = PLAIN
 ) -> decide.Decided:
     return decide.decide(parse.parse(text, "m"), seen or cloud(), manner)
 
 
 def refused(
-    text: str, seen: snapshot.Picture | None = None, manner: assign.Manner = PLAIN
+    text: str, seen: snapshot.TreeSnapshot | None = None, manner: assign.AssignOptions = PLAIN
 ) -> list[str]:
     with pytest.raises(errors.InvalidInput) as caught:
         decided(text, seen, manner)
@@ -67,7 +67,7 @@ def refused(
 
 
 def changes(
-    text: str, seen: snapshot.Picture | None = None, manner: assign.Manner = PACK
+    text: str, seen: snapshot.TreeSnapshot | None = None, manner: assign.AssignOptions = PACK
 ) -> list[change.Change]:
     seen = seen or cloud()
     found = decided(text, seen, manner)
@@ -181,7 +181,7 @@ def test_what_takes_too_long_is_given_up_and_neither_found_nor_ruled_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(search, "assign", lambda *_: question.GaveUp(0.1))
-    reason = refused(MOVES, manner=assign.Manner("pack", 7))[0]
+    reason = refused(MOVES, manner=assign.AssignOptions("pack", 7))[0]
     assert reason.startswith("gave up after 7 seconds")
     assert "none was found, and none was ruled out" in reason
 
@@ -306,7 +306,7 @@ moves:
 - {from: cn1, resources: {VCPU: 4, MEMORY_MB: 400}, to: numa0}
 - {from: cn1, resources: {VCPU: 4, MEMORY_MB: 400}, to: numa1}
 """
-    placed = decided(text, cloud(providers, consumers), assign.Manner("spread")).placed
+    placed = decided(text, cloud(providers, consumers), assign.AssignOptions("spread")).placed
     assert len(placed) == 4
     assert all(set(item.demand.resources) == {"VCPU", "MEMORY_MB"} for item in placed)
 
@@ -436,7 +436,7 @@ def test_trees_that_share_a_consumer_go_in_one_request() -> None:
     ]
 
 
-def wanted_tree(text: str, seen: snapshot.Picture) -> list[change.Change]:
+def wanted_tree(text: str, seen: snapshot.TreeSnapshot) -> list[change.Change]:
     faults = errors.InputErrors()
     moves = target_tree.moves(target_tree.parse(text, "t"), seen, faults)
     faults.check()

@@ -27,10 +27,10 @@ PROVIDERS: dict[str, Any] = {
     "b": ("a", {}),
 }
 MOVE = "moves: [{from: cn, resources: {VGPU: 4}, to: {name: gpu}}]\n"
-PLAIN = assign.Manner()
+PLAIN = assign.AssignOptions()
 
 
-def cloud(providers: Any = PROVIDERS, *roots: str) -> snapshot.Picture:
+def cloud(providers: Any = PROVIDERS, *roots: str) -> snapshot.TreeSnapshot:
     return cloud_builder.seen(cloud_builder.state(providers, {}), *(roots or ("cn",)))
 
 
@@ -123,7 +123,7 @@ def test_what_no_move_is_about_may_not_change() -> None:
     good = {uuid_of("cn"): {"VCPU": vcpu, "VGPU": half}, uuid_of("a"): {"VGPU": half}}
     bad = {uuid_of("cn"): {"VCPU": vcpu.replace(reserved=1), "VGPU": half}, uuid_of("a"): {}}
 
-    def after(offered: Any, **has: Any) -> snapshot.Picture:
+    def after(offered: Any, **has: Any) -> snapshot.TreeSnapshot:
         nodes = {cn.provider.uuid: cn, a.provider.uuid: a}
         changed = {key: node.replace(inventories=offered[key]) for key, node in nodes.items()}
         consumers = seen.consumers

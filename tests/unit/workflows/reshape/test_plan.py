@@ -23,7 +23,7 @@ from tests.support.reshape.cloud_builder import uuid_of
 
 OLD = microversion.Microversion(1, 37)
 NEW = microversion.MAXIMUM
-READING = batch_plan.Reading(workers=1)
+READING = batch_plan.ReadContext(workers=1)
 PROVIDERS: dict[str, Any] = {
     "cn1": (None, {"VCPU": 16, "VGPU": 8}),
     "old": ("cn1", {"CUSTOM_FPGA": 2}),
@@ -88,18 +88,20 @@ class Cloud:
         return cloud_builder.without_generations(self.placement.app.export())
 
     def prepared(self, moves: str = MOVES) -> reshape_plan.Prepared:
-        asked = reshape_plan.Asked(parse.parse(moves, "m"), manner=assign.Manner("pack"))
+        asked = reshape_plan.ReshapeRequest(
+            parse.parse(moves, "m"), manner=assign.AssignOptions("pack")
+        )
         return reshape_plan.plan_reshape(self.client, asked, READING)
 
-    def reshape(self, path: pathlib.Path) -> result.Report:
+    def reshape(self, path: pathlib.Path) -> result.RunReport:
         options = plan_apply.Options(plan_out=path, undo_out=path.with_suffix(".undo"))
         return plan_apply.carry_out(self.client, self.prepared().planned, "reshape", options)
 
-    def apply(self, path: pathlib.Path) -> result.Report:
+    def apply(self, path: pathlib.Path) -> result.RunReport:
         made = file.read(path)
         return plan_apply.apply(self.client, made, path, plan_apply.Options())
 
-    def take_back(self, path: pathlib.Path) -> result.Report:
+    def take_back(self, path: pathlib.Path) -> result.RunReport:
         made = file.read(path)
         return plan_apply.take_back(self.client, made, path, plan_apply.Options())
 
@@ -118,11 +120,11 @@ def cloud() -> Iterator[Cloud]:
         yield Cloud(placement)
 
 
-def statuses(report: result.Report) -> set[str]:
+def statuses(report: result.RunReport) -> set[str]:
     return {str(item.status) for item in report.outcomes}
 
 
-def of(report: result.Report, kind: str) -> result.Outcome:
+def of(report: result.RunReport, kind: str) -> result.ChangeResult:
     return next(item for item in report.outcomes if item.kind == kind)
 
 
@@ -419,7 +421,9 @@ def test_a_user_who_may_not_reshape_is_told_before_anything_is_written() -> None
                 """The block closes it."""
 
         client = api.Client(transport.in_process(Admin, "the cloud"), NEW)
-        asked = reshape_plan.Asked(parse.parse(MOVES, "m"), manner=assign.Manner("pack"))
+        asked = reshape_plan.ReshapeRequest(
+            parse.parse(MOVES, "m"), manner=assign.AssignOptions("pack")
+        )
         planned = reshape_plan.plan_reshape(client, asked, READING).planned
         with pytest.raises(api_errors.Forbidden, match="placement:reshaper:reshape") as caught:
             plan_apply.carry_out(client, planned, "reshape", plan_apply.Options())
@@ -437,7 +441,7 @@ def test_a_provider_that_another_run_of_the_plan_has_made_is_as_it_shall_be() ->
         {"name": "gpu", "parent": None},
     )
     absent = registry.Observed(None, {})
-    write = registry.KINDS[change.PROVIDER].write
+    write = registry.CHANGE_TYPES[change.PROVIDER].write
     with service.InProcessPlacement() as placement:
         client = placement.client()
         client.create_provider("gpu", uuid_of("gpu"))

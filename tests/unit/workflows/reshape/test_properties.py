@@ -20,7 +20,7 @@ from osc_placement.workflows.reshape import (
 from osc_placement.workflows.reshape.document import parse
 from tests.support.reshape import cases, cloud_builder
 
-READING = batch_plan.Reading(workers=2)
+READING = batch_plan.ReadContext(workers=2)
 FEW = hypothesis.settings(
     max_examples=60,
     deadline=None,
@@ -30,14 +30,16 @@ FEW = hypothesis.settings(
 
 def prepared(client: api.Client, case: cases.Case) -> reshape_plan.Prepared:
     moves = parse.parse(case.moves, "moves")
-    asked = reshape_plan.Asked(moves, manner=assign.Manner(case.strategy, 5))
+    asked = reshape_plan.ReshapeRequest(moves, manner=assign.AssignOptions(case.strategy, 5))
     return reshape_plan.plan_reshape(client, asked, READING)
 
 
 def carried_out(
     client: api.Client, made: plan.Plan, direction: attempt.Direction = attempt.Direction.APPLY
-) -> list[result.Outcome]:
-    around = attempt.Circumstances(client, journal.Unkept(), threading.Event(), direction=direction)
+) -> list[result.ChangeResult]:
+    around = attempt.RunContext(
+        client, journal.MemoryJournal(), threading.Event(), direction=direction
+    )
     return executor.execute(made.changes, around, executor.Limits(workers=2)).outcomes
 
 

@@ -19,9 +19,11 @@ def prepared(document_text: str, state: object = None) -> reshape_plan.Prepared:
     with service.InProcessPlacement(
         load=state or cloud_builder.state(PROVIDERS, CONSUMERS)
     ) as placement:  # type: ignore[arg-type]
-        asked = reshape_plan.Asked(parse.parse(document_text, "m"), manner=assign.Manner("pack"))
+        asked = reshape_plan.ReshapeRequest(
+            parse.parse(document_text, "m"), manner=assign.AssignOptions("pack")
+        )
         return reshape_plan.plan_reshape(
-            placement.client(microversion.MAXIMUM), asked, batch_plan.Reading()
+            placement.client(microversion.MAXIMUM), asked, batch_plan.ReadContext()
         )
 
 

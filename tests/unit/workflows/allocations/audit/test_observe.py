@@ -91,16 +91,18 @@ class Run:
         meanwhile: Callable[[], object] = lambda: None,
         workers: int = 4,
         **options: Any,
-    ) -> result.Report:
+    ) -> result.RunReport:
         audited = self.audited(repair=True)
         meanwhile()
         how = apply.Options(
-            limits=executor.Limits(workers=workers), broken=precondition.Eyes(self.nova), **options
+            limits=executor.Limits(workers=workers),
+            broken=precondition.NovaPreconditions(self.nova),
+            **options,
         )
         return apply.carry_out(self.client, audited.planned, "audit", how)
 
 
-def statuses(report: result.Report) -> dict[str, str]:
+def statuses(report: result.RunReport) -> dict[str, str]:
     return {item.subject.name: str(item.status) for item in report.outcomes}
 
 

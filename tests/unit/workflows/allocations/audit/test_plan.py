@@ -19,7 +19,7 @@ from osc_placement.plan import change
 from osc_placement.v1 import allocation_audit
 from osc_placement.workflows.allocations import snapshot
 from osc_placement.workflows.allocations.audit import plan
-from osc_placement.workflows.allocations.audit.finding import Code, Finding, Hints
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding
 from osc_placement.workflows.allocations.snapshot import Owner
 from tests.support.clouds.small import LONG_AGO, NODES, SMALL, USES, cloud, move, server
 
@@ -37,11 +37,11 @@ OFFLOADED: dict[str, Any] = {"vm_state": "shelved_offloaded", "host": None}
 NO_TYPE = Owner("p", "u", "unknown")
 
 
-def hints(**fields: Any) -> Hints:
-    return Hints(**{"now": NOW, "min_age": 60.0, **fields})
+def hints(**fields: Any) -> AuditContext:
+    return AuditContext(**{"now": NOW, "min_age": 60.0, **fields})
 
 
-def find(seen: snapshot.Picture, **fields: Any) -> list[Finding]:
+def find(seen: snapshot.CloudSnapshot, **fields: Any) -> list[Finding]:
     """Without what is told of the provider that is always stale."""
     found = plan.find(seen, hints(**fields))
     return [item for item in found if item.subject.uuid != "n-gone."]
@@ -51,7 +51,7 @@ def codes(found: list[Finding]) -> list[str]:
     return [str(item.code) for item in found]
 
 
-def repaired(seen: snapshot.Picture, found: list[Finding]) -> dict[str, Any]:
+def repaired(seen: snapshot.CloudSnapshot, found: list[Finding]) -> dict[str, Any]:
     """``{consumer: what it has when all is repaired}``, of those that change."""
     made = plan.plan_repair(seen, found)
     told = {}
@@ -419,7 +419,7 @@ def test_hosts_of_which_nova_knows_nothing_at_all_may_be_another_novas() -> None
     typed = dict.fromkeys("xyz", Owner("p", "u", "INSTANCE"))
     seen = cloud([server("a", uuid="o")], allocations=held, owners=typed, hosts=nodes)
 
-    def orphans(seen: snapshot.Picture, **fields: Any) -> set[str]:
+    def orphans(seen: snapshot.CloudSnapshot, **fields: Any) -> set[str]:
         found = find(seen, **fields)
         return {item.subject.uuid for item in found if item.code is Code.ORPHANED}
 

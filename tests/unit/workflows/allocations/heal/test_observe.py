@@ -53,15 +53,17 @@ class Run:
         self.nova = CountingNova(self.cloud.answers)
         transport.sent.clear()
 
-    def planned(self, **fields: Any) -> batch_plan.Planned:
+    def planned(self, **fields: Any) -> batch_plan.ObservedPlan:
         checked = fields.pop("check_owners", False)
         request = heal_plan.Request(**fields)
         return observe.plan_healing(self.client, self.nova, request, check_owners=checked)
 
-    def carried_out(self, planned: batch_plan.Planned, **options: Any) -> result.Report:
+    def carried_out(self, planned: batch_plan.ObservedPlan, **options: Any) -> result.RunReport:
         names = ("max_count", "workers")
         limits = executor.Limits(**{name: options.pop(name) for name in names if name in options})
-        how = apply.Options(limits=limits, broken=precondition.Eyes(self.nova), **options)
+        how = apply.Options(
+            limits=limits, broken=precondition.NovaPreconditions(self.nova), **options
+        )
         return apply.carry_out(self.client, planned, "heal", how)
 
     def healed(self, **options: Any) -> dict[str, int]:
@@ -72,7 +74,7 @@ class Run:
         return {item.uuid: item.replace(generation=None) for item in found}
 
 
-def statuses(report: result.Report) -> dict[str, int]:
+def statuses(report: result.RunReport) -> dict[str, int]:
     return dict(collections.Counter(str(item.status) for item in report.outcomes))
 
 
@@ -230,8 +232,8 @@ def test_an_old_plan_notices_a_server_that_was_archived(run: Run) -> None:
     item = planned.plan.changes[-1]
     run.cloud.listed[:] = [one for one in run.cloud.listed if one["id"] != item.subject.uuid]
     day = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
-    assert precondition.Eyes(run.nova, day)(item) == "nova has no such server any more"
-    assert precondition.Eyes(run.nova)(item) == ""
+    assert precondition.NovaPreconditions(run.nova, day)(item) == "nova has no such server any more"
+    assert precondition.NovaPreconditions(run.nova)(item) == ""
 
 
 def test_nova_is_asked_what_changed_by_its_own_clock(
@@ -244,7 +246,7 @@ def test_nova_is_asked_what_changed_by_its_own_clock(
         type(run.nova), "ask", lambda self, path, version: asked.append(path) or _NOTHING
     )
     planned = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
-    precondition.Eyes(run.nova, planned)(item)
+    precondition.NovaPreconditions(run.nova, planned)(item)
     assert {path.partition("changes-since=")[2][:19] for path in asked[1:]} == {
         "2026-01-01T08%3A50%"
     }
@@ -259,13 +261,13 @@ def test_a_move_that_is_on_record_before_its_server_is_touched_is_seen(
     move = {"uuid": "m", "instance_uuid": item.subject.uuid, "status": "queued", **ends, **told}
     changed = {"servers": [], "migrations": [move]}
     monkeypatch.setattr(type(run.nova), "ask", lambda self, path, version: changed)
-    assert precondition.Eyes(run.nova)(item) == "its migration is queued"
+    assert precondition.NovaPreconditions(run.nova)(item) == "its migration is queued"
 
 
 def test_nova_is_looked_at_again_when_an_answer_is_two_seconds_old(run: Run) -> None:
     item = run.planned().plan.changes[-1]
     now = [100.0]
-    eyes = precondition.Eyes(run.nova, clock=lambda: now[0])
+    eyes = precondition.NovaPreconditions(run.nova, clock=lambda: now[0])
     run.nova.asked.clear()
     for later in (0.0, 1.9, 0.2, 1.0):
         now[0] += later

@@ -69,7 +69,7 @@ def test_only_the_hosts_of_the_part_and_who_lacks_something_there_are_read(
         "GET /resource_providers": 2 + 2 + 2,
         "GET /allocations": lacking,
     }
-    how = apply.Options(broken=precondition.Eyes(asked))
+    how = apply.Options(broken=precondition.NovaPreconditions(asked))
     apply.carry_out(client, planned, "a test", how)
     (_, again), *_ = heal_observe.plan_missing(client, asked, plan.Request())
     assert not again.plan.changes

@@ -26,7 +26,7 @@ OWNER = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
 
 
 def healed(
-    seen: snapshot.Picture, answers: expected.Answers | None = None, **fields: Any
+    seen: snapshot.CloudSnapshot, answers: expected.Answers | None = None, **fields: Any
 ) -> plan.Plan:
     return heal_plan.plan_heal(seen, heal_plan.Request(**fields), answers)
 
@@ -42,7 +42,9 @@ def the_reason(made: plan.Plan) -> str:
     return item.reason
 
 
-def with_gpus(*used: int, server: values.Server, free: int = 1) -> tuple[snapshot.Picture, Any]:
+def with_gpus(
+    *used: int, server: values.Server, free: int = 1
+) -> tuple[snapshot.CloudSnapshot, Any]:
     """Host ``c`` with two GPUs of which so much is used, and Placement's answer about them."""
     others = {item.uuid: {"VGPU": taken} for item, taken in zip(GPUS, used, strict=True) if taken}
     seen = cloud(
@@ -114,14 +116,14 @@ def test_the_one_device_with_room_is_certain(flavor: Flavor) -> None:
 @pytest.mark.parametrize(
     ("wish", "goal", "how"),
     [
-        (choice.Wish("spread"), "u-gpu1", "spread"),
-        (choice.Wish("pack"), "u-gpu0", "pack"),
-        (choice.Wish(assigned={"s": frozenset({"gpu0"})}), "u-gpu0", "as assigned"),
-        (choice.Wish("pack", {"s": frozenset({"u-gpu1"})}), "u-gpu1", "as assigned"),
+        (choice.HealOptions("spread"), "u-gpu1", "spread"),
+        (choice.HealOptions("pack"), "u-gpu0", "pack"),
+        (choice.HealOptions(assigned={"s": frozenset({"gpu0"})}), "u-gpu0", "as assigned"),
+        (choice.HealOptions("pack", {"s": frozenset({"u-gpu1"})}), "u-gpu1", "as assigned"),
     ],
 )
 def test_of_two_devices_the_operator_decides_and_the_plan_says_so(
-    wish: choice.Wish, goal: str, how: str
+    wish: choice.HealOptions, goal: str, how: str
 ) -> None:
     seen, answers = with_gpus(2, 1, server=server("c", flavor=WITH_GPU), free=4)
     assert the_reason(healed(seen, answers)) == (
@@ -134,7 +136,7 @@ def test_of_two_devices_the_operator_decides_and_the_plan_says_so(
 
 def test_an_assignment_that_cannot_be_is_not_followed() -> None:
     seen, answers = with_gpus(0, 1, server=server("c", flavor=WITH_GPU))
-    wish = choice.Wish(assigned={"s": frozenset({"gpu1"})})
+    wish = choice.HealOptions(assigned={"s": frozenset({"gpu1"})})
     assert "it cannot be on gpu1" in the_reason(healed(seen, answers, wish=wish))
 
 
@@ -145,7 +147,7 @@ def test_what_one_guess_takes_is_not_there_for_the_next() -> None:
     ]
     seen, answers = with_gpus(0, 0, server=servers[0])
     seen = dataclasses.replace(seen, servers={item.uuid: item for item in servers})
-    made = healed(seen, answers, wish=choice.Wish("pack"))
+    made = healed(seen, answers, wish=choice.HealOptions("pack"))
     assert {item.subject.uuid for item in made.changes} == {"old", "middle"}
     (left,) = made.remarks
     assert left.subject.uuid == "young"
@@ -240,7 +242,7 @@ def test_hidden_image_properties_matter_only_where_they_decide() -> None:
     assert the_change(healed(cloud([hidden])))
     pinned = server("b", image_properties=None)
     assert the_reason(healed(cloud([pinned]))).startswith("ambiguous: the image may pin CPUs")
-    guessed = the_change(healed(cloud([pinned]), wish=choice.Wish("spread")))
+    guessed = the_change(healed(cloud([pinned]), wish=choice.HealOptions("spread")))
     assert guessed.after["n-b.:VCPU"] == 1
     assert "guessed" in guessed.reason
 

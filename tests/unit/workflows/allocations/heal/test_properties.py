@@ -28,7 +28,7 @@ HELD = st.sampled_from([None, {"n-a.": USES}, {"n-c.": {"VCPU": 1}}, {"n-a.": US
 
 
 @st.composite
-def clouds(draw: st.DrawFn) -> snapshot.Picture:
+def clouds(draw: st.DrawFn) -> snapshot.CloudSnapshot:
     servers: list[values.Server] = []
     held = {}
     for number in range(draw(st.integers(0, 12))):
@@ -45,7 +45,7 @@ def clouds(draw: st.DrawFn) -> snapshot.Picture:
     return cloud(servers, moves, held)
 
 
-def planned(seen: snapshot.Picture) -> plan.Plan:
+def planned(seen: snapshot.CloudSnapshot) -> plan.Plan:
     """Where Placement is asked for candidates, it has none."""
     answers = {}
     for one in seen.servers.values():
@@ -55,7 +55,7 @@ def planned(seen: snapshot.Picture) -> plan.Plan:
     return heal_plan.plan_heal(seen, heal_plan.Request(), answers)
 
 
-def after(seen: snapshot.Picture, made: plan.Plan) -> snapshot.Picture:
+def after(seen: snapshot.CloudSnapshot, made: plan.Plan) -> snapshot.CloudSnapshot:
     """The picture when the plan was carried out."""
     held = {uuid: dict(found) for uuid, found in seen.allocations.items()}
     owners = dict(seen.owners)
@@ -71,12 +71,12 @@ def after(seen: snapshot.Picture, made: plan.Plan) -> snapshot.Picture:
 
 
 @given(clouds())
-def test_every_server_stands_in_the_plan_once(seen: snapshot.Picture) -> None:
+def test_every_server_stands_in_the_plan_once(seen: snapshot.CloudSnapshot) -> None:
     assert sorted(item.subject.uuid for item in planned(seen).items()) == sorted(seen.servers)
 
 
 @given(clouds())
-def test_what_was_healed_needs_no_healing(seen: snapshot.Picture) -> None:
+def test_what_was_healed_needs_no_healing(seen: snapshot.CloudSnapshot) -> None:
     made = planned(seen)
     again = planned(after(seen, made))
     assert again.changes == ()
@@ -86,7 +86,7 @@ def test_what_was_healed_needs_no_healing(seen: snapshot.Picture) -> None:
 
 @given(clouds())
 def test_nothing_is_taken_away_and_no_provider_gets_fuller_than_it_may(
-    seen: snapshot.Picture,
+    seen: snapshot.CloudSnapshot,
 ) -> None:
     made = planned(seen)
     for item in made.changes:
@@ -103,6 +103,6 @@ def test_nothing_is_taken_away_and_no_provider_gets_fuller_than_it_may(
 
 
 @given(clouds())
-def test_who_is_left_alone_is_told_why(seen: snapshot.Picture) -> None:
+def test_who_is_left_alone_is_told_why(seen: snapshot.CloudSnapshot) -> None:
     for item in planned(seen).remarks:
         assert item.unchanged or item.reason

@@ -53,7 +53,7 @@ DEVICES = (
 )
 
 
-def seen(*roots: str) -> snapshot.Picture:
+def seen(*roots: str) -> snapshot.TreeSnapshot:
     return cloud_builder.seen(
         cloud_builder.state(PROVIDERS, CONSUMERS, TRAITS), *(roots or ("cn1",))
     )
@@ -65,16 +65,18 @@ def faults(call: Any, *arguments: Any) -> list[str]:
     return list(caught.value.reasons)
 
 
-def outcome(recipe: yaml_writer.Recipe, before: snapshot.Picture, *allow: str) -> snapshot.Picture:
+def outcome(
+    recipe: yaml_writer.Recipe, before: snapshot.TreeSnapshot, *allow: str
+) -> snapshot.TreeSnapshot:
     """What the text of a recipe makes of a picture, by the reshape's own rules."""
     moves = parse.parse(yaml_writer.write(recipe), "recipe.yaml")
-    decided = decide.decide(moves, before, assign.Manner(), allow)
+    decided = decide.decide(moves, before, assign.AssignOptions(), allow)
     after = compiling.after(before, decided.meant, decided.inventories, decided.placed)
     assert invariants.broken(before, after, decided.classes) == []
     return compiling.without(after, decided.meant.deleted)
 
 
-def held(after: snapshot.Picture, consumer: str) -> dict[str, dict[str, int]]:
+def held(after: snapshot.TreeSnapshot, consumer: str) -> dict[str, dict[str, int]]:
     found = after.consumers[uuid_of(consumer)].allocations
     return {after.name_of(uuid): dict(resources) for uuid, resources in found.items()}
 
@@ -235,7 +237,10 @@ def told(*known: values.Server, **fields: Any) -> read.Told:
 
 
 def wish(
-    name: str = "cn1", new: str | None = None, before: snapshot.Picture | None = None, **fields: Any
+    name: str = "cn1",
+    new: str | None = None,
+    before: snapshot.TreeSnapshot | None = None,
+    **fields: Any,
 ) -> replacement.Request:
     picture_ = before or seen()
     found = picture_.nodes[uuid_of(new)].provider if new else None
