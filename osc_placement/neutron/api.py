@@ -34,7 +34,7 @@ class Network(Protocol):
         """One request. Errors: NetworkRefused, and ConnectionFailed when nobody answers."""
 
     def write(self, path: str, body: Any, revision: int | None) -> Any:
-        """Send one PUT; it is refused if the revision changed. Errors: as ``ask``, OutcomeUnknown."""
+        """Send one PUT; it fails if the revision changed. Errors: as ``ask``, OutcomeUnknown."""
 
 
 class NetworkRefused(api_errors.ApiError):
