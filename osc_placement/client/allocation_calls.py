@@ -21,12 +21,12 @@ class AllocationCalls(caller.Caller):
         Owner from 1.12, generation from 1.28, type from 1.38.
         """
         reply = self._get("allocations", consumer_uuid)
-        return caller.read(reply, lambda body: wire.read_consumer(consumer_uuid, body))
+        return caller.parse(reply, lambda body: wire.read_consumer(consumer_uuid, body))
 
     def show_consumer_allocations(self, consumer_uuid: str) -> responses.ConsumerAllocations:
         """The same request, with the generations of the providers."""
         reply = self._get("allocations", consumer_uuid)
-        return caller.read(reply, lambda body: wire.read_consumer_allocations(consumer_uuid, body))
+        return caller.parse(reply, lambda body: wire.read_consumer_allocations(consumer_uuid, body))
 
     def replace_allocations(
         self,
@@ -39,7 +39,7 @@ class AllocationCalls(caller.Caller):
 
     def write_allocations(self, consumers: Iterable[allocation.Consumer]) -> None:
         """POST /allocations: many consumers, all or nothing (1.13)."""
-        self.need("allocations of many consumers", "POST /allocations")
+        self.require_feature("allocations of many consumers", "POST /allocations")
         self._send("POST", "allocations", body=wire.consumers_body(consumers, self.microversion))
 
     def delete_allocations(self, consumer_uuid: str) -> None:
@@ -56,14 +56,14 @@ class AllocationCalls(caller.Caller):
 
         ``consumer_type`` (1.38) may also be ``all`` (one entry) or ``unknown``.
         """
-        self.need("usages by project", "GET /usages")
+        self.require_feature("usages by project", "GET /usages")
         fields = {"project_id": project_id, "user_id": user_id, "consumer_type": consumer_type}
         if consumer_type is not None:
-            self.need("consumer types", "consumer_type")
+            self.require_feature("consumer types", "consumer_type")
         pairs = [(name, value) for name, value in fields.items() if value is not None]
         version = self.microversion
         reply = self._get("usages", pairs=pairs)
-        return caller.read(reply, lambda body: wire.read_usages(body, version))
+        return caller.parse(reply, lambda body: wire.read_usages(body, version))
 
     def list_allocation_candidates(
         self, asked: candidate.CandidateQuery | query.Pairs | str
@@ -74,8 +74,8 @@ class AllocationCalls(caller.Caller):
         """
         pairs = candidate_pairs(asked)
         for feature, parameter in query.candidate_features(pairs).items():
-            self.need(feature, parameter)
-        return caller.read(self._get("allocation_candidates", pairs=pairs), wire.read_candidates)
+            self.require_feature(feature, parameter)
+        return caller.parse(self._get("allocation_candidates", pairs=pairs), wire.read_candidates)
 
     def reshape(
         self,
@@ -87,7 +87,7 @@ class AllocationCalls(caller.Caller):
         ``inventories`` is ``{provider uuid: what it shall have, under its present generation}``.
         A consumer's allocations are replaced whole.
         """
-        self.need("reshaper", "POST /reshaper")
+        self.require_feature("reshaper", "POST /reshaper")
         self._send(
             "POST", "reshaper", body=wire.reshape_body(inventories, consumers, self.microversion)
         )
@@ -97,7 +97,7 @@ class AllocationCalls(caller.Caller):
 
         The policy is asked before a body is read.
         """
-        self.need("reshaper", "POST /reshaper")
+        self.require_feature("reshaper", "POST /reshaper")
         try:
             self._send("POST", "reshaper", body={})
         except api_errors.OutcomeUnknown as error:

@@ -59,7 +59,7 @@ class Caller:
         """The same transport with another version."""
         return type(self)(self.transport, version)
 
-    def need(self, feature: str, what: str = "") -> None:
+    def require_feature(self, feature: str, what: str = "") -> None:
         """Raise UnsupportedVersion when the version in use lacks ``feature``."""
         needs, has = FEATURES[feature], self.microversion
         if has < needs:
@@ -83,7 +83,7 @@ class Caller:
         return self._send("GET", *segments, pairs=pairs)
 
 
-def read(answer: transport.Answer, reader: Callable[[Any], T]) -> T:
+def parse(answer: transport.Answer, reader: Callable[[Any], T]) -> T:
     """The value that ``reader`` makes of an answer; UnexpectedAnswer when it cannot."""
     try:
         return reader(answer.body)

@@ -10,18 +10,18 @@ class CatalogCalls(caller.Caller):
 
     def list_traits(self, name: str | None = None, associated: bool | None = None) -> list[str]:
         """GET /traits (1.6). ``name`` as the API takes it: ``in:A,B`` or ``startswith:CUSTOM_``."""
-        self.need("traits", "GET /traits")
+        self.require_feature("traits", "GET /traits")
         pairs = [] if name is None else [("name", name)]
         if associated is not None:
             pairs.append(("associated", str(associated).lower()))
-        return caller.read(self._get("traits", pairs=pairs), lambda body: list(body["traits"]))
+        return caller.parse(self._get("traits", pairs=pairs), lambda body: list(body["traits"]))
 
     def show_trait(self, name: str) -> str | None:
         """GET /traits/{name} (1.6): when it was last changed, as the server says it (1.15).
 
         NotFound when there is none.
         """
-        self.need("traits", "GET /traits")
+        self.require_feature("traits", "GET /traits")
         return self._get("traits", name).headers.get("last-modified")
 
     def trait_exists(self, name: str) -> bool:
@@ -34,30 +34,30 @@ class CatalogCalls(caller.Caller):
 
     def create_trait(self, name: str) -> None:
         """PUT /traits/{name} (1.6); a trait that is there already stays."""
-        self.need("traits", "PUT /traits")
+        self.require_feature("traits", "PUT /traits")
         self._send("PUT", "traits", name)
 
     def delete_trait(self, name: str) -> None:
         """DELETE /traits/{name} (1.6); Conflict while a provider has it."""
-        self.need("traits", "DELETE /traits")
+        self.require_feature("traits", "DELETE /traits")
         self._send("DELETE", "traits", name)
 
     def list_resource_classes(self) -> list[str]:
         """GET /resource_classes (1.2)."""
-        self.need("resource classes", "GET /resource_classes")
-        return caller.read(
+        self.require_feature("resource classes", "GET /resource_classes")
+        return caller.parse(
             self._get("resource_classes"),
             lambda body: [item["name"] for item in body["resource_classes"]],
         )
 
     def show_resource_class(self, name: str) -> str:
         """GET /resource_classes/{name} (1.2); NotFound when there is none."""
-        self.need("resource classes", "GET /resource_classes")
-        return caller.read(self._get("resource_classes", name), lambda body: str(body["name"]))
+        self.require_feature("resource classes", "GET /resource_classes")
+        return caller.parse(self._get("resource_classes", name), lambda body: str(body["name"]))
 
     def resource_class_updated(self, name: str) -> str | None:
         """The same request: when it was last changed, as the server says it (1.15)."""
-        self.need("resource classes", "GET /resource_classes")
+        self.require_feature("resource classes", "GET /resource_classes")
         return self._get("resource_classes", name).headers.get("last-modified")
 
     def resource_class_exists(self, name: str) -> bool:
@@ -70,20 +70,20 @@ class CatalogCalls(caller.Caller):
 
     def create_resource_class(self, name: str) -> None:
         """POST /resource_classes (1.2); Conflict when it is there already."""
-        self.need("resource classes", "POST /resource_classes")
+        self.require_feature("resource classes", "POST /resource_classes")
         self._send("POST", "resource_classes", body={"name": name})
 
     def put_resource_class(self, name: str) -> None:
         """PUT /resource_classes/{name} (1.7); a class that is there already stays."""
-        self.need("resource class idempotent put", "PUT /resource_classes")
+        self.require_feature("resource class idempotent put", "PUT /resource_classes")
         self._send("PUT", "resource_classes", name)
 
     def rename_resource_class(self, name: str, new_name: str) -> None:
         """PUT /resource_classes/{name} with a body, as only 1.2 to 1.6 know it."""
-        self.need("resource classes", "PUT /resource_classes")
+        self.require_feature("resource classes", "PUT /resource_classes")
         self._send("PUT", "resource_classes", name, body={"name": new_name})
 
     def delete_resource_class(self, name: str) -> None:
         """DELETE /resource_classes/{name} (1.2); Conflict while an inventory is of it."""
-        self.need("resource classes", "DELETE /resource_classes")
+        self.require_feature("resource classes", "DELETE /resource_classes")
         self._send("DELETE", "resource_classes", name)

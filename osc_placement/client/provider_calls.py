@@ -49,32 +49,32 @@ class ProviderCalls(caller.Caller):
             if value is not None
         ]
         if in_tree is not None:
-            self.need("nested providers", "in_tree")
+            self.require_feature("nested providers", "in_tree")
         if resources:
-            self.need("provider resources", "resources")
+            self.require_feature("provider resources", "resources")
             pairs.append(("resources", query.resources_value(resources)))
         pairs += self._trait_pairs(required) + self._aggregate_pairs(member_of)
-        return caller.read(self._get(_ROOT, pairs=pairs), wire.read_providers)
+        return caller.parse(self._get(_ROOT, pairs=pairs), wire.read_providers)
 
     def _trait_pairs(self, required: Sequence[str]) -> list[tuple[str, str]]:
         if required:
-            self.need("provider required traits", "required")
+            self.require_feature("provider required traits", "required")
         for feature in query.required_features(required):
-            self.need(feature, "required")
+            self.require_feature(feature, "required")
         return [("required", value) for value in query.required_values(required)]
 
     def _aggregate_pairs(self, member_of: Sequence[str]) -> list[tuple[str, str]]:
         if member_of:
-            self.need("provider member_of", "member_of")
+            self.require_feature("provider member_of", "member_of")
         for feature in query.member_of_features(member_of):
-            self.need(feature, "member_of")
+            self.require_feature(feature, "member_of")
         return [("member_of", value) for value in member_of]
 
     def show_provider(self, uuid: str) -> provider.Provider:
         """GET /resource_providers/{uuid}; ``updated`` is filled in from 1.15."""
         reply = self._get(_ROOT, uuid)
         updated = reply.headers.get("last-modified")
-        return caller.read(reply, lambda body: wire.read_provider(body, updated))
+        return caller.parse(reply, lambda body: wire.read_provider(body, updated))
 
     def create_provider(
         self, name: str, uuid: str | None = None, parent_uuid: str | None = None
@@ -85,11 +85,11 @@ class ProviderCalls(caller.Caller):
         """
         fields = {"uuid": uuid, "parent_provider_uuid": parent_uuid}
         if parent_uuid is not None:
-            self.need("nested providers", "parent_provider_uuid")
+            self.require_feature("nested providers", "parent_provider_uuid")
         body = wire.provider_body(name, **{k: v for k, v in fields.items() if v is not None})
         reply = self._send("POST", _ROOT, body=body)
         if reply.body is not None:
-            return caller.read(reply, wire.read_provider)
+            return caller.parse(reply, wire.read_provider)
         return self.show_provider(reply.headers.get("location", "").rpartition("/")[2])
 
     def update_provider(
@@ -102,10 +102,10 @@ class ProviderCalls(caller.Caller):
         """
         fields: dict[str, str | None] = {}
         if not isinstance(parent_uuid, Unchanged):
-            self.need("nested providers", "parent_provider_uuid")
+            self.require_feature("nested providers", "parent_provider_uuid")
             fields["parent_provider_uuid"] = parent_uuid
         body = wire.provider_body(name, **fields)
-        return caller.read(self._send("PUT", _ROOT, uuid, body=body), wire.read_provider)
+        return caller.parse(self._send("PUT", _ROOT, uuid, body=body), wire.read_provider)
 
     def delete_provider(self, uuid: str) -> None:
         """DELETE /resource_providers/{uuid}; Conflict while it has children or allocations."""
@@ -113,7 +113,7 @@ class ProviderCalls(caller.Caller):
 
     def list_inventories(self, uuid: str) -> responses.ProviderInventories:
         """GET /resource_providers/{uuid}/inventories."""
-        return caller.read(self._get(_ROOT, uuid, "inventories"), wire.read_inventories)
+        return caller.parse(self._get(_ROOT, uuid, "inventories"), wire.read_inventories)
 
     def replace_inventories(
         self, uuid: str, generation: int, inventories: inventory.Inventories
@@ -121,17 +121,17 @@ class ProviderCalls(caller.Caller):
         """PUT /resource_providers/{uuid}/inventories: exactly these, under this generation."""
         body = wire.inventories_body(generation, inventories)
         reply = self._send("PUT", _ROOT, uuid, "inventories", body=body)
-        return caller.read(reply, wire.read_inventories)
+        return caller.parse(reply, wire.read_inventories)
 
     def delete_inventories(self, uuid: str) -> None:
         """DELETE /resource_providers/{uuid}/inventories: all of them (1.5), under no generation."""
-        self.need("inventories delete", "DELETE inventories")
+        self.require_feature("inventories delete", "DELETE inventories")
         self._send("DELETE", _ROOT, uuid, "inventories")
 
     def show_inventory(self, uuid: str, resource_class: str) -> inventory.Inventory:
         """GET /resource_providers/{uuid}/inventories/{class}."""
         reply = self._get(_ROOT, uuid, "inventories", resource_class)
-        return caller.read(reply, wire.read_inventory)
+        return caller.parse(reply, wire.read_inventory)
 
     def update_inventory(
         self, uuid: str, resource_class: str, generation: int, item: inventory.Inventory
@@ -139,7 +139,7 @@ class ProviderCalls(caller.Caller):
         """PUT /resource_providers/{uuid}/inventories/{class}, which must be there already."""
         body = wire.inventory_body(generation, item)
         reply = self._send("PUT", _ROOT, uuid, "inventories", resource_class, body=body)
-        return caller.read(reply, wire.read_inventory)
+        return caller.parse(reply, wire.read_inventory)
 
     def create_inventory(
         self, uuid: str, resource_class: str, generation: int, item: inventory.Inventory
@@ -147,7 +147,7 @@ class ProviderCalls(caller.Caller):
         """POST /resource_providers/{uuid}/inventories: one class that is not there yet."""
         body = {**wire.inventory_body(generation, item), "resource_class": resource_class}
         reply = self._send("POST", _ROOT, uuid, "inventories", body=body)
-        return caller.read(reply, wire.read_inventory)
+        return caller.parse(reply, wire.read_inventory)
 
     def delete_inventory(self, uuid: str, resource_class: str) -> None:
         """DELETE /resource_providers/{uuid}/inventories/{class}; InventoryInUse while used."""
@@ -155,42 +155,42 @@ class ProviderCalls(caller.Caller):
 
     def list_aggregates(self, uuid: str) -> responses.ProviderAggregates:
         """GET /resource_providers/{uuid}/aggregates (1.1)."""
-        self.need("provider aggregates", "aggregates")
-        return caller.read(self._get(_ROOT, uuid, "aggregates"), wire.read_aggregates)
+        self.require_feature("provider aggregates", "aggregates")
+        return caller.parse(self._get(_ROOT, uuid, "aggregates"), wire.read_aggregates)
 
     def replace_aggregates(
         self, uuid: str, generation: int | None, aggregates: Iterable[str]
     ) -> responses.ProviderAggregates:
         """PUT /resource_providers/{uuid}/aggregates; the generation counts from 1.19."""
-        self.need("provider aggregates", "aggregates")
+        self.require_feature("provider aggregates", "aggregates")
         body = wire.aggregates_body(generation, aggregates, self.microversion)
         reply = self._send("PUT", _ROOT, uuid, "aggregates", body=body)
-        return caller.read(reply, wire.read_aggregates)
+        return caller.parse(reply, wire.read_aggregates)
 
     def list_provider_traits(self, uuid: str) -> responses.ProviderTraits:
         """GET /resource_providers/{uuid}/traits (1.6)."""
-        self.need("traits", "traits")
-        return caller.read(self._get(_ROOT, uuid, "traits"), wire.read_traits)
+        self.require_feature("traits", "traits")
+        return caller.parse(self._get(_ROOT, uuid, "traits"), wire.read_traits)
 
     def replace_provider_traits(
         self, uuid: str, generation: int, traits: Iterable[str]
     ) -> responses.ProviderTraits:
         """PUT /resource_providers/{uuid}/traits: exactly these, under this generation (1.6)."""
-        self.need("traits", "traits")
+        self.require_feature("traits", "traits")
         body = wire.traits_body(generation, traits)
-        return caller.read(self._send("PUT", _ROOT, uuid, "traits", body=body), wire.read_traits)
+        return caller.parse(self._send("PUT", _ROOT, uuid, "traits", body=body), wire.read_traits)
 
     def delete_provider_traits(self, uuid: str) -> None:
         """DELETE /resource_providers/{uuid}/traits: all of them, under no generation (1.6)."""
-        self.need("traits", "traits")
+        self.require_feature("traits", "traits")
         self._send("DELETE", _ROOT, uuid, "traits")
 
     def list_usages(self, uuid: str) -> dict[str, int]:
         """GET /resource_providers/{uuid}/usages: ``{resource class: used}``."""
         reply = self._get(_ROOT, uuid, "usages")
-        return caller.read(reply, lambda body: dict(body["usages"]))
+        return caller.parse(reply, lambda body: dict(body["usages"]))
 
     def list_provider_allocations(self, uuid: str) -> responses.ProviderAllocations:
         """GET /resource_providers/{uuid}/allocations; it never tells project, user or type."""
         reply = self._get(_ROOT, uuid, "allocations")
-        return caller.read(reply, wire.read_provider_allocations)
+        return caller.parse(reply, wire.read_provider_allocations)

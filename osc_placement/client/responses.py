@@ -32,7 +32,7 @@ class ProviderTraits(NamedTuple):
     traits: tuple[str, ...]
 
 
-class Share(NamedTuple):
+class ProviderAllocation(NamedTuple):
     """What one consumer has of one provider; ``consumer_generation`` is None below 1.28."""
 
     resources: allocation.Resources
@@ -40,10 +40,10 @@ class Share(NamedTuple):
 
 
 class ProviderAllocations(NamedTuple):
-    """Everything allocated on one provider: ``{consumer uuid: Share}``."""
+    """Everything allocated on one provider: ``{consumer uuid: ProviderAllocation}``."""
 
     generation: int
-    allocations: Mapping[str, Share]
+    allocations: Mapping[str, ProviderAllocation]
 
 
 class ConsumerAllocations(NamedTuple):
@@ -74,7 +74,7 @@ class AllocationRequest(NamedTuple):
     mappings: Mapping[str, tuple[str, ...]] | None = None
 
 
-class Amount(NamedTuple):
+class ResourceSummary(NamedTuple):
     """Of one resource class: what there is, and what of it is in use."""
 
     capacity: int
@@ -87,7 +87,7 @@ class ProviderSummary(NamedTuple):
     ``traits`` is None below 1.17, ``root_uuid`` and ``parent_uuid`` below 1.29.
     """
 
-    resources: Mapping[str, Amount]
+    resources: Mapping[str, ResourceSummary]
     traits: tuple[str, ...] | None = None
     root_uuid: str | None = None
     parent_uuid: str | None = None

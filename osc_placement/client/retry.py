@@ -23,7 +23,7 @@ _FIRST = 0.05
 _LONGEST = 2.0
 
 
-def pauses(attempts: int) -> Iterator[float]:
+def backoff(attempts: int) -> Iterator[float]:
     """Seconds to wait before each further attempt; with jitter, so that rivals drift apart."""
     for attempt in range(attempts - 1):
         yield min(_LONGEST, _FIRST * 2**attempt) * random.uniform(0.5, 1.0)
@@ -34,7 +34,7 @@ def read(call: Callable[[], T]) -> T:
 
     Raises the last error when patience ends.
     """
-    for pause in pauses(READS):
+    for pause in backoff(READS):
         try:
             return call()
         except errors.PlacementError as error:

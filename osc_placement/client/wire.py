@@ -94,11 +94,13 @@ def traits_body(generation: int, traits: Iterable[str]) -> dict[str, Json]:
 
 
 def read_provider_allocations(body: Json) -> responses.ProviderAllocations:
-    """``{consumer uuid: Share}`` of a provider."""
+    """``{consumer uuid: ProviderAllocation}`` of a provider."""
     return responses.ProviderAllocations(
         generation=body["resource_provider_generation"],
         allocations={
-            consumer: responses.Share(item["resources"], item.get("consumer_generation"))
+            consumer: responses.ProviderAllocation(
+                item["resources"], item.get("consumer_generation")
+            )
             for consumer, item in body["allocations"].items()
         },
     )
@@ -215,7 +217,7 @@ def _read_summary(body: Json) -> responses.ProviderSummary:
     traits = body.get("traits")
     return responses.ProviderSummary(
         resources={
-            name: responses.Amount(item["capacity"], item["used"])
+            name: responses.ResourceSummary(item["capacity"], item["used"])
             for name, item in body["resources"].items()
         },
         traits=None if traits is None else tuple(traits),

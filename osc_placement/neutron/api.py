@@ -111,7 +111,7 @@ def ports_of(asked: Network, servers: Sequence[str]) -> list[model.Port]:
         pairs = [("device_id", uuid) for uuid in servers[start : start + _SERVERS]]
         path = f"/ports?{urllib.parse.urlencode(pairs)}"
         answer = asked.ask(path)
-        with _understood(path):
+        with _parsing(path):
             found += map(_port, answer["ports"])
     return [port for port in found if port.groups]
 
@@ -125,7 +125,7 @@ def port(asked: Network, uuid: str) -> model.Port | None:
         if error.status == 404:
             return None
         raise
-    with _understood(path):
+    with _parsing(path):
         return _port(answer["port"])
 
 
@@ -138,7 +138,7 @@ def bind(asked: Network, item: model.Port, allocation: Mapping[str, str]) -> mod
     path = f"/ports/{item.uuid}"
     body = {"port": {"binding:profile": item.bound(allocation)}}
     answer = asked.write(path, body, item.revision)
-    with _understood(path):
+    with _parsing(path):
         return _port(answer["port"])
 
 
@@ -192,7 +192,7 @@ def _refused(method: str, path: str, status: int, detail: str) -> NetworkRefused
 
 
 @contextlib.contextmanager
-def _understood(path: str) -> Iterator[None]:
+def _parsing(path: str) -> Iterator[None]:
     """Turn what is missing in an answer into a PlacementError."""
     try:
         yield

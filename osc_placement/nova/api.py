@@ -64,16 +64,16 @@ class SessionNova:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._ahead: datetime.timedelta | None = None
+        self._clock_offset: datetime.timedelta | None = None
 
-    def ahead(self) -> datetime.timedelta:
+    def clock_offset(self) -> datetime.timedelta:
         """How far this machine's clock is ahead of nova's.
 
         Cost: one request, once, where nothing was asked yet.
         """
-        if self._ahead is None:
+        if self._clock_offset is None:
             self.ask("/servers?limit=1", _HYPERVISORS)
-        return self._ahead or _NO_TIME
+        return self._clock_offset or _NO_TIME
 
     def ask(self, path: str, version: str) -> Any:
         """One GET at a microversion."""
@@ -81,8 +81,8 @@ class SessionNova:
             answer = self._connection.compute.get(path, microversion=version, skip_cache=True)
         except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
             raise api_errors.ConnectionFailed(f"nova cannot be asked: {error}") from error
-        if self._ahead is None:
-            self._ahead = _ahead_of(answer)
+        if self._clock_offset is None:
+            self._clock_offset = _clock_offset_of(answer)
         if answer.status_code >= 400:
             raise NovaRefused(answer.status_code, _reason(answer), url=path)
         try:
@@ -98,7 +98,7 @@ class SessionNova:
         return frozenset()
 
 
-def _ahead_of(answer: Any) -> datetime.timedelta:
+def _clock_offset_of(answer: Any) -> datetime.timedelta:
     """By the time at which an answer was given, to the second; nothing where it does not tell."""
     try:
         told = email.utils.parsedate_to_datetime(answer.headers["Date"])
@@ -107,13 +107,13 @@ def _ahead_of(answer: Any) -> datetime.timedelta:
         return _NO_TIME
 
 
-def ahead(nova: Nova) -> datetime.timedelta:
+def clock_offset(nova: Nova) -> datetime.timedelta:
     """How far this machine's clock is ahead of nova's; nothing where that is not known.
 
     Nova's own times are compared with others, and asked for, by its clock.
     Cost: one request where nothing was asked of nova yet.
     """
-    return nova.ahead() if isinstance(nova, SessionNova) else _NO_TIME
+    return nova.clock_offset() if isinstance(nova, SessionNova) else _NO_TIME
 
 
 def service_types(nova: Nova) -> frozenset[str]:
@@ -179,8 +179,8 @@ def host_aggregates(nova: Nova) -> list[model.HostAggregate]:
 
     Errors: as ``ask``, and PlacementError when nova is too old to tell UUIDs.
     """
-    answer = answered(nova, "/os-aggregates", _AGGREGATES)
-    with understood("/os-aggregates"):
+    answer = ask_or_unsupported(nova, "/os-aggregates", _AGGREGATES)
+    with parsing("/os-aggregates"):
         return [
             model.HostAggregate(
                 str(item["id"]), item["name"], item["uuid"], tuple(item.get("hosts") or ())
@@ -216,8 +216,8 @@ def _services(nova: Nova) -> tuple[list[dict[str, Any]], bool]:
         if error.status != 406:
             raise
         tells_cells = False
-        answer = answered(nova, path, _HYPERVISORS)
-    with understood(path):
+        answer = ask_or_unsupported(nova, path, _HYPERVISORS)
+    with parsing(path):
         found = [
             {"host": item["host"], "status": item["status"]}
             for item in answer["services"]
@@ -256,8 +256,8 @@ def _page(
     if before:
         query["marker"] = before[-1].uuid
     path = f"/os-hypervisors/detail?{urllib.parse.urlencode(query)}"
-    answer = answered(nova, path, _HYPERVISORS)
-    with understood(path):
+    answer = ask_or_unsupported(nova, path, _HYPERVISORS)
+    with parsing(path):
         page = [
             model.ComputeNode(item["id"], item["hypervisor_hostname"], item["service"]["host"])
             for item in answer["hypervisors"]
@@ -267,7 +267,7 @@ def _page(
     return page, more
 
 
-def answered(nova: Nova, path: str, version: str) -> Any:
+def ask_or_unsupported(nova: Nova, path: str, version: str) -> Any:
     """One answer. Errors: as ``ask``, and PlacementError when nova is too old."""
     try:
         return nova.ask(path, version)
@@ -280,7 +280,7 @@ def answered(nova: Nova, path: str, version: str) -> Any:
 
 
 @contextlib.contextmanager
-def understood(path: str) -> Iterator[None]:
+def parsing(path: str) -> Iterator[None]:
     """Turn what is missing in an answer into a PlacementError."""
     try:
         yield

@@ -55,15 +55,15 @@ def server(asked: api.Nova, uuid: str) -> values.Server | None:
         if error.status == 404:
             return None
         raise
-    with api.understood(path):
+    with api.parsing(path):
         return _server(answer["server"])
 
 
 def root_is_volume(asked: api.Nova, server: values.Server) -> bool:
     """Whether a server's root disk is one of the volumes attached to it. Cost: one request."""
     path = f"/servers/{server.uuid}/os-volume_attachments"
-    answer = api.answered(asked, path, _ATTACHMENTS)
-    with api.understood(path):
+    answer = api.ask_or_unsupported(asked, path, _ATTACHMENTS)
+    with api.parsing(path):
         devices = [item["device"] for item in answer["volumeAttachments"]]
     return server.root_device is not None and server.root_device in devices
 
@@ -92,7 +92,7 @@ def _paged(
         url = f"{path}?{urllib.parse.urlencode(pairs)}"
         answer, version = _best(asked, url, versions)
         versions = (version,)
-        with api.understood(url):
+        with api.parsing(url):
             items = answer[key]
             found += map(read, items)
             if not _has_next(answer.get(f"{key}_links") or ()) or not items:
@@ -112,7 +112,7 @@ def _best(asked: api.Nova, path: str, versions: Sequence[str]) -> tuple[Any, str
         except api.NovaRefused as error:
             if error.status != 406:
                 raise
-    return api.answered(asked, path, versions[-1]), versions[-1]
+    return api.ask_or_unsupported(asked, path, versions[-1]), versions[-1]
 
 
 def _server(item: Mapping[str, Any]) -> values.Server:

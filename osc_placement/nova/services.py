@@ -23,8 +23,8 @@ def services(asked: api.Nova) -> list[values.ComputeService]:
     except api.NovaRefused as error:
         if error.status != 406:
             raise
-        answer = api.answered(asked, _PATH, _LEAST)
-    with api.understood(_PATH):
+        answer = api.ask_or_unsupported(asked, _PATH, _LEAST)
+    with api.parsing(_PATH):
         return [_service(item) for item in answer["services"] if item["binary"] == "nova-compute"]
 
 

@@ -204,7 +204,7 @@ def _check_rights(client: api.Client, made: plan.Plan) -> None:
     One request where something is reshaped. Errors: UnsupportedVersion, Forbidden.
     """
     if any(_gives_parent(item) for item in made.changes):
-        client.need("re-parenting", "giving a provider another parent")
+        client.require_feature("re-parenting", "giving a provider another parent")
     if any(item.kind == change.RESHAPE for item in made.changes):
         retry.read(client.check_reshape)
 

@@ -150,7 +150,7 @@ class Attempt:
         return result.of_change(self._change, result.Status.PLANNED, reason)
 
     def _run(self) -> result.ChangeResult:
-        for pause in retry.pauses(retry.WRITES):
+        for pause in retry.backoff(retry.WRITES):
             ended = self._attempt()
             if ended is not None:
                 return ended

@@ -193,7 +193,7 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
         seen = read.trees(client, roots, reading)
         told = read.told(asked, seen.consumers)
         if any(node.provider.parent_uuid == request.old.uuid for _, node in seen.inside()):
-            client.need("re-parenting", "taking children along")
+            client.require_feature("re-parenting", "taking children along")
         return replace_host.plan_replacement(seen, told, request)
 
 

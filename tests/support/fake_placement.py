@@ -49,7 +49,7 @@ class FakeClient:
         self.target = TARGET
         self._lock = threading.RLock()
 
-    def need(self, feature: str, what: str = "") -> None:
+    def require_feature(self, feature: str, what: str = "") -> None:
         return
 
     def counted(self, *prefixes: str) -> int:
@@ -128,7 +128,7 @@ class FakeClient:
         summaries = {
             item.uuid: responses.ProviderSummary(
                 {
-                    name: responses.Amount(one.capacity, item.usages.get(name, 0))
+                    name: responses.ResourceSummary(one.capacity, item.usages.get(name, 0))
                     for name, one in item.inventories.items()
                 }
             )

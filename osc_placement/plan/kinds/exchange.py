@@ -13,7 +13,7 @@ from osc_placement.plan.kinds import reshape
 
 def read(client: api.Client, about: change.Facts) -> reshape.Seen:
     """What ``about`` speaks of. Cost: two requests per provider and one per consumer."""
-    client.need("reshaper", "reading what is to be reshaped")
+    client.require_feature("reshaper", "reading what is to be reshaped")
     providers, consumers = reshape.providers(about), reshape.consumers(about)
 
     def provider(uuid: str) -> tuple[responses.ProviderInventories, responses.ProviderAllocations]:
@@ -35,6 +35,6 @@ def read(client: api.Client, about: change.Facts) -> reshape.Seen:
 
 def write(client: api.Client, after: change.Facts, seen: reshape.Seen) -> None:
     """POST /reshaper, under the generations that were seen."""
-    client.need("reshaper", "reshaping")
+    client.require_feature("reshaper", "reshaping")
     sender = client.at(min(client.microversion, microversion.TYPE_STAYS))
     sender.reshape(reshape.renewed_inventories(after, seen), reshape.renewed_consumers(after, seen))

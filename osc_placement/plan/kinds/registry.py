@@ -120,7 +120,7 @@ def _aggregates(found: responses.ProviderAggregates) -> Observed:
 
 
 def _read_aggregates(client: api.Client, item: change.Change) -> Observed:
-    client.need("aggregate generation", "changing aggregates safely")
+    client.require_feature("aggregate generation", "changing aggregates safely")
     return _aggregates(client.list_aggregates(item.subject.uuid))
 
 
@@ -158,7 +158,7 @@ def _assume_consumer(item: change.Change) -> Observed | None:
 
 
 def _read_consumer(client: api.Client, item: change.Change) -> Observed:
-    client.need("consumer generation", "changing allocations safely")
+    client.require_feature("consumer generation", "changing allocations safely")
     return seen_consumer(client.show_allocations(item.subject.uuid))
 
 
@@ -174,7 +174,7 @@ def _write_consumers(client: api.Client, intents: Sequence[Intent]) -> None:
 
 def _for_consumers(client: api.Client, item: change.Change) -> api.Client:
     if allocations.sets_type(item):
-        client.need("consumer types", "setting a consumer type")
+        client.require_feature("consumer types", "setting a consumer type")
         return client
     return client.at(min(client.microversion, microversion.TYPE_STAYS))
 
@@ -189,7 +189,7 @@ def _present(facts: change.Facts) -> change.Facts:
 
 
 def _read_provider(client: api.Client, item: change.Change) -> Observed:
-    client.need("nested providers", "changing providers")
+    client.require_feature("nested providers", "changing providers")
     try:
         found = client.show_provider(item.subject.uuid)
     except api_errors.NotFound:
@@ -226,7 +226,7 @@ def _write_provider(client: api.Client, item: change.Change, observed: Observed)
     elif parent == observed.facts["parent"]:
         client.update_provider(uuid, name)
     else:
-        client.need("re-parenting", "giving a provider another parent")
+        client.require_feature("re-parenting", "giving a provider another parent")
         client.update_provider(uuid, name, parent)
     return Observed(None, wanted)
 

@@ -58,7 +58,7 @@ def observe(
     Errors: InvalidInput for hosts and servers that nova does not know, and with every right that
     is missing.
     """
-    client.need("consumer generation", "changing allocations safely")
+    client.require_feature("consumer generation", "changing allocations safely")
     reading = reading or plan.ReadContext()
     faults = errors.InputErrors()
     found = _ask_hosts(client, asked, faults)
@@ -89,7 +89,7 @@ def observe_parts(
     Cost: as ``observe``, but for allocations: one request per provider of a part's trees,
     and one for each server without allocations there.
     """
-    client.need("consumer generation", "changing allocations safely")
+    client.require_feature("consumer generation", "changing allocations safely")
     reading = reading or plan.ReadContext()
     faults = errors.InputErrors()
     found = _ask_hosts(client, asked, faults)

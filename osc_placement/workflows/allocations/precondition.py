@@ -128,7 +128,7 @@ class NovaPreconditions:
 
     def _since(self) -> dict[str, str]:
         """The filter for what changed since the plan was made, by nova's clock."""
-        since = self._planned - api.ahead(self._asked) - _SLACK
+        since = self._planned - api.clock_offset(self._asked) - _SLACK
         return {"changes-since": f"{since:%Y-%m-%dT%H:%M:%SZ}"}
 
 

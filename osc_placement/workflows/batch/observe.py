@@ -112,7 +112,7 @@ def observe_aggregates(
 
     Cost: one listing per aggregate; for providers looked up one by one, a request each.
     """
-    client.need("aggregate generation", "changing aggregates safely")
+    client.require_feature("aggregate generation", "changing aggregates safely")
     if chosen.filters is None:
 
         def aggregates(item: provider.Provider) -> membership.Observed:

@@ -122,7 +122,7 @@ def plan_traits(
     looked up one by one); with ``create``, and for an unknown trait, one request more.
     Errors: InvalidInput with every fault.
     """
-    client.need("provider required traits", "finding out who has a trait")
+    client.require_feature("provider required traits", "finding out who has a trait")
     request = membership.Request(tuple(add), tuple(remove), frozenset(allow))
     faults = errors.InputErrors(_contradictions(request))
     with faults.collected():

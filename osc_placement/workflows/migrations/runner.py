@@ -207,7 +207,7 @@ class _Run:
         if after == Cursor.END:
             return
         try:
-            self._services.client.need(item.needs)
+            self._services.client.require_feature(item.needs)
             for part in item.slices(self._services, after):
                 if not self._slice(item, part):
                     return

@@ -56,7 +56,7 @@ def plan_mirror(
     services, and its hypervisors in pages. Applying costs two requests per changed provider.
     Errors: InvalidInput with every name that is unknown, or with every right that is missing.
     """
-    client.need("aggregate generation", "changing aggregates safely")
+    client.require_feature("aggregate generation", "changing aggregates safely")
     first = _asked(client, asked)
     request = _request(first, wish)
     record = mirror_record.load(client.target)

@@ -38,7 +38,7 @@ class _Detail:
     """One provider of a named tree."""
 
     node: snapshot.Node
-    shares: Mapping[str, responses.Share]
+    shares: Mapping[str, responses.ProviderAllocation]
 
 
 def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provider.Provider]:
@@ -80,9 +80,9 @@ def observe_picture(
     meanwhile, the listings again and what has another generation.
     Errors: Restless; InvalidInput when a root is gone.
     """
-    client.need("reshaper", "reading what is to be reshaped")
+    client.require_feature("reshaper", "reading what is to be reshaped")
     look = _Look(client, reading)
-    for pause in retry.pauses(_TRIES):
+    for pause in retry.backoff(_TRIES):
         try:
             return look.taken(roots)
         except _Moved:
@@ -172,7 +172,7 @@ class _Look:
 
     def _consumers(self, details: Mapping[str, _Detail]) -> dict[str, allocation.Consumer]:
         """Every consumer of the trees, whole, if it agrees with what the providers told."""
-        shares: dict[str, dict[str, responses.Share]] = {}
+        shares: dict[str, dict[str, responses.ProviderAllocation]] = {}
         for provider_uuid, item in details.items():
             for uuid, share in item.shares.items():
                 shares.setdefault(uuid, {})[provider_uuid] = share
@@ -194,7 +194,7 @@ class _Look:
         return found
 
     def _consumer(
-        self, uuid: str, shares: Mapping[str, responses.Share]
+        self, uuid: str, shares: Mapping[str, responses.ProviderAllocation]
     ) -> responses.ConsumerAllocations:
         known = self._met.get(uuid)
         generations = {share.consumer_generation for share in shares.values()}
@@ -256,7 +256,7 @@ class _Look:
 
 def _agree(
     consumer: allocation.Consumer,
-    shares: Mapping[str, responses.Share],
+    shares: Mapping[str, responses.ProviderAllocation],
     details: Mapping[str, _Detail],
 ) -> bool:
     """Whether a consumer tells of the named trees what their providers tell of it."""

@@ -93,7 +93,7 @@ def plan_reshape(
     Errors: InvalidInput with every fault of a document; Refused when the rehearsal fails.
     With ``roots`` a tree that cannot be reshaped is left alone instead.
     """
-    client.need("reshaper", "reshaping")
+    client.require_feature("reshaper", "reshaping")
     seen = _observed(client, asked, reading)
     decided, remarks = _decided(seen, asked)
     whole = decide.together(decided)

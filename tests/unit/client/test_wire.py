@@ -149,7 +149,9 @@ def test_candidates_read_the_same_from_both_forms(allocations: Any) -> None:
     }
     found = wire.read_candidates(body)
     assert found.requests == (responses.AllocationRequest({"p": {"VCPU": 2}}),)
-    assert found.summaries == {"p": responses.ProviderSummary({"VCPU": responses.Amount(8, 1)})}
+    assert found.summaries == {
+        "p": responses.ProviderSummary({"VCPU": responses.ResourceSummary(8, 1)})
+    }
 
 
 def test_candidates_of_1_34_tell_mappings_traits_and_trees() -> None:

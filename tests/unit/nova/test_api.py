@@ -179,10 +179,10 @@ def test_how_far_our_clock_is_ahead_of_novas_is_told_by_its_first_answer(
         return answer
 
     opened.compute.get = with_headers
-    found = api.ahead(api.SessionNova(opened))
+    found = api.clock_offset(api.SessionNova(opened))
     assert (found > datetime.timedelta(days=1)) is ahead
     assert len(opened.asked) == 1
 
 
 def test_recorded_answers_have_no_clock() -> None:
-    assert api.ahead(api.RecordedNova({}, "a recording")) == datetime.timedelta()
+    assert api.clock_offset(api.RecordedNova({}, "a recording")) == datetime.timedelta()

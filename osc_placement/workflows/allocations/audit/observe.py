@@ -83,7 +83,7 @@ def audit_cloud(
     if ports is not None:
         picture = heal_observe.with_ports(client, ports, picture, _healing(client, ports), reading)
     hints = AuditContext(
-        now=datetime.datetime.now(datetime.UTC) - nova_api.ahead(asked),
+        now=datetime.datetime.now(datetime.UTC) - nova_api.clock_offset(asked),
         min_age=request.min_age,
         doubts=doubts,
         computes=_marked(client),

@@ -172,7 +172,7 @@ def test_what_this_placement_is_too_old_for_is_noted_and_is_no_error() -> None:
             needs, has = microversion.FEATURES[feature], microversion.Microversion(1, 30)
             raise api_errors.UnsupportedVersion(feature, needs, has, what)
 
-    given.client.need = need
+    given.client.require_feature = need
     result = runner.run(given, "a test", [registry.MIGRATIONS[0], registry.MIGRATIONS[-1]])
     assert result.exit_code is Exit.DONE
     assert any("1.38" in note for note in result.notes)

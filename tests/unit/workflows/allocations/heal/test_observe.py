@@ -241,7 +241,7 @@ def test_nova_is_asked_what_changed_by_its_own_clock(
 ) -> None:
     asked: list[str] = []
     item = run.planned().plan.changes[-1]
-    monkeypatch.setattr(nova_api, "ahead", lambda _: datetime.timedelta(hours=3))
+    monkeypatch.setattr(nova_api, "clock_offset", lambda _: datetime.timedelta(hours=3))
     monkeypatch.setattr(
         type(run.nova), "ask", lambda self, path, version: asked.append(path) or _NOTHING
     )

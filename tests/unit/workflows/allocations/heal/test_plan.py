@@ -60,7 +60,7 @@ def with_gpus(
     found = responses.Candidates(
         tuple(responses.AllocationRequest({item.uuid: {"VGPU": 1}}) for item in fitting),
         {
-            item.uuid: responses.ProviderSummary({"VGPU": responses.Amount(free, taken)})
+            item.uuid: responses.ProviderSummary({"VGPU": responses.ResourceSummary(free, taken)})
             for item, taken in zip(GPUS, used, strict=True)
         },
     )
