@@ -54,14 +54,14 @@ def words(entry: str) -> str:
     return entry.replace("_", " ")
 
 
-def registrable() -> Iterator[type[base.Placement]]:
+def registrable() -> Iterator[type[base.PlacementCommand]]:
     """Every class under v1 that is a whole command: it acts by itself and is no base class."""
     for info in pkgutil.iter_modules(v1.__path__):
         module = importlib.import_module(f"{v1.__name__}.{info.name}")
         for thing in vars(module).values():
             if (
                 isinstance(thing, type)
-                and issubclass(thing, base.Placement)
+                and issubclass(thing, base.PlacementCommand)
                 and thing.__module__ == module.__name__
                 and not thing.__name__.startswith("_")
                 and thing.example
@@ -92,7 +92,7 @@ def test_a_command_has_a_description_an_example_and_its_exit_codes(entry: str) -
     command = load(COMMANDS[entry])
     assert command.__doc__, "a docstring is the description"
     assert command.__doc__.strip().splitlines()[0] in text
-    assert "Example" in text
+    assert "Example:\n" in text
     assert "Exit codes: 0 " in text
 
 

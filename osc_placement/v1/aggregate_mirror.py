@@ -24,7 +24,7 @@ class MirrorAggregates(change.Changing):
     with its reason, and stops nothing else.
     """
 
-    needs = "aggregate generation"
+    required_feature = "aggregate generation"
     exit_codes = {
         **change.EXIT_CODES,
         3: "a dry run with --detailed-exitcode found that they do not agree",
@@ -32,7 +32,8 @@ class MirrorAggregates(change.Changing):
     example = """\
 openstack placement aggregate mirror --dry-run
 openstack placement aggregate mirror --prune
-openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 --host cmp-0002"""
+openstack placement aggregate mirror --host-aggregate az1 \\
+    --host cmp-0001 --host cmp-0002"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to mirror")

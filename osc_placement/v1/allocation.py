@@ -43,7 +43,7 @@ class ShowAllocation(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         wishes = ["consumer generation", "consumer types"] if parsed_args.long else []
-        client = self.connect(wishes=wishes)
+        client = self.connect(optional=wishes)
         columns, data = _shown(client, [parsed_args.uuid])
         if not data and not name.is_uuid(parsed_args.uuid):
             raise errors.InvalidInput([f"{parsed_args.uuid!r} is no UUID, as consumers have"])
@@ -104,7 +104,7 @@ openstack resource provider allocation set <consumer_uuid> \\
         parts = allocation_argument.parse(parsed_args.allocation, parsed_args.uuid, faults)
         wanted = allocation_argument.resolve(client, parts, faults)
         self._warn(parsed_args, client.microversion)
-        base.retrying(lambda: _replace(client, parsed_args, wanted))
+        base.retry_on_conflict(lambda: _replace(client, parsed_args, wanted))
         return _shown(client, parsed_args.uuid)
 
     def _require_owner(
@@ -112,9 +112,9 @@ openstack resource provider allocation set <consumer_uuid> \\
     ) -> None:
         owner = ["--project-id", "--user-id"]
         if microversion.supports(version, "consumer types"):
-            self.require(parsed_args, [*owner, "--consumer-type"])
+            self.require_options(parsed_args, [*owner, "--consumer-type"])
         elif microversion.supports(version, "allocation project and user"):
-            self.require(parsed_args, owner)
+            self.require_options(parsed_args, owner)
 
     def _warn(self, parsed_args: argparse.Namespace, version: microversion.Microversion) -> None:
         """Of what was given and is ignored."""
@@ -132,10 +132,12 @@ class UnsetAllocation(base.Lister):
     are written in one request, all or none.
     """
 
-    needs = "allocation dict form"
+    required_feature = "allocation dict form"
     example = """\
-openstack resource provider allocation unset <consumer_uuid> --provider rack1-node7
-openstack resource provider allocation unset <consumer_uuid> --resource-class VGPU"""
+openstack resource provider allocation unset <consumer_uuid> \\
+    --provider rack1-node7
+openstack resource provider allocation unset <consumer_uuid> \\
+    --resource-class VGPU"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -171,7 +173,7 @@ openstack resource provider allocation unset <consumer_uuid> --resource-class VG
             left = [_without(item, uuids, parsed_args.resource_class) for item in found]
             _write(client, [new for old, new in zip(found, left, strict=True) if old != new])
 
-        base.retrying(attempt)
+        base.retry_on_conflict(attempt)
         return _shown(client, parsed_args.uuid)
 
 
@@ -182,7 +184,7 @@ class AmendAllocation(base.Lister):
     generation guards the write.
     """
 
-    needs = "consumer generation"
+    required_feature = "consumer generation"
     example = """\
 openstack resource provider allocation amend <consumer_uuid> \\
     --allocation rp=rack1-node7,VCPU=4 --allocation rp=rack1-node7,VGPU=0"""
@@ -208,7 +210,7 @@ openstack resource provider allocation amend <consumer_uuid> \\
             amended = _amended(found, changes)
             _write(client, [amended] if amended != found else [])
 
-        base.retrying(attempt)
+        base.retry_on_conflict(attempt)
         return _shown(client, [parsed_args.uuid])
 
 

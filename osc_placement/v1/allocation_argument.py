@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser, text: str) -> None:
     """Declare it; ``text`` is its help."""
     parser.add_argument(
         "--allocation",
-        metavar="<rp=resource-provider-id,resource-class-name=amount-of-resource-used>",
+        metavar="<rp=provider,resource_class=amount,...>",
         action="append",
         default=[],
         help=text,

@@ -58,7 +58,7 @@ class AuditAllocations(change.Changing):
     what to do.
     """
 
-    needs = "consumer generation"
+    required_feature = "consumer generation"
     exit_codes = {
         **base.EXIT_CODES,
         0: "nothing was found that could be repaired; with --strict: nothing at all",
@@ -73,7 +73,8 @@ class AuditAllocations(change.Changing):
     column_names = REPAIRED
     example = """\
 openstack placement allocation audit
-openstack placement allocation audit --repair --only orphaned --only doubled --dry-run
+openstack placement allocation audit --repair --only orphaned \\
+    --only doubled --dry-run
 openstack placement allocation audit --repair --host cmp-0001"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -28,13 +28,15 @@ class ListAllocationCandidate(base.Lister):
     providers satisfy which group.
     """
 
-    needs = "allocation candidates"
+    required_feature = "allocation candidates"
     example = """\
-openstack allocation candidate list --resource VCPU=1 --resource MEMORY_MB=512
+openstack allocation candidate list --resource VCPU=1 \\
+    --resource MEMORY_MB=512
 openstack allocation candidate list --resource VCPU=1 \\
     --group _NET --resource SRIOV_NET_VF=1 --required CUSTOM_PHYSNET1
 openstack allocation candidate list \\
-    --query 'resources=VCPU:1&root_required=!COMPUTE_STATUS_DISABLED&limit=10'"""
+    --query \\
+    'resources=VCPU:1&root_required=!COMPUTE_STATUS_DISABLED&limit=10'"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_grouped(parser)

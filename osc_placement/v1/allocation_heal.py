@@ -31,7 +31,7 @@ class HealAllocations(change.Changing):
     its host knows. --assign or --strategy decides such a case, and the outcome says so.
     """
 
-    needs = "consumer generation"
+    required_feature = "consumer generation"
     exit_codes = {
         **change.EXIT_CODES,
         3: "a dry run with --detailed-exitcode found servers to heal",

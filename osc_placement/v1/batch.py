@@ -26,8 +26,10 @@ class AmendInventory(change.Batch):
     guards = (plan_guards.OVER_CAPACITY, plan_guards.RESERVED_ABOVE_TOTAL)
     example = """\
 openstack resource provider inventory amend --member-of <aggregate> \\
-    --resource VCPU:allocation_ratio=4 --resource MEMORY_MB:reserved+=1024 --dry-run
-openstack resource provider inventory amend rack1-node7 --resource DISK_GB:total*=0.9"""
+    --resource VCPU:allocation_ratio=4 \\
+    --resource MEMORY_MB:reserved+=1024 --dry-run
+openstack resource provider inventory amend rack1-node7 \\
+    --resource DISK_GB:total*=0.9"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -62,7 +64,7 @@ openstack resource provider inventory amend rack1-node7 --resource DISK_GB:total
 
 
 class _TraitBatch(change.Batch):
-    needs = "provider required traits"
+    required_feature = "provider required traits"
 
     def add_trait_argument(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -84,8 +86,10 @@ class AddTrait(_TraitBatch):
     """
 
     example = """\
-openstack resource provider trait add --trait CUSTOM_GOLD --create --member-of <aggregate>
-openstack resource provider trait add --trait CUSTOM_GOLD rack1-node7 rack1-node8"""
+openstack resource provider trait add --trait CUSTOM_GOLD --create \\
+    --member-of <aggregate>
+openstack resource provider trait add \\
+    --trait CUSTOM_GOLD rack1-node7 rack1-node8"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         self.add_trait_argument(parser)
@@ -110,7 +114,8 @@ class RemoveTrait(_TraitBatch):
 
     guards = (plan_guards.STANDARD_TRAITS,)
     example = """\
-openstack resource provider trait remove --trait CUSTOM_GOLD --required CUSTOM_GOLD"""
+openstack resource provider trait remove --trait CUSTOM_GOLD \\
+    --required CUSTOM_GOLD"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         self.add_trait_argument(parser)
@@ -126,7 +131,7 @@ openstack resource provider trait remove --trait CUSTOM_GOLD --required CUSTOM_G
 
 
 class _AggregateBatch(change.Batch):
-    needs = "aggregate generation"
+    required_feature = "aggregate generation"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -155,7 +160,8 @@ class AddAggregate(_AggregateBatch):
     """
 
     example = """\
-openstack resource provider aggregate add --aggregate <aggregate> --name-glob 'rack1-*'"""
+openstack resource provider aggregate add --aggregate <aggregate> \\
+    --name-glob 'rack1-*'"""
 
     def planner(self, parsed_args: argparse.Namespace) -> plan.Planner:
         from osc_placement.workflows.batch import plan
@@ -170,7 +176,8 @@ class RemoveAggregate(_AggregateBatch):
     """
 
     example = """\
-openstack resource provider aggregate remove --aggregate <aggregate> --member-of <aggregate>"""
+openstack resource provider aggregate remove --aggregate <aggregate> \\
+    --member-of <aggregate>"""
 
     def planner(self, parsed_args: argparse.Namespace) -> plan.Planner:
         from osc_placement.workflows.batch import plan

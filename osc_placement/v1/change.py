@@ -55,7 +55,7 @@ class Reasons(columns.FormattableColumn[str]):
 class Changing(base.Lister):
     """A command that plans changes and applies them."""
 
-    unpinned: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     exit_codes = EXIT_CODES
 
     #: The guards that ``--allow`` can override.
@@ -118,8 +118,10 @@ class Changing(base.Lister):
                 "--allow",
                 action="append",
                 default=[],
+                metavar="<guard>",
                 choices=sorted(self.guards),
-                help="Do what is otherwise left alone for this reason. May be repeated.",
+                help="Make changes that this guard refuses. May be repeated. Guards:"
+                f" {', '.join(sorted(self.guards))}.",
             )
 
     def finish(

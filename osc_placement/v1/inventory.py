@@ -83,7 +83,8 @@ class DeleteInventory(base.Command):
     """
 
     example = """\
-openstack resource provider inventory delete rack1-node7 --resource-class VGPU
+openstack resource provider inventory delete rack1-node7 \\
+    --resource-class VGPU
 openstack resource provider inventory delete rack1-node7"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -98,7 +99,7 @@ openstack resource provider inventory delete rack1-node7"""
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         client = self.connect()
         if not microversion.supports(client.microversion, "inventories delete"):
-            self.require(parsed_args, ["--resource-class"])
+            self.require_options(parsed_args, ["--resource-class"])
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         if parsed_args.resource_class is None:
             client.delete_inventories(uuid)
@@ -143,4 +144,4 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
             generation = client.show_provider(uuid).generation
             return client.update_inventory(uuid, parsed_args.resource_class, generation, item)
 
-        return rows.INVENTORY, rows.inventory_row(base.retrying(attempt))
+        return rows.INVENTORY, rows.inventory_row(base.retry_on_conflict(attempt))

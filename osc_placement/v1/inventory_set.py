@@ -37,7 +37,8 @@ class SetInventory(base.Lister):
 
     example = """\
 openstack resource provider inventory set rack1-node7 \\
-    --resource VCPU=16 --resource MEMORY_MB=2048 --resource MEMORY_MB:step_size=128
+    --resource VCPU=16 --resource MEMORY_MB=2048 \\
+    --resource MEMORY_MB:step_size=128
 openstack resource provider inventory set <aggregate> --aggregate --amend \\
     --resource VCPU:allocation_ratio=4.0 --dry-run"""
 
@@ -158,7 +159,7 @@ def _set(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.
         target = wanted(found.inventories, given, amend=amend)
         return client.replace_inventories(uuid, found.generation, target)
 
-    return rows.inventory_rows(base.retrying(attempt).inventories)
+    return rows.inventory_rows(base.retry_on_conflict(attempt).inventories)
 
 
 def _rows(facts: change.Facts) -> list[rows.Row]:

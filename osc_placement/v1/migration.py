@@ -39,7 +39,7 @@ class RunMigrations(change.Changing):
     small file. Each batch tells how to take it back.
     """
 
-    needs = "aggregate generation"
+    required_feature = "aggregate generation"
     exit_codes = {
         0: "a full pass from the start did nothing",
         1: "something was done and more may be left (with --max-count), or an error",

@@ -26,7 +26,7 @@ def add_answers(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def reached(command: base.Placement, parsed_args: argparse.Namespace) -> nova_api.Nova:
+def reached(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> nova_api.Nova:
     """Who answers for nova. Errors: PlacementError where there is neither cloud nor file."""
     from osc_placement.nova import api as nova_api
 
@@ -38,7 +38,7 @@ def reached(command: base.Placement, parsed_args: argparse.Namespace) -> nova_ap
     return nova_api.SessionNova(shell.client_manager.sdk_connection)
 
 
-def ports(asked: nova_api.Nova, command: base.Placement) -> neutron_api.Network:
+def ports(asked: nova_api.Nova, command: base.PlacementCommand) -> neutron_api.Network:
     """Who answers for neutron: the same cloud as ``reached``, or the same file."""
     from osc_placement.neutron import api as neutron_api
     from osc_placement.nova import api as nova_api

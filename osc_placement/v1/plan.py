@@ -93,7 +93,8 @@ class ApplyPlan(_OfFile):
     """
 
     example = """\
-openstack resource provider inventory amend --resource VCPU:allocation_ratio=4 \\
+openstack resource provider inventory amend \\
+    --resource VCPU:allocation_ratio=4 \\
     --member-of <aggregate> --dry-run --plan-out ratios.json
 openstack placement plan apply ratios.json"""
 

@@ -13,7 +13,7 @@ from osc_placement.v1 import arguments, base, rows
 class ListAggregate(base.Lister):
     """List the aggregates that a resource provider is a member of"""
 
-    needs = "provider aggregates"
+    required_feature = "provider aggregates"
     example = "openstack resource provider aggregate list rack1-node7"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ class SetAggregate(base.Lister):
     It leaves every aggregate that is not named; with none named it leaves all of them.
     """
 
-    needs = "provider aggregates"
+    required_feature = "provider aggregates"
     example = """\
 openstack resource provider aggregate set rack1-node7 \\
     --aggregate <aggregate_uuid> --generation 4"""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class ListResourceProviderTrait(base.Lister):
     """List the traits of a resource provider"""
 
-    needs = "traits"
+    required_feature = "traits"
     example = "openstack resource provider trait list rack1-node7"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -35,7 +35,7 @@ class SetResourceProviderTrait(base.Lister):
     use "resource provider trait add" and "remove".
     """
 
-    needs = "traits"
+    required_feature = "traits"
     example = """\
 openstack resource provider trait set rack1-node7 \\
     --trait HW_CPU_X86_AVX2 --trait CUSTOM_GOLD"""
@@ -79,7 +79,7 @@ class DeleteResourceProviderTrait(base.Command):
     Nothing guards this against others who change traits of the same provider.
     """
 
-    needs = "traits"
+    required_feature = "traits"
     example = "openstack resource provider trait delete rack1-node7"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -95,4 +95,4 @@ def _set(client: api.Client, uuid: str, traits: Sequence[str]) -> list[rows.Row]
         generation = client.list_provider_traits(uuid).generation
         return client.replace_provider_traits(uuid, generation, traits)
 
-    return rows.names(base.retrying(attempt).traits)
+    return rows.names(base.retry_on_conflict(attempt).traits)

@@ -24,7 +24,7 @@ class ShowResourceProviderTree(base.Lister):
     Costs three requests per provider.
     """
 
-    needs = "nested providers"
+    required_feature = "nested providers"
     example = "openstack resource provider tree show rack1-node7"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

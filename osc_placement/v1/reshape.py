@@ -48,7 +48,7 @@ class Reshape(change.Batch):
     are: --dry-run shows that and stops.
     """
 
-    needs = "reshaper"
+    required_feature = "reshaper"
     guards = (plan_guards.NOVA_OWNED,)
     column_names = COLUMNS
     example = """\

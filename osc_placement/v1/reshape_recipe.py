@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Recipe(base.Command):
     """A command that writes a document for ``placement reshape``, and changes nothing."""
 
-    needs = "reshaper"
-    unpinned: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    required_feature = "reshaper"
+    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -59,9 +59,12 @@ class WriteVgpuRecipe(Recipe):
     """
 
     example = """\
-openstack placement reshape recipe vgpu cn1 --device pci_0000_84_00_0=4 \\
-  --device pci_0000_85_00_0=VGPU:4,SRIOV_NET_VF:2 --trait pci_0000_84_00_0=CUSTOM_VGPU_A \\
-  --assign 0c57cadb-fc21-585e-9f39-000d38c633c0=pci_0000_85_00_0 --out vgpu.yaml"""
+openstack placement reshape recipe vgpu cn1 \\
+    --device pci_0000_84_00_0=4 \\
+    --device pci_0000_85_00_0=VGPU:4,SRIOV_NET_VF:2 \\
+    --trait pci_0000_84_00_0=CUSTOM_VGPU_A \\
+    --assign 0c57cadb-fc21-585e-9f39-000d38c633c0=pci_0000_85_00_0 \\
+    --out vgpu.yaml"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("host", metavar="<provider>", help="The compute node: name or UUID")
@@ -102,7 +105,8 @@ class WritePcpuRecipe(Recipe):
     """
 
     example = """\
-openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 --out pcpu.yaml"""
+openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
+    --out pcpu.yaml"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("host", metavar="<provider>", help="The compute node: name or UUID")
@@ -152,7 +156,7 @@ class WriteReplaceHostRecipe(Recipe):
 
     example = """\
 openstack placement reshape recipe replace-host cn1 cn1 \\
-  --uuid 0f8b1f2c-55c5-4c6f-8a8e-6b0a5f3b1d20 --out replace.yaml
+    --uuid 0f8b1f2c-55c5-4c6f-8a8e-6b0a5f3b1d20 --out replace.yaml
 openstack placement reshape recipe replace-host cn1 cn1.example.org"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ class CreateResourceClass(base.Command):
     underscores. When it exists already that is an error.
     """
 
-    needs = "resource classes"
+    required_feature = "resource classes"
     example = "openstack resource class create CUSTOM_BAREMETAL_GOLD"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -35,7 +35,7 @@ class SetResourceClass(base.Command):
     Unlike "resource class create" this succeeds when the class exists already.
     """
 
-    needs = "resource class idempotent put"
+    required_feature = "resource class idempotent put"
     example = "openstack resource class set CUSTOM_BAREMETAL_GOLD"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ class SetResourceClass(base.Command):
 class DeleteResourceClass(base.Command):
     """Delete a custom resource class that no inventory is of"""
 
-    needs = "resource classes"
+    required_feature = "resource classes"
     example = "openstack resource class delete CUSTOM_BAREMETAL_GOLD"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ class ListResourceClass(base.Lister):
     --long adds when each was last changed, with a request per class.
     """
 
-    needs = "resource classes"
+    required_feature = "resource classes"
     example = "openstack resource class list -f value"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -85,7 +85,7 @@ class ListResourceClass(base.Lister):
 class ShowResourceClass(base.ShowOne):
     """Show whether there is a resource class of this name"""
 
-    needs = "resource classes"
+    required_feature = "resource classes"
     example = "openstack resource class show VCPU"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

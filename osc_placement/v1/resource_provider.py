@@ -20,7 +20,8 @@ class CreateResourceProvider(base.ShowOne):
 
     example = """\
 openstack resource provider create rack1-node7
-openstack resource provider create --parent-provider rack1-node7 rack1-node7_numa0"""
+openstack resource provider create \\
+    --parent-provider rack1-node7 rack1-node7_numa0"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -53,8 +54,10 @@ class ListResourceProvider(base.Lister):
     """
 
     example = """\
-openstack resource provider list --member-of <aggregate> --required HW_CPU_X86_AVX2
-openstack resource provider list --resource VCPU=8 --not-member-of <aggregate> --long"""
+openstack resource provider list --member-of <aggregate> \\
+    --required HW_CPU_X86_AVX2
+openstack resource provider list --resource VCPU=8 \\
+    --not-member-of <aggregate> --long"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--uuid", metavar="<uuid>", help="UUID of the resource provider")
@@ -174,7 +177,7 @@ class UnsetResourceProvider(base.ShowOne):
     The provider, with everything below it, becomes a tree of its own.
     """
 
-    needs = "re-parenting"
+    required_feature = "re-parenting"
     example = "openstack resource provider unset --parent-provider rack1-node7_pci0"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,7 @@ class ShowStatus(base.ShowOne):
     checked by way of the API is named.
     """
 
-    unpinned: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     exit_codes = {
         0: "all is well",
         1: "an error; with --check also: a warning",

@@ -19,7 +19,7 @@ class CreateTrait(base.Command):
     underscores. A trait that exists already stays as it is.
     """
 
-    needs = "traits"
+    required_feature = "traits"
     example = "openstack trait create CUSTOM_GOLD"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ class CreateTrait(base.Command):
 class DeleteTrait(base.Command):
     """Delete a custom trait that no resource provider has"""
 
-    needs = "traits"
+    required_feature = "traits"
     example = "openstack trait delete CUSTOM_GOLD"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ class ListTrait(base.Lister):
     --long adds when each was last changed, with a request per trait.
     """
 
-    needs = "traits"
+    required_feature = "traits"
     example = """\
 openstack trait list --name startswith:CUSTOM_
 openstack trait list --associated"""
@@ -82,7 +82,7 @@ openstack trait list --associated"""
 class ShowTrait(base.ShowOne):
     """Show whether there is a trait of this name"""
 
-    needs = "traits"
+    required_feature = "traits"
     example = "openstack trait show HW_CPU_X86_AVX2"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

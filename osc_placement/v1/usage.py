@@ -37,7 +37,7 @@ class ShowUsage(base.Lister):
     type and the number of its consumers.
     """
 
-    needs = "usages by project"
+    required_feature = "usages by project"
     example = """\
 openstack resource usage show <project-uuid> --user-id <user-uuid>
 openstack resource usage show <project-uuid> --consumer-type INSTANCE"""

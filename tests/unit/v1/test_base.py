@@ -22,7 +22,7 @@ class Probe(base.Command):
     the terminal.
     """
 
-    needs = "traits"
+    required_feature = "traits"
     example = "openstack probe --colour red"
     raises: Exception | None = None
     leaves = 0
@@ -53,13 +53,13 @@ def test_an_unpinned_command_runs_at_1_29_whatever_the_server_has() -> None:
 
 def test_an_option_that_needs_more_gets_more() -> None:
     told, _ = client(versions("1.0", "1.39"), version=None)
-    connected = probe(told).connect([("any traits", "--colour")], wishes=["consumer types"])
+    connected = probe(told).connect([("any traits", "--colour")], optional=["consumer types"])
     assert connected.microversion == (1, 39)
 
 
 def test_wishes_are_met_as_far_as_the_server_goes() -> None:
     told, _ = client(versions("1.0", "1.35"), version=None)
-    assert probe(told).connect(wishes=["consumer types"]).microversion == (1, 35)
+    assert probe(told).connect(optional=["consumer types"]).microversion == (1, 35)
 
 
 def test_an_old_server_is_spoken_to_at_what_it_has() -> None:
@@ -78,7 +78,7 @@ def test_what_an_old_server_lacks_is_refused_after_the_version_document_alone() 
 
 def test_a_pinned_version_is_strict_and_asks_nothing() -> None:
     told, app = client(version="1.12")
-    assert probe(told).connect(wishes=["consumer types"]).microversion == (1, 12)
+    assert probe(told).connect(optional=["consumer types"]).microversion == (1, 12)
     with pytest.raises(api_errors.UnsupportedVersion):
         probe(told).connect([("any traits", "--colour")])
     assert not app.asked
@@ -134,34 +134,15 @@ def test_an_embedded_command_needs_no_authentication_and_closes_its_database() -
     assert probe().auth_required
 
 
-def test_a_command_that_asks_other_services_authenticates_even_when_embedded() -> None:
-    class Both(Probe):
-        other_services = True
-
-    manager = probe(placement_database="file").app
-    assert Both(manager, None).auth_required
-
-
 def test_an_option_that_a_version_requires_is_a_usage_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     command = probe()
     parsed = command.get_parser("openstack probe").parse_args([])
     with pytest.raises(SystemExit) as ended:
-        command.require(parsed, ["--colour"])
+        command.require_options(parsed, ["--colour"])
     assert ended.value.code == 2
     assert "the following arguments are required: --colour" in capsys.readouterr().err
-
-
-def test_help_tells_example_version_and_exit_codes_within_80_columns(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    text = probe().get_parser("openstack probe").format_help()
-    assert "Example::\n\n    openstack probe --colour red\n" in text
-    assert "Needs Placement API 1.6 or later." in text
-    assert "Exit codes: 0 done; 1 refused, or an error; 2 the command line is wrong." in text
-    assert max(map(len, text.splitlines())) < 80
 
 
 def test_a_conflict_is_tried_again_and_given_up_in_the_end(
@@ -176,7 +157,7 @@ def test_a_conflict_is_tried_again_and_given_up_in_the_end(
             raise api_errors.GenerationConflict(409, "x")
         return "done"
 
-    assert base.retrying(attempt) == "done"
+    assert base.retry_on_conflict(attempt) == "done"
 
     def never() -> None:
         tries.append(1)
@@ -184,10 +165,10 @@ def test_a_conflict_is_tried_again_and_given_up_in_the_end(
 
     tries.clear()
     with pytest.raises(api_errors.GenerationConflict):
-        base.retrying(never)
+        base.retry_on_conflict(never)
     assert len(tries) == base.ATTEMPTS
 
 
 def test_other_conflicts_are_not_tried_again() -> None:
     with pytest.raises(api_errors.Conflict):
-        base.retrying(lambda: (_ for _ in ()).throw(api_errors.InventoryInUse(409, "x")))
+        base.retry_on_conflict(lambda: (_ for _ in ()).throw(api_errors.InventoryInUse(409, "x")))

@@ -25,7 +25,7 @@ def inventories(generation: int, **totals: int) -> Reply:
 
 
 def run(
-    command: type[base.Placement], told: api.Client, *arguments: str
+    command: type[base.PlacementCommand], told: api.Client, *arguments: str
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     options = types.SimpleNamespace(config={})
     manager = types.SimpleNamespace(placement=told, _cli_options=options)

@@ -1,0 +1,72 @@
+"""The format of help on a terminal.
+
+Help texts are reStructuredText, because the documentation is built from the same texts. A
+terminal shows them without markup.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+from cliff import _argparse
+
+#: One item of a usage line, which no line break divides: "[--host <host>]", "<provider>".
+_USAGE_ITEM = re.compile(r"\(.*?\)+(?=\s|$)|\[.*?\]+(?=\s|$)|\S+")
+
+
+class HelpFormatter(_argparse.SmartHelpFormatter):
+    """Wraps text to the width of the terminal and removes markup; indented lines stay."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = [plain(paragraph) for paragraph in text.split("\n\n")]
+        return "\n\n".join(
+            paragraph if paragraph[:1] == " " else "\n".join(_wrap(paragraph, width, indent))
+            for paragraph in paragraphs
+        )
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return _wrap(plain(text), width)
+
+    def _format_usage(
+        self, usage: str | None, actions: Iterable[Any], groups: Iterable[Any], prefix: str | None
+    ) -> str:
+        """Begin a new line after the command: no item fits beside a long command name."""
+        text = super()._format_usage(usage, actions, groups, prefix)
+        width = self._width - self._current_indent
+        if max(map(len, text.splitlines()), default=0) <= width:
+            return text
+        command = f"usage: {self._prog}"
+        lines, line = [command], "   "
+        for item in _USAGE_ITEM.findall(" ".join(text.split()).removeprefix(command)):
+            if len(line) + 1 + len(item) > width:
+                lines.append(line)
+                line = "   "
+            line += f" {item}"
+        return "\n".join([*lines, line, "", ""])
+
+
+def plain(text: str) -> str:
+    """Text without reStructuredText's marks of literals."""
+    return re.sub(r"``(.+?)``", r"\1", text, flags=re.DOTALL).replace("::", ":")
+
+
+def own_options_first(parser: argparse.ArgumentParser, inherited: Iterable[Any]) -> None:
+    """List the arguments and groups of ``inherited`` (cliff's) after the command's own."""
+    inherited = set(inherited)
+    for items in (parser._actions, parser._action_groups):
+        items.sort(key=lambda item: item in inherited)
+
+
+def _wrap(text: str, width: int, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
