@@ -17,8 +17,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from benchmarks import client, cloud, postgres, served
-from tests.support.peer import process
+from benchmarks import client, cloud, served
+from tests.support.peer import database, process
 
 UPSTREAM, SET, AMEND = "upstream", "this, the same command", "this, inventory amend"
 
@@ -63,9 +63,9 @@ def placement(folder: pathlib.Path) -> Iterator[tuple[str, served.Served]]:
     with contextlib.ExitStack() as stack:
         environment, what = {}, "SQLite, one thread"
         try:
-            environment["PLACEMENT_DATABASE"] = stack.enter_context(postgres.running())
+            environment["PLACEMENT_DATABASE"] = stack.enter_context(database.postgresql())
             what = "PostgreSQL, two workers with one thread each"
-        except postgres.Missing as missing:
+        except database.Missing as missing:
             print(missing, file=sys.stderr)
         state = folder / "placement"
         state.mkdir()

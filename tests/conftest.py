@@ -13,12 +13,18 @@ sys.path.append(str(pathlib.Path(__file__).parents[1]))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--serve`` and ``--long``: what is judged by tests/conformance, and how long load lasts."""
+    """Add ``--serve``, ``--peer`` and ``--long``."""
     parser.addoption(
         "--serve",
         choices=("embedded", "placement"),
         default="embedded",
         help="whom the gabbi tests judge: the embedded server, or openstack-placement itself",
+    )
+    parser.addoption(
+        "--peer",
+        choices=("sqlite", "postgresql", "mariadb"),
+        default="sqlite",
+        help="the database of the openstack-placement that functional and contract tests use",
     )
     parser.addoption(
         "--long",

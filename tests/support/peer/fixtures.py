@@ -8,19 +8,31 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.peer import process, shell, target as targets
+from tests.support.peer import database, process, shell, state, target as targets
 
 
 @pytest.fixture(scope="session")
-def real_placement(tmp_path_factory: pytest.TempPathFactory) -> Iterator[targets.RealPlacement]:
-    """openstack-placement, started once per worker."""
-    state = tmp_path_factory.mktemp("placement")
-    shared = state
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        # The folder above the worker's own belongs to this run alone.
-        shared = tmp_path_factory.getbasetemp().parent
-    with process.running(process.PLACEMENT, state) as url:
-        yield targets.RealPlacement(url, state / "placement.sqlite", shared)
+def real_placement(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[targets.RealPlacement]:
+    """openstack-placement, started once per worker, on the database that --peer names."""
+    folder = tmp_path_factory.mktemp("placement")
+    peer = pytestconfig.getoption("--peer")
+    if peer == "sqlite":
+        shared = folder
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            # The folder above the worker's own belongs to this run alone.
+            shared = tmp_path_factory.getbasetemp().parent
+        with process.running(process.PLACEMENT, folder) as url:
+            saved = state.SQLiteState(folder / "placement.sqlite", shared)
+            yield targets.RealPlacement(url, saved)
+        return
+    with database.SERVERS[peer]() as address:
+        environment = {"PLACEMENT_DATABASE": address}
+        with process.running(process.PLACEMENT, folder, environment=environment) as url:
+            rows = state.SQLState(address)
+            yield targets.RealPlacement(url, rows)
+            rows.close()
 
 
 @pytest.fixture

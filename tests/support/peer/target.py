@@ -7,17 +7,14 @@ raw requests, so that a test can arrange and look without the commands under tes
 from __future__ import annotations
 
 import abc
-import contextlib
-import fcntl
 import pathlib
-import sqlite3
 from typing import Any
 
 import requests
 
 from osc_placement import testing
 from osc_placement.testing import service
-from tests.support.peer import loading
+from tests.support.peer import loading, state
 
 NAMES = ("embedded", "loopback", "placement")
 HEADERS = {"x-auth-token": "admin", "accept": "application/json"}
@@ -109,50 +106,19 @@ class Loopback(OverHttp):
 
 
 class RealPlacement(OverHttp):
-    """openstack-placement on an SQLite file that is put back between two tests."""
+    """openstack-placement on a database that is restored between two tests."""
 
-    def __init__(self, url: str, database: pathlib.Path, shared: pathlib.Path) -> None:
-        """``shared`` keeps what was loaded once, for the workers of a whole test run."""
+    def __init__(self, url: str, database: state.DatabaseState) -> None:
         super().__init__("placement", url)
         self._database = database
-        self._shared = shared
-        self._empty = database.with_name("empty.sqlite")
-        _copy(database, self._empty)
 
     def reset(self) -> None:
-        """Empty again, in a few milliseconds."""
-        _copy(self._empty, self._database)
+        """Delete everything, in a few milliseconds."""
+        self._database.restore(state.EMPTY)
 
     def load(self, sample: str) -> None:
-        saved = self._shared / f"{sample}.sqlite"
-        with saved.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not saved.exists():
-                self._fill(testing.sample_cloud(sample))
-                _copy(self._database, saved)
-                return
-        _copy(saved, self._database)
+        self._database.restore_or(sample, lambda: self._fill(testing.sample_cloud(sample)))
 
     def _fill(self, document: dict[str, Any]) -> None:
         loading.load(document, self.ask)
-        self._set_generations(document)
-
-    def _set_generations(self, document: dict[str, Any]) -> None:
-        with contextlib.closing(sqlite3.connect(self._database)) as live, live:
-            for table, entries in (
-                ("resource_providers", document["providers"]),
-                ("consumers", document["consumers"]),
-            ):
-                live.executemany(
-                    f"UPDATE {table} SET generation = ? WHERE uuid = ?",
-                    [(entry["generation"], uuid) for uuid, entry in entries.items()],
-                )
-
-
-def _copy(source: pathlib.Path, goal: pathlib.Path) -> None:
-    """Through SQLite itself, so that a server which has ``goal`` open sees the new state."""
-    with (
-        contextlib.closing(sqlite3.connect(source)) as read,
-        contextlib.closing(sqlite3.connect(goal)) as written,
-    ):
-        read.backup(written)
+        self._database.set_generations(document)
