@@ -1,4 +1,4 @@
-"""Rules for the aggregates that a provider is a member of."""
+"""Rules for the aggregates of a provider."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from osc_placement.engine import draft as drafts, provider as providers, record
 def replace_all(
     draft: drafts.Draft, uuid: str, aggregates: Sequence[str], generation: int | None
 ) -> record.ProviderRecord:
-    """Set the aggregates of a provider, in the order given.
+    """Set the aggregates of a provider, in the given order.
 
-    ``generation`` None is the rule below 1.19: it is neither checked nor raised.
+    ``generation`` None means below 1.19: the generation is neither checked nor increased.
     """
     provider = providers.require(draft, uuid)
     if generation is None:

@@ -1,4 +1,4 @@
-"""Rules for allocations: what a consumer claims is written whole, or not at all."""
+"""Rules for allocations. A write replaces all allocations of its consumers, or changes nothing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from osc_placement.engine import (
 )
 from osc_placement.model import allocation as model, inventory as units
 
-#: What stands for project and user of a consumer made below 1.8.
+#: Project and user of a consumer that was created below 1.8.
 INCOMPLETE_OWNER = "00000000-0000-0000-0000-000000000000"
 
 
 class Unchecked(enum.Enum):
-    """Marks a claim made below 1.28, where consumers have no generation."""
+    """The generation of a claim below 1.28, where consumers have no generation."""
 
     TOKEN = 0
 
@@ -31,10 +31,10 @@ UNCHECKED = Unchecked.TOKEN
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claim:
-    """All that a consumer shall have from now on; empty allocations free it.
+    """All allocations that a consumer has after the write; empty ones delete it.
 
-    ``generation`` is the consumer's as the caller saw it, None for a new consumer.
-    ``consumer_type`` None leaves the type as it is.
+    ``generation`` is the consumer generation that the client sent, None for a new consumer.
+    ``consumer_type`` None keeps the type.
     """
 
     consumer_uuid: str
@@ -48,14 +48,14 @@ class Claim:
 def write(draft: drafts.Draft, claims: Sequence[Claim]) -> None:
     """Replace the allocations of the claims' consumers, all of them or none.
 
-    Every provider that a claim names, or that an emptied consumer leaves, has its
-    generation raised by one. Capacity is checked against the sum of all claims.
+    The generation of each provider that a claim names, or that a deleted consumer used, increases
+    by one. Capacity is checked against the sum of all claims.
     """
     check(draft, claims)
     for claim in claims:
         for resources in claim.allocations.values():
             inventories.check_classes(draft, resources)
-    touched = _touched(draft, claims)
+    touched = _changed_providers(draft, claims)
     _check_rows(draft, claims)
     _check_amounts(draft, claims)
     for claim in claims:
@@ -65,7 +65,7 @@ def write(draft: drafts.Draft, claims: Sequence[Claim]) -> None:
 
 
 def check(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
-    """Raises where a consumer is not as the caller saw it, or a provider is missing."""
+    """Raise unless all consumer generations match and all providers exist."""
     claims = list(claims)
     for claim in claims:
         _check_generation(draft, claim)
@@ -75,12 +75,11 @@ def check(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
                 raise errors.AllocationProviderNotFound(uuid=uuid)
 
 
-def introduce(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
-    """Make the consumers that are new, without allocations.
+def create_consumers(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
+    """Create the consumers that do not exist, without allocations.
 
-    Placement makes consumers before it looks for their providers, so this is what is
-    left of a write that names a provider that does not exist: from then on the consumer
-    has a generation.
+    Placement creates consumers before it looks for their providers. A write that names an unknown
+    provider therefore leaves a consumer with a generation.
     """
     for claim in claims:
         if draft.consumer(claim.consumer_uuid) is None:
@@ -88,7 +87,7 @@ def introduce(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
 
 
 def delete(draft: drafts.Draft, consumer_uuid: str) -> None:
-    """Remove a consumer with all its allocations, whatever its generation."""
+    """Delete a consumer with all its allocations, whatever its generation."""
     consumer = draft.consumer(consumer_uuid)
     if consumer is None or not consumer.allocations:
         raise errors.AllocationsNotFound(uuid=consumer_uuid)
@@ -108,8 +107,8 @@ def _check_generation(draft: drafts.Draft, claim: Claim) -> None:
         )
 
 
-def _touched(draft: drafts.Draft, claims: Iterable[Claim]) -> list[str]:
-    """The providers whose generation the claims raise, each once."""
+def _changed_providers(draft: drafts.Draft, claims: Iterable[Claim]) -> list[str]:
+    """The providers whose generation increases, each once."""
     touched: dict[str, None] = {}
     for claim in claims:
         touched.update(dict.fromkeys(claim.allocations))
@@ -129,7 +128,7 @@ def _put(draft: drafts.Draft, claim: Claim) -> None:
     draft.put_consumer(
         record.ConsumerRecord(
             uuid=claim.consumer_uuid,
-            # A consumer that gets nothing is known from then on, but did not change.
+            # A consumer without allocations is created, but its generation does not increase.
             generation=generation + 1 if claim.allocations else generation,
             project_id=claim.project_id,
             user_id=claim.user_id,
@@ -140,7 +139,7 @@ def _put(draft: drafts.Draft, claim: Claim) -> None:
 
 
 def _check_rows(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
-    """Raises for providers that offer none of all the classes that the claims touch."""
+    """Raise NoInventory for claimed providers without inventory of any of the named classes."""
     named: set[str] = set()
     claimed: dict[str, None] = {}
     for claim in claims:
@@ -159,29 +158,30 @@ def _check_rows(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
 
 
 def _check_amounts(draft: drafts.Draft, claims: Sequence[Claim]) -> None:
-    """Raises for the first amount that does not suit its inventory.
+    """Raise for the first amount that violates units or capacity.
 
-    Amounts count one after the other, beside what other consumers have.
+    The amounts of all claims are added up in order, on top of the usage of other consumers.
     """
-    taken = _held(draft, claims)
+    taken = _current_amounts(draft, claims)
     final = _summed(claim.allocations for claim in claims)
     running: dict[tuple[str, str], int] = {}
     for claim in claims:
         for uuid, resources in claim.allocations.items():
             provider, used = providers.require(draft, uuid), draft.used(uuid)
             for name, amount in resources.items():
-                inventory = _suitable(provider, name, amount)
+                inventory = _checked_inventory(provider, name, amount)
                 key = uuid, name
                 running[key] = running.get(key, 0) + amount
                 others = used.get(name, 0) - taken.get(key, 0)
-                # What does not grow may stay over capacity: it could never be freed otherwise.
+                # An overcommitted provider must accept a claim that does not grow: else nobody
+                # could shrink it.
                 grows = final[key] > taken.get(key, 0)
                 if grows and not inventory.has_room(others, running[key]):
                     raise errors.CapacityExceeded(name=name, uuid=uuid)
 
 
-def _held(draft: drafts.Draft, claims: Iterable[Claim]) -> dict[tuple[str, str], int]:
-    """What the claims' consumers have so far, ``{(provider uuid, class): amount}``."""
+def _current_amounts(draft: drafts.Draft, claims: Iterable[Claim]) -> dict[tuple[str, str], int]:
+    """The current allocations of the claims' consumers, ``{(provider uuid, class): amount}``."""
     consumers = {claim.consumer_uuid: draft.consumer(claim.consumer_uuid) for claim in claims}
     return _summed(consumer.allocations for consumer in consumers.values() if consumer)
 
@@ -195,7 +195,7 @@ def _summed(parts: Iterable[model.Allocations]) -> dict[tuple[str, str], int]:
     return total
 
 
-def _suitable(provider: record.ProviderRecord, name: str, amount: int) -> units.Inventory:
+def _checked_inventory(provider: record.ProviderRecord, name: str, amount: int) -> units.Inventory:
     inventory = provider.inventories.get(name)
     if inventory is None:
         raise errors.NoInventory(name=name, uuid=provider.uuid)

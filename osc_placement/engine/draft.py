@@ -1,7 +1,7 @@
-"""A draft: pending changes over a state, seen as if they were done.
+"""Pending changes to a state, which reads see as if they were done.
 
-A request works on a draft. If it raises, the draft is dropped and no trace is left; if
-it ends well, ``changes`` goes to the store, and then to the state.
+A request works on a draft. If it fails, the draft is dropped. If it succeeds, ``changes`` goes to
+the store, then to the state.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from osc_placement.engine import record, state
 
 
 class Draft:
-    """Reads see the base state and the changes made here; writes stay here.
+    """Reads see the base state and the changes of this draft; writes stay in the draft.
 
-    ``now`` (seconds since the epoch) stamps every record that is put.
+    ``now`` (seconds since the epoch) is the update time of each changed record.
     """
 
     def __init__(self, base: state.State, now: float, first_generation: int = 0) -> None:
@@ -28,7 +28,7 @@ class Draft:
         self._used: dict[str, dict[str, int]] = {}
 
     def changes(self) -> record.Changes:
-        """All that was put or removed."""
+        """All changes of this draft."""
         return record.Changes(
             self._providers, self._consumers, self._traits, self._resource_classes
         )
@@ -42,7 +42,7 @@ class Draft:
         return self.base.providers.get(uuid)
 
     def provider_named(self, name: str) -> record.ProviderRecord | None:
-        """The provider of that name, or None."""
+        """The provider with this name, or None."""
         for provider in self._providers.values():
             if provider is not None and provider.name == name:
                 return provider
@@ -52,17 +52,17 @@ class Draft:
         return self.base.providers[uuid]
 
     def put_provider(self, provider: record.ProviderRecord) -> record.ProviderRecord:
-        """Create or replace a provider; returns it as it is kept, stamped."""
+        """Create or replace a provider; returns it with its update time."""
         stamped = provider.replace(updated_at=self.now)
         self._providers[provider.uuid] = stamped
         return stamped
 
     def bump(self, provider: record.ProviderRecord, **fields: object) -> record.ProviderRecord:
-        """Replace fields of a provider and raise its generation by one."""
+        """Replace fields of a provider and increase its generation by one."""
         return self.put_provider(provider.replace(generation=provider.generation + 1, **fields))
 
     def remove_provider(self, uuid: str) -> None:
-        """Forget a provider."""
+        """Delete a provider."""
         self._providers[uuid] = None
 
     def children(self, uuid: str) -> list[record.ProviderRecord]:
@@ -89,19 +89,19 @@ class Draft:
         return self.base.consumers.get(uuid)
 
     def put_consumer(self, consumer: record.ConsumerRecord) -> record.ConsumerRecord:
-        """Create or replace a consumer with all its allocations; returns it stamped."""
+        """Create or replace a consumer with its allocations; returns it with update time."""
         stamped = consumer.replace(updated_at=self.now)
         self._count(consumer.uuid, stamped)
         self._consumers[consumer.uuid] = stamped
         return stamped
 
     def remove_consumer(self, uuid: str) -> None:
-        """Forget a consumer and its allocations."""
+        """Delete a consumer with its allocations."""
         self._count(uuid, None)
         self._consumers[uuid] = None
 
     def used(self, provider_uuid: str) -> Mapping[str, int]:
-        """``{resource class: amount}`` allocated from a provider, changes included."""
+        """``{resource class: amount}`` allocated from a provider; includes this draft."""
         if provider_uuid in self._used:
             return self._used[provider_uuid]
         return self.base.used(provider_uuid)
@@ -130,7 +130,7 @@ class Draft:
         self._traits[name] = self.now
 
     def remove_trait(self, name: str) -> None:
-        """Forget a custom trait."""
+        """Delete a custom trait."""
         self._traits[name] = None
 
     def knows_resource_class(self, name: str) -> bool:
@@ -144,5 +144,5 @@ class Draft:
         self._resource_classes[name] = self.now
 
     def remove_resource_class(self, name: str) -> None:
-        """Forget a custom resource class."""
+        """Delete a custom resource class."""
         self._resource_classes[name] = None

@@ -1,8 +1,7 @@
-"""What can be wrong with a request, as Placement's rules see it.
+"""The errors of a request by Placement's rules.
 
-Each error carries its facts as attributes and makes its text from them; which HTTP
-status and error code it becomes is the server's business. The texts are interface:
-clients match on them.
+Each error has its fields and builds its text from them. The server maps it to an HTTP status and an
+error code. The texts are interface: clients match on them.
 """
 
 from __future__ import annotations
@@ -11,30 +10,30 @@ from typing import Any, ClassVar
 
 
 class EngineError(Exception):
-    """Base of all refusals; ``text`` is a format string over the facts given."""
+    """Base of all errors here; ``text`` is a format string over the fields."""
 
     text: ClassVar[str] = ""
 
-    def __init__(self, **facts: Any) -> None:
-        super().__init__(facts)
-        self.facts = facts
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(fields)
+        self.fields = fields
 
     def __str__(self) -> str:
-        return self.text.format(**self.facts)
+        return self.text.format(**self.fields)
 
 
 class ProviderNotFound(EngineError):
-    """No provider has the uuid that the request names."""
+    """No provider has this uuid."""
 
     text = "No resource provider with uuid {uuid} found"
 
 
 class ProviderInvalid(EngineError):
-    """The provider could not be created or saved as wanted."""
+    """The provider cannot be created or changed as requested."""
 
 
 class NameMissing(ProviderInvalid):
-    """A provider was to be created with an empty name."""
+    """A new provider has an empty name."""
 
     text = "Object action create failed because: name is required"
 
@@ -49,19 +48,19 @@ class ParentIsSelf(ProviderInvalid):
 
 
 class ParentNotFound(ProviderInvalid):
-    """The parent named does not exist."""
+    """The parent does not exist."""
 
     text = "Object action create failed because: parent provider UUID does not exist."
 
 
 class ReparentingForbidden(ProviderInvalid):
-    """A provider that has a parent was given another one, below microversion 1.37."""
+    """A provider gets another parent, below microversion 1.37."""
 
     text = "Object action update failed because: re-parenting a provider is not currently allowed."
 
 
 class UnparentingForbidden(ProviderInvalid):
-    """A parent was taken away, below microversion 1.37."""
+    """A provider loses its parent, below microversion 1.37."""
 
     text = "Object action update failed because: un-parenting a provider is not currently allowed."
 
@@ -73,37 +72,37 @@ class TreeLoop(ProviderInvalid):
 
 
 class DuplicateProvider(EngineError):
-    """Another provider has this uuid or name; ``what`` is one of the two words."""
+    """Another provider has this uuid or name; ``what`` is ``uuid`` or ``name``."""
 
     text = "Conflicting resource provider {what}: {value} already exists."
 
 
 class ProviderNameTaken(EngineError):
-    """A rename to the name of another provider."""
+    """Another provider has the new name."""
 
     text = "Conflicting resource provider {name} already exists."
 
 
 class ProviderInUse(EngineError):
-    """A provider that is to be deleted has allocations."""
+    """The provider cannot be deleted because it has allocations."""
 
     text = "Unable to delete resource provider {uuid}: Resource provider has allocations."
 
 
 class ProviderIsParent(EngineError):
-    """A provider that is to be deleted has children."""
+    """The provider cannot be deleted because it has children."""
 
     text = "Unable to delete parent resource provider {uuid}: It has child resource providers."
 
 
 class GenerationConflict(EngineError):
-    """The provider has changed since the generation given was read."""
+    """The provider changed since the client read its generation."""
 
     text = "resource provider generation conflict"
 
 
 class ReshapeGenerationConflict(EngineError):
-    """A provider in a reshape has changed; the text names both generations."""
+    """A provider of a reshape changed; the text names both generations."""
 
     text = (
         "resource provider generation conflict for provider {uuid}:"
@@ -112,7 +111,7 @@ class ReshapeGenerationConflict(EngineError):
 
 
 class ConsumerGenerationConflict(EngineError):
-    """The consumer has changed, or exists already, or does not exist."""
+    """The consumer changed, exists already, or does not exist."""
 
     text = "consumer generation conflict - expected {expected} but got {given}"
 
@@ -124,7 +123,7 @@ class ResourceClassNotFound(EngineError):
 
 
 class ResourceClassExists(EngineError):
-    """A custom resource class that is to be made exists."""
+    """The resource class exists already."""
 
     text = "Resource class already exists: {name}"
 
@@ -136,25 +135,25 @@ class ResourceClassStandard(EngineError):
 
 
 class ResourceClassInUse(EngineError):
-    """A resource class that is to be deleted has inventory somewhere."""
+    """The resource class cannot be deleted because a provider has inventory of it."""
 
     text = "Cannot delete resource class {name}. Class is in use in inventory."
 
 
 class TraitNotFound(EngineError):
-    """Traits that do not exist; ``names`` joined by commas."""
+    """Traits do not exist; ``names`` joined by commas."""
 
     text = "No such trait(s): {names}."
 
 
 class ProviderTraitUnknown(EngineError):
-    """A provider was to get traits that do not exist."""
+    """New traits of a provider do not exist."""
 
     text = "No such trait {names}"
 
 
 class TraitInvalid(EngineError):
-    """A name that no operator's trait may have."""
+    """The name is not valid for a custom trait."""
 
     text = (
         "The trait is invalid. A valid trait must be no longer than 255 characters, start with"
@@ -169,7 +168,7 @@ class TraitStandard(EngineError):
 
 
 class TraitInUse(EngineError):
-    """A trait that is to be deleted stands on a provider."""
+    """The trait cannot be deleted because a provider has it."""
 
     text = "The trait {name} is in use by a resource provider."
 
@@ -181,7 +180,7 @@ class InventoryNotFound(EngineError):
 
 
 class InventoryNotFoundForDelete(InventoryNotFound):
-    """The provider has no inventory of the class that is to be deleted."""
+    """The provider has no inventory of the class to delete."""
 
     text = "No inventory of class {name} found for delete"
 
@@ -193,7 +192,7 @@ class InventoryExists(EngineError):
 
 
 class InventoryInvalid(EngineError):
-    """The capacity of an inventory would be negative (or nothing, below 1.26)."""
+    """The capacity is negative (or zero, below 1.26)."""
 
     text = (
         "Invalid inventory for '{name}' on resource provider '{uuid}'."
@@ -202,23 +201,23 @@ class InventoryInvalid(EngineError):
 
 
 class InventoryInUse(EngineError):
-    """Inventory that is to go has allocations; ``names`` joined by commas."""
+    """Inventory with allocations cannot be removed; ``names`` joined by commas."""
 
     text = "Inventory for '{names}' on resource provider '{uuid}' in use."
 
 
 class AllocationRefused(EngineError):
-    """An allocation that does not suit the inventory it is from."""
+    """The allocation violates the inventory."""
 
 
 class NoInventory(AllocationRefused):
-    """An allocation of classes that providers have no inventory of; each joined by commas."""
+    """Providers have no inventory of the classes; each joined by commas."""
 
     text = "Inventory for '{name}' on resource provider '{uuid}' invalid."
 
 
 class UnitsViolated(AllocationRefused):
-    """An amount against min_unit, max_unit or step_size."""
+    """The amount violates min_unit, max_unit or step_size."""
 
     text = (
         "Unable to create allocation for '{name}' on resource provider '{uuid}'."
@@ -227,7 +226,7 @@ class UnitsViolated(AllocationRefused):
 
 
 class CapacityExceeded(AllocationRefused):
-    """More than what is left of the capacity."""
+    """The amount exceeds the free capacity."""
 
     text = (
         "Unable to create allocation for '{name}' on resource provider '{uuid}'."
@@ -236,12 +235,12 @@ class CapacityExceeded(AllocationRefused):
 
 
 class AllocationProviderNotFound(EngineError):
-    """An allocation from a provider that does not exist."""
+    """The provider of an allocation does not exist."""
 
     text = "Allocation for resource provider '{uuid}' that does not exist."
 
 
 class AllocationsNotFound(EngineError):
-    """A consumer that is to lose its allocations has none."""
+    """The consumer has no allocations to delete."""
 
     text = "No allocations for consumer '{uuid}'"

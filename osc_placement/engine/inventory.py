@@ -23,7 +23,7 @@ def replace_all(
     inventories: model.Inventories,
     may_reserve_all: bool = True,
 ) -> record.ProviderRecord:
-    """Set the inventories of a provider whole.
+    """Replace all inventories of a provider.
 
     ``may_reserve_all`` False is the rule below 1.26: reserved must be less than total.
     """
@@ -38,7 +38,7 @@ def replace_all(
 def assign(
     draft: drafts.Draft, provider: record.ProviderRecord, inventories: model.Inventories
 ) -> record.ProviderRecord:
-    """Give a provider these inventories and no others; what is in use must stay."""
+    """Give a provider exactly these inventories; raises InventoryInUse."""
     _refuse_in_use(draft, provider, [n for n in provider.inventories if n not in inventories])
     return draft.bump(provider, inventories=dict(inventories))
 
@@ -50,7 +50,7 @@ def add(
     inventory: model.Inventory,
     may_reserve_all: bool = True,
 ) -> record.ProviderRecord:
-    """Add inventory of a class that the provider does not have yet."""
+    """Add inventory of a class that the provider does not have."""
     provider = providers.require(draft, uuid)
     check(uuid, name, inventory, may_reserve_all)
     check_classes(draft, (name,))
@@ -67,7 +67,7 @@ def replace_one(
     inventory: model.Inventory,
     may_reserve_all: bool = True,
 ) -> record.ProviderRecord:
-    """Set the inventory of one class that the provider has."""
+    """Replace the inventory of one class."""
     provider = providers.require(draft, uuid)
     providers.check_generation(provider, generation)
     check(uuid, name, inventory, may_reserve_all)
@@ -78,7 +78,7 @@ def replace_one(
 
 
 def delete_one(draft: drafts.Draft, uuid: str, name: str) -> None:
-    """Remove the inventory of one class."""
+    """Delete the inventory of one class."""
     provider = providers.require(draft, uuid)
     check_classes(draft, (name,))
     if name not in provider.inventories:
@@ -88,19 +88,19 @@ def delete_one(draft: drafts.Draft, uuid: str, name: str) -> None:
 
 
 def delete_all(draft: drafts.Draft, uuid: str) -> None:
-    """Remove all inventories of a provider."""
+    """Delete all inventories of a provider."""
     assign(draft, providers.require(draft, uuid), {})
 
 
-def check_classes(where: drafts.Draft | state.State, names: Iterable[str]) -> None:
-    """Raises ResourceClassNotFound for the first name that is no resource class."""
+def check_classes(base: drafts.Draft | state.State, names: Iterable[str]) -> None:
+    """Raise ResourceClassNotFound for the first unknown resource class."""
     for name in names:
-        if not where.knows_resource_class(name):
+        if not base.knows_resource_class(name):
             raise errors.ResourceClassNotFound(name=name)
 
 
 def check(uuid: str, name: str, inventory: model.Inventory, may_reserve_all: bool = True) -> None:
-    """Raises InventoryInvalid where nothing could ever be allocated from the inventory."""
+    """Raise InventoryInvalid if the capacity is out of range."""
     check_finite(uuid, name, inventory)
     if inventory.capacity < (0 if may_reserve_all else 1):
         bound = "total" if may_reserve_all else "or equal to total"
@@ -108,7 +108,7 @@ def check(uuid: str, name: str, inventory: model.Inventory, may_reserve_all: boo
 
 
 def check_finite(uuid: str, name: str, inventory: model.Inventory) -> None:
-    """Raises InventoryInvalid for a ratio from which no capacity can be told."""
+    """Raise InventoryInvalid if the allocation ratio is not a finite number."""
     if not math.isfinite(inventory.allocation_ratio):
         raise errors.InventoryInvalid(uuid=uuid, name=name, bound="total")
 

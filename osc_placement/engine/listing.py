@@ -1,4 +1,4 @@
-"""Which providers a list request asks for."""
+"""The providers that match the filters of a list request."""
 
 from __future__ import annotations
 
@@ -12,63 +12,65 @@ Members = Collection[str]
 
 def matching(
     base: state.State,
-    wanted: candidate.RequestGroup,
+    request_group: candidate.RequestGroup,
     name: str | None = None,
     uuid: str | None = None,
 ) -> list[record.ProviderRecord]:
-    """The providers that by themselves have all that is wanted, in order of creation.
+    """The providers that match all filters by themselves, in order of creation.
 
-    Raises TraitNotFound and ResourceClassNotFound. As in Placement, classes are looked
-    at last: where trees, traits or aggregates leave nobody, an unknown one is not noticed.
-    Cost: linear in the smallest set that one of the conditions leaves.
+    Raises TraitNotFound and ResourceClassNotFound. As in Placement, classes are checked last: an
+    unknown class is not reported when trees, traits or aggregates leave no provider. Takes time
+    linear in the smallest set that one filter leaves.
     """
-    if wanted.in_tree is not None and wanted.in_tree not in base.providers:
+    if request_group.in_tree is not None and request_group.in_tree not in base.providers:
         return []
-    for alternatives in wanted.required:
+    for alternatives in request_group.required:
         trait.check_exist(base, sorted(alternatives))
-    if not all(_union(base.with_trait[name] for name in names) for names in wanted.required):
+    if not all(_union(base.with_trait[name] for name in names) for names in request_group.required):
         return []
-    trait.check_exist(base, sorted(wanted.forbidden))
-    if not all(members(base, aggregates) for aggregates in wanted.member_of):
+    trait.check_exist(base, sorted(request_group.forbidden))
+    if not all(members(base, aggregates) for aggregates in request_group.member_of):
         return []
-    inventory.check_classes(base, wanted.resources)
-    held = _held(base, wanted, name, uuid)
-    smallest: Members = min(held, key=len, default=base.providers.keys())
+    inventory.check_classes(base, request_group.resources)
+    candidate_sets = _candidate_sets(base, request_group, name, uuid)
+    smallest: Members = min(candidate_sets, key=len, default=base.providers.keys())
     found = list(smallest)
-    for members_only in held:
-        found = [member for member in found if member in members_only]
-    for barred in _barred(base, wanted):
-        found = [member for member in found if member not in barred]
-    if held:
-        # An index holds its members in the order in which they were changed last.
+    for candidate_set in candidate_sets:
+        found = [member for member in found if member in candidate_set]
+    for excluded in _excluded_sets(base, request_group):
+        found = [member for member in found if member not in excluded]
+    if candidate_sets:
+        # An index orders its members by their last change.
         found = base.in_order(found)
     providers = [base.providers[member] for member in found]
-    for resource_class, amount in wanted.resources.items():
-        providers = _with_room(base, providers, resource_class, amount)
+    for resource_class, amount in request_group.resources.items():
+        providers = _with_capacity(base, providers, resource_class, amount)
     return providers
 
 
-def _held(
-    base: state.State, wanted: candidate.RequestGroup, name: str | None, uuid: str | None
+def _candidate_sets(
+    base: state.State, request_group: candidate.RequestGroup, name: str | None, uuid: str | None
 ) -> list[Members]:
-    """What the indexes know: each of the sets holds every answer."""
-    held: list[Members] = []
+    """One set of providers per filter; each match is in all of them."""
+    candidate_sets: list[Members] = []
     if uuid is not None:
-        held.append({uuid} & base.providers.keys())
+        candidate_sets.append({uuid} & base.providers.keys())
     if name:
-        held.append({base.named[name]} if name in base.named else ())
-    if wanted.in_tree is not None:
-        held.append(base.tree[base.providers[wanted.in_tree].root_uuid])
-    held += [_any_of(base.with_aggregate, names) for names in wanted.member_of]
-    held += [_any_of(base.with_trait, names) for names in wanted.required]
-    held += [base.with_class[resource_class] for resource_class in wanted.resources]
-    return held
+        candidate_sets.append({base.named[name]} if name in base.named else ())
+    if request_group.in_tree is not None:
+        candidate_sets.append(base.tree[base.providers[request_group.in_tree].root_uuid])
+    candidate_sets += [_any_of(base.with_aggregate, names) for names in request_group.member_of]
+    candidate_sets += [_any_of(base.with_trait, names) for names in request_group.required]
+    candidate_sets += [
+        base.with_class[resource_class] for resource_class in request_group.resources
+    ]
+    return candidate_sets
 
 
-def _barred(base: state.State, wanted: candidate.RequestGroup) -> list[Members]:
-    """Sets that hold no answer."""
-    aggregates = [base.with_aggregate[name] for name in wanted.forbidden_aggregates]
-    return [*aggregates, *(base.with_trait[name] for name in wanted.forbidden)]
+def _excluded_sets(base: state.State, request_group: candidate.RequestGroup) -> list[Members]:
+    """Sets of providers that do not match."""
+    aggregates = [base.with_aggregate[name] for name in request_group.forbidden_aggregates]
+    return [*aggregates, *(base.with_trait[name] for name in request_group.forbidden)]
 
 
 def _any_of(index: state.Index, keys: Collection[str]) -> Members:
@@ -77,7 +79,7 @@ def _any_of(index: state.Index, keys: Collection[str]) -> Members:
     return _union(index[key] for key in keys).keys()
 
 
-def _with_room(
+def _with_capacity(
     base: state.State, providers: list[record.ProviderRecord], name: str, amount: int
 ) -> list[record.ProviderRecord]:
     return [
@@ -89,7 +91,7 @@ def _with_room(
 
 
 def members(base: state.State, aggregates: Iterable[str]) -> list[str]:
-    """The providers that are in any of the aggregates."""
+    """The providers in any of the aggregates."""
     return list(_union(base.with_aggregate[aggregate] for aggregate in aggregates))
 
 

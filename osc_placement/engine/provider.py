@@ -8,7 +8,7 @@ from osc_placement.engine import draft as drafts, errors, record
 
 
 class Unchanged(enum.Enum):
-    """Marks a parent that the request does not mention."""
+    """The parent of an update that does not name one."""
 
     TOKEN = 0
 
@@ -25,7 +25,7 @@ def require(draft: drafts.Draft, uuid: str) -> record.ProviderRecord:
 
 
 def check_generation(provider: record.ProviderRecord, generation: int) -> None:
-    """Raises GenerationConflict unless the provider is as the caller saw it."""
+    """Raise GenerationConflict if the provider has another generation."""
     if provider.generation != generation:
         raise errors.GenerationConflict()
 
@@ -33,7 +33,7 @@ def check_generation(provider: record.ProviderRecord, generation: int) -> None:
 def create(
     draft: drafts.Draft, uuid: str, name: str, parent_uuid: str | None = None
 ) -> record.ProviderRecord:
-    """A new provider, a root unless it has a parent."""
+    """Create a provider; without a parent it is a root."""
     if not name:
         raise errors.NameMissing()
     root_uuid = uuid
@@ -63,7 +63,7 @@ def update(
     parent_uuid: str | Unchanged | None = UNCHANGED,
     may_move: bool = True,
 ) -> record.ProviderRecord:
-    """Rename a provider and, where a parent is given, move it with all below it.
+    """Rename a provider and, if a parent is given, move it with its descendants.
 
     ``may_move`` False is the rule below 1.37: a parent can be set once.
     """
@@ -77,7 +77,7 @@ def update(
 
 
 def delete(draft: drafts.Draft, uuid: str) -> None:
-    """Remove a provider that has neither children nor allocations."""
+    """Delete a provider without children and allocations."""
     require(draft, uuid)
     if draft.children(uuid):
         raise errors.ProviderIsParent(uuid=uuid)
@@ -100,7 +100,7 @@ def _move(
     may_move: bool,
 ) -> record.ProviderRecord:
     root_uuid = provider.uuid
-    below = _subtree(draft, provider)
+    subtree = _subtree(draft, provider)
     if parent_uuid is None:
         if not may_move:
             raise errors.UnparentingForbidden()
@@ -108,9 +108,9 @@ def _move(
         root_uuid = _parent(draft, parent_uuid).root_uuid
         if provider.parent_uuid is not None and not may_move:
             raise errors.ReparentingForbidden()
-        if any(parent_uuid == member.uuid for member in below):
+        if any(parent_uuid == member.uuid for member in subtree):
             raise errors.TreeLoop()
-    for member in below:
+    for member in subtree:
         draft.put_provider(member.replace(root_uuid=root_uuid))
     return draft.put_provider(provider.replace(root_uuid=root_uuid, parent_uuid=parent_uuid))
 

@@ -1,7 +1,6 @@
-"""The records of the reference server's state, and a set of changes to them.
+"""The records of the server's state, and a set of changes to them.
 
-Records are frozen: a change replaces one whole, so a draft is a few dictionaries and
-nobody can see half of a change.
+Records are frozen: a change replaces a whole record, so no reader sees half of it.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from osc_placement.model import allocation as allocation_model, inventory as inv
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProviderRecord:
-    """All that the state knows of one resource provider but who uses it.
+    """A resource provider without its allocations.
 
-    ``aggregates`` stand in the order in which they were sent; ``updated_at`` is in
-    seconds since the epoch.
+    ``aggregates`` are in the order in which the client sent them; ``updated_at`` is in seconds
+    since the epoch.
     """
 
     uuid: str
@@ -40,7 +39,7 @@ class ProviderRecord:
 class ConsumerRecord:
     """A consumer and its allocations, ``{provider uuid: {resource class: amount}}``.
 
-    ``consumer_type`` is None while none was ever set.
+    ``consumer_type`` is None if it was never set.
     """
 
     uuid: str
@@ -58,10 +57,10 @@ class ConsumerRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changes:
-    """What a draft would change: new records by key, None for one that goes.
+    """The changes of a draft: new records by key, None for a deleted one.
 
-    ``traits`` and ``resource_classes`` are the custom ones, ``{name: updated_at}``;
-    the standard ones are no state.
+    ``traits`` and ``resource_classes`` are the custom ones, ``{name: updated_at}``; the standard
+    ones are not part of the state.
     """
 
     providers: Mapping[str, ProviderRecord | None] = dataclasses.field(default_factory=dict)

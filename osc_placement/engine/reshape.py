@@ -1,4 +1,4 @@
-"""The reshaper: inventories of several providers and allocations, in one step."""
+"""The reshaper: inventories of several providers and allocations in one step."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from osc_placement.model import inventory as model
 
 def reshape(
     draft: drafts.Draft,
-    wanted: Mapping[str, tuple[int, model.Inventories]],
+    inventories_by_provider: Mapping[str, tuple[int, model.Inventories]],
     claims: Sequence[allocation.Claim],
 ) -> None:
-    """Set inventories, ``{provider uuid: (generation, inventories)}``, and move allocations.
+    """Set inventories, ``{provider uuid: (generation, inventories)}``, and allocations.
 
-    As the API does it: old and new inventories together first (generation + 1, unless
-    none are wanted), then the allocations (+ 1 where they stand), then the new
-    inventories alone (+ 1). Unlike other writes it may leave a capacity below 0.
+    As in Placement: first the old and new inventories together (generation + 1 if there are new
+    ones), then the allocations (+ 1 per provider used), then the new inventories alone (+ 1).
+    Unlike other writes, the result may have a negative capacity.
     """
-    for uuid, (generation, _) in wanted.items():
+    for uuid, (generation, _) in inventories_by_provider.items():
         provider = providers.require(draft, uuid)
         if provider.generation != generation:
             raise errors.ReshapeGenerationConflict(
                 uuid=uuid, actual=provider.generation, given=generation
             )
     allocation.check(draft, claims)
-    for uuid, (_, target) in wanted.items():
+    for uuid, (_, target) in inventories_by_provider.items():
         inventories.check_classes(draft, target)
         for name, inventory in target.items():
             inventories.check_finite(uuid, name, inventory)
-    for uuid, (_, target) in wanted.items():
+    for uuid, (_, target) in inventories_by_provider.items():
         if target:
             provider = providers.require(draft, uuid)
             inventories.assign(draft, provider, {**provider.inventories, **target})
     allocation.write(draft, claims)
-    for uuid, (_, target) in wanted.items():
+    for uuid, (_, target) in inventories_by_provider.items():
         inventories.assign(draft, providers.require(draft, uuid), target)

@@ -11,14 +11,14 @@ _Value = TypeVar("_Value")
 
 
 def create(draft: drafts.Draft, name: str) -> None:
-    """Make a custom resource class; raises ResourceClassExists."""
+    """Create a custom resource class; raises ResourceClassExists."""
     if draft.knows_resource_class(name):
         raise errors.ResourceClassExists(name=name)
     draft.put_resource_class(name)
 
 
 def ensure(draft: drafts.Draft, name: str) -> bool:
-    """Make a custom resource class unless it is there; False if it was."""
+    """Create a custom resource class; False if it exists already."""
     if draft.knows_resource_class(name):
         return False
     draft.put_resource_class(name)
@@ -26,10 +26,7 @@ def ensure(draft: drafts.Draft, name: str) -> bool:
 
 
 def rename(draft: drafts.Draft, old: str, new: str) -> None:
-    """Give a custom class another name, wherever it stands (below 1.7 only).
-
-    Cost: one pass over the providers that have the class, and over their consumers.
-    """
+    """Rename a custom class in all inventories and allocations (below 1.7 only)."""
     _require(draft, old)
     if old in standard.RESOURCE_CLASSES:
         raise errors.ResourceClassStandard(verb="update", name=old)
@@ -52,7 +49,7 @@ def rename(draft: drafts.Draft, old: str, new: str) -> None:
 
 
 def delete(draft: drafts.Draft, name: str) -> None:
-    """Remove a custom class that no provider has inventory of."""
+    """Delete a custom class without inventory."""
     _require(draft, name)
     if name in standard.RESOURCE_CLASSES:
         raise errors.ResourceClassStandard(verb="delete", name=name)

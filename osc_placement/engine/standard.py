@@ -1,4 +1,4 @@
-"""The traits and resource classes that every Placement has: the field's own lists."""
+"""The traits and resource classes that every Placement has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import os_resource_classes
 
-#: In the order of their numeric ids, which is the order in which Placement lists them.
+#: In order of their numeric ids, as Placement lists them.
 RESOURCE_CLASSES: tuple[str, ...] = tuple(os_resource_classes.STANDARDS)
 
 _CLASS_IDS = {name: number for number, name in enumerate(RESOURCE_CLASSES)}
@@ -17,18 +17,18 @@ SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
 
 @functools.cache
 def traits() -> frozenset[str]:
-    """The standard traits; os-traits is imported at the first call, since it takes long."""
+    """The standard traits; os-traits is imported at the first call because that is slow."""
     import os_traits
 
     return frozenset(os_traits.get_traits())
 
 
 def classes_in_order(names: Iterable[str]) -> list[str]:
-    """Resource classes as Placement names them: the standard ones by their ids, first."""
+    """Resource classes as Placement orders them: the standard ones by id, then the custom ones."""
     return sorted(names, key=lambda name: (_CLASS_IDS.get(name, len(_CLASS_IDS)), name))
 
 
 @functools.lru_cache(maxsize=4096)
 def in_order(names: frozenset[str]) -> tuple[str, ...]:
-    """Traits as Placement lists them: the standard ones before the operators' own."""
+    """Traits as Placement lists them: the standard ones first."""
     return tuple(sorted(names, key=lambda name: (name not in traits(), name)))

@@ -1,7 +1,6 @@
-"""The state of a Placement: records, and the indexes that make questions about them cheap.
+"""The state of a Placement: records and indexes of them.
 
-Reads are attribute and index look-ups; the one way to change a state is ``apply`` with
-the changes of a draft.
+Reads are attribute and index look-ups. Only ``apply`` changes a state.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from collections.abc import Iterable, Iterator, KeysView, Mapping
 from osc_placement.engine import record, standard
 
 _EMPTY: Mapping[str, None] = {}
-_NOTHING: Mapping[str, int] = {}
+_NO_USAGE: Mapping[str, int] = {}
 
 
 class Index:
-    """``key -> members`` in the order in which they came."""
+    """``key -> members``, in the order in which they were added."""
 
     __slots__ = ("_members",)
 
@@ -33,7 +32,7 @@ class Index:
                 del self._members[key]
 
     def __getitem__(self, key: str) -> KeysView[str]:
-        """The members of a key, as an ordered set; empty for an unknown key."""
+        """The members of a key as an ordered set; empty for an unknown key."""
         return self._members.get(key, _EMPTY).keys()
 
     def __contains__(self, key: str) -> bool:
@@ -46,10 +45,10 @@ class Index:
 class State:
     """All records of a Placement, indexed.
 
-    Dictionaries keep the order of creation. The indexes hold uuids:
-    ``children`` by parent, ``tree`` by root (the root included), ``with_trait``,
-    ``with_aggregate`` and ``with_class`` (has inventory of) give providers;
-    ``consumers_of`` by provider, ``consumers_in`` by project give consumers.
+    Dictionaries keep the order of creation. The indexes hold uuids: ``children`` by parent,
+    ``tree`` by root (the root included), ``with_trait``, ``with_aggregate`` and ``with_class`` (has
+    inventory of) give providers; ``consumers_of`` by provider and ``consumers_in`` by project give
+    consumers.
     """
 
     def __init__(self) -> None:
@@ -70,12 +69,12 @@ class State:
         self._next_number = 0
 
     def in_order(self, provider_uuids: Iterable[str]) -> list[str]:
-        """The providers in the order of their creation."""
+        """The providers in order of creation."""
         return sorted(provider_uuids, key=self._numbers.__getitem__)
 
     def used(self, provider_uuid: str) -> Mapping[str, int]:
-        """``{resource class: amount}`` allocated from a provider; zeros may be left out."""
-        return self._used.get(provider_uuid, _NOTHING)
+        """``{resource class: amount}`` allocated from a provider; zeros may be missing."""
+        return self._used.get(provider_uuid, _NO_USAGE)
 
     def knows_trait(self, name: str) -> bool:
         """Whether a trait exists, standard or custom."""
@@ -86,14 +85,14 @@ class State:
         return name in _STANDARD_CLASSES or name in self.resource_classes
 
     def is_empty(self) -> bool:
-        """Whether nothing was ever put here, or nothing is left of it."""
+        """Whether the state has no records."""
         return not (self.providers or self.consumers or self.traits or self.resource_classes)
 
     def apply(self, changes: record.Changes) -> None:
-        """Take over the changes of a draft."""
+        """Apply the changes of a draft."""
         for uuid, consumer in changes.consumers.items():
             self._replace_consumer(uuid, consumer)
-        # A name may pass from one provider to another in one draft: free all, then take.
+        # One draft may move a name from one provider to another: remove all old names first.
         for uuid in changes.providers:
             if uuid in self.providers:
                 self._unindex_provider(self.providers[uuid])
@@ -140,7 +139,7 @@ class State:
     def _replace_consumer(self, uuid: str, consumer: record.ConsumerRecord | None) -> None:
         old = self.consumers.get(uuid)
         if old is not None:
-            self._count(old, -1)
+            self._add_usage(old, -1)
             self.consumers_in.discard(old.project_id, uuid)
             for provider_uuid in old.allocations:
                 self.consumers_of.discard(provider_uuid, uuid)
@@ -148,12 +147,12 @@ class State:
             self.consumers.pop(uuid, None)
             return
         self.consumers[uuid] = consumer
-        self._count(consumer, 1)
+        self._add_usage(consumer, 1)
         self.consumers_in.add(consumer.project_id, uuid)
         for provider_uuid in consumer.allocations:
             self.consumers_of.add(provider_uuid, uuid)
 
-    def _count(self, consumer: record.ConsumerRecord, sign: int) -> None:
+    def _add_usage(self, consumer: record.ConsumerRecord, sign: int) -> None:
         for provider_uuid, resources in consumer.allocations.items():
             used = self._used.setdefault(provider_uuid, {})
             for resource_class, amount in resources.items():

@@ -16,7 +16,7 @@ from osc_placement.model import name as names
 
 
 def create(draft: drafts.Draft, name: str) -> bool:
-    """Make a custom trait; False if it was there."""
+    """Create a custom trait; False if it exists already."""
     if not names.is_custom(name):
         raise errors.TraitInvalid()
     if draft.knows_trait(name):
@@ -26,7 +26,7 @@ def create(draft: drafts.Draft, name: str) -> bool:
 
 
 def delete(draft: drafts.Draft, name: str) -> None:
-    """Remove a custom trait that stands on no provider."""
+    """Delete a custom trait that no provider has."""
     if not draft.knows_trait(name):
         raise errors.TraitNotFound(names=name)
     if name in standard.traits():
@@ -49,12 +49,12 @@ def replace_all(
 
 
 def clear(draft: drafts.Draft, uuid: str) -> None:
-    """Take all traits from a provider, whatever its generation."""
+    """Remove all traits of a provider, whatever its generation."""
     _assign(draft, providers.require(draft, uuid), frozenset())
 
 
 def check_exist(base: state.State, traits: Iterable[str]) -> None:
-    """Raises TraitNotFound for the first that does not exist."""
+    """Raise TraitNotFound for the first unknown trait."""
     for name in traits:
         if not base.knows_trait(name):
             raise errors.TraitNotFound(names=name)

@@ -11,7 +11,7 @@ from osc_placement.model import allocation
 def consumers_of(
     base: state.State, project_id: str, user_id: str | None = None
 ) -> list[record.ConsumerRecord]:
-    """The consumers of a project (and user) that have allocations."""
+    """The consumers of a project, or of a user in it, that have allocations."""
     found = (base.consumers[uuid] for uuid in base.consumers_in[project_id])
     return [
         consumer
@@ -30,7 +30,7 @@ def total(consumers: Iterable[record.ConsumerRecord]) -> dict[str, int]:
 def by_type(
     consumers: Iterable[record.ConsumerRecord],
 ) -> dict[str, list[record.ConsumerRecord]]:
-    """``{consumer type: consumers}``; those without a type stand under ``unknown``."""
+    """``{consumer type: consumers}``; consumers without a type are under ``unknown``."""
     groups: dict[str, list[record.ConsumerRecord]] = {}
     for consumer in consumers:
         groups.setdefault(consumer.consumer_type or allocation.UNKNOWN_TYPE, []).append(consumer)

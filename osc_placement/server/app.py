@@ -18,7 +18,7 @@ from webob import exc
 
 from osc_placement import microversion
 from osc_placement.engine import errors, record
-from osc_placement.server import auth, context, cors, faults, keystone, policy, routes
+from osc_placement.server import auth, context, cors, http_errors, keystone, policy, routes
 from osc_placement.server.store import document, errors as store_errors, memory, repository, sqlite
 
 LOG = logging.getLogger(__name__)
@@ -85,9 +85,9 @@ class App:
             version = _version(environ)
             response = self._answer(request, version, identity)
         except Exception as error:  # noqa: BLE001 - one request must not end the server
-            fault = _fault(error, request_id)
-            response = faults.response(fault, environ, request_id, version)
-            return _finish(response, request_id, version, fault.varies)
+            http_error = _http_error(error, request_id)
+            response = http_errors.response(http_error, environ, request_id, version)
+            return _finish(response, request_id, version, http_error.varies)
         return _finish(response, request_id, version)
 
     def _answer(
@@ -98,7 +98,7 @@ class App:
     ) -> webob.Response:
         route, params = _route(request)
         _check_request(request, route, version)
-        handled = context.Call(
+        request_context = context.RequestContext(
             request=request,
             version=version,
             identity=identity or auth.Identity(None, None),
@@ -107,13 +107,13 @@ class App:
             params=params,
             rule=route.rule,
         )
-        if route.rule and not route.asks_policy:
-            handled.authorize()
+        if route.rule and not route.authorizes_itself:
+            request_context.authorize()
         try:
-            return route.handler(handled)
+            return route.handler(request_context)
         except errors.EngineError as error:
-            facts = {**params, **handled.facts}
-            raise faults.from_engine(error, route.operation, facts) from error
+            fields = {**params, **request_context.error_fields}
+            raise http_errors.from_engine(error, route.operation, fields) from error
 
 
 def create_app(
@@ -136,11 +136,11 @@ def create_app(
     consumers begin at ``first_generation``. Browsers may ask from ``cors_allowed_origins``.
 
     Raises a StoreError for a database or document that cannot be used, a
-    CannotAuthenticate for a ``config_file`` that cannot, an UnusableFile for such a
+    AuthConfigInvalid for a ``config_file`` that cannot, an PolicyFileInvalid for such a
     ``policy_file``.
     """
     if auth not in STRATEGIES or (auth == KEYSTONE) != (config_file is not None):
-        raise keystone.CannotAuthenticate(
+        raise keystone.AuthConfigInvalid(
             f"authentication {auth} with config file {config_file}: it is {NOAUTH2} without one,"
             f" or {KEYSTONE} with one"
         )
@@ -161,14 +161,14 @@ def create_app(
         raise
 
 
-def _fault(error: Exception, request_id: str) -> faults.HttpFault:
-    if isinstance(error, faults.HttpFault):
+def _http_error(error: Exception, request_id: str) -> http_errors.HttpError:
+    if isinstance(error, http_errors.HttpError):
         return error
     if isinstance(error, store_errors.StoreError):
         LOG.error("%s: %s", request_id, error)
-        return faults.StorageUnavailable(str(error))
+        return http_errors.StorageUnavailable(str(error))
     LOG.error("%s: unexpected failure", request_id, exc_info=error)
-    return faults.InternalError("The server failed unexpectedly; its log has more.")
+    return http_errors.InternalError("The server failed unexpectedly; its log has more.")
 
 
 def _version(environ: Mapping[str, Any]) -> microversion.Microversion:
@@ -181,9 +181,9 @@ def _parse_version(header: str | None) -> microversion.Microversion:
     try:
         found = microversion_parse.extract_version(headers, SERVICE_TYPE, _VERSIONS)
     except ValueError as error:
-        raise faults.VersionNotAcceptable(f"Invalid microversion: {error}") from error
+        raise http_errors.VersionNotAcceptable(f"Invalid microversion: {error}") from error
     except TypeError as error:
-        raise faults.BadRequest(f"Invalid microversion: {error}") from error
+        raise http_errors.BadRequest(f"Invalid microversion: {error}") from error
     return microversion.Microversion(found.major, found.minor)
 
 
@@ -191,13 +191,13 @@ def _route(request: webob.Request) -> tuple[routes.Route, Mapping[str, str]]:
     try:
         path = request.path_info or "/"
     except UnicodeDecodeError as error:
-        raise faults.BadRequest("The path is not UTF-8.") from error
+        raise http_errors.BadRequest("The path is not UTF-8.") from error
     found = routes.match(path)
     if found is None:
-        raise faults.NotFound()
+        raise http_errors.NotFound()
     methods, params = found
     if request.method not in methods:
-        raise faults.MethodNotAllowed(
+        raise http_errors.MethodNotAllowed(
             "The method specified is not allowed for this resource.", methods
         )
     return methods[request.method], params
@@ -209,13 +209,13 @@ def _check_request(
     """Everything about a request that can be refused without reading it."""
     length = _content_length(request)
     if length and not request.environ.get("CONTENT_TYPE"):
-        raise faults.BadRequest("content-type header required when content-length > 0")
+        raise http_errors.BadRequest("content-type header required when content-length > 0")
     if route.media_types_first:
         _check_media_types(request, route, version)
     if version.minor < route.since:
         if route.hidden_as_method:
-            raise faults.MethodNotAllowed()
-        raise faults.NotYet()
+            raise http_errors.MethodNotAllowed()
+        raise http_errors.NotYet()
     _check_media_types(request, route, version)
 
 
@@ -224,7 +224,7 @@ def _content_length(request: webob.Request) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise faults.BadRequest("content-length header must be an integer") from error
+        raise http_errors.BadRequest("content-length header must be an integer") from error
 
 
 def _check_media_types(
@@ -233,13 +233,13 @@ def _check_media_types(
     """Raises for a body that is not declared as JSON, and for a client that takes none."""
     media_type = request.content_type or None
     if version.minor < route.body_below and media_type != context.JSON:
-        raise faults.UnsupportedMediaType(
+        raise http_errors.UnsupportedMediaType(
             f"The media type {media_type} is not supported, use {context.JSON}"
         )
     if request.method != "GET" or route.any_accept:
         return
     if not request.accept.acceptable_offers([context.JSON]):
-        raise faults.NotAcceptable("Only application/json is provided")
+        raise http_errors.NotAcceptable("Only application/json is provided")
 
 
 def _unauthorized(request: webob.Request) -> webob.Response:

@@ -1,21 +1,18 @@
-"""One request on its way through the server, and the answers that a handler can give."""
+"""What a handler receives: one request with its version, identity and state."""
 
 from __future__ import annotations
 
 import dataclasses
-import email.utils
 import functools
 import json
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import orjson
 import webob
 from webob import multidict
 
 from osc_placement import microversion
-from osc_placement.server import auth, faults, policy
+from osc_placement.server import auth, http_errors, policy
 from osc_placement.server.schemas import validation
 from osc_placement.server.store import repository
 
@@ -23,11 +20,11 @@ JSON = "application/json"
 
 
 @dataclasses.dataclass
-class Call:
-    """What a handler gets: the request, who asks, at which version, and the state.
+class RequestContext:
+    """One request.
 
-    ``params`` are the variable parts of the path, ``facts`` what else an error's text
-    may tell.
+    ``params`` are the variable parts of the path. ``error_fields`` are further values for
+    the text of an error, which a handler sets before it calls the engine.
     """
 
     request: webob.Request
@@ -37,36 +34,36 @@ class Call:
     enforcer: policy.Enforcer
     params: Mapping[str, str]
     rule: str
-    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
+    error_fields: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def at_least(self, minor: int) -> bool:
         """Whether the request's microversion is 1.``minor`` or later."""
         return self.version.minor >= minor
 
     def authorize(self, target: Mapping[str, Any] | None = None) -> None:
-        """Raises Forbidden unless the policy allows this call on ``target``."""
+        """Raise Forbidden unless the policy allows this request on ``target``."""
         self.enforcer.authorize(self.rule, self.identity, target)
 
     def body(self, schema: validation.Schema) -> Any:
-        """The request's JSON, valid by ``schema``."""
+        """The request's JSON document; raises BadRequest unless it is valid by ``schema``."""
         try:
             document = json.loads(self.request.body)
             _check_text(self.request.body, document)
         except (ValueError, RecursionError) as error:
-            raise faults.BadRequest(f"Malformed JSON: {error}") from error
+            raise http_errors.BadRequest(f"Malformed JSON: {error}") from error
         schema.check(document, "JSON does not validate: ")
         return document
 
     @functools.cached_property
     def query(self) -> multidict.MultiDict[str, str]:
-        """The query string's values; of a repeated one the last counts."""
+        """The parameters of the query string; the last value of a repeated one counts."""
         try:
             return self.request.GET
         except UnicodeDecodeError as error:
-            raise faults.BadRequest("The query string is not UTF-8.") from error
+            raise http_errors.BadRequest("The query string is not UTF-8.") from error
 
     def checked_query(self, schema: validation.Schema) -> multidict.MultiDict[str, str]:
-        """The query string's values, valid by ``schema``."""
+        """The query parameters; raises BadRequest unless they are valid by ``schema``."""
         schema.check(dict(self.query), "Invalid query string parameters: ")
         return self.query
 
@@ -76,53 +73,6 @@ class Call:
 
 
 def _check_text(body: bytes, document: Any) -> None:
-    """Raises ValueError for strings that are no text: halves of surrogate pairs."""
+    """Raise ValueError for strings that contain an unpaired surrogate."""
     if b"\\ud" in body or b"\\uD" in body:
         json.dumps(document, ensure_ascii=False).encode()
-
-
-def answer(
-    call: Call, payload: Any, status: int = 200, updated: Iterable[float] | None = None
-) -> webob.Response:
-    """JSON; from 1.15 with last-modified.
-
-    That is the latest of ``updated``, now where none is given; an empty ``updated``
-    gives no such header.
-    """
-    return answer_encoded(call, encode(payload), status, updated)
-
-
-def answer_encoded(
-    call: Call, body: bytes, status: int = 200, updated: Iterable[float] | None = None
-) -> webob.Response:
-    """The same for what is JSON already."""
-    response = webob.Response(status=status, body=body, content_type=JSON, charset=None)
-    stamp(call, response, updated)
-    return response
-
-
-def empty(call: Call, status: int = 204, path: str | None = None) -> webob.Response:
-    """An answer without a body, with the location of ``path`` where one is given."""
-    response = webob.Response(status=status)
-    response.content_type = None
-    if path is not None:
-        response.location = call.url(path)
-    return response
-
-
-def stamp(call: Call, response: webob.Response, updated: Iterable[float] | None = None) -> None:
-    """Set last-modified and cache-control, which exist from 1.15 on."""
-    if not call.at_least(15):
-        return
-    latest = time.time() if updated is None else max(updated, default=None)
-    if latest is not None:
-        response.headers["last-modified"] = email.utils.formatdate(latest, usegmt=True)
-    response.headers["cache-control"] = "no-cache"
-
-
-def encode(payload: Any) -> bytes:
-    """JSON as bytes; what the fast encoder cannot say goes to the standard library."""
-    try:
-        return orjson.dumps(payload)
-    except TypeError:
-        return json.dumps(payload).encode()

@@ -30,14 +30,14 @@ DEFAULTS = {"http_connect_timeout": 10, "service_type": "placement"}
 _STATUS = "HTTP_X_IDENTITY_STATUS"
 
 
-class CannotAuthenticate(Exception):
+class AuthConfigInvalid(Exception):
     """The middleware cannot be set up; the text says why and what to do."""
 
 
 def wrap(app: Wsgi, config_file: str) -> Wsgi:
     """The application behind the middleware; its root is for everybody, token or not.
 
-    The options stand in ``[keystone_authtoken]`` of the file. Raises CannotAuthenticate.
+    The options stand in ``[keystone_authtoken]`` of the file. Raises AuthConfigInvalid.
     Keystone is not asked before a request comes.
     """
     middleware = _middleware(app, config_file)
@@ -60,7 +60,7 @@ def _middleware(app: Wsgi, path: str) -> Wsgi:
         from keystonemiddleware import auth_token
         from oslo_config import cfg
     except ImportError as error:
-        raise CannotAuthenticate(
+        raise AuthConfigInvalid(
             "keystone's tokens need keystonemiddleware: pip install 'osc-placement[keystone]'"
         ) from error
     config = cfg.ConfigOpts()
@@ -73,9 +73,9 @@ def _middleware(app: Wsgi, path: str) -> Wsgi:
         middleware: Wsgi = auth_token.AuthProtocol(app, {"oslo_config_config": config})
         known = config[GROUP].auth_type or config[GROUP].auth_section
     except Exception as error:  # authentication plugins raise what they like
-        raise CannotAuthenticate(f"{path}: {error}") from error
+        raise AuthConfigInvalid(f"{path}: {error}") from error
     if not known:
-        raise CannotAuthenticate(
+        raise AuthConfigInvalid(
             f"{path}: there is no auth_type in [{GROUP}]: the server needs a user of its own"
             " to ask keystone (auth_type = password, auth_url, username, ...)"
         )

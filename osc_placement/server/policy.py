@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from osc_placement.server import auth, faults
+from osc_placement.server import auth, http_errors
 
 PREFIX = "placement:"
 RESHAPE = "placement:reshaper:reshape"
@@ -64,7 +64,7 @@ class Enforcer(Protocol):
     def authorize(
         self, rule: str, identity: auth.Identity, target: Mapping[str, Any] | None
     ) -> None:
-        """Raises faults.Forbidden where it may not."""
+        """Raises http_errors.Forbidden where it may not."""
 
 
 class Defaults:
@@ -80,11 +80,11 @@ class Defaults:
     def authorize(
         self, rule: str, identity: auth.Identity, target: Mapping[str, Any] | None
     ) -> None:
-        """Raises faults.Forbidden where the defaults do not allow it."""
+        """Raises http_errors.Forbidden where the defaults do not allow it."""
         if not identity.is_of_project:
-            raise faults.Forbidden(rule)
+            raise http_errors.Forbidden(rule)
         if not self._allows(rule, identity, target or {}):
-            raise faults.Forbidden(f"Policy does not allow {rule} to be performed.")
+            raise http_errors.Forbidden(f"Policy does not allow {rule} to be performed.")
 
     def _allows(self, rule: str, identity: auth.Identity, target: Mapping[str, Any]) -> bool:
         roles = {role.lower() for role in identity.roles}
@@ -100,14 +100,14 @@ class Defaults:
         )
 
 
-class UnusableFile(Exception):
+class PolicyFileInvalid(Exception):
     """There are no rules to be read; the text says why and what to do."""
 
 
 class FromFile:
     """The rules with those of an oslo.policy file laid over them.
 
-    Raises UnusableFile for a file that cannot be read or holds no rules: oslo.policy would
+    Raises PolicyFileInvalid for a file that cannot be read or holds no rules: oslo.policy would
     go on with the defaults, and nobody would know.
     """
 
@@ -130,21 +130,21 @@ class FromFile:
             held = oslo_policy.parse_file_contents(text)
             self._enforcer.load_rules()
         except OSError as error:
-            raise UnusableFile(f"{path} cannot be read: {error.strerror}") from error
+            raise PolicyFileInvalid(f"{path} cannot be read: {error.strerror}") from error
         except (ValueError, TypeError, AttributeError) as error:
-            raise UnusableFile(f"{path} is no policy file: {error}") from error
+            raise PolicyFileInvalid(f"{path} is no policy file: {error}") from error
         if not isinstance(held, dict):
-            raise UnusableFile(f"{path} is no policy file: it holds no 'RULE: CHECK' lines")
+            raise PolicyFileInvalid(f"{path} is no policy file: it holds no 'RULE: CHECK' lines")
 
     def authorize(
         self, rule: str, identity: auth.Identity, target: Mapping[str, Any] | None
     ) -> None:
-        """Raises faults.Forbidden where file and defaults do not allow it."""
+        """Raises http_errors.Forbidden where file and defaults do not allow it."""
         if not identity.is_of_project:
-            raise faults.Forbidden(rule)
+            raise http_errors.Forbidden(rule)
         allowed = self._enforcer.authorize(rule, dict(target or {}), identity.credentials())
         if not allowed:
-            raise faults.Forbidden(f"Policy does not allow {rule} to be performed.")
+            raise http_errors.Forbidden(f"Policy does not allow {rule} to be performed.")
 
 
 def _oslo_defaults(oslo_policy: Any, legacy: bool) -> list[Any]:

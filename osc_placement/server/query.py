@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from osc_placement import microversion
 from osc_placement.model import candidate, name as names
-from osc_placement.server import faults
+from osc_placement.server import http_errors
 
 _INVALID = "Invalid query string parameters: "
 _PLAIN_FORM = "HW_CPU_X86_VMX,CUSTOM_MAGIC"
@@ -32,8 +32,8 @@ def parse_resources(text: str) -> dict[str, int]:
     return resources
 
 
-def _bad_resources(got: str) -> faults.BadRequest:
-    return faults.BadRequest(
+def _bad_resources(got: str) -> http_errors.BadRequest:
+    return http_errors.BadRequest(
         "Badly formed resources parameter. Expected resources query string parameter in form:"
         f" ?resources=VCPU:2,MEMORY_MB:1024. Got: {got}."
     )
@@ -43,11 +43,13 @@ def _amount(name: str, text: str) -> int:
     try:
         amount = int(text)
     except ValueError as error:
-        raise faults.BadRequest(
+        raise http_errors.BadRequest(
             f"Requested resource {name} expected positive integer amount. Got: {text}."
         ) from error
     if amount < 1:
-        raise faults.BadRequest(f"Requested resource {name} requires amount >= 1. Got: {amount}.")
+        raise http_errors.BadRequest(
+            f"Requested resource {name} requires amount >= 1. Got: {amount}."
+        )
     return amount
 
 
@@ -72,7 +74,7 @@ def parse_traits(
 
 def _alternatives(value: str, supported: bool) -> frozenset[str]:
     if not supported:
-        raise faults.BadRequest(
+        raise http_errors.BadRequest(
             f"{_INVALID}The format '{_ANY_FORM}' only supported since microversion 1.39."
             f" Got: {value}"
         )
@@ -80,7 +82,7 @@ def _alternatives(value: str, supported: bool) -> frozenset[str]:
     if not all(traits):
         raise _empty_trait(_ANY_FORM, value)
     if any(trait.startswith("!") for trait in traits):
-        raise faults.BadRequest(
+        raise http_errors.BadRequest(
             f"{_INVALID}The format '{_ANY_FORM}' does not support forbidden traits. Got: {value}"
         )
     return frozenset(traits)
@@ -92,7 +94,7 @@ def _trait_list(value: str, may_forbid: bool) -> list[str]:
     if not all(trait not in ("", "!") for trait in traits):
         raise _empty_trait(form, value)
     if not may_forbid and any(trait.startswith("!") for trait in traits):
-        raise faults.BadRequest(
+        raise http_errors.BadRequest(
             f"{_INVALID}Expected 'required' parameter value of the form: {form}. Got: {value}"
         )
     return traits
@@ -102,8 +104,8 @@ def _stripped(value: str) -> list[str]:
     return [part.strip() for part in value.split(",")]
 
 
-def _empty_trait(form: str, value: str) -> faults.BadRequest:
-    return faults.BadRequest(
+def _empty_trait(form: str, value: str) -> http_errors.BadRequest:
+    return http_errors.BadRequest(
         f"{_INVALID}Expected 'required' parameter value of the form: {form}."
         f" Got an empty trait in: {value}"
     )
@@ -114,7 +116,7 @@ def parse_member_of(
 ) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
     """``(member_of, forbidden)`` of ``member_of`` values: member_of as sets of alternatives."""
     if len(values) > 1 and not microversion.supports(version, "member_of repeated"):
-        raise faults.BadRequest("Multiple member_of parameters are not supported")
+        raise http_errors.BadRequest("Multiple member_of parameters are not supported")
     member_of: list[frozenset[str]] = []
     forbidden: set[str] = set()
     for value in values:
@@ -129,18 +131,18 @@ def _aggregates(whole: str, version: microversion.Microversion) -> frozenset[str
     value = whole.removeprefix("!")
     aggregates = value.removeprefix("in:").split(",")
     if len(aggregates) > 1 and not value.startswith("in:"):
-        raise faults.BadRequest(
+        raise http_errors.BadRequest(
             "Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword"
             f" using the valid microversion. Got: {whole}"
         )
     for aggregate in aggregates:
         if not names.is_uuid(aggregate):
-            raise faults.BadRequest(
+            raise http_errors.BadRequest(
                 f"{_INVALID}Expected 'member_of' parameter to contain valid UUID(s)."
                 f" Got: {aggregate}"
             )
     if value != whole and not microversion.supports(version, "forbidden aggregates"):
-        raise faults.BadRequest(
+        raise http_errors.BadRequest(
             "Forbidden member_of parameters are not supported in the specified microversion"
         )
     return frozenset(aggregates)
@@ -150,7 +152,7 @@ def parse_in_tree(value: str) -> str:
     """The uuid of any provider of a tree."""
     value = value.strip()
     if not names.is_uuid(value):
-        raise faults.BadRequest(
+        raise http_errors.BadRequest(
             f"{_INVALID}Expected 'in_tree' parameter to be a format of uuid. Got: {value}"
         )
     return value
@@ -169,7 +171,7 @@ def parse_candidates(
     _check_groups(groups, subtrees, version)
     policy = values.get("group_policy", [None])[0]
     if policy is None and sum(1 for suffix in groups if suffix) > 1:
-        raise faults.BadRequest(
+        raise http_errors.BadRequest(
             'The "group_policy" parameter is required when specifying more than one'
             ' "resources{N}" parameter.'
         )
@@ -189,7 +191,7 @@ def _limit(text: str) -> int | None:
     try:
         return int(text) if text else None
     except ValueError as error:
-        raise faults.BadRequest(f"{_INVALID}limit has too many digits") from error
+        raise http_errors.BadRequest(f"{_INVALID}limit has too many digits") from error
 
 
 def _groups(
@@ -227,7 +229,7 @@ def _check_groups(
     else:
         _check_orphans([groups[suffix] for suffix in bare])
         if len(bare) == len(groups):
-            raise faults.BadRequest(
+            raise http_errors.BadRequest(
                 "At least one request group (`resources` or `resources{$S}`) is required."
             )
     conflicts = [
@@ -237,7 +239,7 @@ def _check_groups(
         if any(trait in alternatives for alternatives in group.required)
     ]
     if conflicts:
-        raise faults.BadRequest(
+        raise http_errors.BadRequest(
             "Conflicting required and forbidden traits found in the following traits keys:"
             f" {', '.join(conflicts)}"
         )
@@ -249,17 +251,17 @@ def _check_resourceless(
     subtrees: tuple[frozenset[str], ...],
 ) -> None:
     if len(bare) == len(groups):
-        raise faults.BadRequest(
+        raise http_errors.BadRequest(
             "There must be at least one resources or resources[$S] parameter.",
-            faults.QUERY_MISSING_VALUE,
+            http_errors.QUERY_MISSING_VALUE,
         )
     bound = frozenset().union(*subtrees)
     loose = sorted(suffix for suffix in bare if suffix not in bound)
     if loose:
-        raise faults.BadRequest(
+        raise http_errors.BadRequest(
             "Resourceless suffixed group request should be specified in `same_subtree` query"
             f" param: bad group(s) - {loose}.",
-            faults.QUERY_BAD_VALUE,
+            http_errors.QUERY_BAD_VALUE,
         )
 
 
@@ -272,12 +274,12 @@ def _check_orphans(bare: list[candidate.RequestGroup]) -> None:
     for (word, key), found in asked.items():
         orphans = sorted(f"{key}{group.suffix}" for group in found)
         if orphans:
-            raise faults.BadRequest(
+            raise http_errors.BadRequest(
                 f"All {word} parameters must be associated with resources. Found the following"
                 f" orphaned {word} keys: {', '.join(orphans)}"
             )
     if any(group.in_tree for group in bare):
-        raise faults.BadRequest("All request groups must specify resources.")
+        raise http_errors.BadRequest("All request groups must specify resources.")
 
 
 def _subtrees(
@@ -287,16 +289,16 @@ def _subtrees(
     for value in values.get("same_subtree", []):
         suffixes = frozenset(_stripped(value))
         if "" in suffixes:
-            raise faults.BadRequest(
+            raise http_errors.BadRequest(
                 "Empty string (unsuffixed group) can not be specified in `same_subtree`",
-                faults.QUERY_BAD_VALUE,
+                http_errors.QUERY_BAD_VALUE,
             )
         unknown = sorted(suffixes - groups.keys())
         if unknown:
-            raise faults.BadRequest(
+            raise http_errors.BadRequest(
                 f"Real suffixes should be specified in `same_subtree`: {unknown} not found in"
                 f" {sorted(groups)}.",
-                faults.QUERY_BAD_VALUE,
+                http_errors.QUERY_BAD_VALUE,
             )
         found.append(suffixes)
     return tuple(found)
@@ -307,16 +309,16 @@ def _root_traits(
 ) -> tuple[frozenset[str], frozenset[str]]:
     given = values.get("root_required", [])
     if len(given) > 1:
-        raise faults.BadRequest(
+        raise http_errors.BadRequest(
             "Query parameter 'root_required' may be specified only once.",
-            faults.QUERY_DUPLICATE_KEY,
+            http_errors.QUERY_DUPLICATE_KEY,
         )
     alternatives, forbidden = parse_traits(given, version, may_be_any=False)
     required = frozenset().union(*alternatives)
     both = sorted(required & forbidden)
     if both:
-        raise faults.BadRequest(
+        raise http_errors.BadRequest(
             f"Conflicting required and forbidden traits found in root_required: {', '.join(both)}",
-            faults.QUERY_BAD_VALUE,
+            http_errors.QUERY_BAD_VALUE,
         )
     return required, forbidden

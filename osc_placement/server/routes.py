@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 
 import webob
 
-from osc_placement.server import context, policy
+from osc_placement.server import policy
+from osc_placement.server.context import RequestContext
 from osc_placement.server.handlers import (
     aggregate,
     allocation,
@@ -34,14 +35,14 @@ class Route:
     """
 
     operation: str
-    handler: Callable[[context.Call], webob.Response]
+    handler: Callable[[RequestContext], webob.Response]
     since: int = 0
     body_below: int = 0
     rule_name: str = ""
     #: Answers 405 rather than 404 at a microversion that lacks it.
     hidden_as_method: bool = False
     #: Policy is asked by the handler, which knows the target.
-    asks_policy: bool = False
+    authorizes_itself: bool = False
     #: What the client sends and takes is looked at before the microversion.
     media_types_first: bool = False
     #: A GET that answers whoever takes no JSON, too.
@@ -141,7 +142,7 @@ ROUTES: dict[str, dict[str, Route]] = {
         "PUT": Route("resource_classes:update", resource_class.put, since=2, body_below=7),
         "DELETE": Route("resource_classes:delete", resource_class.delete, since=2),
     },
-    "/usages": {"GET": Route("usages", usage.of_project, since=9, asks_policy=True)},
+    "/usages": {"GET": Route("usages", usage.of_project, since=9, authorizes_itself=True)},
     "/allocations": {
         "POST": Route("allocations:manage", allocation.write_many, since=13, body_below=_ALWAYS)
     },

@@ -18,9 +18,9 @@ from osc_placement.server.store import errors
 
 _CANNOT_START = (
     errors.StoreError,
-    serve.CannotServe,
-    keystone.CannotAuthenticate,
-    policy.UnusableFile,
+    serve.CannotStart,
+    keystone.AuthConfigInvalid,
+    policy.PolicyFileInvalid,
 )
 
 DESCRIPTION = "A reference server of the OpenStack Placement API, for tests, rehearsal and labs."
@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         server.run()
-    except serve.CannotServe as error:
+    except serve.CannotStart as error:
         return _fail(error)
     finally:
         placement.close()
@@ -185,7 +185,7 @@ def _check_address(host: str, allowed: bool) -> None:
     if loopback:
         return
     if not allowed:
-        raise serve.CannotServe(
+        raise serve.CannotStart(
             f"{host} is not a loopback address, and with noauth2 anybody who reaches it may"
             " do everything: add --allow-remote-noauth if that is wanted"
         )
@@ -196,7 +196,7 @@ def _check_database(options: argparse.Namespace) -> None:
     """An export is of what there is: a name mistyped must not make a new database."""
     made = options.load is None and options.database is not None
     if options.export is not None and made and not os.path.exists(options.database):
-        raise serve.CannotServe(f"there is no database {options.database} to export")
+        raise serve.CannotStart(f"there is no database {options.database} to export")
 
 
 def _export(placement: app.App, path: str) -> None:
@@ -214,7 +214,7 @@ def _export(placement: app.App, path: str) -> None:
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)
     except OSError as error:
-        raise serve.CannotServe(f"{path} cannot be written: {error.strerror}") from error
+        raise serve.CannotStart(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _document(path: str | None) -> Any:
@@ -226,9 +226,9 @@ def _document(path: str | None) -> Any:
         with open(path, encoding="utf-8") as source:
             return json.load(source)
     except OSError as error:
-        raise serve.CannotServe(f"{path} cannot be read: {error.strerror}") from error
+        raise serve.CannotStart(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise serve.CannotServe(f"{path} is no JSON document: {error}") from error
+        raise serve.CannotStart(f"{path} is no JSON document: {error}") from error
 
 
 if __name__ == "__main__":

@@ -24,12 +24,12 @@ DRAIN_SECONDS = 10.0
 _SWEEP_SECONDS = 5
 
 
-class CannotServe(Exception):
+class CannotStart(Exception):
     """The service could not be started; the text says why and what to do."""
 
 
 class Server:
-    """A listening service; ``url`` is where. Raises CannotServe when it cannot listen.
+    """A listening service; ``url`` is where. Raises CannotStart when it cannot listen.
 
     One of the ``threads`` is enough for an application that waits for nobody.
     """
@@ -127,9 +127,9 @@ def _listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server((str(address[0]), port), family=family)
     except OSError as error:
-        raise CannotServe(
+        raise CannotStart(
             f"cannot listen on {host}:{port}: {error.strerror or error}; choose another"
             " with --port (0 takes any)"
         ) from error
     except ValueError as error:
-        raise CannotServe(f"cannot listen on {host}:{port}: {error}") from error
+        raise CannotStart(f"cannot listen on {host}:{port}: {error}") from error

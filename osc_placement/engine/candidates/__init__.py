@@ -1,6 +1,6 @@
 """The allocation candidate search, pure and lazy.
 
-``search`` is the way in; ``plan`` prepares a query, ``forest`` picks trees by the indexes
-of the state, ``tree`` fills one, ``report`` tells why something was dropped, ``summary``
-says what stands beside the answers.
+``search`` is the entry point; ``names`` checks the names of a query, ``plan`` prepares it,
+``forest`` selects trees by the indexes of the state, ``tree`` searches one tree, ``report``
+explains why providers and trees are dropped, ``summary`` gives the provider summaries.
 """

@@ -1,7 +1,7 @@
-"""Which trees are worth a look, and which providers of each suit which slot.
+"""The trees that can have candidates, and the providers in them that fit each slot.
 
-The trees are found from the rarest thing that a query asks for (a class, a trait, an
-aggregate, a tree), through the indexes of the state, one at a time.
+Trees are found through the indexes of the state, one at a time, by the rarest class, trait,
+aggregate or tree of the query.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ Options = dict[plans.Slot, list[record.ProviderRecord]]
 
 
 class Forest:
-    """All trees of a state, seen with the eyes of one query."""
+    """All trees of a state, for one query."""
 
     def __init__(self, base: state.State, plan: plans.Plan) -> None:
         self.base = base
         self.plan = plan
-        self.effort = trees.Effort()
+        self.budget = trees.SearchBudget()
         self.sharing = base.with_trait[standard.SHARING_TRAIT]
-        self._shared_suits: dict[tuple[plans.Slot, str], bool] = {}
+        self._shared_fits: dict[tuple[plans.Slot, str], bool] = {}
         self._sharing_in: dict[str, list[str]] = {}
 
     def candidates(self) -> Iterator[Candidate]:
         """Every candidate of every tree, once."""
         providers = self.base.providers
-        # What sharing providers give alone is found again from each tree they share with.
+        # Each tree that sharing providers share with finds the candidates of those providers alone.
         seen: set[object] = set()
         for root_uuid in self.roots():
             if not self.plan.admits_root(providers[root_uuid]):
@@ -44,13 +44,13 @@ class Forest:
                 yield candidate
 
     def candidates_in(self, root_uuid: str, seen: set[object] | None = None) -> Iterator[Candidate]:
-        """The candidates of one tree, whatever its root is like.
+        """The candidates of one tree; its root is not checked.
 
-        ``seen`` remembers what trees without a provider of their own can choose from: the
-        second of the same choice is passed over.
+        ``seen`` collects the choices of trees that sharing providers serve alone; equal choices are
+        searched once.
         """
         tree = self.base.tree[root_uuid]
-        sharing = self.reaching(root_uuid) if self.sharing else ()
+        sharing = self.sharing_with(root_uuid) if self.sharing else ()
         if len(tree) == 1 and not sharing:
             alone = self._alone(self.base.providers[root_uuid])
             return iter(()) if alone is None else iter((alone,))
@@ -58,36 +58,36 @@ class Forest:
         if not all(options.values()):
             return iter(())
         if seen is not None and self.sharing:
-            key = tuple(tuple(p.uuid for p in suiting) for suiting in options.values())
+            key = tuple(tuple(p.uuid for p in fitting) for fitting in options.values())
             if all(self.sharing >= set(uuids) for uuids in key):
                 if key in seen:
                     return iter(())
                 seen.add(key)
-        walk = trees.Walk(self.base, self.plan, root_uuid, options, self.effort)
+        walk = trees.Walk(self.base, self.plan, root_uuid, options, self.budget)
         return walk.candidates()
 
     def options(self, tree: Iterable[str], sharing: Iterable[str] = ()) -> Options:
-        """``{slot: providers that suit it}`` among those of a tree and those that share."""
+        """``{slot: providers that fit it}`` in a tree and in the sharing providers."""
         options: Options = {}
-        for alike in self.plan.kinds:
-            suiting = self._suiting(alike[0], tree)
+        for equal_slots in self.plan.equal_slots:
+            fitting = self._fitting(equal_slots[0], tree)
             for uuid in sharing:
-                if self._suits_shared(alike[0], uuid):
-                    suiting.append(self.base.providers[uuid])
-            for slot in alike:
-                options[slot] = suiting
+                if self._shared_provider_fits(equal_slots[0], uuid):
+                    fitting.append(self.base.providers[uuid])
+            for slot in equal_slots:
+                options[slot] = fitting
         return options
 
-    def _suiting(self, slot: plans.Slot, tree: Iterable[str]) -> list[record.ProviderRecord]:
+    def _fitting(self, slot: plans.Slot, tree: Iterable[str]) -> list[record.ProviderRecord]:
         base = self.base
         providers = base.providers
         for resource_class in slot.resources:
             members = base.with_class[resource_class]
             tree = [uuid for uuid in tree if uuid in members]
-        return [provider for uuid in tree if slot.suits(base, provider := providers[uuid])]
+        return [provider for uuid in tree if slot.fits(base, provider := providers[uuid])]
 
-    def reaching(self, root_uuid: str) -> list[str]:
-        """The sharing providers of other trees that share with this one."""
+    def sharing_with(self, root_uuid: str) -> list[str]:
+        """The sharing providers of other trees that share with this tree."""
         tree = self.base.tree[root_uuid]
         found: dict[str, None] = {}
         for uuid in tree:
@@ -98,9 +98,9 @@ class Forest:
     # One provider alone
 
     def _alone(self, provider: record.ProviderRecord) -> Candidate | None:
-        """The one candidate of a tree of one provider."""
+        """The one candidate of a tree with a single provider, or None."""
         base, plan = self.base, self.plan
-        if plan.needs_many:
+        if plan.needs_several_providers:
             return None
         inventories = provider.inventories
         used = base.used(provider.uuid)
@@ -118,7 +118,7 @@ class Forest:
         for group in plan.groups:
             if not group.admits(base, provider):
                 return None
-            for any_of in group.together:
+            for any_of in group.group_required:
                 if provider.traits.isdisjoint(any_of):
                     return None
         mapped = (provider.uuid,)
@@ -138,12 +138,12 @@ class Forest:
             self._sharing_in[aggregate] = found
         return found
 
-    def _suits_shared(self, slot: plans.Slot, uuid: str) -> bool:
+    def _shared_provider_fits(self, slot: plans.Slot, uuid: str) -> bool:
         key = (slot, uuid)
-        found = self._shared_suits.get(key)
+        found = self._shared_fits.get(key)
         if found is None:
-            found = slot.suits(self.base, self.base.providers[uuid])
-            self._shared_suits[key] = found
+            found = slot.fits(self.base, self.base.providers[uuid])
+            self._shared_fits[key] = found
         return found
 
     def _is_shared(self, candidate: Candidate) -> bool:
@@ -158,8 +158,8 @@ class Forest:
     # Which trees
 
     def roots(self) -> Iterator[str]:
-        """The roots of all trees that may have candidates, each once."""
-        if not self.plan.totals or any(group.hopeless for group in self.plan.groups):
+        """The roots of all trees that can have candidates, each once."""
+        if not self.plan.totals or any(group.impossible for group in self.plan.groups):
             return
         seen: set[str] = set()
         sources: set[str] = set()
@@ -176,7 +176,9 @@ class Forest:
                     yield root_uuid
 
     def _reached(self, root_uuid: str, served: set[str]) -> Iterator[str]:
-        """The trees with which providers of this tree share, by aggregates not yet ``served``."""
+        """The trees that providers of this tree share with, by aggregates that are not in
+        ``served``.
+        """
         for uuid in self.base.tree[root_uuid]:
             if uuid not in self.sharing:
                 continue
@@ -187,19 +189,21 @@ class Forest:
                         yield self.base.providers[member].root_uuid
 
     def _rarest(self) -> Iterator[str]:
-        """Providers of which each candidate's tree, or one that shares with it, has one."""
+        """Providers of which every candidate's tree, or a tree that shares with it, has one."""
         base = self.base
-        asked: list[tuple[state.Index, Iterable[str]]] = [
+        terms: list[tuple[state.Index, Iterable[str]]] = [
             (base.with_class, (resource_class,)) for resource_class in self.plan.totals
         ]
-        asked += [(base.with_trait, (trait,)) for trait in self.plan.root_required]
+        terms += [(base.with_trait, (trait,)) for trait in self.plan.root_required]
         for group in self.plan.groups:
             if group.root_uuid is not None:
-                asked.append((base.tree, (group.root_uuid,)))
-            asked += [(base.with_trait, any_of) for any_of in (*group.required, *group.together)]
-            asked += [(base.with_aggregate, any_of) for any_of in group.member_of]
-        terms = [[index[key] for key in sorted(any_of)] for index, any_of in asked]
-        rarest = min(terms, key=lambda term: sum(len(members) for members in term))
+                terms.append((base.tree, (group.root_uuid,)))
+            terms += [
+                (base.with_trait, any_of) for any_of in (*group.required, *group.group_required)
+            ]
+            terms += [(base.with_aggregate, any_of) for any_of in group.member_of]
+        members_by_term = [[index[key] for key in sorted(any_of)] for index, any_of in terms]
+        rarest = min(members_by_term, key=lambda term: sum(len(members) for members in term))
         for members in rarest:
             yield from members
 

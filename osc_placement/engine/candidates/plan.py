@@ -1,8 +1,8 @@
 """An allocation candidates query, prepared for the search.
 
-A query's groups become *slots*: each slot is filled by one provider. A suffixed group is
-one slot with all its resources; the unsuffixed group is one slot per resource class,
-since its classes may come from different providers of a tree.
+A query's groups become *slots*; one provider fills each slot. A suffixed group is one slot with all
+its resources. The unsuffixed group is one slot per resource class, because different providers of a
+tree can supply its classes.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from osc_placement.model import candidate
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """What a provider must be like to serve a request group, whatever it gives.
+    """The conditions of a request group for its providers, apart from amounts.
 
-    ``required`` must be met by each provider, ``together`` only by all providers of the
-    group in sum. ``spans`` says that the aggregates of a root count for its whole tree.
-    ``root_uuid`` is the tree of in_tree. ``hopeless`` groups are served by nobody.
+    Each provider must meet ``required``; all providers of the group must meet ``group_required`` in
+    sum. ``root_aggregates_apply``: the aggregates of a root count for its whole tree. ``root_uuid``
+    is the root of the in_tree provider. No provider can serve an ``impossible`` group.
     """
 
     suffix: str
     required: tuple[frozenset[str], ...]
-    together: tuple[frozenset[str], ...]
+    group_required: tuple[frozenset[str], ...]
     forbidden: frozenset[str]
     member_of: tuple[frozenset[str], ...]
     forbidden_aggregates: frozenset[str]
-    spans: bool
+    root_aggregates_apply: bool
     root_uuid: str | None
-    hopeless: bool
+    impossible: bool
 
     def admits(self, base: state.State, provider: record.ProviderRecord) -> bool:
-        """Whether a provider is of the kind that the group asks for."""
+        """Whether a provider meets the conditions."""
         traits = provider.traits
         for any_of in self.required:
             if traits.isdisjoint(any_of):
@@ -43,7 +43,7 @@ class Group:
             return False
         if self.root_uuid is not None and provider.root_uuid != self.root_uuid:
             return False
-        if self.hopeless:
+        if self.impossible:
             return False
         if self.member_of and not self.admits_member(base, provider):
             return False
@@ -52,10 +52,12 @@ class Group:
         )
 
     def admits_member(self, base: state.State, provider: record.ProviderRecord) -> bool:
-        """Whether a provider, or the root that counts for it, meets all of member_of."""
+        """Whether a provider, or its root if that counts, meets member_of."""
         if self._meets_member_of(provider.aggregates):
             return True
-        return self.spans and self._meets_member_of(base.providers[provider.root_uuid].aggregates)
+        return self.root_aggregates_apply and self._meets_member_of(
+            base.providers[provider.root_uuid].aggregates
+        )
 
     def _meets_member_of(self, aggregates: tuple[str, ...]) -> bool:
         return not any(any_of.isdisjoint(aggregates) for any_of in self.member_of)
@@ -63,37 +65,36 @@ class Group:
     def aggregates_of(self, base: state.State, provider: record.ProviderRecord) -> frozenset[str]:
         """The aggregates that count for a provider in this group."""
         own = frozenset(provider.aggregates)
-        if self.spans and provider.root_uuid != provider.uuid:
+        if self.root_aggregates_apply and provider.root_uuid != provider.uuid:
             return own.union(base.providers[provider.root_uuid].aggregates)
         return own
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """One provider to be chosen: for a group, to give ``resources``, which may be none."""
+    """One provider to choose for a group; it supplies ``resources``, which may be empty."""
 
     group: Group
     resources: Mapping[str, int]
 
-    def suits(self, base: state.State, provider: record.ProviderRecord) -> bool:
-        """Whether a provider could fill this slot, were it the only one."""
-        return gives(base, provider, self.resources) and self.group.admits(base, provider)
+    def fits(self, base: state.State, provider: record.ProviderRecord) -> bool:
+        """Whether a provider can fill this slot if no other slot uses it."""
+        return can_supply(base, provider, self.resources) and self.group.admits(base, provider)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """A query in the search's own terms.
+    """A prepared query.
 
-    ``slots`` have those of suffixed groups first; ``kinds`` are the same slots, those
-    together that the same providers suit. ``subtrees`` are sets of suffixes.
-    ``demands`` is ``{resource class: (total, the amount of each slot)}``; ``totals`` is
-    what one provider gives that fills every slot; ``repeated`` are the classes that more than
-    one slot asks for.
+    ``slots`` start with those of suffixed groups. ``equal_slots`` are the same slots, grouped by
+    equal conditions and amounts. ``subtrees`` are sets of suffixes. ``demands`` is ``{resource
+    class: (total, the amount of each slot)}``. ``totals`` is what one provider supplies that fills
+    every slot. ``repeated`` are the classes of more than one slot.
     """
 
     groups: tuple[Group, ...]
     slots: tuple[Slot, ...]
-    kinds: tuple[tuple[Slot, ...], ...]
+    equal_slots: tuple[tuple[Slot, ...], ...]
     subtrees: tuple[frozenset[str], ...]
     isolate: bool
     nested: bool
@@ -104,30 +105,32 @@ class Plan:
     repeated: frozenset[str]
 
     @property
-    def needs_many(self) -> bool:
-        """Whether no single provider can serve the query, whatever it has."""
+    def needs_several_providers(self) -> bool:
+        """Whether one provider alone can never serve the query."""
         return self.isolate and sum(1 for group in self.groups if group.suffix) > 1
 
-    def without_together(self) -> Plan:
-        """The same plan, where nothing is required of the unsuffixed group in sum."""
-        changed = {group: dataclasses.replace(group, together=()) for group in self.groups}
+    def without_group_required(self) -> Plan:
+        """The same plan without the traits that a group requires in sum."""
+        changed = {group: dataclasses.replace(group, group_required=()) for group in self.groups}
         slots = tuple(Slot(changed[slot.group], slot.resources) for slot in self.slots)
         return dataclasses.replace(
-            self, groups=tuple(changed.values()), slots=slots, kinds=_kinds(slots)
+            self, groups=tuple(changed.values()), slots=slots, equal_slots=_equal_slots(slots)
         )
 
     def admits_root(self, root: record.ProviderRecord) -> bool:
-        """Whether a tree with this root may give candidates."""
+        """Whether a tree with this root can have candidates."""
         return self.root_required <= root.traits and self.root_forbidden.isdisjoint(root.traits)
 
 
 def prepare(base: state.State, query: candidate.CandidateQuery) -> Plan:
-    """Prepare a query; an in_tree that names an unknown provider is served by nobody."""
+    """Prepare a query; an in_tree with an unknown provider makes its group impossible."""
     groups = {group.suffix: _group(base, group) for group in query.groups}
     slots = [
-        Slot(groups[asked.suffix], resources)
-        for asked in sorted(query.groups, key=lambda asked: not asked.suffix)
-        for resources in _parts(asked)
+        Slot(groups[request_group.suffix], resources)
+        for request_group in sorted(
+            query.groups, key=lambda request_group: not request_group.suffix
+        )
+        for resources in _parts(request_group)
     ]
     amounts: dict[str, list[int]] = {}
     for slot in slots:
@@ -136,7 +139,7 @@ def prepare(base: state.State, query: candidate.CandidateQuery) -> Plan:
     return Plan(
         groups=tuple(groups.values()),
         slots=tuple(slots),
-        kinds=_kinds(slots),
+        equal_slots=_equal_slots(slots),
         subtrees=tuple(suffixes for suffixes in query.same_subtree if len(suffixes) > 1),
         isolate=query.isolate,
         nested=query.nested,
@@ -148,16 +151,18 @@ def prepare(base: state.State, query: candidate.CandidateQuery) -> Plan:
     )
 
 
-def _kinds(slots: Iterable[Slot]) -> tuple[tuple[Slot, ...], ...]:
-    kinds: dict[object, list[Slot]] = {}
+def _equal_slots(slots: Iterable[Slot]) -> tuple[tuple[Slot, ...], ...]:
+    equal_slots: dict[object, list[Slot]] = {}
     for slot in slots:
-        nameless = dataclasses.replace(slot.group, suffix="", together=())
-        kinds.setdefault((nameless, frozenset(slot.resources.items())), []).append(slot)
-    return tuple(tuple(alike) for alike in kinds.values())
+        nameless = dataclasses.replace(slot.group, suffix="", group_required=())
+        equal_slots.setdefault((nameless, frozenset(slot.resources.items())), []).append(slot)
+    return tuple(tuple(slots_of_key) for slots_of_key in equal_slots.values())
 
 
-def gives(base: state.State, provider: record.ProviderRecord, resources: Mapping[str, int]) -> bool:
-    """Whether a provider has room for all of ``resources``, in suitable units."""
+def can_supply(
+    base: state.State, provider: record.ProviderRecord, resources: Mapping[str, int]
+) -> bool:
+    """Whether a provider has free capacity for ``resources``, in valid units."""
     inventories = provider.inventories
     for resource_class in resources:
         if resource_class not in inventories:
@@ -174,25 +179,25 @@ def gives(base: state.State, provider: record.ProviderRecord, resources: Mapping
     return True
 
 
-def _group(base: state.State, asked: candidate.RequestGroup) -> Group:
-    # One provider alone must be all that its group asks for.
-    alone = bool(asked.suffix) or len(asked.resources) == 1
-    tree = None if asked.in_tree is None else base.providers.get(asked.in_tree)
+def _group(base: state.State, request_group: candidate.RequestGroup) -> Group:
+    # A single provider must meet all conditions of its group.
+    single_provider = bool(request_group.suffix) or len(request_group.resources) == 1
+    tree = None if request_group.in_tree is None else base.providers.get(request_group.in_tree)
     return Group(
-        suffix=asked.suffix,
-        required=asked.required if alone else (),
-        together=() if alone else asked.required,
-        forbidden=asked.forbidden,
-        member_of=asked.member_of,
-        forbidden_aggregates=asked.forbidden_aggregates,
-        spans=not asked.suffix,
-        root_uuid=tree.root_uuid if tree is not None and asked.resources else None,
-        hopeless=(asked.in_tree is not None and tree is None)
-        or not (asked.resources or asked.required or asked.member_of),
+        suffix=request_group.suffix,
+        required=request_group.required if single_provider else (),
+        group_required=() if single_provider else request_group.required,
+        forbidden=request_group.forbidden,
+        member_of=request_group.member_of,
+        forbidden_aggregates=request_group.forbidden_aggregates,
+        root_aggregates_apply=not request_group.suffix,
+        root_uuid=tree.root_uuid if tree is not None and request_group.resources else None,
+        impossible=(request_group.in_tree is not None and tree is None)
+        or not (request_group.resources or request_group.required or request_group.member_of),
     )
 
 
-def _parts(asked: candidate.RequestGroup) -> list[dict[str, int]]:
-    if asked.suffix:
-        return [dict(asked.resources)]
-    return [{resource_class: amount} for resource_class, amount in asked.resources.items()]
+def _parts(request_group: candidate.RequestGroup) -> list[dict[str, int]]:
+    if request_group.suffix:
+        return [dict(request_group.resources)]
+    return [{resource_class: amount} for resource_class, amount in request_group.resources.items()]

@@ -1,8 +1,4 @@
-"""Why a provider, or a tree, gives no candidate.
-
-A ``Reporter`` given to the search hears it; ``provider_refusals`` and ``tree_refusals``
-are the same questions asked of one provider or one tree.
-"""
+"""Why a provider, or a tree, gives no candidate."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from osc_placement.model.candidate import Candidate
 
 
 class Reason(enum.StrEnum):
-    """What a provider or a tree fails at."""
+    """The condition that a provider or a tree fails."""
 
     NO_INVENTORY = "no_inventory"
     MIN_UNIT = "min_unit"
@@ -32,8 +28,8 @@ class Reason(enum.StrEnum):
     ROOT_REQUIRED = "root_required"
     ROOT_FORBIDDEN = "root_forbidden"
     NO_PROVIDER = "no_provider"
-    TOGETHER_REQUIRED = "together_required"
-    TOGETHER_CAPACITY = "together_capacity"
+    GROUP_REQUIRED = "group_required"
+    COMBINED_CAPACITY = "combined_capacity"
     ISOLATE = "isolate"
     SAME_SUBTREE = "same_subtree"
     NOT_NESTED = "not_nested"
@@ -42,39 +38,37 @@ class Reason(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refusal:
-    """One constraint that is not met.
+    """One condition that is not met.
 
-    ``names`` are what it is about: a resource class, the traits or aggregates of which one
-    was wanted or none, the suffixes of groups. ``wanted`` and ``found`` are amounts in units of
-    the class, where the constraint is about amounts.
+    ``names`` are its resource class, traits, aggregates or group suffixes. ``wanted`` and ``found``
+    are amounts in units of the class, for conditions on amounts.
     """
 
     reason: Reason
     names: tuple[str, ...] = ()
-    wanted: int | None = None
-    found: int | None = None
+    requested: int | None = None
+    available: int | None = None
 
 
 class Reporter(Protocol):
-    """Is told what was dropped, while the search goes on."""
+    """Receives dropped providers and trees during a search."""
 
     def provider_dropped(
         self, suffix: str, resource_class: str | None, uuid: str, refusals: Sequence[Refusal]
     ) -> None:
-        """A provider cannot serve a group: with every constraint that it fails.
+        """A provider cannot serve a group; ``refusals`` has every condition that it fails.
 
-        ``resource_class`` is given for the unsuffixed group, whose classes are served each
-        on its own.
+        ``resource_class`` is set for the unsuffixed group, where each class is served separately.
         """
 
     def tree_dropped(self, root_uuid: str, refusals: Sequence[Refusal]) -> None:
-        """A tree, with what shares with it, gives no candidate."""
+        """A tree and the providers that share with it give no candidate."""
 
 
 def search_reporting(
     base: state.State, plan: plans.Plan, reporter: Reporter
 ) -> Iterator[Candidate]:
-    """The candidates, and to the reporter all that is none."""
+    """The candidates; everything else goes to the reporter."""
     forest = forests.Forest(base, plan)
     for provider in base.providers.values():
         for slot in plan.slots:
@@ -92,7 +86,7 @@ def search_reporting(
 def provider_refusals(
     base: state.State, slot: plans.Slot, provider: record.ProviderRecord
 ) -> list[Refusal]:
-    """Every constraint of a slot that a provider fails; empty when it suits."""
+    """Every condition of a slot that a provider fails; empty if it fits."""
     group = slot.group
     found = [
         refusal
@@ -112,12 +106,12 @@ def provider_refusals(
             for any_of in group.member_of
             if any_of.isdisjoint(provider.aggregates)
         ]
-    ruled_out = group.forbidden_aggregates & group.aggregates_of(base, provider)
-    if ruled_out:
-        found.append(Refusal(Reason.FORBIDDEN_AGGREGATE, tuple(sorted(ruled_out))))
+    excluded = group.forbidden_aggregates & group.aggregates_of(base, provider)
+    if excluded:
+        found.append(Refusal(Reason.FORBIDDEN_AGGREGATE, tuple(sorted(excluded))))
     if group.root_uuid is not None and provider.root_uuid != group.root_uuid:
         found.append(Refusal(Reason.IN_TREE, (group.root_uuid,)))
-    if group.hopeless:
+    if group.impossible:
         found.append(Refusal(Reason.NO_PROVIDER, (group.suffix,)))
     return found
 
@@ -128,24 +122,24 @@ def _amount_refusals(
     names = (resource_class,)
     inventory = provider.inventories.get(resource_class)
     if inventory is None:
-        yield Refusal(Reason.NO_INVENTORY, names, wanted=amount)
+        yield Refusal(Reason.NO_INVENTORY, names, requested=amount)
         return
     if amount < inventory.min_unit:
-        yield Refusal(Reason.MIN_UNIT, names, wanted=amount, found=inventory.min_unit)
+        yield Refusal(Reason.MIN_UNIT, names, requested=amount, available=inventory.min_unit)
     if amount > inventory.max_unit:
-        yield Refusal(Reason.MAX_UNIT, names, wanted=amount, found=inventory.max_unit)
+        yield Refusal(Reason.MAX_UNIT, names, requested=amount, available=inventory.max_unit)
     if amount % inventory.step_size:
-        yield Refusal(Reason.STEP_SIZE, names, wanted=amount, found=inventory.step_size)
+        yield Refusal(Reason.STEP_SIZE, names, requested=amount, available=inventory.step_size)
     free = inventory.capacity - base.used(provider.uuid).get(resource_class, 0)
     if amount > free:
-        yield Refusal(Reason.CAPACITY, names, wanted=amount, found=max(free, 0))
+        yield Refusal(Reason.CAPACITY, names, requested=amount, available=max(free, 0))
 
 
 def tree_refusals(forest: forests.Forest, root_uuid: str) -> list[Refusal]:
-    """Why a tree gives no candidate; empty when it gives one.
+    """Why a tree gives no candidate; empty if it gives one.
 
-    What its root fails at, else the groups that nobody in reach can serve, else each
-    constraint between groups without which there were a candidate.
+    The failed conditions on its root, else the groups without a provider, else each condition
+    between groups without which there is a candidate.
     """
     plan = forest.plan
     root = forest.base.providers[root_uuid]
@@ -153,11 +147,11 @@ def tree_refusals(forest: forests.Forest, root_uuid: str) -> list[Refusal]:
     found += [
         Refusal(Reason.ROOT_FORBIDDEN, (t,)) for t in sorted(plan.root_forbidden & root.traits)
     ]
-    options = forest.options(forest.base.tree[root_uuid], forest.reaching(root_uuid))
+    options = forest.options(forest.base.tree[root_uuid], forest.sharing_with(root_uuid))
     found += [
         Refusal(Reason.NO_PROVIDER, (slot.group.suffix, *slot.resources))
-        for slot, suiting in options.items()
-        if not suiting
+        for slot, fitting in options.items()
+        if not fitting
     ]
     if found or _gives_any(forest, root_uuid):
         return found
@@ -176,7 +170,7 @@ def _gives_any(forest: forests.Forest, root_uuid: str) -> bool:
 
 
 def _relaxed(plan: plans.Plan) -> Iterator[tuple[Reason, plans.Plan]]:
-    """The plan without one of the constraints that it has between its groups."""
+    """The plan without one of its conditions between groups."""
     if plan.isolate:
         yield Reason.ISOLATE, dataclasses.replace(plan, isolate=False)
     if plan.subtrees:
@@ -184,9 +178,9 @@ def _relaxed(plan: plans.Plan) -> Iterator[tuple[Reason, plans.Plan]]:
     if not plan.nested:
         yield Reason.NOT_NESTED, dataclasses.replace(plan, nested=True)
     if plan.repeated:
-        yield Reason.TOGETHER_CAPACITY, dataclasses.replace(plan, repeated=frozenset())
-    if any(group.together for group in plan.groups):
-        yield Reason.TOGETHER_REQUIRED, plan.without_together()
+        yield Reason.COMBINED_CAPACITY, dataclasses.replace(plan, repeated=frozenset())
+    if any(group.group_required for group in plan.groups):
+        yield Reason.GROUP_REQUIRED, plan.without_group_required()
 
 
 def _roots(base: state.State) -> Iterator[str]:

@@ -1,7 +1,6 @@
-"""What stands beside the allocation requests: the providers that a client may weigh.
+"""Provider summaries of allocation candidates.
 
-``summary_providers`` says which, ``summarize`` says what is told of each. The server
-formats it; nothing here knows JSON or a microversion.
+``summary_providers`` selects the providers, ``summarize`` gives the content. The server formats it.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from osc_placement.engine import record, state
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProviderSummary:
-    """One provider as a summary shows it.
+    """The summary of one provider.
 
-    ``resources`` is ``{resource class: (capacity, used)}``, in units of the class;
-    ``provider`` has the traits, and the root and parent uuids.
+    ``resources`` is ``{resource class: (capacity, used)}`` in units of the class; ``provider`` has
+    the traits, and the root and parent uuids.
     """
 
     provider: record.ProviderRecord
@@ -27,10 +26,10 @@ class ProviderSummary:
 def summary_providers(
     base: state.State, named: Iterable[str], whole_trees: bool
 ) -> dict[str, None]:
-    """The providers to summarize, as an ordered set of uuids.
+    """The uuids of the providers to summarize, as an ordered set.
 
-    ``named`` are the provider uuids that the allocation requests name; doubles do no
-    harm. ``whole_trees`` (from microversion 1.29) adds every provider of their trees.
+    ``named`` are the provider uuids of the allocation requests. ``whole_trees`` (since 1.29) adds
+    every provider of their trees.
     """
     if not whole_trees:
         return dict.fromkeys(named)
@@ -43,8 +42,8 @@ def summarize(
 ) -> ProviderSummary:
     """Capacity and usage of one provider.
 
-    ``classes`` are the resource classes asked for, which is all that is told below
-    microversion 1.27; None tells all that the provider has.
+    ``classes`` are the requested resource classes, which a summary is limited to below 1.27; None
+    means all classes of the provider.
     """
     provider = base.providers[provider_uuid]
     used = base.used(provider_uuid)

@@ -1,8 +1,6 @@
-"""The candidates of one provider tree, and the sharing providers within its reach.
+"""The candidates of one provider tree and the providers that share with it.
 
-``walk`` fills the slots of a plan one after the other, depth first, and hands out each
-candidate as it is complete. What is known to be in vain is not tried, so that the first
-candidates of a wide tree come at once, however many there are in all.
+``Walk`` fills the slots of a plan depth first and yields each complete candidate at once.
 """
 
 from __future__ import annotations
@@ -15,10 +13,10 @@ from osc_placement.engine.candidates import plan as plans
 from osc_placement.model import allocation
 from osc_placement.model.candidate import Candidate
 
-#: Steps without a candidate after which it is worth to look ahead before each step.
+#: Steps without a candidate after which each step looks ahead first.
 LOOKAHEAD_AFTER = 50
-#: Steps with looking ahead, and still in vain, after which a search is given up.
-MAX_VAIN_STEPS = 100_000
+#: Steps with look-ahead and without a candidate after which the search stops.
+MAX_DEAD_END_STEPS = 100_000
 
 _Options = Sequence[record.ProviderRecord]
 _Path = tuple[str, ...]
@@ -27,42 +25,42 @@ _Mappings = dict[str, tuple[str, ...]]
 
 
 class TooManyCandidates(errors.EngineError):
-    """The answer has more candidates than the caller is ready to take."""
+    """The query has more candidates than the caller accepts."""
 
     text = "There are more than {max_candidates} allocation candidates. Give a limit."
 
 
 class SearchTooLong(TooManyCandidates):
-    """The groups of a query hinder each other so much that the search was given up."""
+    """The search took too many steps without a candidate."""
 
     text = "No further allocation candidate was found in {steps} steps. Ask for less at once."
 
 
-class Effort:
-    """What one search may still spend, over all trees, on steps that are in vain."""
+class SearchBudget:
+    """The steps without a candidate that one search may still take, over all trees."""
 
     def __init__(self) -> None:
         self.steps = 0
 
     def take_step(self) -> None:
-        """Count one step; raises SearchTooLong for the last."""
+        """Count one step; raises SearchTooLong after the last one."""
         self.steps += 1
-        if self.steps > MAX_VAIN_STEPS:
-            raise SearchTooLong(steps=MAX_VAIN_STEPS)
+        if self.steps > MAX_DEAD_END_STEPS:
+            raise SearchTooLong(steps=MAX_DEAD_END_STEPS)
 
 
 class _Level(NamedTuple):
-    """A slot, at the depth at which it is filled, and what stands in the way of filling it."""
+    """A slot at its depth of the search, with the conditions that depend on other slots."""
 
     slot: plans.Slot
     options: _Options
     isolated: bool
-    together: tuple[frozenset[str], ...]
+    group_required: tuple[frozenset[str], ...]
     subtrees: tuple[tuple[int, ...], ...]
 
 
 class Walk:
-    """One search through one tree: ``options`` are the providers that suit each slot."""
+    """A search through one tree; ``options`` are the providers that fit each slot."""
 
     def __init__(
         self,
@@ -70,26 +68,26 @@ class Walk:
         plan: plans.Plan,
         root_uuid: str,
         options: Mapping[plans.Slot, _Options],
-        effort: Effort,
+        budget: SearchBudget,
     ) -> None:
         self.base = base
         self.plan = plan
         self.root_uuid = root_uuid
-        self.effort = effort
+        self.budget = budget
         self._levels = _levels(plan, options)
-        self._vain = 0
+        self._steps_since_candidate = 0
         self._is_over = False
         self._lineages: dict[str, frozenset[str]] = {}
 
     def candidates(self) -> Iterator[Candidate]:
         """Every candidate of the tree, once."""
         root_uuid = self.root_uuid
-        # A stack and no recursion: a query may have more groups than Python has frames.
+        # A stack instead of recursion: a query may have more groups than Python has frames.
         stack = [self._fill(0, (), {}, {})]
         while stack:
             if len(stack) == len(self._levels):
                 for _, allocations, mappings in stack.pop():
-                    self._vain = 0
+                    self._steps_since_candidate = 0
                     yield Candidate(root_uuid, allocations, mappings)
                 continue
             filled = next(stack[-1], None)
@@ -101,16 +99,16 @@ class Walk:
     def _fill(
         self, depth: int, path: _Path, allocations: _Allocations, mappings: _Mappings
     ) -> Iterator[tuple[_Path, _Allocations, _Mappings]]:
-        """Every way to go on from what is filled so far, by one slot."""
-        self._vain += 1
-        if self._vain > LOOKAHEAD_AFTER and self._is_in_vain(path, allocations):
+        """Every way to fill the next slot."""
+        self._steps_since_candidate += 1
+        if self._steps_since_candidate > LOOKAHEAD_AFTER and self._is_dead_end(path, allocations):
             return
         level = self._levels[depth]
         resources = level.slot.resources
         suffix = level.slot.group.suffix
         mapped = mappings.get(suffix, ())
         isolated = level.isolated
-        checked = bool(level.together or level.subtrees or not self.plan.nested)
+        checked = bool(level.group_required or level.subtrees or not self.plan.nested)
         for provider in level.options:
             uuid = provider.uuid
             if isolated and uuid in path:
@@ -121,7 +119,7 @@ class Walk:
             amounts = resources
             if uuid in allocations:
                 amounts = allocation.add_resources(allocations[uuid], resources)
-                if not self._has_room(provider, amounts):
+                if not self._has_capacity(provider, amounts):
                     continue
             yield (
                 now_path,
@@ -129,8 +127,8 @@ class Walk:
                 {**mappings, suffix: mapped if uuid in mapped else (*mapped, uuid)},
             )
 
-    def _has_room(self, provider: record.ProviderRecord, amounts: allocation.Resources) -> bool:
-        """Whether several slots may take ``amounts`` in all from one provider."""
+    def _has_capacity(self, provider: record.ProviderRecord, amounts: allocation.Resources) -> bool:
+        """Whether one provider can supply the ``amounts`` of several slots together."""
         used = self.base.used(provider.uuid)
         for resource_class in self.plan.repeated & amounts.keys():
             inventory = provider.inventories[resource_class]
@@ -144,10 +142,10 @@ class Walk:
     # What depends on the providers chosen before
 
     def _fits(self, level: _Level, path: _Path) -> bool:
-        """Whether the last of the path may stand beside those before it."""
+        """Whether the last provider of the path is compatible with those before it."""
         if not self.plan.nested and not self._is_flat(path):
             return False
-        if level.together and not self._traits_possible(level, path):
+        if level.group_required and not self._traits_possible(level, path):
             return False
         return all(self._subtree_possible(places, path) for places in level.subtrees)
 
@@ -158,19 +156,21 @@ class Walk:
         return all(uuid == last or providers[uuid].root_uuid != root_uuid for uuid in path)
 
     def _traits_possible(self, level: _Level, path: _Path) -> bool:
-        """Whether what the group requires in sum is there, or can still come."""
+        """Whether the providers of the group have its traits in sum, or still can."""
         there: set[str] = set()
         for uuid, other in zip(path, self._levels, strict=False):
             if other.slot.group is level.slot.group:
                 there |= self.base.providers[uuid].traits
-        missing = [any_of for any_of in level.together if there.isdisjoint(any_of)]
+        missing = [any_of for any_of in level.group_required if there.isdisjoint(any_of)]
         for other in self._levels[len(path) :] if missing else ():
             for provider in other.options:
                 there |= provider.traits
         return not any(there.isdisjoint(any_of) for any_of in missing)
 
     def _subtree_possible(self, places: tuple[int, ...], path: _Path) -> bool:
-        """Whether one provider of these places is, or can still be, above all of them."""
+        """Whether one of the providers at ``places`` is, or still can be, an ancestor of all
+        others.
+        """
         depth = len(path)
         chosen = [path[place] for place in places if place < depth]
         if len(chosen) == 1:
@@ -189,7 +189,7 @@ class Walk:
         )
 
     def _lineage(self, uuid: str) -> frozenset[str]:
-        """A provider and all above it."""
+        """A provider and all its ancestors."""
         found = self._lineages.get(uuid)
         if found is None:
             above = []
@@ -202,53 +202,53 @@ class Walk:
 
     # Looking ahead, when steps were in vain
 
-    def _is_in_vain(self, path: _Path, allocations: _Allocations) -> bool:
-        if self._vain == LOOKAHEAD_AFTER + 1:
-            self._is_over = not self._is_hopeful((), {})
+    def _is_dead_end(self, path: _Path, allocations: _Allocations) -> bool:
+        if self._steps_since_candidate == LOOKAHEAD_AFTER + 1:
+            self._is_over = not self._can_complete((), {})
         if self._is_over:
             return True
-        self.effort.take_step()
-        return not self._is_hopeful(path, allocations)
+        self.budget.take_step()
+        return not self._can_complete(path, allocations)
 
-    def _is_hopeful(
+    def _can_complete(
         self,
         path: _Path,
         allocations: _Allocations,
     ) -> bool:
-        """Whether the slots left can be filled, seen by isolation and by each class alone."""
+        """Whether the remaining slots can be filled, by isolation and by each class separately."""
         ahead = self._levels[len(path) :]
         if self.plan.isolate:
             isolated = [level.options for level in ahead if level.isolated]
-            if not _can_seat(isolated, lambda provider: provider.uuid not in path):
+            if not _can_match(isolated, lambda provider: provider.uuid not in path):
                 return False
         return all(
-            self._class_is_hopeful(resource_class, ahead, allocations)
+            self._can_supply(resource_class, ahead, allocations)
             for resource_class in self.plan.repeated
         )
 
-    def _class_is_hopeful(
+    def _can_supply(
         self, resource_class: str, ahead: Sequence[_Level], allocations: _Allocations
     ) -> bool:
-        asking = [level for level in ahead if resource_class in level.slot.resources]
-        if not asking:
+        requesting = [level for level in ahead if resource_class in level.slot.resources]
+        if not requesting:
             return True
-        least = min(level.slot.resources[resource_class] for level in asking)
+        least = min(level.slot.resources[resource_class] for level in requesting)
 
-        def seats(provider: record.ProviderRecord) -> int:
+        def uses(provider: record.ProviderRecord) -> int:
             inventory = provider.inventories[resource_class]
             taken = allocations.get(provider.uuid, {}).get(resource_class, 0)
             used = self.base.used(provider.uuid).get(resource_class, 0)
             room = min(inventory.max_unit, inventory.capacity - used) - taken
             return max(room, 0) // least
 
-        return _can_seat([level.options for level in asking], seats)
+        return _can_match([level.options for level in requesting], uses)
 
 
 def _levels(plan: plans.Plan, options: Mapping[plans.Slot, _Options]) -> list[_Level]:
-    """The slots in the order in which they are filled.
+    """The slots in search order.
 
-    Suffixed groups first, so that a path is what isolation is about; then the scarcest, so that
-    what cannot be shows soon.
+    Suffixed groups first, because only they are isolated; then the slots with the fewest providers,
+    so that dead ends show early.
     """
     slots = sorted(options, key=lambda slot: (not slot.group.suffix, len(options[slot])))
     places = {slot.group.suffix: place for place, slot in enumerate(slots)}
@@ -257,7 +257,7 @@ def _levels(plan: plans.Plan, options: Mapping[plans.Slot, _Options]) -> list[_L
             slot,
             options[slot],
             isolated=plan.isolate and bool(slot.group.suffix),
-            together=slot.group.together,
+            group_required=slot.group.group_required,
             subtrees=tuple(
                 tuple(places[suffix] for suffix in suffixes)
                 for suffixes in plan.subtrees
@@ -268,58 +268,58 @@ def _levels(plan: plans.Plan, options: Mapping[plans.Slot, _Options]) -> list[_L
     ]
 
 
-def _can_seat(choices: Sequence[_Options], seats: Callable[[record.ProviderRecord], int]) -> bool:
-    """Whether each choice can have one of its providers, none taken more than ``seats`` times.
+def _can_match(choices: Sequence[_Options], uses: Callable[[record.ProviderRecord], int]) -> bool:
+    """Whether each choice can have one of its providers, none used more than ``seats`` times.
 
     Bipartite matching by augmenting paths.
     """
     free: dict[str, int] = {}
-    seated: dict[str, dict[int, None]] = {}
-    return all(_seat(guest, choices, seats, free, seated) for guest in range(len(choices)))
+    matched: dict[str, dict[int, None]] = {}
+    return all(_augment(choice, choices, uses, free, matched) for choice in range(len(choices)))
 
 
-def _seat(
-    guest: int,
+def _augment(
+    choice: int,
     choices: Sequence[_Options],
-    seats: Callable[[record.ProviderRecord], int],
+    uses: Callable[[record.ProviderRecord], int],
     free: dict[str, int],
-    seated: dict[str, dict[int, None]],
+    matched: dict[str, dict[int, None]],
 ) -> bool:
-    """Find one guest a seat, moving others where that helps."""
-    # Who would have to move from where so that a guest can sit: {uuid: guest who wants in}.
-    wanted_by: dict[str, int] = {}
-    sits_at: dict[int, str] = {}
-    waiting = [guest]
-    for moving in waiting:
+    """Match one more choice; rematches others if that helps."""
+    # {uuid: the choice that wants this provider}, along the augmenting path.
+    wanting_choice: dict[str, int] = {}
+    matched_to: dict[int, str] = {}
+    queue = [choice]
+    for moving in queue:
         for provider in choices[moving]:
             uuid = provider.uuid
-            if uuid in wanted_by:
+            if uuid in wanting_choice:
                 continue
-            wanted_by[uuid] = moving
+            wanting_choice[uuid] = moving
             if uuid not in free:
-                free[uuid], seated[uuid] = int(seats(provider)), {}
+                free[uuid], matched[uuid] = int(uses(provider)), {}
             if free[uuid] > 0:
                 free[uuid] -= 1
-                _move(uuid, wanted_by, sits_at, seated)
+                _move(uuid, wanting_choice, matched_to, matched)
                 return True
-            for other in seated[uuid]:
-                if other not in sits_at:
-                    sits_at[other] = uuid
-                    waiting.append(other)
+            for other in matched[uuid]:
+                if other not in matched_to:
+                    matched_to[other] = uuid
+                    queue.append(other)
     return False
 
 
 def _move(
     uuid: str,
-    wanted_by: Mapping[str, int],
-    sits_at: Mapping[int, str],
-    seated: Mapping[str, dict[int, None]],
+    wanting_choice: Mapping[str, int],
+    matched_to: Mapping[int, str],
+    matched: Mapping[str, dict[int, None]],
 ) -> None:
-    """Let everyone on the way to the free seat move up by one."""
+    """Rematch all choices on the augmenting path."""
     while True:
-        guest = wanted_by[uuid]
-        seated[uuid][guest] = None
-        if guest not in sits_at:
+        choice = wanting_choice[uuid]
+        matched[uuid][choice] = None
+        if choice not in matched_to:
             return
-        uuid = sits_at[guest]
-        del seated[uuid][guest]
+        uuid = matched_to[choice]
+        del matched[uuid][choice]

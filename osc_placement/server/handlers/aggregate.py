@@ -8,30 +8,33 @@ import webob
 
 from osc_placement import microversion
 from osc_placement.engine import aggregate as rules, record
-from osc_placement.server import context as calls
+from osc_placement.server import responses
+from osc_placement.server.context import RequestContext
 from osc_placement.server.handlers import provider as providers
 from osc_placement.server.schemas import provider as schemas, validation
 
 
-def _answer(call: calls.Call, provider: record.ProviderRecord) -> webob.Response:
+def _answer(context: RequestContext, provider: record.ProviderRecord) -> webob.Response:
     shown: dict[str, Any] = {"aggregates": list(provider.aggregates)}
-    if microversion.supports(call.version, "aggregate generation"):
+    if microversion.supports(context.version, "aggregate generation"):
         shown["resource_provider_generation"] = provider.generation
-    return calls.answer(call, shown)
+    return responses.json_response(context, shown)
 
 
-def list_all(call: calls.Call) -> webob.Response:
+def list_all(context: RequestContext) -> webob.Response:
     """GET /resource_providers/{uuid}/aggregates"""
-    with call.repository.read() as base:
-        return _answer(call, providers.require(base, call.params["uuid"]))
+    with context.repository.read() as base:
+        return _answer(context, providers.require(base, context.params["uuid"]))
 
 
-def replace_all(call: calls.Call) -> webob.Response:
+def replace_all(context: RequestContext) -> webob.Response:
     """PUT /resource_providers/{uuid}/aggregates"""
-    body = providers.provider_body(call, validation.at(schemas.AGGREGATES, call.version.minor))
+    body = providers.provider_body(
+        context, validation.at(schemas.AGGREGATES, context.version.minor)
+    )
     generation = None
-    if microversion.supports(call.version, "aggregate generation"):
+    if microversion.supports(context.version, "aggregate generation"):
         generation, body = body["resource_provider_generation"], body["aggregates"]
-    with call.repository.write() as draft:
-        provider = rules.replace_all(draft, call.params["uuid"], body, generation)
-    return _answer(call, provider)
+    with context.repository.write() as draft:
+        provider = rules.replace_all(draft, context.params["uuid"], body, generation)
+    return _answer(context, provider)

@@ -17,43 +17,46 @@ from osc_placement.engine import (
     state,
 )
 from osc_placement.model import allocation as model, name as names
-from osc_placement.server import context as calls, faults
+from osc_placement.server import http_errors, responses
+from osc_placement.server.context import RequestContext
 from osc_placement.server.handlers import inventory as inventories, provider as providers
 from osc_placement.server.schemas import allocation as schemas, validation
 
 
-def show(call: calls.Call) -> webob.Response:
+def show(context: RequestContext) -> webob.Response:
     """GET /allocations/{consumer_uuid}"""
-    with call.repository.read() as base:
-        consumer = base.consumers.get(call.params["consumer_uuid"])
+    with context.repository.read() as base:
+        consumer = base.consumers.get(context.params["consumer_uuid"])
         if consumer is None or not consumer.allocations:
-            return calls.answer(call, {"allocations": {}})
-        shown = _view(call, base, consumer)
-    return calls.answer(call, shown, updated=[consumer.updated_at])
+            return responses.json_response(context, {"allocations": {}})
+        shown = _view(context, base, consumer)
+    return responses.json_response(context, shown, updated=[consumer.updated_at])
 
 
-def _view(call: calls.Call, base: state.State, consumer: record.ConsumerRecord) -> dict[str, Any]:
+def _view(
+    context: RequestContext, base: state.State, consumer: record.ConsumerRecord
+) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "allocations": {
             uuid: {"resources": resources, "generation": base.providers[uuid].generation}
             for uuid, resources in consumer.allocations.items()
         }
     }
-    if microversion.supports(call.version, "allocation dict form"):
+    if microversion.supports(context.version, "allocation dict form"):
         shown["project_id"] = consumer.project_id
         shown["user_id"] = consumer.user_id
-    if microversion.supports(call.version, "consumer generation"):
+    if microversion.supports(context.version, "consumer generation"):
         shown["consumer_generation"] = consumer.generation
-    if microversion.supports(call.version, "consumer types"):
+    if microversion.supports(context.version, "consumer types"):
         shown["consumer_type"] = consumer.consumer_type or model.UNKNOWN_TYPE
     return shown
 
 
-def of_provider(call: calls.Call) -> webob.Response:
+def of_provider(context: RequestContext) -> webob.Response:
     """GET /resource_providers/{uuid}/allocations"""
-    with_generation = microversion.supports(call.version, "consumer generation")
-    with call.repository.read() as base:
-        provider = providers.require(base, call.params["uuid"])
+    with_generation = microversion.supports(context.version, "consumer generation")
+    with context.repository.read() as base:
+        provider = providers.require(base, context.params["uuid"])
         allocations: dict[str, Any] = {}
         dates = []
         for uuid in base.consumers_of[provider.uuid]:
@@ -67,38 +70,38 @@ def of_provider(call: calls.Call) -> webob.Response:
         "allocations": allocations,
         "resource_provider_generation": provider.generation,
     }
-    return calls.answer(call, shown, updated=dates or None)
+    return responses.json_response(context, shown, updated=dates or None)
 
 
-def write_one(call: calls.Call) -> webob.Response:
+def write_one(context: RequestContext) -> webob.Response:
     """PUT /allocations/{consumer_uuid}"""
-    given = call.params["consumer_uuid"]
+    given = context.params["consumer_uuid"]
     if not names.is_uuid(given):
-        raise faults.BadRequest(f"Malformed consumer_uuid: {given}")
-    body = call.body(validation.at(schemas.WRITE_ONE, call.version.minor))
-    claim = _claim(call, names.canonical_uuid(given), body)
-    _write(call, [claim], lambda draft: rules.write(draft, [claim]))
-    return calls.empty(call)
+        raise http_errors.BadRequest(f"Malformed consumer_uuid: {given}")
+    body = context.body(validation.at(schemas.WRITE_ONE, context.version.minor))
+    claim = _claim(context, names.canonical_uuid(given), body)
+    _write(context, [claim], lambda draft: rules.write(draft, [claim]))
+    return responses.empty_response(context)
 
 
-def write_many(call: calls.Call) -> webob.Response:
+def write_many(context: RequestContext) -> webob.Response:
     """POST /allocations"""
-    body = call.body(validation.at(schemas.WRITE_MANY, call.version.minor))
-    claims = _claims(call, body)
-    _write(call, claims, lambda draft: rules.write(draft, claims))
-    return calls.empty(call)
+    body = context.body(validation.at(schemas.WRITE_MANY, context.version.minor))
+    claims = _claims(context, body)
+    _write(context, claims, lambda draft: rules.write(draft, claims))
+    return responses.empty_response(context)
 
 
-def delete(call: calls.Call) -> webob.Response:
+def delete(context: RequestContext) -> webob.Response:
     """DELETE /allocations/{consumer_uuid}"""
-    with call.repository.write() as draft:
-        rules.delete(draft, call.params["consumer_uuid"])
-    return calls.empty(call)
+    with context.repository.write() as draft:
+        rules.delete(draft, context.params["consumer_uuid"])
+    return responses.empty_response(context)
 
 
-def reshape_all(call: calls.Call) -> webob.Response:
+def reshape_all(context: RequestContext) -> webob.Response:
     """POST /reshaper"""
-    body = call.body(validation.at(schemas.RESHAPE, call.version.minor))
+    body = context.body(validation.at(schemas.RESHAPE, context.version.minor))
     wanted = {
         uuid: (
             given["resource_provider_generation"],
@@ -106,35 +109,35 @@ def reshape_all(call: calls.Call) -> webob.Response:
         )
         for uuid, given in body["inventories"].items()
     }
-    claims = _claims(call, body["allocations"])
-    _write(call, claims, lambda draft: reshape.reshape(draft, wanted, claims))
-    return calls.empty(call)
+    claims = _claims(context, body["allocations"])
+    _write(context, claims, lambda draft: reshape.reshape(draft, wanted, claims))
+    return responses.empty_response(context)
 
 
 def _write(
-    call: calls.Call, claims: list[rules.Claim], change: Callable[[drafts.Draft], None]
+    context: RequestContext, claims: list[rules.Claim], change: Callable[[drafts.Draft], None]
 ) -> None:
     """Make a change, or leave what Placement leaves of one that names no real provider."""
     try:
-        with call.repository.write() as draft:
+        with context.repository.write() as draft:
             change(draft)
     except errors.AllocationProviderNotFound:
-        with call.repository.write() as draft:
-            rules.introduce(draft, claims)
+        with context.repository.write() as draft:
+            rules.create_consumers(draft, claims)
         raise
 
 
-def _claims(call: calls.Call, body: dict[str, Any]) -> list[rules.Claim]:
+def _claims(context: RequestContext, body: dict[str, Any]) -> list[rules.Claim]:
     for uuid in body:
         if not names.is_uuid(uuid):
-            raise faults.BadRequest(f"Malformed consumer_uuid: {uuid}")
-    return [_claim(call, names.canonical_uuid(uuid), given) for uuid, given in body.items()]
+            raise http_errors.BadRequest(f"Malformed consumer_uuid: {uuid}")
+    return [_claim(context, names.canonical_uuid(uuid), given) for uuid, given in body.items()]
 
 
-def _claim(call: calls.Call, consumer_uuid: str, body: dict[str, Any]) -> rules.Claim:
+def _claim(context: RequestContext, consumer_uuid: str, body: dict[str, Any]) -> rules.Claim:
     """What one consumer shall have, from any of the three forms it is written in."""
     given = body["allocations"]
-    if microversion.supports(call.version, "allocation dict form"):
+    if microversion.supports(context.version, "allocation dict form"):
         allocations = {uuid: entry["resources"] for uuid, entry in given.items()}
     else:
         allocations = {entry["resource_provider"]["uuid"]: entry["resources"] for entry in given}

@@ -9,7 +9,8 @@ import webob
 from osc_placement import microversion
 from osc_placement.engine import errors, inventory as rules, record
 from osc_placement.model import inventory as model, name as names
-from osc_placement.server import context as calls
+from osc_placement.server import responses
+from osc_placement.server.context import RequestContext
 from osc_placement.server.handlers import provider as providers
 from osc_placement.server.schemas import inventory as schemas
 
@@ -33,97 +34,97 @@ def read_all(given: dict[str, Any]) -> dict[str, model.Inventory]:
     }
 
 
-def _may_reserve_all(call: calls.Call) -> bool:
-    return microversion.supports(call.version, "fully reserved inventory")
+def _may_reserve_all(context: RequestContext) -> bool:
+    return microversion.supports(context.version, "fully reserved inventory")
 
 
 def _answer_one(
-    call: calls.Call, provider: record.ProviderRecord, name: str, status: int = 200
+    context: RequestContext, provider: record.ProviderRecord, name: str, status: int = 200
 ) -> webob.Response:
     shown = _view(provider.inventories[name])
     shown["resource_provider_generation"] = provider.generation
-    return calls.answer(call, shown, status, updated=[provider.updated_at])
+    return responses.json_response(context, shown, status, updated=[provider.updated_at])
 
 
-def _answer_all(call: calls.Call, provider: record.ProviderRecord) -> webob.Response:
+def _answer_all(context: RequestContext, provider: record.ProviderRecord) -> webob.Response:
     shown = {
         "resource_provider_generation": provider.generation,
         "inventories": {name: _view(item) for name, item in provider.inventories.items()},
     }
     # Dated by the inventories: where there are none, there is no date.
     updated = [provider.updated_at] if provider.inventories else []
-    return calls.answer(call, shown, updated=updated)
+    return responses.json_response(context, shown, updated=updated)
 
 
-def list_all(call: calls.Call) -> webob.Response:
+def list_all(context: RequestContext) -> webob.Response:
     """GET /resource_providers/{uuid}/inventories"""
-    with call.repository.read() as base:
-        return _answer_all(call, providers.require(base, call.params["uuid"]))
+    with context.repository.read() as base:
+        return _answer_all(context, providers.require(base, context.params["uuid"]))
 
 
-def show(call: calls.Call) -> webob.Response:
+def show(context: RequestContext) -> webob.Response:
     """GET /resource_providers/{uuid}/inventories/{resource_class}"""
-    name = call.params["resource_class"]
-    with call.repository.read() as base:
-        provider = providers.require(base, call.params["uuid"])
+    name = context.params["resource_class"]
+    with context.repository.read() as base:
+        provider = providers.require(base, context.params["uuid"])
         if name not in provider.inventories:
             raise errors.InventoryNotFound(name=name)
-        return _answer_one(call, provider, name)
+        return _answer_one(context, provider, name)
 
 
-def create(call: calls.Call) -> webob.Response:
+def create(context: RequestContext) -> webob.Response:
     """POST /resource_providers/{uuid}/inventories"""
-    body = providers.provider_body(call, schemas.ADD)
-    uuid, name = call.params["uuid"], body["resource_class"]
-    with call.repository.write() as draft:
+    body = providers.provider_body(context, schemas.ADD)
+    uuid, name = context.params["uuid"], body["resource_class"]
+    with context.repository.write() as draft:
         provider = rules.add(
-            draft, uuid, name, model.Inventory.from_dict(body), _may_reserve_all(call)
+            draft, uuid, name, model.Inventory.from_dict(body), _may_reserve_all(context)
         )
-    response = _answer_one(call, provider, name, 201)
-    response.location = call.url(f"/resource_providers/{uuid}/inventories/{name}")
+    response = _answer_one(context, provider, name, 201)
+    response.location = context.url(f"/resource_providers/{uuid}/inventories/{name}")
     return response
 
 
-def replace_all(call: calls.Call) -> webob.Response:
+def replace_all(context: RequestContext) -> webob.Response:
     """PUT /resource_providers/{uuid}/inventories"""
-    body = providers.provider_body(call, schemas.REPLACE_ALL)
+    body = providers.provider_body(context, schemas.REPLACE_ALL)
     wanted = read_all(body["inventories"])
-    with call.repository.write() as draft:
+    with context.repository.write() as draft:
         provider = rules.replace_all(
             draft,
-            call.params["uuid"],
+            context.params["uuid"],
             body["resource_provider_generation"],
             wanted,
-            _may_reserve_all(call),
+            _may_reserve_all(context),
         )
-    return _answer_all(call, provider)
+    return _answer_all(context, provider)
 
 
-def replace_one(call: calls.Call) -> webob.Response:
+def replace_one(context: RequestContext) -> webob.Response:
     """PUT /resource_providers/{uuid}/inventories/{resource_class}"""
-    body = providers.provider_body(call, schemas.REPLACE_ONE)
-    name = call.params["resource_class"]
-    with call.repository.write() as draft:
+    body = providers.provider_body(context, schemas.REPLACE_ONE)
+    name = context.params["resource_class"]
+    with context.repository.write() as draft:
         provider = rules.replace_one(
             draft,
-            call.params["uuid"],
+            context.params["uuid"],
             name,
             body["resource_provider_generation"],
             model.Inventory.from_dict(body),
-            _may_reserve_all(call),
+            _may_reserve_all(context),
         )
-    return _answer_one(call, provider, name)
+    return _answer_one(context, provider, name)
 
 
-def delete_one(call: calls.Call) -> webob.Response:
+def delete_one(context: RequestContext) -> webob.Response:
     """DELETE /resource_providers/{uuid}/inventories/{resource_class}"""
-    with call.repository.write() as draft:
-        rules.delete_one(draft, call.params["uuid"], call.params["resource_class"])
-    return calls.empty(call)
+    with context.repository.write() as draft:
+        rules.delete_one(draft, context.params["uuid"], context.params["resource_class"])
+    return responses.empty_response(context)
 
 
-def delete_all(call: calls.Call) -> webob.Response:
+def delete_all(context: RequestContext) -> webob.Response:
     """DELETE /resource_providers/{uuid}/inventories"""
-    with call.repository.write() as draft:
-        rules.delete_all(draft, call.params["uuid"])
-    return calls.empty(call)
+    with context.repository.write() as draft:
+        rules.delete_all(draft, context.params["uuid"])
+    return responses.empty_response(context)

@@ -12,7 +12,8 @@ import webob
 from osc_placement import microversion
 from osc_placement.engine import errors, listing, provider as rules, record, state
 from osc_placement.model import candidate, name as names
-from osc_placement.server import context as calls, query
+from osc_placement.server import query, responses
+from osc_placement.server.context import RequestContext
 from osc_placement.server.schemas import provider as schemas, validation
 
 _SINCE = {"inventories": 0, "usages": 0, "aggregates": 1, "traits": 6, "allocations": 11}
@@ -25,15 +26,15 @@ _RELATIONS = tuple(
 )
 
 
-def view(call: calls.Call, provider: record.ProviderRecord) -> dict[str, Any]:
+def view(context: RequestContext, provider: record.ProviderRecord) -> dict[str, Any]:
     """A provider as the call's microversion shows it."""
     shown: dict[str, Any] = {
         "uuid": provider.uuid,
         "name": provider.name,
         "generation": provider.generation,
-        "links": _links(provider.uuid, _RELATIONS[call.version.minor]),
+        "links": _links(provider.uuid, _RELATIONS[context.version.minor]),
     }
-    if call.version.minor >= _NESTED:
+    if context.version.minor >= _NESTED:
         shown["parent_provider_uuid"] = provider.parent_uuid
         shown["root_provider_uuid"] = provider.root_uuid
     return shown
@@ -56,21 +57,21 @@ def require(base: state.State, uuid: str) -> record.ProviderRecord:
     return provider
 
 
-def provider_body(call: calls.Call, schema: validation.Schema) -> Any:
+def provider_body(context: RequestContext, schema: validation.Schema) -> Any:
     """The body of a call on a provider; that the provider is missing comes first."""
-    with call.repository.read() as base:
-        require(base, call.params["uuid"])
-    return call.body(schema)
+    with context.repository.read() as base:
+        require(base, context.params["uuid"])
+    return context.body(schema)
 
 
-def list_all(call: calls.Call) -> webob.Response:
+def list_all(context: RequestContext) -> webob.Response:
     """GET /resource_providers"""
-    given = call.checked_query(validation.at(schemas.QUERY, call.version.minor))
+    given = context.checked_query(validation.at(schemas.QUERY, context.version.minor))
     traits = given.getall("required")
-    if not microversion.supports(call.version, "any traits"):
+    if not microversion.supports(context.version, "any traits"):
         traits = traits[-1:]
-    member_of, not_member_of = query.parse_member_of(given.getall("member_of"), call.version)
-    required, forbidden = query.parse_traits(traits, call.version)
+    member_of, not_member_of = query.parse_member_of(given.getall("member_of"), context.version)
+    required, forbidden = query.parse_traits(traits, context.version)
     wanted = candidate.RequestGroup(
         resources=query.parse_resources(given["resources"]) if "resources" in given else {},
         required=required,
@@ -79,54 +80,56 @@ def list_all(call: calls.Call) -> webob.Response:
         forbidden_aggregates=not_member_of,
         in_tree=given.get("in_tree"),
     )
-    with call.repository.read() as base:
+    with context.repository.read() as base:
         found = listing.matching(base, wanted, given.get("name"), given.get("uuid"))
-    shown = {"resource_providers": [view(call, provider) for provider in found]}
-    return calls.answer(call, shown, updated=_dates(found))
+    shown = {"resource_providers": [view(context, provider) for provider in found]}
+    return responses.json_response(context, shown, updated=_dates(found))
 
 
 def _dates(found: list[record.ProviderRecord]) -> list[float] | None:
     return [provider.updated_at for provider in found] or None
 
 
-def create(call: calls.Call) -> webob.Response:
+def create(context: RequestContext) -> webob.Response:
     """POST /resource_providers"""
-    body = call.body(validation.at(schemas.CREATE, call.version.minor))
+    body = context.body(validation.at(schemas.CREATE, context.version.minor))
     new_uuid = names.canonical_uuid(body["uuid"]) if "uuid" in body else str(uuid.uuid4())
-    with call.repository.write() as draft:
-        call.facts = {"uuid": new_uuid, "name": body["name"]}
+    with context.repository.write() as draft:
+        context.error_fields = {"uuid": new_uuid, "name": body["name"]}
         provider = rules.create(draft, new_uuid, body["name"], body.get("parent_provider_uuid"))
     path = f"/resource_providers/{provider.uuid}"
-    if not microversion.supports(call.version, "provider create body"):
-        return calls.empty(call, 201, path)
-    response = calls.answer(call, view(call, provider), updated=[provider.updated_at])
-    response.location = call.url(path)
+    if not microversion.supports(context.version, "provider create body"):
+        return responses.empty_response(context, 201, path)
+    response = responses.json_response(
+        context, view(context, provider), updated=[provider.updated_at]
+    )
+    response.location = context.url(path)
     return response
 
 
-def show(call: calls.Call) -> webob.Response:
+def show(context: RequestContext) -> webob.Response:
     """GET /resource_providers/{uuid}"""
-    with call.repository.read() as base:
-        provider = require(base, call.params["uuid"])
-    return calls.answer(call, view(call, provider), updated=[provider.updated_at])
+    with context.repository.read() as base:
+        provider = require(base, context.params["uuid"])
+    return responses.json_response(context, view(context, provider), updated=[provider.updated_at])
 
 
-def update(call: calls.Call) -> webob.Response:
+def update(context: RequestContext) -> webob.Response:
     """PUT /resource_providers/{uuid}"""
-    body = provider_body(call, validation.at(schemas.UPDATE, call.version.minor))
-    with call.repository.write() as draft:
+    body = provider_body(context, validation.at(schemas.UPDATE, context.version.minor))
+    with context.repository.write() as draft:
         provider = rules.update(
             draft,
-            call.params["uuid"],
+            context.params["uuid"],
             body["name"],
             body.get("parent_provider_uuid", rules.UNCHANGED),
-            may_move=microversion.supports(call.version, "re-parenting"),
+            may_move=microversion.supports(context.version, "re-parenting"),
         )
-    return calls.answer(call, view(call, provider), updated=[provider.updated_at])
+    return responses.json_response(context, view(context, provider), updated=[provider.updated_at])
 
 
-def delete(call: calls.Call) -> webob.Response:
+def delete(context: RequestContext) -> webob.Response:
     """DELETE /resource_providers/{uuid}"""
-    with call.repository.write() as draft:
-        rules.delete(draft, call.params["uuid"])
-    return calls.empty(call)
+    with context.repository.write() as draft:
+        rules.delete(draft, context.params["uuid"])
+    return responses.empty_response(context)

@@ -8,7 +8,8 @@ import webob
 
 from osc_placement import microversion
 from osc_placement.engine import errors, resource_class as rules, standard
-from osc_placement.server import context as calls
+from osc_placement.server import responses
+from osc_placement.server.context import RequestContext
 from osc_placement.server.schemas import resource_class as schemas
 
 
@@ -16,47 +17,49 @@ def _view(name: str) -> dict[str, Any]:
     return {"name": name, "links": [{"rel": "self", "href": f"/resource_classes/{name}"}]}
 
 
-def list_all(call: calls.Call) -> webob.Response:
+def list_all(context: RequestContext) -> webob.Response:
     """GET /resource_classes"""
-    with call.repository.read() as base:
+    with context.repository.read() as base:
         found = [_view(name) for name in (*standard.RESOURCE_CLASSES, *base.resource_classes)]
-    return calls.answer(call, {"resource_classes": found})
+    return responses.json_response(context, {"resource_classes": found})
 
 
-def create(call: calls.Call) -> webob.Response:
+def create(context: RequestContext) -> webob.Response:
     """POST /resource_classes"""
-    name = call.body(schemas.CREATE)["name"]
-    with call.repository.write() as draft:
+    name = context.body(schemas.CREATE)["name"]
+    with context.repository.write() as draft:
         rules.create(draft, name)
-    return calls.empty(call, 201, f"/resource_classes/{name}")
+    return responses.empty_response(context, 201, f"/resource_classes/{name}")
 
 
-def show(call: calls.Call) -> webob.Response:
+def show(context: RequestContext) -> webob.Response:
     """GET /resource_classes/{name}"""
-    name = call.params["name"]
-    with call.repository.read() as base:
+    name = context.params["name"]
+    with context.repository.read() as base:
         if not base.knows_resource_class(name):
             raise errors.ResourceClassNotFound(name=name)
         date = base.resource_classes.get(name)
-    return calls.answer(call, _view(name), updated=None if date is None else [date])
+    return responses.json_response(context, _view(name), updated=None if date is None else [date])
 
 
-def put(call: calls.Call) -> webob.Response:
+def put(context: RequestContext) -> webob.Response:
     """PUT /resource_classes/{name}: below 1.7 a new name, from then on a class to be there."""
-    name = call.params["name"]
-    if microversion.supports(call.version, "resource class idempotent put"):
+    name = context.params["name"]
+    if microversion.supports(context.version, "resource class idempotent put"):
         schemas.CREATE.check({"name": name}, "JSON does not validate: ")
-        with call.repository.write() as draft:
+        with context.repository.write() as draft:
             created = rules.ensure(draft, name)
-        return calls.empty(call, 201 if created else 204, f"/resource_classes/{name}")
-    new_name = call.body(schemas.CREATE)["name"]
-    with call.repository.write() as draft:
+        return responses.empty_response(
+            context, 201 if created else 204, f"/resource_classes/{name}"
+        )
+    new_name = context.body(schemas.CREATE)["name"]
+    with context.repository.write() as draft:
         rules.rename(draft, name, new_name)
-    return calls.answer(call, _view(new_name))
+    return responses.json_response(context, _view(new_name))
 
 
-def delete(call: calls.Call) -> webob.Response:
+def delete(context: RequestContext) -> webob.Response:
     """DELETE /resource_classes/{name}"""
-    with call.repository.write() as draft:
-        rules.delete(draft, call.params["name"])
-    return calls.empty(call)
+    with context.repository.write() as draft:
+        rules.delete(draft, context.params["name"])
+    return responses.empty_response(context)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import webob
 
 from osc_placement import microversion
-from osc_placement.server import context as calls
+from osc_placement.server import responses
+from osc_placement.server.context import RequestContext
 
 
-def show(call: calls.Call) -> webob.Response:
+def show(context: RequestContext) -> webob.Response:
     """Which microversions there are; asked without a token."""
     version = {
         "id": "v1.0",
@@ -17,4 +18,4 @@ def show(call: calls.Call) -> webob.Response:
         "status": "CURRENT",
         "links": [{"rel": "self", "href": ""}],
     }
-    return calls.answer(call, {"versions": [version]})
+    return responses.json_response(context, {"versions": [version]})

@@ -6,32 +6,35 @@ import webob
 
 from osc_placement import microversion
 from osc_placement.engine import record, usage
-from osc_placement.server import context as calls
+from osc_placement.server import responses
+from osc_placement.server.context import RequestContext
 from osc_placement.server.handlers import provider as providers
 from osc_placement.server.schemas import usage as schemas, validation
 
 
-def of_provider(call: calls.Call) -> webob.Response:
+def of_provider(context: RequestContext) -> webob.Response:
     """GET /resource_providers/{uuid}/usages"""
-    with call.repository.read() as base:
-        provider = providers.require(base, call.params["uuid"])
+    with context.repository.read() as base:
+        provider = providers.require(base, context.params["uuid"])
         used = base.used(provider.uuid)
         shown = {
             "resource_provider_generation": provider.generation,
             "usages": {name: used.get(name, 0) for name in provider.inventories},
         }
-    return calls.answer(call, shown)
+    return responses.json_response(context, shown)
 
 
-def of_project(call: calls.Call) -> webob.Response:
+def of_project(context: RequestContext) -> webob.Response:
     """GET /usages"""
-    call.authorize({"project_id": call.query.get("project_id")})
-    given = call.checked_query(validation.at(schemas.QUERY, call.version.minor))
-    with call.repository.read() as base:
+    context.authorize({"project_id": context.query.get("project_id")})
+    given = context.checked_query(validation.at(schemas.QUERY, context.version.minor))
+    with context.repository.read() as base:
         consumers = usage.consumers_of(base, given["project_id"], given.get("user_id"))
-        if microversion.supports(call.version, "consumer types"):
-            return calls.answer(call, {"usages": _by_type(consumers, given.get("consumer_type"))})
-        return calls.answer(call, {"usages": usage.total(consumers)})
+        if microversion.supports(context.version, "consumer types"):
+            return responses.json_response(
+                context, {"usages": _by_type(consumers, given.get("consumer_type"))}
+            )
+        return responses.json_response(context, {"usages": usage.total(consumers)})
 
 
 def _by_type(

@@ -10,7 +10,7 @@ import jsonschema
 from jsonschema import exceptions, validators
 
 from osc_placement.model import name as names
-from osc_placement.server import faults
+from osc_placement.server import http_errors
 
 
 class Schema:
@@ -35,9 +35,9 @@ class Schema:
             error = exceptions.best_match(self._validator.iter_errors(document))
             text = "" if error is None else str(error)
         except (OverflowError, RecursionError) as unusable:
-            raise faults.BadRequest(f"{prefix}{unusable}") from unusable
+            raise http_errors.BadRequest(f"{prefix}{unusable}") from unusable
         if text:
-            raise faults.BadRequest(f"{prefix}{text}")
+            raise http_errors.BadRequest(f"{prefix}{text}")
 
 
 @functools.cache

@@ -27,28 +27,28 @@ def load_document(document: Any, now: float | None = None) -> record.Changes:
     """
     stamp = time.time() if now is None else now
     _check_shape(document)
-    faults: list[str] = []
+    problems: list[str] = []
     providers: dict[str, record.ProviderRecord | None] = {}
     consumers: dict[str, record.ConsumerRecord | None] = {}
     for uuid, fields in document["providers"].items():
         try:
             providers[uuid] = _provider(uuid, fields, stamp)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            faults.append(f"provider {uuid}: {_reason(error)}")
+            problems.append(f"provider {uuid}: {_reason(error)}")
     for uuid, fields in document["consumers"].items():
         try:
             consumers[uuid] = _consumer(uuid, fields, stamp)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            faults.append(f"consumer {uuid}: {_reason(error)}")
+            problems.append(f"consumer {uuid}: {_reason(error)}")
     changes = record.Changes(
         providers=providers,
         consumers=consumers,
         traits=dict.fromkeys(document["custom_traits"], stamp),
         resource_classes=dict.fromkeys(document["custom_resource_classes"], stamp),
     )
-    faults.extend(integrity.find_faults(changes))
-    if faults:
-        raise errors.DocumentInvalid(faults)
+    problems.extend(integrity.find_problems(changes))
+    if problems:
+        raise errors.DocumentInvalid(problems)
     return changes
 
 
@@ -87,20 +87,20 @@ def dump_document(base: state.State) -> dict[str, Any]:
 def _check_shape(document: Any) -> None:
     if not isinstance(document, Mapping):
         raise errors.DocumentInvalid(["it is no JSON object"])
-    faults = [
+    problems = [
         f"{key!r} is missing or not {word}"
         for keys, kind, word in ((_LISTS, list, "a list"), (_OBJECTS, Mapping, "an object"))
         for key in keys
         if not isinstance(document.get(key), kind)
     ]
-    faults += [
+    problems += [
         f"{key!r}: {name!r} is no name"
         for key in _LISTS
         for name in _items(document.get(key))
         if not isinstance(name, str) or not names.is_custom(name)
     ]
-    if faults:
-        raise errors.DocumentInvalid(faults)
+    if problems:
+        raise errors.DocumentInvalid(problems)
 
 
 def _items(value: Any) -> list[Any]:

@@ -28,11 +28,11 @@ class NotEmpty(StoreError):
 
 
 class DocumentInvalid(StoreError):
-    """A document that is to be loaded is faulty; ``faults`` names every place."""
+    """A document that is to be loaded is faulty; ``problems`` names every place."""
 
-    def __init__(self, faults: list[str]) -> None:
-        shown = faults[:20]
-        if len(faults) > len(shown):
-            shown.append(f"… and {len(faults) - len(shown)} more")
+    def __init__(self, problems: list[str]) -> None:
+        shown = problems[:20]
+        if len(problems) > len(shown):
+            shown.append(f"… and {len(problems) - len(shown)} more")
         super().__init__("not a placement state: " + "; ".join(shown))
-        self.faults = faults
+        self.problems = problems

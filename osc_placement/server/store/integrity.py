@@ -9,7 +9,7 @@ from osc_placement.engine import record, state
 Providers = Mapping[str, record.ProviderRecord]
 
 
-def find_faults(changes: record.Changes) -> list[str]:
+def find_problems(changes: record.Changes) -> list[str]:
     """Everything that is wrong between the records, each with where it stands."""
     known = state.State()
     known.traits.update(dict.fromkeys(changes.traits, 0.0))

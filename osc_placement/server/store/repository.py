@@ -1,4 +1,4 @@
-"""The state and its store, together: the one place where either changes."""
+"""The state and its store, group_required: the one place where either changes."""
 
 from __future__ import annotations
 

@@ -290,7 +290,7 @@ def test_a_file_that_is_of_no_use_is_refused_with_the_reason(
     path = tmp_path / "server.conf"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(keystone.CannotAuthenticate, match=reason):
+    with pytest.raises(keystone.AuthConfigInvalid, match=reason):
         server.create_app(auth="keystone", config_file=str(path))
 
 
@@ -298,7 +298,7 @@ def test_without_the_middleware_the_reason_is_how_to_get_it(
     config_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "keystonemiddleware", None)
-    with pytest.raises(keystone.CannotAuthenticate, match=r"osc-placement\[keystone\]"):
+    with pytest.raises(keystone.AuthConfigInvalid, match=r"osc-placement\[keystone\]"):
         server.create_app(auth="keystone", config_file=config_file)
 
 
@@ -306,7 +306,7 @@ def test_without_the_middleware_the_reason_is_how_to_get_it(
     "options", [{"auth": "keystone"}, {"config_file": "x"}, {"auth": "noauth", "config_file": "x"}]
 )
 def test_options_that_contradict_each_other_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(keystone.CannotAuthenticate):
+    with pytest.raises(keystone.AuthConfigInvalid):
         server.create_app(**options)
 
 

@@ -81,7 +81,7 @@ def test_what_a_reporter_hears_agrees_with_what_is_found(steered: random.Random)
             only = None if slot.group.suffix else next(iter(slot.resources))
             for provider in base.providers.values():
                 dropped = (slot.group.suffix, only, provider.uuid) in heard.providers
-                assert dropped is not slot.suits(base, provider)
+                assert dropped is not slot.fits(base, provider)
 
 
 @settings(max_examples=50, deadline=None)

@@ -40,7 +40,7 @@ def test_a_provider_is_dropped_with_every_constraint_that_it_fails():
             (
                 "_A",
                 None,
-                Refusal(Reason.CAPACITY, ("VCPU",), wanted=2, found=1),
+                Refusal(Reason.CAPACITY, ("VCPU",), requested=2, available=1),
                 Refusal(Reason.REQUIRED, ("FAST", "QUICK")),
                 Refusal(Reason.FORBIDDEN, ("SLOW",)),
                 Refusal(Reason.MEMBER_OF, ("B",)),
@@ -68,7 +68,7 @@ def test_each_class_of_the_unsuffixed_group_is_judged_on_its_own():
     base = cloud(provider("host", VCPU=4))
     listener = heard(base, group(VCPU=1, DISK_GB=5))
     assert listener.providers == {
-        "host": [("", "DISK_GB", Refusal(Reason.NO_INVENTORY, ("DISK_GB",), wanted=5))]
+        "host": [("", "DISK_GB", Refusal(Reason.NO_INVENTORY, ("DISK_GB",), requested=5))]
     }
     assert listener.trees == {"host": [Refusal(Reason.NO_PROVIDER, ("", "DISK_GB"))]}
 
@@ -116,14 +116,14 @@ TREE = (
     ("groups", "binding", "reason"),
     [
         ((group("_A", VCPU=2), group("_B", VCPU=2)), {"isolate": True}, Reason.ISOLATE),
-        ((group("_A", VCPU=3), group("_B", VCPU=3)), {}, Reason.TOGETHER_CAPACITY),
+        ((group("_A", VCPU=3), group("_B", VCPU=3)), {}, Reason.COMBINED_CAPACITY),
         (
             (group("_A", VGPU=1), group("_B", VCPU=1, required="T")),
             {"same_subtree": (frozenset({"_A", "_B"}),)},
             Reason.SAME_SUBTREE,
         ),
         ((group(DISK_GB=1, VCPU=1),), {"nested": False}, Reason.NOT_NESTED),
-        ((group(VCPU=1, DISK_GB=1, required="N T"),), {}, Reason.TOGETHER_REQUIRED),
+        ((group(VCPU=1, DISK_GB=1, required="N T"),), {}, Reason.GROUP_REQUIRED),
     ],
 )
 def test_a_tree_whose_groups_hinder_each_other_is_told_by_what(groups, binding, reason):
@@ -145,7 +145,7 @@ def test_one_provider_can_be_asked_about_without_a_search():
         for provider in base.providers.values()
     }
     assert refusals == {
-        "host": [Refusal(Reason.NO_INVENTORY, ("VCPU",), wanted=4)],
+        "host": [Refusal(Reason.NO_INVENTORY, ("VCPU",), requested=4)],
         "numa0": [],
-        "numa1": [Refusal(Reason.CAPACITY, ("VCPU",), wanted=4, found=1)],
+        "numa1": [Refusal(Reason.CAPACITY, ("VCPU",), requested=4, available=1)],
     }

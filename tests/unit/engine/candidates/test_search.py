@@ -359,7 +359,7 @@ def test_the_last_device_is_found_where_most_are_spoken_for():
 def test_groups_that_hinder_each_other_beyond_reason_end_with_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(trees, "MAX_VAIN_STEPS", 300)
+    monkeypatch.setattr(trees, "MAX_DEAD_END_STEPS", 300)
     # 21 units asked where each of 7 devices has 3, in parts that do not add up to 3.
     groups = [group(f"_{n}", PCI_DEVICE=2) for n in range(7)] + [group("_Z", PCI_DEVICE=2)]
     groups += [group("_Y", PCI_DEVICE=1), group("_X", PCI_DEVICE=1)]

@@ -1,0 +1,66 @@
+"""Whether the classes and traits that a query names exist, checked in Placement's order.
+
+Placement looks a name up only when the conditions before it leave any provider. So an
+unknown name after a condition that no provider meets is an empty answer, not an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from osc_placement.engine import inventory, listing, state, trait
+from osc_placement.model import candidate
+
+
+def may_match(base: state.State, query: candidate.CandidateQuery) -> bool:
+    """Whether a search can find anything, as far as names and single groups show.
+
+    Raises ResourceClassNotFound and TraitNotFound.
+    """
+    trait.check_exist(base, sorted(query.root_required))
+    trait.check_exist(base, sorted(query.root_forbidden))
+    if not _has_root(base, query.root_required, query.root_forbidden):
+        return False
+    for number, group in enumerate(query.groups):
+        if _names_exist(base, group):
+            continue
+        if not all(_has_providers(base, earlier) for earlier in query.groups[:number]):
+            return False
+        inventory.check_classes(base, group.resources)
+        if any(listing.members(base, aggregates) == [] for aggregates in group.member_of):
+            return False
+        for alternatives in group.required:
+            trait.check_exist(base, sorted(alternatives))
+        trait.check_exist(base, sorted(group.forbidden))
+    return True
+
+
+def _names_exist(base: state.State, group: candidate.RequestGroup) -> bool:
+    traits = (name for names in (*group.required, group.forbidden) for name in names)
+    return all(map(base.knows_resource_class, group.resources)) and all(
+        map(base.knows_trait, traits)
+    )
+
+
+def _has_providers(base: state.State, group: candidate.RequestGroup) -> bool:
+    """Whether providers match a group alone: one for a suffixed group, else one per class."""
+    if group.suffix:
+        return bool(listing.matching(base, group))
+    return all(
+        listing.matching(base, dataclasses.replace(group, resources={name: amount}))
+        for name, amount in group.resources.items()
+    )
+
+
+def _has_root(base: state.State, required: frozenset[str], forbidden: frozenset[str]) -> bool:
+    """Whether any root provider has the traits; True without such traits."""
+    if not required and not forbidden:
+        return True
+    rarest = min((base.with_trait[name] for name in required), key=len, default=base.tree)
+    roots = (base.providers[uuid] for uuid in rarest)
+    return any(
+        root.parent_uuid is None
+        and root.traits.issuperset(required)
+        and root.traits.isdisjoint(forbidden)
+        for root in roots
+    )

@@ -1,0 +1,307 @@
+"""From what went wrong to an HTTP error: the one table, and the one body shape.
+
+Handlers raise the engine's errors, or the ones below for what only HTTP knows; nobody
+else makes an error response. ``{"errors": [{status, title, detail, request_id, code}]}``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import webob
+from webob import exc
+
+from osc_placement import microversion
+from osc_placement.engine import errors
+from osc_placement.engine.candidates import search as candidates
+
+UNDEFINED = "placement.undefined_code"
+CONCURRENT_UPDATE = "placement.concurrent_update"
+INVENTORY_INUSE = "placement.inventory.inuse"
+DUPLICATE_NAME = "placement.duplicate_name"
+PROVIDER_INUSE = "placement.resource_provider.inuse"
+PROVIDER_NOT_FOUND = "placement.resource_provider.not_found"
+CANNOT_DELETE_PARENT = "placement.resource_provider.cannot_delete_parent"
+QUERY_BAD_VALUE = "placement.query.bad_value"
+QUERY_DUPLICATE_KEY = "placement.query.duplicate_key"
+QUERY_MISSING_VALUE = "placement.query.missing_value"
+
+
+class HttpError(Exception):
+    """What only HTTP knows to be wrong; the class says the status."""
+
+    status = 500
+    #: Whether the answer says that it depends on the microversion. Placement's do not
+    #: where it was not a handler that refused.
+    varies = True
+
+    def __init__(self, detail: str = "", code: str = UNDEFINED) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.code = code
+
+
+class BadRequest(HttpError):
+    """A request that cannot be understood."""
+
+    status = 400
+
+
+class Forbidden(HttpError):
+    """A request that the policy refuses."""
+
+    status = 403
+    varies = False
+
+
+class NotFound(HttpError):
+    """No such path."""
+
+    status = 404
+    varies = False
+
+
+class NotYet(HttpError):
+    """A path that the request's microversion does not have."""
+
+    status = 404
+
+
+class MethodNotAllowed(HttpError):
+    """A path without this method; ``allowed`` are the ones it has."""
+
+    status = 405
+
+    def __init__(self, detail: str = "", allowed: Iterable[str] = ()) -> None:
+        super().__init__(detail)
+        self.allowed = ", ".join(allowed)
+
+
+class NotAcceptable(HttpError):
+    """A client that does not take JSON."""
+
+    status = 406
+
+
+class VersionNotAcceptable(HttpError):
+    """A microversion that the server does not speak; the answer says which it does."""
+
+    status = 406
+
+
+class StorageUnavailable(HttpError):
+    """A change that could not be stored, and so was not made."""
+
+    status = 503
+
+
+class InternalError(HttpError):
+    """A http_error of the server's own."""
+
+    status = 500
+
+
+class UnsupportedMediaType(HttpError):
+    """A body that is not declared as JSON."""
+
+    status = 415
+
+
+class ErrorResponse(NamedTuple):
+    """How an error is answered; ``detail`` is a format string over the error's fields,
+    the parts of the path, and ``error``, the error's own text."""
+
+    status: int
+    code: str = UNDEFINED
+    detail: str = "{error}"
+    varies: bool = True
+
+
+#: By error class; where one means different things to different calls, by
+#: (operation of the route, error class).
+RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = {
+    errors.ProviderNotFound: ErrorResponse(404, varies=False),
+    errors.DuplicateProvider: ErrorResponse(409, DUPLICATE_NAME),
+    errors.ProviderNameTaken: ErrorResponse(409, DUPLICATE_NAME),
+    errors.ProviderInUse: ErrorResponse(409, PROVIDER_INUSE),
+    errors.ProviderIsParent: ErrorResponse(409, CANNOT_DELETE_PARENT),
+    errors.GenerationConflict: ErrorResponse(409, CONCURRENT_UPDATE),
+    errors.ReshapeGenerationConflict: ErrorResponse(409, CONCURRENT_UPDATE),
+    errors.ConsumerGenerationConflict: ErrorResponse(409, CONCURRENT_UPDATE),
+    errors.ResourceClassNotFound: ErrorResponse(404, varies=False),
+    errors.ResourceClassExists: ErrorResponse(409),
+    errors.ResourceClassStandard: ErrorResponse(400),
+    errors.ResourceClassInUse: ErrorResponse(409, detail="Error in delete resource class: {error}"),
+    errors.TraitNotFound: ErrorResponse(404),
+    errors.ProviderTraitUnknown: ErrorResponse(400),
+    errors.TraitInvalid: ErrorResponse(400),
+    errors.TraitStandard: ErrorResponse(400),
+    errors.TraitInUse: ErrorResponse(409),
+    errors.InventoryInUse: ErrorResponse(409, INVENTORY_INUSE),
+    errors.AllocationRefused: ErrorResponse(409, detail="Unable to allocate inventory: {error}"),
+    errors.AllocationProviderNotFound: ErrorResponse(400),
+    errors.AllocationsNotFound: ErrorResponse(404),
+    candidates.TooManyCandidates: ErrorResponse(400, detail="{error}: ask with a limit"),
+    ("resource_providers:create", errors.ProviderInvalid): ErrorResponse(
+        400, detail='Unable to create resource provider "{name}", {uuid}: {error}'
+    ),
+    ("resource_providers:update", errors.ProviderInvalid): ErrorResponse(
+        400, detail="Unable to save resource provider {uuid}: {error}"
+    ),
+    ("resource_providers:delete", errors.ProviderNotFound): ErrorResponse(
+        404, detail="{error} for delete"
+    ),
+    ("resource_providers:inventories:list", errors.ProviderNotFound): ErrorResponse(
+        404, detail="{error} : {error}"
+    ),
+    ("resource_providers:inventories:show", errors.ProviderNotFound): ErrorResponse(
+        404, detail="{error} : {error}"
+    ),
+    ("resource_providers:inventories:show", errors.InventoryNotFound): ErrorResponse(
+        404, detail="No inventory of class {name} for {uuid}"
+    ),
+    ("resource_providers:inventories:create", errors.ResourceClassNotFound): ErrorResponse(
+        400, detail="Unable to create inventory for resource provider {uuid}: {error}"
+    ),
+    ("resource_providers:inventories:create", errors.InventoryInvalid): ErrorResponse(
+        400, detail="Unable to create inventory for resource provider {uuid}: {error}"
+    ),
+    ("resource_providers:inventories:create", errors.InventoryExists): ErrorResponse(
+        409, CONCURRENT_UPDATE, "Update conflict: {error}"
+    ),
+    ("resource_providers:inventories:update", errors.InventoryInvalid): ErrorResponse(
+        400, detail="Unable to update inventory for resource provider {uuid}: {error}"
+    ),
+    ("resource_providers:inventories:update", errors.InventoryNotFound): ErrorResponse(
+        400,
+        detail="No inventory record with resource class for resource provider {uuid}: {error}",
+    ),
+    ("resource_providers:inventories:replace", errors.InventoryInvalid): ErrorResponse(
+        400, detail="Unable to update inventory for resource provider {uuid}: {error}"
+    ),
+    ("resource_providers:inventories:replace", errors.ResourceClassNotFound): ErrorResponse(
+        400, detail="Unknown resource class in inventory for resource provider {uuid}: {error}"
+    ),
+    ("resource_providers:inventories:replace", errors.InventoryInUse): ErrorResponse(
+        409, INVENTORY_INUSE, "update conflict: {error}"
+    ),
+    ("resource_providers:inventories:delete", errors.InventoryNotFound): ErrorResponse(
+        404, detail="{error}: {error}"
+    ),
+    ("resource_providers:inventories:delete", errors.ResourceClassNotFound): ErrorResponse(
+        404, detail="No inventory of class {name} matched for delete: {error}"
+    ),
+    ("resource_providers:inventories:delete", errors.InventoryInUse): ErrorResponse(
+        409, CONCURRENT_UPDATE, "Unable to delete inventory of class {resource_class}: {error}"
+    ),
+    ("resource_providers:aggregates:update", errors.GenerationConflict): ErrorResponse(
+        409,
+        CONCURRENT_UPDATE,
+        "Resource provider's generation already changed."
+        " Please update the generation and try again.",
+    ),
+    ("resource_providers:traits:update", errors.GenerationConflict): ErrorResponse(
+        409,
+        CONCURRENT_UPDATE,
+        "Resource provider's generation already changed."
+        " Please update the generation and try again.",
+    ),
+    ("resource_providers:traits:list", errors.ProviderNotFound): ErrorResponse(
+        404, detail="{error}: {error}"
+    ),
+    ("resource_providers:usages", errors.ProviderNotFound): ErrorResponse(
+        404, detail="{error}: {error}"
+    ),
+    ("resource_providers:allocations:list", errors.ProviderNotFound): ErrorResponse(
+        404, detail="Resource provider '{uuid}' not matched: {error}"
+    ),
+    ("resource_classes:create", errors.ResourceClassExists): ErrorResponse(
+        409, detail="Conflicting resource class already exists: {name}"
+    ),
+    ("resource_classes:delete", errors.ResourceClassStandard): ErrorResponse(
+        400, detail="Error in delete resource class: {error}."
+    ),
+    ("allocations:update", errors.ResourceClassNotFound): ErrorResponse(
+        400, detail="Unable to allocate inventory for consumer {consumer_uuid}: {error}"
+    ),
+    ("allocations:manage", errors.ResourceClassNotFound): ErrorResponse(
+        400, detail="Unable to allocate inventory {error}"
+    ),
+    ("reshaper:reshape", errors.ProviderNotFound): ErrorResponse(
+        400, PROVIDER_NOT_FOUND, "Resource provider {uuid} in inventories not matched: {error}"
+    ),
+    ("reshaper:reshape", errors.ResourceClassNotFound): ErrorResponse(
+        400, detail="malformed reshaper data: {error}"
+    ),
+    ("reshaper:reshape", errors.InventoryInUse): ErrorResponse(
+        409, INVENTORY_INUSE, "update conflict: {error}"
+    ),
+    ("reshaper:reshape", errors.InventoryInvalid): ErrorResponse(
+        400, detail="malformed reshaper data: {error}"
+    ),
+    ("resource_providers:list", errors.ResourceClassNotFound): ErrorResponse(
+        400, detail="Invalid resource class in resources parameter: {error}"
+    ),
+    ("resource_providers:list", errors.TraitNotFound): ErrorResponse(
+        400, detail='Invalid trait(s) in "required" parameter: {error}'
+    ),
+    ("allocation_candidates:list", errors.ResourceClassNotFound): ErrorResponse(
+        400, detail="Invalid resource class in resources parameter: {error}"
+    ),
+    ("allocation_candidates:list", errors.TraitNotFound): ErrorResponse(400),
+}
+
+
+def from_engine(error: Exception, operation: str, params: Mapping[str, str]) -> HttpError:
+    """The http_error that an engine error is to a call of this operation."""
+    matched = _look_up(type(error), operation)
+    fields = {**params, **getattr(error, "fields", {})}
+    http_error = HttpError(matched.detail.format(error=error, **fields), matched.code)
+    http_error.status, http_error.varies = matched.status, matched.varies
+    return http_error
+
+
+def _look_up(error_class: type[Exception], operation: str) -> ErrorResponse:
+    for base in error_class.__mro__:
+        if (operation, base) in RESPONSES:
+            return RESPONSES[operation, base]
+        if base in RESPONSES:
+            return RESPONSES[base]
+    raise LookupError(f"no answer for {error_class.__name__}")
+
+
+def response(
+    http_error: HttpError,
+    environ: dict[str, Any],
+    request_id: str,
+    version: microversion.Microversion | None,
+) -> webob.Response:
+    """The answer to a http_error, in the form that the client's accept header asks for.
+
+    The error code stands in it from 1.23 on.
+    """
+
+    def as_json(body: str, status: str, title: str, **_: Any) -> dict[str, Any]:
+        entry: dict[str, Any] = {
+            "status": int(status.split()[0]),
+            "title": title,
+            "detail": exc.strip_tags(body),
+        }
+        if version is not None and version.minor >= 23:
+            entry["code"] = http_error.code
+        entry["request_id"] = request_id
+        if isinstance(http_error, VersionNotAcceptable):
+            entry["max_version"] = str(microversion.MAXIMUM)
+            entry["min_version"] = str(microversion.MINIMUM)
+        return {"errors": [entry]}
+
+    error = exc.status_map[http_error.status](http_error.detail, json_formatter=as_json)
+    # A text names the media type, also where there is none.
+    environ = {"CONTENT_TYPE": "None", **environ}
+    if environ.get("HTTP_ACCEPT", "*/*") == "*/*":
+        environ["HTTP_ACCEPT"] = "application/json"
+    error_response = webob.Request(environ).get_response(error)
+    if isinstance(http_error, MethodNotAllowed) and http_error.allowed:
+        error_response.headers["allow"] = http_error.allowed
+    return error_response

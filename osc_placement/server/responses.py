@@ -1,0 +1,71 @@
+"""The successful responses that a handler can build."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+import webob
+
+from osc_placement.server.context import JSON, RequestContext
+
+
+def json_response(
+    context: RequestContext,
+    payload: Any,
+    status: int = 200,
+    updated: Iterable[float] | None = None,
+) -> webob.Response:
+    """A JSON response.
+
+    ``updated`` are the update times of the records in it; the latest one becomes
+    last-modified. None means now, an empty ``updated`` means no such header.
+    """
+    return encoded_response(context, encode(payload), status, updated)
+
+
+def encoded_response(
+    context: RequestContext,
+    body: bytes,
+    status: int = 200,
+    updated: Iterable[float] | None = None,
+) -> webob.Response:
+    """A response from a body that is encoded as JSON already; see ``json_response``."""
+    response = webob.Response(status=status, body=body, content_type=JSON, charset=None)
+    set_dates(context, response, updated)
+    return response
+
+
+def empty_response(
+    context: RequestContext, status: int = 204, path: str | None = None
+) -> webob.Response:
+    """A response without a body; ``path`` becomes its location."""
+    response = webob.Response(status=status)
+    response.content_type = None
+    if path is not None:
+        response.location = context.url(path)
+    return response
+
+
+def set_dates(
+    context: RequestContext, response: webob.Response, updated: Iterable[float] | None = None
+) -> None:
+    """Set last-modified and cache-control, which exist since 1.15; see ``json_response``."""
+    if not context.at_least(15):
+        return
+    latest = time.time() if updated is None else max(updated, default=None)
+    if latest is not None:
+        response.headers["last-modified"] = email.utils.formatdate(latest, usegmt=True)
+    response.headers["cache-control"] = "no-cache"
+
+
+def encode(payload: Any) -> bytes:
+    """Encode as JSON; the standard library takes integers of any size, orjson does not."""
+    try:
+        return orjson.dumps(payload)
+    except TypeError:
+        return json.dumps(payload).encode()
