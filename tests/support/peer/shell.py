@@ -65,9 +65,13 @@ class OpenStack:
         return run([*self._target.options, *pinned, *command.split(), *arguments], stdin)
 
 
-def run(arguments: list[str], stdin: str = "") -> Outcome:
-    """``openstack ARGUMENTS``, with nothing of it left in this process afterwards."""
-    stdout, stderr = io.StringIO(), io.StringIO()
+def run(arguments: list[str], stdin: str = "", merge: bool = False) -> Outcome:
+    """``openstack ARGUMENTS``, with nothing of it left in this process afterwards.
+
+    ``merge`` writes stderr into stdout, as a terminal shows them.
+    """
+    stdout = io.StringIO()
+    stderr = stdout if merge else io.StringIO()
     with (
         contextlib.redirect_stdout(stdout),
         contextlib.redirect_stderr(stderr),
@@ -82,7 +86,7 @@ def run(arguments: list[str], stdin: str = "") -> Outcome:
             code = shell.OpenStackShell().run(arguments)
         except SystemExit as ended:
             code = ended.code
-    return Outcome(int(code or 0), stdout.getvalue(), stderr.getvalue())
+    return Outcome(int(code or 0), stdout.getvalue(), "" if merge else stderr.getvalue())
 
 
 @contextlib.contextmanager

@@ -1,0 +1,51 @@
+"""The commands in the documentation run, and print what the pages show."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from tests.support import guide
+
+PAGES = sorted(
+    page for page in guide.DOCS.rglob("*.rst") if next(guide.steps(page.read_text()), None)
+)
+
+
+@pytest.fixture
+def terminal(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> guide.Terminal:
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return guide.Terminal(tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_shows_the_real_output(page: pathlib.Path, terminal: guide.Terminal) -> None:
+    found = list(guide.differences(page, terminal))
+    assert not found, "\n\n".join(found)
+
+
+def test_the_pages_have_commands() -> None:
+    commands = [step for page in PAGES for step in guide.steps(page.read_text())]
+    assert len(commands) > 40
+
+
+def test_a_page_shows_commands_with_and_without_output() -> None:
+    text = (
+        "::\n\n    $ openstack a \\\n        -b\n    +-+\n\n    | |\n\nText.\n\n    openstack c\n"
+    )
+    found = list(guide.steps(text))
+    assert found == [
+        guide.Step("openstack a -b", ["+-+", "", "| |"], (4, 7)),
+        guide.Step("openstack c", None, (11, 11)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "same"),
+    [(["a", "b"], True), (["a", "..."], True), (["...", "b"], True), (["a"], False)],
+)
+def test_dots_match_any_lines(shown: list[str], same: bool) -> None:
+    assert guide.matches(shown, ["a", "b"]) == same

@@ -1,0 +1,185 @@
+"""The commands in the documentation's pages, and the output that the pages show for them.
+
+``python -m tests.support.guide PAGE ...`` runs the pages' commands and writes their real output
+into the pages.
+
+A literal block may hold these lines, which run in the order of the page, on the sample cloud
+``12-hosts``:
+
+* ``$ openstack ...`` with its output below it, compared line by line; ``...`` matches any lines;
+* ``$ echo $?``, the exit code of the command before it;
+* ``$ cat FILE`` with the file's content below it, which is written to the file;
+* ``openstack ...`` without output, which only has to run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import pathlib
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import NamedTuple
+from unittest import mock
+
+from tests.support.peer import process, shell, target as targets
+
+DOCS = process.ROOT / "doc" / "source"
+INDENT = " " * 4
+AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
+
+#: Commands that call another service.
+SKIPPED = ("openstack flavor ", "openstack aggregate ", "openstack endpoint ")
+#: Commands that need files of their own: they run only with their output.
+SKIPPED_WITHOUT_OUTPUT = (
+    "openstack placement aggregate ",
+    "openstack placement migration ",
+    "openstack placement reshape ",
+)
+#: Commands that get the sample's recording of nova and neutron.
+WITH_NOVA = re.compile(
+    r"openstack placement (allocation|aggregate|migration run|plan (apply|undo)|reshape recipe)\b"
+)
+RECORDING = "--nova-answers"
+
+#: Exit codes of a command without output: done, changes found, repaired, limit reached, refused.
+ACCEPTED_CODES = {0, 3, 4, 5, 6}
+#: The width of the terminal that the pages show.
+WIDTH = "110"
+#: Where the pages keep their files.
+HOME = "/home/op"
+
+
+class Step(NamedTuple):
+    """A command of a page; ``lines`` are the (first, last + 1) of its output."""
+
+    command: str
+    output: list[str] | None
+    lines: tuple[int, int]
+
+
+def steps(text: str) -> Iterator[Step]:
+    """The commands of a page. ``output`` is None where the page shows only the command."""
+    lines = text.splitlines()
+    at = 0
+    while at < len(lines):
+        found = re.fullmatch(rf"{INDENT}(\$ )?(.*)", lines[at])
+        at += 1
+        if not found or not (found[1] or found[2].startswith("openstack ")):
+            continue
+        command = found[2]
+        while command.endswith("\\"):
+            command = f"{command[:-1].rstrip()} {lines[at].strip()}"
+            at += 1
+        if not found[1]:
+            yield Step(command, None, (at, at))
+            continue
+        end = at
+        while end < len(lines) and _is_output(lines[end]):
+            end += 1
+        while end > at and not lines[end - 1].strip():
+            end -= 1
+        yield Step(command, [line[len(INDENT) :] for line in lines[at:end]], (at, end))
+        at = end
+
+
+def _is_output(line: str) -> bool:
+    return not line.strip() or (line.startswith(INDENT) and not line.startswith(f"{INDENT}$ "))
+
+
+class Terminal:
+    """A shell in ``folder``, on the sample cloud, with the exit code of the last command."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._folder = folder
+        self._cloud = targets.OnFile(folder / "cloud.sqlite")
+        self._cloud.load("12-hosts")
+        self.code = 0
+
+    def run(self, step: Step) -> list[str] | None:
+        """The lines that a step prints; None for a command that does not run here."""
+        command, _, file = re.sub(r"<aggregate>|\bUUID\b", AGGREGATE, step.command).partition(" > ")
+        words = shlex.split(command, comments=True)
+        if command.startswith("cat ") and step.output is not None:
+            (self._folder / words[1]).write_text("\n".join(step.output) + "\n")
+            return step.output
+        if command == "echo $?":
+            return [str(self.code)]
+        skipped = SKIPPED if step.output is not None else (*SKIPPED, *SKIPPED_WITHOUT_OUTPUT)
+        if words[:1] != ["openstack"] or command.startswith(skipped):
+            return None
+        if WITH_NOVA.match(command) and RECORDING not in words:
+            words += [RECORDING, "12-hosts"]
+        with mock.patch.dict(os.environ, CLIFF_MAX_TERM_WIDTH=WIDTH):
+            ended = shell.run([*self._cloud.options, *words[1:]], merge=not file)
+        self.code = ended.code
+        if file:
+            (self._folder / file).write_text(ended.stdout)
+            return ended.stderr.splitlines() if step.output is not None else [ended.stdout]
+        return [self._shown(line) for line in ended.stdout.splitlines() if _is_shown(line)]
+
+    def _shown(self, line: str) -> str:
+        """Replace what differs from run to run."""
+        line = line.replace(os.environ["XDG_STATE_HOME"], f"{HOME}/.local/state")
+        line = line.replace(str(self._folder), HOME)
+        line = re.sub(r"\d{8}T\d{16}-[0-9a-f]{8}", "20260101T0900000000000000-3a5c7e91", line)
+        return line.rstrip()
+
+
+def _is_shown(line: str) -> bool:
+    """False for the note about the recording, which the pages do not ask for."""
+    return "12-hosts" not in line or "nova" not in line
+
+
+def differences(page: pathlib.Path, terminal: Terminal) -> Iterator[str]:
+    """Each command of a page whose real output or exit code is another than the page shows."""
+    for step in steps(page.read_text()):
+        printed = terminal.run(step)
+        if printed is None:
+            continue
+        if step.output is None:
+            if terminal.code not in ACCEPTED_CODES or not printed:
+                yield f"{step.command}: exit code {terminal.code}\n" + "\n".join(printed)
+        elif not matches(step.output, printed):
+            lines = difflib.unified_diff(step.output, printed, "page", "real", lineterm="")
+            yield f"{step.command}\n" + "\n".join(lines)
+
+
+def matches(shown: list[str], printed: list[str]) -> bool:
+    """Whether ``printed`` is what a page shows, in which ``...`` matches any lines."""
+    pattern = "".join(r"(.*\n)*?" if line == "..." else re.escape(f"{line}\n") for line in shown)
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
+
+
+def update(page: pathlib.Path, terminal: Terminal) -> None:
+    """Write the real output of a page's commands into it, except where it shows ``...``."""
+    lines = page.read_text().splitlines()
+    shift = 0
+    for step in list(steps("\n".join(lines))):
+        printed = terminal.run(step)
+        if printed is None or step.output is None or matches(step.output, printed):
+            continue
+        if "..." in step.output:
+            sys.stderr.write(f"{page}: not updated: {step.command}\n")
+            continue
+        begin, end = step.lines[0] + shift, step.lines[1] + shift
+        lines[begin:end] = [f"{INDENT}{line}".rstrip() for line in printed]
+        shift += len(printed) - (end - begin)
+    page.write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    for name in sys.argv[1:]:
+        page = pathlib.Path(name).resolve()
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ.update(HOME=folder, XDG_STATE_HOME=f"{folder}/state")
+            os.chdir(folder)
+            update(page, Terminal(pathlib.Path(folder)))
+        os.chdir(process.ROOT)
+
+
+if __name__ == "__main__":
+    main()
