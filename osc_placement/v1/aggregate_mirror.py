@@ -73,7 +73,7 @@ openstack placement aggregate mirror --host-aggregate az1 \\
             " nova has deleted. Those deleted since the last run are known without it, and"
             " pruned with --prune. May be repeated.",
         )
-        nova.add_answers(parser)
+        nova.add_recording(parser)
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:

@@ -109,12 +109,12 @@ openstack placement allocation audit --repair --host cmp-0001"""
             help="Exit with 3 also when all that was found is what cannot be repaired",
         )
         group.add_argument(
-            "--skip-ports",
+            "--skip-port-allocations",
             action="store_true",
             help="Do not ask neutron for ports with resource requests, and leave these as they are",
         )
         group.add_argument("--repair", action="store_true", help="Do what is proposed")
-        nova.add_answers(parser)
+        nova.add_recording(parser)
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -142,7 +142,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
         if plan_guards.RECORDED_NOVA not in parsed_args.allow:
             raise errors.PlacementError(
                 f"nova's answers come from {asked.source}, and servers may have changed since:"
-                " nothing was repaired. Ask nova itself (without --nova-answers), rehearse on a"
+                " nothing was repaired. Ask nova itself (without --nova-recording), rehearse on a"
                 f" snapshot (--os-placement-database), or --allow {plan_guards.RECORDED_NOVA}"
             )
 
@@ -162,7 +162,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
         started = datetime.datetime.now(datetime.UTC)
         with progress.shown(quiet=self.is_quiet) as watch:
             reading = plan.ReadContext(parsed_args.workers, watch)
-            ports = None if parsed_args.skip_ports else nova.ports(asked, self)
+            ports = None if parsed_args.skip_port_allocations else nova.ports(asked, self)
             found = observe.audit_cloud(client, asked, request, reading, ports)
             if not request.repair:
                 return self._told(found, client.target, parsed_args)
@@ -267,6 +267,6 @@ def _words(parsed_args: argparse.Namespace) -> Iterator[str]:
     for option in ("host", "only"):
         for value in getattr(parsed_args, option):
             yield shlex.join([f"--{option}", value])
-    if parsed_args.skip_ports:
-        yield "--skip-ports"
+    if parsed_args.skip_port_allocations:
+        yield "--skip-port-allocations"
     yield f"--min-age {parsed_args.min_age}"

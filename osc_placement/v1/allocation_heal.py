@@ -58,7 +58,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             help="Read every consumer for its project and user, rather than compare sums first",
         )
         group.add_argument(
-            "--skip-ports",
+            "--skip-port-allocations",
             action="store_true",
             help="Do not ask neutron for ports with resource requests, and leave these as they are",
         )
@@ -81,7 +81,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             type=pathlib.Path,
             help='Which providers servers use: {"<server>": ["<provider>", ...]} in JSON',
         )
-        nova.add_answers(parser)
+        nova.add_recording(parser)
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -105,7 +105,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
         request = _request(parsed_args, within, wish)
         with progress.shown(quiet=self.is_quiet) as watch:
             reading = batch_plan.ReadContext(parsed_args.workers, watch)
-            ports = None if parsed_args.skip_ports else nova.ports(asked, self)
+            ports = None if parsed_args.skip_port_allocations else nova.ports(asked, self)
             planned = observe.plan_healing(
                 client,
                 asked,
@@ -161,6 +161,6 @@ def _words(parsed_args: argparse.Namespace) -> Iterator[str]:
         value = getattr(parsed_args, option)
         if value is not None:
             yield shlex.join([f"--{option.replace('_', '-')}", str(value)])
-    for option in ("check_owners", "skip_ports"):
+    for option in ("check_owners", "skip_port_allocations"):
         if getattr(parsed_args, option):
             yield f"--{option.replace('_', '-')}"

@@ -68,7 +68,7 @@ openstack placement migration run --max-count 50"""
             " $XDG_STATE_HOME/osc-placement). Without the file a run begins at the start.",
         )
         change.add_workers(parser)
-        nova.add_answers(parser)
+        nova.add_recording(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.workflows.batch import plan

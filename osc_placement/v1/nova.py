@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from osc_placement.nova import api as nova_api
 
 
-def add_answers(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--nova-answers``."""
+def add_recording(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--nova-recording``."""
     parser.add_argument(
-        "--nova-answers",
+        "--nova-recording",
         metavar="<file>",
         help='Take nova\'s answers from this JSON file ({"GET /v2.1/os-aggregates": ...}) instead'
         " of asking nova; 12-hosts is the sample cloud's. To rehearse on a"
@@ -30,8 +30,8 @@ def reached(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> 
     """Who answers for nova. Errors: PlacementError where there is neither cloud nor file."""
     from osc_placement.nova import api as nova_api
 
-    if parsed_args.nova_answers is not None:
-        return _recorded(parsed_args.nova_answers)
+    if parsed_args.nova_recording is not None:
+        return _recorded(parsed_args.nova_recording)
     shell: Any = command.app
     if not command.auth_required:
         _authenticate(shell)
@@ -68,5 +68,5 @@ def _authenticate(shell: Any) -> None:
     except Exception as error:  # osc-lib, the SDK and keystoneauth each raise their own.
         raise errors.PlacementError(
             "this command asks nova: choose a cloud (--os-cloud), or give nova's answers in a"
-            f" file (--nova-answers): {error}"
+            f" file (--nova-recording): {error}"
         ) from error

@@ -105,7 +105,7 @@ openstack placement plan apply ratios.json"""
             action="store_true",
             help="Forget what earlier runs have done: for a cloud or a file that was put back",
         )
-        nova.add_answers(parser)
+        nova.add_recording(parser)
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -133,7 +133,7 @@ class UndoPlan(_OfFile):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_file(parser)
-        nova.add_answers(parser)
+        nova.add_recording(parser)
         self.add_change_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:

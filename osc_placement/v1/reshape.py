@@ -80,7 +80,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             " the file has them",
         )
         parser.add_argument(
-            "--seconds",
+            "--timeout",
             metavar="<seconds>",
             type=arguments.positive,
             default=20,
@@ -125,7 +125,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
 
         selected = selector.read_selector(parsed_args)
         asked = reshape_plan.ReshapeRequest(
-            manner=assign.AssignOptions(parsed_args.strategy, float(parsed_args.seconds)),
+            manner=assign.AssignOptions(parsed_args.strategy, float(parsed_args.timeout)),
             allow=frozenset(parsed_args.allow),
         )
         if parsed_args.to_tree is not None:

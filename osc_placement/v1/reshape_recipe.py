@@ -122,7 +122,7 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
             help="As nova.conf will have it, to be told where nova-compute will report others",
         )
         _add_evidence(parser, "<server>=<class>", "Which class a server really uses, PCPU or VCPU")
-        nova.add_answers(parser)
+        nova.add_recording(parser)
         super().add_arguments(parser)
 
     def recipe(
@@ -178,7 +178,7 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
             metavar="<host>",
             help="Nova's name of the host of the new one (default: what nova says, or the old's)",
         )
-        nova.add_answers(parser)
+        nova.add_recording(parser)
         super().add_arguments(parser)
 
     def recipe(

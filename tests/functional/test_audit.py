@@ -12,7 +12,7 @@ from osc_placement import testing
 from tests.support.peer import shell, target as targets
 
 AUDIT = "placement allocation audit"
-RECORDED = ("--nova-answers", "12-hosts")
+RECORDED = ("--nova-recording", "12-hosts")
 
 NOVA = testing.sample_nova("12-hosts")
 LISTED = "GET /v2.1/servers/detail?all_tenants=1"
@@ -205,7 +205,7 @@ def test_options_that_make_no_sense_are_refused(openstack: shell.OpenStack) -> N
         (("--only", "odd"), 2, "invalid choice"),
         (("--min-age", "-1"), 2, "no whole number"),
         (("--host", "nowhere"), 1, "no compute host 'nowhere'"),
-        (("--nova-answers", "nofile.json"), 1, "nofile.json"),
+        (("--nova-recording", "nofile.json"), 1, "nofile.json"),
     ):
         found, text = openstack.fails(AUDIT, *RECORDED, *words)
         assert (found, said in text, "Traceback" in text) == (code, True, False), text

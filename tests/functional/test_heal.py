@@ -13,7 +13,7 @@ from osc_placement import testing
 from tests.support.peer import shell, target as targets
 
 HEAL = "placement allocation heal"
-RECORDED = ("--nova-answers", "12-hosts")
+RECORDED = ("--nova-recording", "12-hosts")
 DOMAIN = "lab.example.org"
 
 NOVA = testing.sample_nova("12-hosts")
@@ -189,7 +189,7 @@ def test_a_plan_is_kept_and_asks_nova_again(
     (moved,) = (one for one in document[LISTED]["servers"] if one["name"] == "st-stopped")
     moved["OS-EXT-STS:task_state"] = "powering-on"
     pathlib.Path("nova.json").write_text(json.dumps(document))
-    later = ("--nova-answers", "nova.json")
+    later = ("--nova-recording", "nova.json")
     outcome = openstack.run("placement plan apply", "plan.json", *later, "-f", "json")
     # Others were refused: that weighs more than one that is stale.
     assert outcome.code == 6, outcome

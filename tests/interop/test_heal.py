@@ -152,7 +152,7 @@ def test_a_second_run_writes_nothing_and_undo_takes_all_back(lab: Lab) -> None:
 def test_placement_is_asked_for_providers_and_owners_and_not_for_servers(lab: Lab) -> None:
     lab.heal()
     with lab.counting() as sent:
-        lab.heal("--skip-ports")
+        lab.heal("--skip-port-allocations")
     read = [line for line in sent["placement"] if "/allocations/" in line]
     providers = len(lab.providers())
     # Orphans are read, since nobody else tells whose they are.

@@ -106,7 +106,7 @@ def have(lab: Cloud, name: str, provider: str, **more: int) -> None:
 
 def arrange_gpus(lab: Cloud) -> None:
     """One compute node that offers 4 + 4 VGPU and two network functions itself, to servers."""
-    lab.heal("--host cmp-0012 --skip-ports", code=0)
+    lab.heal("--host cmp-0012 --skip-port-allocations", code=0)
     more = "--resource VGPU=8 --resource SRIOV_NET_VF=2"
     uuid = lab.seed["providers"][GPUS]
     lab.openstack(f"resource provider inventory set {uuid} --amend {more}")
@@ -123,12 +123,12 @@ def arrange_gpus(lab: Cloud) -> None:
 
 def arrange_rebuilt(lab: Cloud) -> None:
     """Servers on a host; below its provider, what neutron's agent has made."""
-    lab.heal("--host cmp-0006 --skip-ports", code=0)
+    lab.heal("--host cmp-0006 --skip-port-allocations", code=0)
 
 
 def arrange_pinned(lab: Cloud) -> None:
     """Servers with dedicated CPUs that were allocated VCPU, as before Train."""
-    lab.openstack.run("placement allocation heal --host cmp-0002 --skip-ports")
+    lab.openstack.run("placement allocation heal --host cmp-0002 --skip-port-allocations")
     for name, cpus in (("rs-pinned", 4), ("rs-pinned-image", 4)):
         path = f"/allocations/{lab.seed['servers'][name]['uuid']}"
         body = lab.ask("placement", "GET", path)
@@ -180,9 +180,9 @@ def test_nova_finds_the_servers_of_a_rebuilt_host_where_they_are(lab: Cloud) -> 
     lab.openstack.run("compute service set --up --enable cmp-0006 nova-compute")
     told = nova_manage_audit(lab, NEW)
     assert told.returncode == 0, told
-    healed = lab.heal("--host cmp-0006 --skip-ports --dry-run", code=0)
+    healed = lab.heal("--host cmp-0006 --skip-port-allocations --dry-run", code=0)
     assert {row["status"] for row in healed.values()} <= {"unchanged", "left alone"}
-    found = lab.openstack("placement allocation audit --host cmp-0006 --skip-ports")
+    found = lab.openstack("placement allocation audit --host cmp-0006 --skip-port-allocations")
     assert [row for row in found if row["code"] != "unknown"] == []
     old = lab.seed["providers"][REBUILT]
     for name, held in lab.everything().items():

@@ -43,7 +43,7 @@ SKIPPED_WITHOUT_OUTPUT = (
 WITH_NOVA = re.compile(
     r"openstack placement (allocation|aggregate|migration run|plan (apply|undo)|reshape recipe)\b"
 )
-RECORDING = "--nova-answers"
+RECORDING = "--nova-recording"
 
 #: Exit codes of a command without output: done, changes found, repaired, limit reached, refused.
 ACCEPTED_CODES = {0, 3, 4, 5, 6}
