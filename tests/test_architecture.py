@@ -97,11 +97,6 @@ LAYERS: dict[str, set[str]] = {
 
 #: (module, imported module): imports that break LAYERS today and are to be removed.
 KNOWN: set[tuple[str, str]] = {
-    # The plan engine reads these from the batch workflow.
-    ("plan.apply", "workflows.batch.observe"),
-    ("plan.apply", "workflows.batch.plan"),
-    ("plan.kinds.registry", "workflows.batch.inventory"),
-    ("plan.kinds.registry", "workflows.batch.membership"),
     # The options and the context that workflows.context is to hold.
     ("workflows.allocations.audit.observe", "workflows.batch.plan"),
     ("workflows.allocations.heal.observe", "workflows.batch.plan"),
@@ -109,7 +104,6 @@ KNOWN: set[tuple[str, str]] = {
     ("workflows.allocations.observe", "workflows.batch.plan"),
     ("workflows.allocations.owners", "workflows.batch.plan"),
     ("workflows.allocations.sharing_providers", "workflows.batch.plan"),
-    ("workflows.migrations.consumers", "workflows.batch.plan"),
     ("workflows.migrations.runner", "workflows.batch.plan"),
     ("workflows.mirror.observe", "workflows.batch.plan"),
     ("workflows.reshape.dry_run", "workflows.batch.plan"),

@@ -15,9 +15,18 @@ from collections.abc import Iterator, Mapping
 
 from osc_placement import errors
 from osc_placement.client import api, retry
-from osc_placement.plan import attempt, change, executor, file, journal, plan, result, undo
-from osc_placement.plan.kinds import registry
-from osc_placement.workflows.batch import observe, plan as batch_plan
+from osc_placement.plan import (
+    attempt,
+    change,
+    executor,
+    file,
+    journal,
+    plan,
+    progress,
+    result,
+    undo,
+)
+from osc_placement.plan.kinds import base, registry
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,15 +42,15 @@ class Options:
     plan_out: pathlib.Path | None = None
     undo_out: pathlib.Path | None = None
     limits: executor.Limits = dataclasses.field(default_factory=executor.Limits)
-    watch: observe.Progress = dataclasses.field(default_factory=observe.NullProgress)
+    watch: progress.Progress = dataclasses.field(default_factory=progress.NullProgress)
     broken: attempt.PreconditionCheck | None = None
-    kinds: Mapping[str, registry.ChangeType] = dataclasses.field(
+    kinds: Mapping[str, base.ChangeType] = dataclasses.field(
         default_factory=lambda: registry.CHANGE_TYPES
     )
 
 
 def carry_out(
-    client: api.Client, planned: batch_plan.ObservedPlan, command: str, options: Options
+    client: api.Client, planned: plan.ObservedPlan, command: str, options: Options
 ) -> result.RunReport:
     """Apply a plan that was made just now, or only tell of it.
 
@@ -73,7 +82,7 @@ def carry_out(
 
 
 def at_once(
-    client: api.Client, planned: batch_plan.ObservedPlan, limits: executor.Limits | None = None
+    client: api.Client, planned: plan.ObservedPlan, limits: executor.Limits | None = None
 ) -> result.RunReport:
     """Apply a plan of absolute values that was made just now, and keep nothing on disk.
 
@@ -230,7 +239,7 @@ def _run(
     made: plan.Plan,
     around: attempt.RunContext,
     options: Options,
-    known: Mapping[str, registry.Observed],
+    known: Mapping[str, change.Observed],
 ) -> executor.Run:
     options.watch.expect("applying", len(made.changes))
     return executor.execute(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from osc_placement import errors
 from osc_placement.client import api, api_errors, retry
 from osc_placement.plan import change, journal, result
-from osc_placement.plan.kinds import registry
+from osc_placement.plan.kinds import base, registry
 
 
 class RunHalted(errors.PlacementError):
@@ -70,13 +70,13 @@ class RunContext:
     strict: bool = True
     allow: Collection[str] = ()
     broken: PreconditionCheck = lambda _: ""
-    kinds: Mapping[str, registry.ChangeType] = dataclasses.field(
+    kinds: Mapping[str, base.ChangeType] = dataclasses.field(
         default_factory=lambda: registry.CHANGE_TYPES
     )
 
 
 def settle(
-    wanted: change.Change, around: RunContext, known: registry.Observed | None = None
+    wanted: change.Change, around: RunContext, known: change.Observed | None = None
 ) -> result.ChangeResult:
     """Bring one change to its end; ``known`` is what planning has read already.
 
@@ -91,7 +91,7 @@ class Attempt:
     """One change on its way; ``ended`` is its outcome when it is there."""
 
     def __init__(
-        self, wanted: change.Change, around: RunContext, known: registry.Observed | None
+        self, wanted: change.Change, around: RunContext, known: change.Observed | None
     ) -> None:
         self.ended: result.ChangeResult | None = None
         self._change = wanted
@@ -103,7 +103,7 @@ class Attempt:
         self._known = known
         if known is None and self._kind.assumed and not self._in_doubt:
             self._known = self._kind.assumed(wanted)
-        self._observed = registry.Observed(None, {})
+        self._observed = change.Observed(None, {})
         self._last: errors.PlacementError | None = None
         self._unwritable: journal.Unwritable | None = None
 
@@ -114,7 +114,7 @@ class Attempt:
             raise RunHalted(self._unwritable, [self.ended])
         return self.ended
 
-    def ready(self) -> registry.Intent | None:
+    def ready(self) -> base.Intent | None:
         """Only look and judge: what is to be written, or None when that was the end."""
         self.ended = self._explained(self._look_and_judge)
         if self.ended is not None:
@@ -180,13 +180,13 @@ class Attempt:
         self._observed = self._look()
         return self._judge(self._observed)
 
-    def _look(self) -> registry.Observed:
+    def _look(self) -> change.Observed:
         if self._known is not None:
             known, self._known = self._known, None
             return known
         return retry.read(lambda: self._kind.read(self._around.client, self._change))
 
-    def _judge(self, observed: registry.Observed) -> result.ChangeResult | None:
+    def _judge(self, observed: change.Observed) -> result.ChangeResult | None:
         """The end of the matter when nothing is to be written; None when it is."""
         wanted = self._change
         now = change.current(wanted.kind, wanted.after, observed.facts)
@@ -228,7 +228,7 @@ class Attempt:
             )
         return change.agree(now, before)
 
-    def _refusals(self, observed: registry.Observed) -> list[str]:
+    def _refusals(self, observed: change.Observed) -> list[str]:
         """What the guards say of a thing that changed since they were last asked."""
         guard = self._kind.refusals
         if guard is None or observed.generation == self._planned_on:
@@ -253,11 +253,11 @@ class Attempt:
             return None
         return self._carried_out(written)
 
-    def _carried_out(self, seen: registry.Observed) -> result.ChangeResult:
+    def _carried_out(self, seen: change.Observed) -> result.ChangeResult:
         self._note(self.ending())
         return self.written(seen.facts)
 
-    def _as_wanted(self, seen: registry.Observed) -> result.ChangeResult:
+    def _as_wanted(self, seen: change.Observed) -> result.ChangeResult:
         if self._in_doubt:
             return self._carried_out(seen)
         if self._around.direction is Direction.UNDO:

@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from osc_placement import errors
 from osc_placement.client import api_errors
 from osc_placement.plan import attempt, change, journal, result
-from osc_placement.plan.kinds import registry
+from osc_placement.plan.kinds import base
 
-Ready = tuple[attempt.Attempt, registry.Intent]
+Ready = tuple[attempt.Attempt, base.Intent]
 
 
 def settle_together(
     wanted: Sequence[change.Change],
     around: attempt.RunContext,
-    known: Mapping[str, registry.Observed],
+    known: Mapping[str, change.Observed],
 ) -> list[result.ChangeResult]:
     """Bring changes of one kind to their ends; ``known`` is ``{change key: what was read}``.
 
@@ -39,9 +39,7 @@ def settle_together(
     return [one.ended or one.not_begun("the run was stopped") for one in each]
 
 
-def _write(
-    ready: Sequence[Ready], around: attempt.RunContext, by: registry.BulkWrite | None
-) -> None:
+def _write(ready: Sequence[Ready], around: attempt.RunContext, by: base.BulkWrite | None) -> None:
     """One request for all that are ready, or fewer at a time until each has its outcome."""
     if around.stop.is_set():
         return
@@ -64,7 +62,7 @@ def _refused(
     error: errors.PlacementError,
     ready: Sequence[Ready],
     around: attempt.RunContext,
-    by: registry.BulkWrite,
+    by: base.BulkWrite,
 ) -> None:
     """Find the culprits by halves, or leave each to itself where halves would fare no better."""
     in_doubt = isinstance(error, api_errors.OutcomeUnknown | api_errors.UnexpectedAnswer)

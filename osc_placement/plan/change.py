@@ -177,6 +177,15 @@ class Skipped:
         return cls(**{**document, "subject": Subject(**document["subject"])})
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Observed:
+    """What one read told: every fact, and in ``whole`` what a write must repeat."""
+
+    generation: int | None
+    facts: Facts
+    whole: Any = None
+
+
 def key(kind: str, subject: Subject) -> str:
     """What a plan can say of one thing only once."""
     return f"{kind} {subject.uuid}"

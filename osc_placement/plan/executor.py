@@ -21,7 +21,7 @@ from osc_placement.plan import (
     result,
     workers as plan_workers,
 )
-from osc_placement.plan.kinds import registry
+from osc_placement.plan.kinds import base
 
 Flight = concurrent.futures.Future[list[result.ChangeResult]]
 Told = Callable[[result.ChangeResult], None]
@@ -52,7 +52,7 @@ def execute(
     changes: Sequence[change.Change],
     around: attempt.RunContext,
     limits: Limits,
-    known: Mapping[str, registry.Observed] | None = None,
+    known: Mapping[str, change.Observed] | None = None,
     told: Told = lambda _: None,
 ) -> Run:
     """Apply ``changes`` stage by stage; every one of them has an outcome in the Run.
@@ -83,7 +83,7 @@ class _Run:
         self,
         around: attempt.RunContext,
         limits: Limits,
-        known: Mapping[str, registry.Observed],
+        known: Mapping[str, change.Observed],
         told: Told,
         groups: Mapping[str, str],
     ) -> None:
@@ -192,7 +192,7 @@ class _Waiting:
     """The changes of a stage that have not begun, in bundles that one request may carry."""
 
     def __init__(
-        self, items: Sequence[change.Change], kinds: Mapping[str, registry.ChangeType]
+        self, items: Sequence[change.Change], kinds: Mapping[str, base.ChangeType]
     ) -> None:
         self._kinds = kinds
         groups: dict[object, list[change.Change]] = {}

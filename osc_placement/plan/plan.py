@@ -115,6 +115,17 @@ class Plan:
         }
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ObservedPlan:
+    """A plan, and ``{change key: what was read}``, so that nothing is read twice.
+
+    May also tell of what the plan leaves unchanged.
+    """
+
+    plan: Plan
+    known: Mapping[str, change_module.Observed] = dataclasses.field(default_factory=dict)
+
+
 def make(items: Iterable[change_module.Change | change_module.Skipped], **fields: Any) -> Plan:
     """A plan of what the ``plan_*`` functions decided, sorted; ``fields`` are Plan's others."""
     ordered = sorted(items, key=lambda item: item.sort_key())

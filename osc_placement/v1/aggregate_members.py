@@ -14,8 +14,7 @@ from osc_placement.v1 import rows
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import provider
-    from osc_placement.plan import change, result
-    from osc_placement.workflows.batch import plan
+    from osc_placement.plan import change, plan, result
 
 
 def members(client: api.Client, aggregate_uuid: str) -> list[provider.Provider]:

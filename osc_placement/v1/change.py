@@ -16,8 +16,8 @@ from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import arguments, base, progress, rows, selector
 
 if TYPE_CHECKING:
-    from osc_placement.plan import apply, result
-    from osc_placement.workflows.batch import observe, plan, selector as batch_selector
+    from osc_placement.plan import apply, progress as plan_progress, result
+    from osc_placement.workflows.batch import plan, selector as batch_selector
 
 COLUMNS = ("name", "uuid", "before", "after", "status", "reason")
 
@@ -233,7 +233,7 @@ def _add_undo_out(group: argparse._ActionsContainer) -> None:
     )
 
 
-def options(parsed_args: argparse.Namespace, watch: observe.Progress) -> apply.Options:
+def options(parsed_args: argparse.Namespace, watch: plan_progress.Progress) -> apply.Options:
     """The change options, as the workflows take them."""
     from osc_placement.plan import apply, executor
 

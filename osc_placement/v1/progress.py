@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import rich.progress
 
-    from osc_placement.workflows.batch import observe
+    from osc_placement.plan import progress as plan_progress
 
 
 @contextlib.contextmanager
-def shown(*, quiet: bool) -> Iterator[observe.Progress]:
+def shown(*, quiet: bool) -> Iterator[plan_progress.Progress]:
     """A watch for long tasks: a bar while the block runs, nothing off a terminal or with -q."""
     if quiet or not sys.stderr.isatty():
-        from osc_placement.workflows.batch import observe
+        from osc_placement.plan import progress as plan_progress
 
-        yield observe.NullProgress()
+        yield plan_progress.NullProgress()
         return
     import rich.console
     import rich.progress
 
     console = rich.console.Console(stderr=True)
-    columns = (*rich.progress.Progress.get_default_columns(), rich.progress.MofNCompleteColumn())
+    columns = (
+        *rich.progress.Progress.get_default_columns(),
+        rich.progress.MofNCompleteColumn(),
+    )
     with rich.progress.Progress(*columns, console=console, transient=True) as progress:
         yield _Bars(progress)
 

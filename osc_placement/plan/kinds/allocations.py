@@ -6,13 +6,21 @@ allocations make their changes with it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from osc_placement import microversion
+from osc_placement.client import api
 from osc_placement.model import allocation
 from osc_placement.plan import change
+from osc_placement.plan.kinds import base
 
 PROJECT, USER, TYPE = "project_id", "user_id", "consumer_type"
 _OWNER = frozenset({PROJECT, USER, TYPE})
+
+#: So many consumers are written by one request: a second's work for a server, and a
+#: refusal is traced to its culprit in six more.
+_CONSUMERS = 64
 
 TYPE_STAYS = "a consumer's type cannot be unset"
 
@@ -91,3 +99,54 @@ def sets_type(item: change.Change) -> bool:
 
 def _text(value: change.Value) -> str | None:
     return None if value is None else str(value)
+
+
+def observed(found: allocation.Consumer) -> change.Observed:
+    """What planning has read of a consumer, in the form in which a write needs it."""
+    return change.Observed(found.generation, facts(found))
+
+
+def _assume_consumer(item: change.Change) -> change.Observed | None:
+    """A consumer that was not there; the server refuses to make one anew that is."""
+    return change.Observed(None, {}) if not _present(item.before) else None
+
+
+def _read_consumer(client: api.Client, item: change.Change) -> change.Observed:
+    client.require_feature("consumer generation", "changing allocations safely")
+    return observed(client.show_allocations(item.subject.uuid))
+
+
+def _write_consumer(
+    client: api.Client, item: change.Change, seen: change.Observed
+) -> change.Observed:
+    _for_consumers(client, item).replace_allocations(_renewed(item, seen))
+    return change.Observed(None, _present(item.after))
+
+
+def _write_consumers(client: api.Client, intents: Sequence[base.Intent]) -> None:
+    renewed = [_renewed(item, seen) for item, seen in intents]
+    _for_consumers(client, intents[0][0]).write_allocations(renewed)
+
+
+def _for_consumers(client: api.Client, item: change.Change) -> api.Client:
+    if sets_type(item):
+        client.require_feature("consumer types", "setting a consumer type")
+        return client
+    return client.at(min(client.microversion, microversion.TYPE_STAYS))
+
+
+def _renewed(item: change.Change, seen: change.Observed) -> allocation.Consumer:
+    """The consumer as it shall be; one that shall have nothing keeps its owner to the end."""
+    return read(item.subject.uuid, item.after, seen.generation, seen.facts)
+
+
+def _present(facts: change.Facts) -> change.Facts:
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+CHANGE_TYPE = base.ChangeType(
+    _read_consumer,
+    _write_consumer,
+    together=base.BulkWrite(sets_type, _write_consumers, _CONSUMERS),
+    assumed=_assume_consumer,
+)

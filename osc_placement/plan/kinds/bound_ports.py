@@ -14,7 +14,7 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors
 from osc_placement.neutron import api as neutron_api, port as model
 from osc_placement.plan import change
-from osc_placement.plan.kinds import registry
+from osc_placement.plan.kinds import base, registry
 
 _PORT = "port "
 _GONE = "its port {uuid} is gone"
@@ -29,33 +29,33 @@ def facts(allocations: Mapping[str, Mapping[str, str]]) -> dict[str, change.Valu
     }
 
 
-def kinds(asked: neutron_api.Network | None) -> Mapping[str, registry.ChangeType]:
+def kinds(asked: neutron_api.Network | None) -> Mapping[str, base.ChangeType]:
     """All kinds of change, with the one that needs neutron where that can be asked."""
     if asked is None:
         return registry.CHANGE_TYPES
     plain = registry.CHANGE_TYPES[change.ALLOCATIONS]
 
-    def read(client: api.Client, item: change.Change) -> registry.Observed:
+    def read(client: api.Client, item: change.Change) -> change.Observed:
         seen = plain.read(client, item)
         ports = [_read(asked, uuid) for uuid in _allocations(item.after)]
         told = facts({port.uuid: port.allocation for port in ports})
-        return registry.Observed(seen.generation, {**seen.facts, **told}, ports)
+        return change.Observed(seen.generation, {**seen.facts, **told}, ports)
 
     def write(
-        client: api.Client, item: change.Change, observed: registry.Observed
-    ) -> registry.Observed:
+        client: api.Client, item: change.Change, observed: change.Observed
+    ) -> change.Observed:
         return _write(asked, plain, client, item, observed)
 
-    return {**registry.CHANGE_TYPES, change.BOUND: registry.ChangeType(read, write, in_parts=True)}
+    return {**registry.CHANGE_TYPES, change.BOUND: base.ChangeType(read, write, in_parts=True)}
 
 
 def _write(
     asked: neutron_api.Network,
-    plain: registry.ChangeType,
+    plain: base.ChangeType,
     client: api.Client,
     item: change.Change,
-    observed: registry.Observed,
-) -> registry.Observed:
+    observed: change.Observed,
+) -> change.Observed:
     """Ports, then allocations; ports again when these are refused."""
     wanted = _allocations(item.after)
     written: list[model.Port] = []

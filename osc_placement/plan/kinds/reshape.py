@@ -16,9 +16,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
-from osc_placement.client import responses
+from osc_placement import microversion
+from osc_placement.client import api, responses
 from osc_placement.model import allocation, inventory
-from osc_placement.plan import change
+from osc_placement.plan import change, guards, workers
+from osc_placement.plan.kinds import base
 
 INVENTORY, ALLOCATION, OTHERS = "inventory", "allocation", "others"
 
@@ -158,3 +160,47 @@ def _allocation_keys(facts: change.Facts) -> Iterator[tuple[str, str, str, str]]
         if kind == ALLOCATION:
             provider, _, resource_class = rest.partition(" ")
             yield consumer, provider, resource_class, key
+
+
+def _read(client: api.Client, about: change.Facts) -> Seen:
+    """What ``about`` speaks of. Cost: two requests per provider and one per consumer."""
+    client.require_feature("reshaper", "reading what is to be reshaped")
+    changing = providers(about)
+
+    def provider(uuid: str) -> tuple[responses.ProviderInventories, responses.ProviderAllocations]:
+        # In this order: who writes in between raises the generation that is written under.
+        return client.list_inventories(uuid), client.list_provider_allocations(uuid)
+
+    # Providers last: on a busy host it is their generations that do not stand for long.
+    met = list(workers.each(client.show_allocations, consumers(about), guards.WORKERS))
+    told = dict(zip(changing, workers.each(provider, changing, guards.WORKERS), strict=True))
+    return Seen(
+        inventories={uuid: inventories for uuid, (inventories, _) in told.items()},
+        shares={
+            uuid: {consumer: share.resources for consumer, share in shares.allocations.items()}
+            for uuid, (_, shares) in told.items()
+        },
+        consumers={item.uuid: item for item in met},
+    )
+
+
+def _write(client: api.Client, after: change.Facts, seen: Seen) -> None:
+    """POST /reshaper, under the generations that were seen."""
+    client.require_feature("reshaper", "reshaping")
+    sender = client.at(min(client.microversion, microversion.TYPE_STAYS))
+    sender.reshape(renewed_inventories(after, seen), renewed_consumers(after, seen))
+
+
+def _read_reshape(client: api.Client, item: change.Change) -> change.Observed:
+    seen = _read(client, item.after)
+    return change.Observed(None, observed(item.after, seen), seen)
+
+
+def _write_reshape(
+    client: api.Client, item: change.Change, found: change.Observed
+) -> change.Observed:
+    _write(client, item.after, found.whole)
+    return change.Observed(None, item.after)
+
+
+TYPE = base.ChangeType(_read_reshape, _write_reshape)

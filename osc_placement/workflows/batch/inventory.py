@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from osc_placement import errors
 from osc_placement.model import inventory, provider
 from osc_placement.plan import change, guards, plan
+from osc_placement.plan.kinds import inventories
 from osc_placement.workflows.batch import expression
 
 #: What a provider's inventories shall become; InvalidInput when they cannot.
@@ -88,9 +89,9 @@ def plan_targets(observed: Iterable[Observed], target: Target, *, exactly: bool)
 
 def _targeted(observed: Observed, target: Target, exactly: bool) -> change.Change | change.Skipped:
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
-    facts = observed_facts(observed.inventories)
+    facts = inventories.observed_facts(observed.inventories)
     try:
-        wanted = observed_facts(target(observed.inventories))
+        wanted = inventories.observed_facts(target(observed.inventories))
     except errors.InvalidInput as error:
         return change.Skipped(change.INVENTORIES, subject, {}, {}, str(error), refused=True)
     after = dict.fromkeys(facts) | wanted
@@ -125,7 +126,9 @@ def needs_usages(observed: Observed, request: Request) -> bool:
         _, after, _ = _wanted(observed, request)
     except ValueError:
         return False
-    return loses_capacity(observed.inventories, amended(observed.inventories, after))
+    return inventories.loses_capacity(
+        observed.inventories, inventories.amended(observed.inventories, after)
+    )
 
 
 def decide(observed: Observed, request: Request) -> change.Change | change.Skipped:
@@ -142,8 +145,10 @@ def decide(observed: Observed, request: Request) -> change.Change | change.Skipp
             change.INVENTORIES, subject, before, after, "; ".join(reasons), unchanged=True
         )
     before, after = _differing(before, after)
-    renewed = amended(observed.inventories, after)
-    refused = refusals(observed.inventories, renewed, observed.usages or {}, request.allow)
+    renewed = inventories.amended(observed.inventories, after)
+    refused = inventories.refusals(
+        observed.inventories, renewed, observed.usages or {}, request.allow
+    )
     if refused:
         return change.Skipped(
             change.INVENTORIES, subject, before, after, "; ".join(refused), refused=True
@@ -152,76 +157,6 @@ def decide(observed: Observed, request: Request) -> change.Change | change.Skipp
     return change.Change(
         change.INVENTORIES, subject, before, after, observed.generation, "; ".join(reasons)
     )
-
-
-def amended(
-    inventories: inventory.Inventories, after: change.Facts
-) -> dict[str, inventory.Inventory]:
-    """Inventories with the facts of ``after`` put in; a class whose total is None goes."""
-    renewed = dict(inventories)
-    for resource_class, fields in _by_class(after).items():
-        if fields.get("total", 0) is None:
-            renewed.pop(resource_class, None)
-        else:
-            known = renewed.get(resource_class)
-            start = known.as_dict() if known is not None else {}
-            renewed[resource_class] = inventory.Inventory.from_dict(start | fields)  # type: ignore[arg-type]
-    return renewed
-
-
-def loses_capacity(before: inventory.Inventories, after: inventory.Inventories) -> bool:
-    """Whether any class has less capacity after than before, or goes."""
-    return any(
-        resource_class not in after or after[resource_class].capacity < item.capacity
-        for resource_class, item in before.items()
-    )
-
-
-def refusals(
-    before: inventory.Inventories,
-    after: inventory.Inventories,
-    usages: Mapping[str, int],
-    allow: Collection[str],
-) -> list[str]:
-    """Why one provider's inventories should not become ``after``: each guard that says no."""
-    reasons = []
-    for resource_class, old in before.items():
-        used = usages.get(resource_class, 0)
-        new = after.get(resource_class)
-        if new is None and used and guards.CLASS_IN_USE not in allow:
-            reasons.append(
-                f"{resource_class} would vanish with {used} in use{_hint(guards.CLASS_IN_USE)}"
-            )
-        if new is not None and _overfills(old, new, used) and guards.OVER_CAPACITY not in allow:
-            reasons.append(
-                f"{resource_class} would be over capacity: {used} used, capacity"
-                f" {old.capacity} -> {new.capacity}{_hint(guards.OVER_CAPACITY)}"
-            )
-    if guards.RESERVED_ABOVE_TOTAL not in allow:
-        reasons += [
-            f"{resource_class} would have reserved {new.reserved} above total {new.total}"
-            + _hint(guards.RESERVED_ABOVE_TOTAL)
-            for resource_class, new in after.items()
-            if new.reserved > new.total and new != before.get(resource_class)
-        ]
-    return reasons
-
-
-def observed_facts(inventories: inventory.Inventories) -> dict[str, change.Value]:
-    """Everything that inventories say, as facts."""
-    return {
-        f"{resource_class}:{field}": value
-        for resource_class, item in inventories.items()
-        for field, value in item.as_dict().items()
-    }
-
-
-def _overfills(old: inventory.Inventory, new: inventory.Inventory, used: int) -> bool:
-    return new.capacity < old.capacity and used > max(new.capacity, 0)
-
-
-def _hint(guard: str) -> str:
-    return f" (--allow {guard} to do it anyway)"
 
 
 def _wanted(
@@ -248,7 +183,7 @@ def _wanted(
         remarks += dropped
     if faults:
         raise ValueError("; ".join(faults))
-    facts = observed_facts(observed.inventories)
+    facts = inventories.observed_facts(observed.inventories)
     return change.current(change.INVENTORIES, after, facts), after, remarks
 
 
@@ -287,14 +222,6 @@ def _grouped(
     return grouped
 
 
-def _by_class(facts: change.Facts) -> dict[str, dict[str, change.Value]]:
-    grouped: dict[str, dict[str, change.Value]] = {}
-    for key, value in facts.items():
-        resource_class, _, field = key.partition(":")
-        grouped.setdefault(resource_class, {})[field] = value
-    return grouped
-
-
 def _effects(observed: Observed, renewed: inventory.Inventories) -> list[str]:
     """What becomes of capacity, class by class."""
     effects = []
@@ -314,7 +241,7 @@ def _effects(observed: Observed, renewed: inventory.Inventories) -> list[str]:
 def _written_back(after: change.Facts) -> list[str]:
     keys = [
         f"{resource_class}:{field}"
-        for resource_class, fields in _by_class(after).items()
+        for resource_class, fields in inventories.by_class(after).items()
         if resource_class in _WRITTEN_BY_NOVA
         for field in fields
         if field != "allocation_ratio"
@@ -348,8 +275,8 @@ def _capacities(
     touched: set[str] = set()
     for state, item in zip(observed, items, strict=True):
         facts = item.after if isinstance(item, change.Change) else {}
-        renewed = amended(state.inventories, facts)
-        touched |= _by_class(facts).keys()
+        renewed = inventories.amended(state.inventories, facts)
+        touched |= inventories.by_class(facts).keys()
         before.update({name: one.capacity for name, one in state.inventories.items()})
         after.update({name: one.capacity for name, one in renewed.items()})
         usages = (state.usages or {}) if facts else {}

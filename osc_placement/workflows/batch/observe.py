@@ -8,39 +8,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from osc_placement import microversion
 from osc_placement.client import api, api_errors, retry
 from osc_placement.model import provider
-from osc_placement.plan import change, workers as plan_workers
+from osc_placement.plan import change, progress, workers as plan_workers
 from osc_placement.workflows.batch import inventory, membership, selector
 
 T = TypeVar("T")
 
 
-class Progress(Protocol):
-    """Hears how a long task gets on; ``expect`` begins a part of it."""
-
-    def expect(self, what: str, total: int) -> None:
-        """``total`` steps of ``what`` (a gerund, as in "reading inventories") begin."""
-
-    def advance(self) -> None:
-        """One step is done."""
-
-
-class NullProgress:
-    """Nobody listens."""
-
-    def expect(self, what: str, total: int) -> None:
-        """Hear it and do nothing."""
-
-    def advance(self) -> None:
-        """Hear it and do nothing."""
-
-
 def observe_inventories(
-    client: api.Client, providers: Sequence[provider.Provider], workers: int, watch: Progress
+    client: api.Client,
+    providers: Sequence[provider.Provider],
+    workers: int,
+    watch: progress.Progress,
 ) -> list[inventory.Observed | change.Skipped]:
     """Every provider's inventories, or why they could not be read.
 
@@ -85,7 +68,7 @@ def observe_traits(
     chosen: selector.Selection,
     names: Sequence[str],
     workers: int,
-    watch: Progress,
+    watch: progress.Progress,
 ) -> list[membership.Observed | change.Skipped]:
     """Which providers have which of ``names``.
 
@@ -106,7 +89,7 @@ def observe_aggregates(
     chosen: selector.Selection,
     uuids: Sequence[str],
     workers: int,
-    watch: Progress,
+    watch: progress.Progress,
 ) -> list[membership.Observed | change.Skipped]:
     """Which providers are in which of the aggregates ``uuids``.
 
@@ -177,7 +160,7 @@ def _read_each(
     kind: str,
     providers: Sequence[provider.Provider],
     workers: int,
-    watch: Progress,
+    watch: progress.Progress,
 ) -> list[T | change.Skipped]:
     """``read`` of each provider; one that is gone or cannot be read becomes a remark."""
 

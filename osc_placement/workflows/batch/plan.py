@@ -14,8 +14,8 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
-from osc_placement.plan import change, guards, plan
-from osc_placement.plan.kinds import registry
+from osc_placement.plan import change, guards, plan, progress
+from osc_placement.plan.kinds import inventories, memberships
 from osc_placement.workflows.batch import (
     aggregate,
     expression,
@@ -34,26 +34,15 @@ class ReadContext:
     """How a cloud is read: by how many workers, who watches, who knows nova's aggregates."""
 
     workers: int = guards.WORKERS
-    watch: observe.Progress = dataclasses.field(default_factory=observe.NullProgress)
+    watch: progress.Progress = dataclasses.field(default_factory=progress.NullProgress)
     host_aggregates: batch_selector.HostAggregates | None = None
 
 
 _PLAIN = ReadContext()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ObservedPlan:
-    """A plan, and ``{change key: what was read}``, so that nothing is read twice.
-
-    May also tell of what the plan leaves unchanged.
-    """
-
-    plan: plan.Plan
-    known: Mapping[str, registry.Observed] = dataclasses.field(default_factory=dict)
-
-
 #: Called with a client, a selector and ``reading=``.
-Planner = Callable[..., ObservedPlan]
+Planner = Callable[..., plan.ObservedPlan]
 
 
 def plan_amend(
@@ -64,7 +53,7 @@ def plan_amend(
     create: bool = False,
     allow: Iterable[str] = (),
     reading: ReadContext = _PLAIN,
-) -> ObservedPlan:
+) -> plan.ObservedPlan:
     """What ``VCPU:allocation_ratio=4`` and the like mean for each selected provider.
 
     Cost: the selection, one look-up per custom class, one read per provider; where
@@ -91,7 +80,7 @@ def plan_set_inventories(
     *,
     exactly: bool,
     reading: ReadContext = _PLAIN,
-) -> ObservedPlan:
+) -> plan.ObservedPlan:
     """``inventory set AGG --aggregate``: what ``target`` says, for every member of an aggregate.
 
     No guard is asked: the server alone refuses. Cost: one read per provider.
@@ -100,10 +89,12 @@ def plan_set_inventories(
     observed, unread = _sorted_out(seen)
     made = inventory.plan_targets(observed, target, exactly=exactly)
     known = {
-        _key(change.INVENTORIES, item.provider): registry.seen_inventories(item)
+        _key(change.INVENTORIES, item.provider): inventories.observed(
+            item.generation, item.inventories
+        )
         for item in observed
     }
-    return ObservedPlan(_with_remarks(made, unread), known)
+    return plan.ObservedPlan(_with_remarks(made, unread), known)
 
 
 def plan_traits(
@@ -115,7 +106,7 @@ def plan_traits(
     create: bool = False,
     allow: Iterable[str] = (),
     reading: ReadContext = _PLAIN,
-) -> ObservedPlan:
+) -> plan.ObservedPlan:
     """Traits added to and removed from each selected provider; ``create`` makes custom ones.
 
     Cost: the selection and one listing per trait (a read per provider where these were
@@ -136,7 +127,7 @@ def plan_traits(
     asked = [item for item in request.names if item not in made]
     seen = _observed_traits(client, chosen, asked, reading)
     observed, unread = _sorted_out(seen)
-    return ObservedPlan(_with_remarks(trait.plan_traits(observed, request, made), unread))
+    return plan.ObservedPlan(_with_remarks(trait.plan_traits(observed, request, made), unread))
 
 
 def plan_set_traits(
@@ -144,7 +135,7 @@ def plan_set_traits(
     members: Sequence[provider.Provider],
     traits: Sequence[str],
     reading: ReadContext = _PLAIN,
-) -> ObservedPlan:
+) -> plan.ObservedPlan:
     """``trait set AGG --aggregate``: exactly these traits on every member of an aggregate.
 
     No guard is asked: the server alone refuses. Cost: one read per provider.
@@ -152,8 +143,13 @@ def plan_set_traits(
     chosen = batch_selector.Selection(tuple(members))
     seen = observe.observe_traits(client, chosen, traits, reading.workers, reading.watch)
     observed, unread = _sorted_out(seen)
-    known = {_key(change.TRAITS, item.provider): registry.seen_traits(item) for item in observed}
-    return ObservedPlan(_with_remarks(trait.plan_replacement(observed, traits), unread), known)
+    known = {
+        _key(change.TRAITS, item.provider): memberships.observed_traits(
+            item.generation, (name for name, has in item.has.items() if has)
+        )
+        for item in observed
+    }
+    return plan.ObservedPlan(_with_remarks(trait.plan_replacement(observed, traits), unread), known)
 
 
 def plan_aggregates(
@@ -163,7 +159,7 @@ def plan_aggregates(
     add: Sequence[str] = (),
     remove: Sequence[str] = (),
     reading: ReadContext = _PLAIN,
-) -> ObservedPlan:
+) -> plan.ObservedPlan:
     """Aggregates added to and removed from each selected provider.
 
     Cost: the selection and one listing per aggregate (a read per provider where these
@@ -183,7 +179,7 @@ def plan_aggregates(
     faults.check()
     seen = observe.observe_aggregates(client, chosen, request.names, reading.workers, reading.watch)
     observed, unread = _sorted_out(seen)
-    return ObservedPlan(_with_remarks(aggregate.plan_aggregates(observed, request), unread))
+    return plan.ObservedPlan(_with_remarks(aggregate.plan_aggregates(observed, request), unread))
 
 
 def _plan_inventories(
@@ -191,7 +187,7 @@ def _plan_inventories(
     chosen: batch_selector.Selection,
     request: inventory.Request,
     reading: ReadContext,
-) -> ObservedPlan:
+) -> plan.ObservedPlan:
     seen = observe.observe_inventories(client, chosen.providers, reading.workers, reading.watch)
     observed, unread = _sorted_out(seen)
     losing = [item for item in observed if inventory.needs_usages(item, request)]
@@ -201,9 +197,12 @@ def _plan_inventories(
     made = _with_remarks(inventory.plan_inventory(observed, request), unread)
     by_uuid = {item.provider.uuid: item for item in observed}
     known = {
-        item.key: registry.seen_inventories(by_uuid[item.subject.uuid]) for item in made.changes
+        item.key: inventories.observed(
+            by_uuid[item.subject.uuid].generation, by_uuid[item.subject.uuid].inventories
+        )
+        for item in made.changes
     }
-    return ObservedPlan(made, known)
+    return plan.ObservedPlan(made, known)
 
 
 def _observed_traits(

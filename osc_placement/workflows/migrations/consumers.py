@@ -13,8 +13,7 @@ from osc_placement.client import api, retry
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api, servers as nova_servers
 from osc_placement.plan import plan, workers as plan_workers
-from osc_placement.plan.kinds import allocations, registry
-from osc_placement.workflows.batch import plan as batch_plan
+from osc_placement.plan.kinds import allocations
 
 #: So many consumers are read before those of them that lack something are written.
 _SLICE = 256
@@ -24,7 +23,7 @@ _Owner = tuple[str | None, str | None]
 _ANYBODY: _Owner = (None, None)
 
 #: What plans are yielded with: a position to go on from.
-Slices = Iterator[tuple[str, batch_plan.ObservedPlan]]
+Slices = Iterator[tuple[str, plan.ObservedPlan]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -139,8 +138,8 @@ def _in_slices(
             if wanted is not None:
                 missing.found(item)
                 changes.append(allocations.planned(item.name, one, wanted))
-                observed[changes[-1].key] = registry.seen_consumer(one)
-        yield part[-1].uuid, batch_plan.ObservedPlan(plan.make(changes), observed)
+                observed[changes[-1].key] = allocations.observed(one)
+        yield part[-1].uuid, plan.ObservedPlan(plan.make(changes), observed)
 
 
 def _read(client: api.Client, uuids: Iterable[str], workers: int) -> Iterator[allocation.Consumer]:

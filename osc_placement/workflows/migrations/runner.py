@@ -16,10 +16,10 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
-from osc_placement.plan import apply, attempt, executor, result as plan_result
-from osc_placement.plan.kinds import registry
+from osc_placement.plan import apply, attempt, executor, plan, result as plan_result
+from osc_placement.plan.kinds import base, registry
 from osc_placement.workflows import state_file
-from osc_placement.workflows.batch import plan
+from osc_placement.workflows.batch import plan as batch_plan
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Services:
     client: api.Client
     nova: nova_api.Nova
     network: neutron_api.Network
-    reading: plan.ReadContext = dataclasses.field(default_factory=plan.ReadContext)
+    reading: batch_plan.ReadContext = dataclasses.field(default_factory=batch_plan.ReadContext)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Slice:
     position: str
     planned: plan.ObservedPlan
     broken: attempt.PreconditionCheck | None = None
-    kinds: Mapping[str, registry.ChangeType] = dataclasses.field(
+    kinds: Mapping[str, base.ChangeType] = dataclasses.field(
         default_factory=lambda: registry.CHANGE_TYPES
     )
 

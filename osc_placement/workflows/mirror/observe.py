@@ -14,7 +14,7 @@ from osc_placement import errors
 from osc_placement.client import api, retry
 from osc_placement.model import name, provider
 from osc_placement.nova import api as nova_api, permission, values
-from osc_placement.plan import workers
+from osc_placement.plan import plan, workers
 from osc_placement.workflows.batch import plan as batch_plan
 from osc_placement.workflows.mirror import plan as mirror_plan, record as mirror_record
 
@@ -39,7 +39,7 @@ class MirrorRequest:
 class Mirrored:
     """The plan, and how many stale compute nodes it leaves for want of ``prune``."""
 
-    planned: batch_plan.ObservedPlan
+    planned: plan.ObservedPlan
     stale: int
 
 
@@ -67,7 +67,7 @@ def plan_mirror(
     trouble = record.trouble or _remembered(client.target, record.words, snapshot)
     stale = mirror_plan.stale(made, snapshot)
     made = made.replace(notes=tuple(_notes(stale, trouble, asked.source)))
-    return Mirrored(batch_plan.ObservedPlan(made), stale)
+    return Mirrored(plan.ObservedPlan(made), stale)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class Prepared:
     ``rehearsed`` is None when there is nothing to do.
     """
 
-    planned: batch_plan.ObservedPlan
+    planned: plan.ObservedPlan
     seen: snapshot.TreeSnapshot
     wanted: snapshot.TreeSnapshot
     placed: tuple[reshape_consumers.Placed, ...] = ()
@@ -182,7 +182,7 @@ def _compiled(
         ),
     )
     left = compiling.without(after, meant.deleted)
-    return Prepared(batch_plan.ObservedPlan(made), seen, left, tuple(whole.placed))
+    return Prepared(plan.ObservedPlan(made), seen, left, tuple(whole.placed))
 
 
 def _reasons(

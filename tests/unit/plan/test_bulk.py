@@ -14,9 +14,8 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors
 from osc_placement.model import allocation, inventory
 from osc_placement.plan import apply, change, executor, file, plan, result, undo
-from osc_placement.plan.kinds import allocations, registry
+from osc_placement.plan.kinds import allocations
 from osc_placement.testing import service
-from osc_placement.workflows.batch import plan as batch_plan
 from tests.support import watched
 
 HOST = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-1"))
@@ -51,9 +50,9 @@ def none(number: int) -> allocation.Consumer:
     return allocation.Consumer(uuid_of(number), {})
 
 
-def making(wanted: Sequence[allocation.Consumer], **fields: Any) -> batch_plan.ObservedPlan:
+def making(wanted: Sequence[allocation.Consumer], **fields: Any) -> plan.ObservedPlan:
     """The plan that makes consumers that are not there yet."""
-    return batch_plan.ObservedPlan(
+    return plan.ObservedPlan(
         plan.make(
             allocations.planned(f"vm-{number}", allocation.Consumer(item.uuid, {}), item, **fields)
             for number, item in enumerate(wanted)
@@ -61,7 +60,7 @@ def making(wanted: Sequence[allocation.Consumer], **fields: Any) -> batch_plan.O
     )
 
 
-def run(client: api.Client, planned: batch_plan.ObservedPlan, **options: Any) -> result.RunReport:
+def run(client: api.Client, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
     limits = executor.Limits(
         **{name: options.pop(name) for name in ("max_count", "workers") if name in options}
     )
@@ -146,8 +145,8 @@ def test_what_is_changed_is_written_whole_and_taken_back_whole(client: api.Clien
     before = client.show_allocations(uuid_of(1))
     after = before.replace(allocations={HOST: {"VCPU": 1}, OTHER: {"VCPU": 2}}, project_id="acme")
     planned = plan.make([allocations.planned("vm-1", before, after)])
-    known = {planned.changes[0].key: registry.seen_consumer(before)}
-    report = run(client, batch_plan.ObservedPlan(planned, known))
+    known = {planned.changes[0].key: allocations.observed(before)}
+    report = run(client, plan.ObservedPlan(planned, known))
     assert client.show_allocations(uuid_of(1)) == after.replace(generation=2)
     taken = file.read(report.undo_path)  # type: ignore[arg-type]
     apply.take_back(client, taken, report.undo_path, apply.Options())  # type: ignore[arg-type]
@@ -162,7 +161,7 @@ def test_what_was_removed_comes_back_with_its_owner_and_type(client: api.Client)
     removing = plan.make(
         allocations.planned("vm", item, none(0).replace(uuid=item.uuid)) for item in before
     )
-    report = run(client, batch_plan.ObservedPlan(removing))
+    report = run(client, plan.ObservedPlan(removing))
     assert used(client) == 0
     taken = file.read(report.undo_path)  # type: ignore[arg-type]
     apply.take_back(client, taken, report.undo_path, apply.Options())  # type: ignore[arg-type]
@@ -175,7 +174,7 @@ def test_a_type_that_is_set_is_not_taken_back_and_says_so(client: api.Client) ->
     made = plan.make(
         [allocations.planned("vm-1", before, before.replace(consumer_type="INSTANCE"))]
     )
-    report = run(client, batch_plan.ObservedPlan(made))
+    report = run(client, plan.ObservedPlan(made))
     assert client.show_allocations(uuid_of(1)).consumer_type == "INSTANCE"
     assert report.undo_path is None
     (remark,) = undo.inverse(made).remarks

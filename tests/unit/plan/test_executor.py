@@ -26,7 +26,7 @@ def amend(client: Any, *texts: str, allow: Sequence[str] = (), **options: Any) -
     return run(client, planned, **options)
 
 
-def run(client: Any, planned: batch_plan.ObservedPlan, **options: Any) -> result.RunReport:
+def run(client: Any, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
     limits = {
         name: options.pop(name)
         for name in ("workers", "max_count", "stop_on_error")

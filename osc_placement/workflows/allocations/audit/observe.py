@@ -11,7 +11,7 @@ from osc_placement.client import api, api_errors, retry
 from osc_placement.model import allocation
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, servers, values
-from osc_placement.plan import workers
+from osc_placement.plan import plan, workers
 from osc_placement.workflows.allocations import (
     expected,
     location,
@@ -52,7 +52,7 @@ class Audited:
     """What was found, and the plan that repairs it; that is empty where none was asked for."""
 
     findings: Sequence[Finding]
-    planned: batch_plan.ObservedPlan
+    planned: plan.ObservedPlan
 
 
 def audit_cloud(
@@ -130,7 +130,7 @@ class _Auditing:
 
     def _planned(
         self, picture: pictures.CloudSnapshot, findings: Iterable[Finding]
-    ) -> batch_plan.ObservedPlan:
+    ) -> plan.ObservedPlan:
         chosen = findings if self.request.repair else ()
         made = audit_plan.plan_repair(picture, chosen)
         if self.asked.source:

@@ -14,7 +14,7 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.neutron import api as neutron_api, port as model
 from osc_placement.nova import api as nova_api, servers as nova_servers, values
 from osc_placement.plan import change, plan, workers
-from osc_placement.plan.kinds import registry
+from osc_placement.plan.kinds import allocations
 from osc_placement.workflows.allocations import (
     expected,
     location,
@@ -35,7 +35,7 @@ def plan_healing(
     *,
     ports: neutron_api.Network | None = None,
     check_owners: bool = False,
-) -> batch_plan.ObservedPlan:
+) -> plan.ObservedPlan:
     """What gives the servers in scope what they lack, and takes nothing from anybody.
 
     Cost: ``observe``; one request for each host on which servers lack something and of which
@@ -62,7 +62,7 @@ def plan_missing(
     *,
     ports: neutron_api.Network | None = None,
     after: str = "",
-) -> Iterator[tuple[str, batch_plan.ObservedPlan]]:
+) -> Iterator[tuple[str, plan.ObservedPlan]]:
     """The same for some hosts at a time, and owners are not looked at.
 
     Yields ``(position, plan)``; ``after`` is a position to go on from.
@@ -82,7 +82,7 @@ def _planned(
     request: heal_plan.Request,
     reading: batch_plan.ReadContext,
     ports: neutron_api.Network | None,
-) -> batch_plan.ObservedPlan:
+) -> plan.ObservedPlan:
     """What is decided on a picture, with what else has to be read for it."""
     if not microversion.supports(client.microversion, "consumer types"):
         request = dataclasses.replace(request, consumer_type=None)
@@ -96,14 +96,14 @@ def _planned(
     return with_known(made, picture)
 
 
-def with_known(made: plan.Plan, picture: pictures.CloudSnapshot) -> batch_plan.ObservedPlan:
+def with_known(made: plan.Plan, picture: pictures.CloudSnapshot) -> plan.ObservedPlan:
     """The plan with the consumers that were read whole, so that none is read again."""
     known = {
-        item.key: registry.seen_consumer(picture.consumer(item.subject.uuid))
+        item.key: allocations.observed(picture.consumer(item.subject.uuid))
         for item in made.changes
         if item.kind == change.ALLOCATIONS and item.subject.uuid in picture.owners
     }
-    return batch_plan.ObservedPlan(made, known)
+    return plan.ObservedPlan(made, known)
 
 
 def _notes(source: str, picture: pictures.CloudSnapshot) -> Iterator[str]:

@@ -18,7 +18,6 @@ from osc_placement.plan.kinds import bound_ports
 from osc_placement.testing import service
 from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.heal import choice, observe, plan as heal_plan
-from osc_placement.workflows.batch import plan as batch_plan
 from tests.support import watched
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES, uuid_of
@@ -85,11 +84,11 @@ class Run:
             known = self.client.replace_inventories(uuid, 0, offers)
             self.client.replace_provider_traits(uuid, known.generation, ["CUSTOM_PHYSNET_A"])
 
-    def planned(self, strategy: str | None = None) -> batch_plan.ObservedPlan:
+    def planned(self, strategy: str | None = None) -> plan.ObservedPlan:
         request = heal_plan.Request(wish=choice.Wish(strategy))
         return observe.plan_healing(self.client, self.nova, request, ports=self.network)
 
-    def carried_out(self, planned: batch_plan.ObservedPlan, **options: Any) -> result.RunReport:
+    def carried_out(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
         kinds = bound_ports.kinds(self.network)
         how = apply.Options(
             broken=precondition.NovaPreconditions(self.nova), kinds=kinds, **options

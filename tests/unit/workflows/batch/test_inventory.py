@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 from osc_placement import errors
 from osc_placement.model import inventory as model, provider
 from osc_placement.plan import change, guards, plan
+from osc_placement.plan.kinds import inventories
 from osc_placement.workflows.batch import expression, inventory
 
 VCPU = model.Inventory(total=32, max_unit=32, allocation_ratio=16.0)
@@ -120,7 +121,7 @@ def test_when_nobody_has_the_class_the_wish_stays_open() -> None:
 def test_create_makes_a_whole_inventory() -> None:
     found = decided(observed(), "CUSTOM_GPU:total=4", "CUSTOM_GPU:max_unit=2", create=True)
     assert found.before == dict.fromkeys(found.after)
-    assert inventory.amended({}, found.after) == {
+    assert inventories.amended({}, found.after) == {
         "CUSTOM_GPU": model.Inventory(total=4, max_unit=2)
     }
 
@@ -144,9 +145,9 @@ def test_an_amount_that_gets_out_of_range_leaves_that_provider_alone() -> None:
 def test_a_target_drops_what_is_not_in_it_and_asks_no_guard() -> None:
     wanted = {"VCPU": model.Inventory(total=32, max_unit=32)}
     (found,) = inventory.plan_targets([observed()], lambda _: wanted, exactly=True).changes
-    assert inventory.amended({"VCPU": VCPU, "DISK_GB": DISK}, found.after) == wanted
+    assert inventories.amended({"VCPU": VCPU, "DISK_GB": DISK}, found.after) == wanted
     late = {"VCPU": VCPU.replace(step_size=2), "DISK_GB": DISK}
-    assert inventory.amended(late, found.after) == wanted
+    assert inventories.amended(late, found.after) == wanted
 
 
 def test_a_target_that_is_met_is_no_change() -> None:
@@ -212,7 +213,7 @@ def test_planning_after_applying_is_empty(found: model.Inventories, texts: set[s
     asked = request(*sorted(texts), create=True, allow=frozenset({"over-capacity"}))
     first = inventory.plan_inventory([observed(inventories=found)], asked)
     for item in first.changes:
-        after = inventory.amended(found, item.after)
+        after = inventories.amended(found, item.after)
         assert not inventory.plan_inventory([observed(inventories=after)], asked).changes
 
 
@@ -222,6 +223,6 @@ def test_applying_a_relative_plan_twice_equals_once(
 ) -> None:
     asked = request(*sorted(texts), allow=frozenset({"over-capacity"}))
     for item in inventory.plan_inventory([observed(inventories=found)], asked).changes:
-        once = inventory.amended(found, item.after)
-        assert inventory.amended(once, item.after) == once
-        assert inventory.amended(once, item.before) == found
+        once = inventories.amended(found, item.after)
+        assert inventories.amended(once, item.after) == once
+        assert inventories.amended(once, item.before) == found

@@ -8,7 +8,7 @@ from osc_placement import errors
 from osc_placement.client import api_errors
 from osc_placement.model import inventory
 from osc_placement.nova import values
-from osc_placement.plan import apply, result
+from osc_placement.plan import apply, plan as plan_module, result
 from osc_placement.workflows.batch import plan, selector as batch_selector
 from tests.support import fake_placement
 
@@ -16,7 +16,7 @@ IN_AGGREGATE = batch_selector.Selector(member_of=(fake_placement.AGGREGATE,))
 EVERYTHING = batch_selector.Selector(everything=True)
 
 
-def applied(client: Any, planned: plan.ObservedPlan) -> result.RunReport:
+def applied(client: Any, planned: plan_module.ObservedPlan) -> result.RunReport:
     return apply.carry_out(client, planned, "a test", apply.Options())
 
 

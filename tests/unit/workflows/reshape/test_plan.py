@@ -440,7 +440,7 @@ def test_a_provider_that_another_run_of_the_plan_has_made_is_as_it_shall_be() ->
         {"name": None, "parent": None},
         {"name": "gpu", "parent": None},
     )
-    absent = registry.Observed(None, {})
+    absent = change.Observed(None, {})
     write = registry.CHANGE_TYPES[change.PROVIDER].write
     with service.InProcessPlacement() as placement:
         client = placement.client()

@@ -18,7 +18,6 @@ from osc_placement.plan import apply, executor, file, plan, result
 from osc_placement.testing import service
 from osc_placement.workflows.allocations import precondition, scope
 from osc_placement.workflows.allocations.heal import observe, plan as heal_plan
-from osc_placement.workflows.batch import plan as batch_plan
 from tests.support import watched
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import uuid_of
@@ -53,12 +52,12 @@ class Run:
         self.nova = CountingNova(self.cloud.answers)
         transport.sent.clear()
 
-    def planned(self, **fields: Any) -> batch_plan.ObservedPlan:
+    def planned(self, **fields: Any) -> plan.ObservedPlan:
         checked = fields.pop("check_owners", False)
         request = heal_plan.Request(**fields)
         return observe.plan_healing(self.client, self.nova, request, check_owners=checked)
 
-    def carried_out(self, planned: batch_plan.ObservedPlan, **options: Any) -> result.RunReport:
+    def carried_out(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
         names = ("max_count", "workers")
         limits = executor.Limits(**{name: options.pop(name) for name in names if name in options})
         how = apply.Options(
