@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from osc_placement.client import api_errors, caller, query, wire
+from osc_placement import microversion
+from osc_placement.client import api_errors, caller, query, responses, wire
+from osc_placement.model import allocation
 
 if TYPE_CHECKING:
-    from osc_placement.client import responses
-    from osc_placement.model import allocation, candidate
+    from osc_placement.model import candidate
 
 
 class AllocationCalls(caller.Caller):
@@ -64,6 +65,19 @@ class AllocationCalls(caller.Caller):
         version = self.microversion
         reply = self._get("usages", pairs=pairs)
         return caller.parse(reply, lambda body: wire.read_usages(body, version))
+
+    def show_total_usage(self, project_id: str, user_id: str | None = None) -> responses.Usage:
+        """GET /usages of a project (1.9), and of one user of it, over all consumer types.
+
+        ``consumer_count`` is None below 1.38. From 1.38 on the request asks for the type
+        ``all``: openstack-placement on PostgreSQL answers 500 if it must group by type.
+        """
+        counted = microversion.supports(self.microversion, "consumer types")
+        usages = self.show_usages(project_id, user_id, "all" if counted else None)
+        return responses.Usage(
+            allocation.add_resources(*(usage.resources for usage in usages)),
+            consumer_count=sum(usage.consumer_count or 0 for usage in usages) if counted else None,
+        )
 
     def list_allocation_candidates(
         self, asked: candidate.CandidateQuery | query.Pairs | str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from osc_placement import microversion
 from osc_placement.client import api, responses
@@ -57,7 +57,7 @@ class Status:
     custom_traits: int | None
     custom_resource_classes: int | None
     lacking: tuple[str, ...]
-    incomplete: Sequence[responses.Usage] | None = None
+    incomplete: responses.Usage | None = None
 
 
 def observe_status(client: api.Client, *, check: bool = False) -> Status:
@@ -103,14 +103,13 @@ def _least(
     return Check(what, otherwise, f"it has {highest} and {needs} is needed: upgrade Placement")
 
 
-def _complete(what: str, incomplete: Sequence[responses.Usage] | None) -> Check:
+def _complete(what: str, incomplete: responses.Usage | None) -> Check:
     if incomplete is None:
         return Check(what, Verdict.WARNING, "not checked: it needs 1.9")
-    used = [item for item in incomplete if item.resources or item.consumer_count]
-    if not used:
+    if not incomplete.resources and not incomplete.consumer_count:
         return Check(what, Verdict.SUCCESS)
-    counts = [item.consumer_count for item in used if item.consumer_count is not None]
-    who = f"{sum(counts)} consumers" if counts else "consumers"
+    count = incomplete.consumer_count
+    who = "consumers" if count is None else f"{count} consumers"
     return Check(
         what,
         Verdict.WARNING,
@@ -119,10 +118,10 @@ def _complete(what: str, incomplete: Sequence[responses.Usage] | None) -> Check:
     )
 
 
-def _incomplete(client: api.Client) -> Sequence[responses.Usage] | None:
+def _incomplete(client: api.Client) -> responses.Usage | None:
     if not microversion.supports(client.microversion, "usages by project"):
         return None
-    return client.show_usages(allocation.PLACEHOLDER)
+    return client.show_total_usage(allocation.PLACEHOLDER)
 
 
 def _traits(client: api.Client) -> int | None:

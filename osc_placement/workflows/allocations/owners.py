@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from osc_placement import microversion
-from osc_placement.client import api, responses, retry
+from osc_placement.client import api, retry
 from osc_placement.model import allocation
 from osc_placement.plan import workers
 from osc_placement.workflows.allocations import observe, snapshot as pictures
@@ -113,24 +112,15 @@ def _told(
     """What Placement says of each owner. One request each."""
 
     def told(pair: Owner) -> UsageSum:
-        return _summed(retry.read(lambda: client.show_usages(*pair)))
+        total = retry.read(lambda: client.show_total_usage(*pair))
+        return UsageSum(total.resources, total.consumer_count)
 
     reading.watch.expect("reading usages", len(pairs))
     found = {}
     for pair, summed in zip(pairs, workers.each(told, pairs, reading.workers), strict=True):
         found[pair] = summed
         reading.watch.advance()
-    if not microversion.supports(client.microversion, "consumer types"):
-        return {pair: UsageSum(summed.resources, None) for pair, summed in found.items()}
     return found
-
-
-def _summed(usages: Iterable[responses.Usage]) -> UsageSum:
-    known = list(usages)
-    return UsageSum(
-        allocation.add_resources(*(usage.resources for usage in known)),
-        sum(usage.consumer_count or 0 for usage in known),
-    )
 
 
 def _suspects(

@@ -95,7 +95,8 @@ def plan_owners(
             return None
         return one.replace(project_id=item.project_id, user_id=item.user_id)
 
-    missing = _Missing({_ANYBODY: _count(client, allocation.PLACEHOLDER)})
+    incomplete = retry.read(lambda: client.show_total_usage(allocation.PLACEHOLDER))
+    missing = _Missing({_ANYBODY: incomplete.consumer_count or 0})
     return _in_slices(client, known, missing, fixed, after, workers)
 
 
@@ -155,17 +156,14 @@ def _untyped(client: api.Client, known: Iterable[_Nova]) -> dict[_Owner, int]:
     for item in known:
         if item.project_id and item.user_id:
             users.setdefault(item.project_id, set()).add(item.user_id)
-    unknown = allocation.UNKNOWN_TYPE
     return {
-        (project, user): _count(client, project, user, unknown)
+        (project, user): _count_untyped(client, project, user)
         for project in sorted(users)
-        if _count(client, project, None, unknown)
+        if _count_untyped(client, project)
         for user in sorted(users[project])
     }
 
 
-def _count(
-    client: api.Client, project: str, user: str | None = None, consumer_type: str | None = None
-) -> int:
-    usages = retry.read(lambda: client.show_usages(project, user, consumer_type))
+def _count_untyped(client: api.Client, project: str, user: str | None = None) -> int:
+    usages = retry.read(lambda: client.show_usages(project, user, allocation.UNKNOWN_TYPE))
     return sum(usage.consumer_count or 0 for usage in usages)

@@ -18,7 +18,7 @@ FOUND = status.Status(
     custom_traits=0,
     custom_resource_classes=0,
     lacking=(),
-    incomplete=(),
+    incomplete=responses.Usage({}, consumer_count=0),
 )
 
 
@@ -42,15 +42,15 @@ def test_a_server_is_held_against_what_nova_and_this_client_need(
 @pytest.mark.parametrize(
     ("incomplete", "verdict", "said"),
     [
-        ((), status.Verdict.SUCCESS, ""),
-        ([responses.Usage({})], status.Verdict.SUCCESS, ""),
-        ([responses.Usage({"VCPU": 2})], status.Verdict.WARNING, "consumers of project 0000"),
-        ([responses.Usage({"VCPU": 2}, "unknown", 3)], status.Verdict.WARNING, "3 consumers of"),
+        (responses.Usage({}, consumer_count=0), status.Verdict.SUCCESS, ""),
+        (responses.Usage({}), status.Verdict.SUCCESS, ""),
+        (responses.Usage({"VCPU": 2}), status.Verdict.WARNING, "consumers of project 0000"),
+        (responses.Usage({"VCPU": 2}, None, 3), status.Verdict.WARNING, "3 consumers of"),
         (None, status.Verdict.WARNING, "not checked"),
     ],
 )
 def test_consumers_without_an_owner_are_told(
-    incomplete: list[responses.Usage] | None, verdict: status.Verdict, said: str
+    incomplete: responses.Usage | None, verdict: status.Verdict, said: str
 ) -> None:
     found = list(status.checks(dataclasses.replace(FOUND, incomplete=incomplete)))[-1]
     assert found.verdict is verdict
