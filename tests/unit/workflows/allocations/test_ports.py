@@ -85,7 +85,7 @@ class Run:
             self.client.replace_provider_traits(uuid, known.generation, ["CUSTOM_PHYSNET_A"])
 
     def planned(self, strategy: str | None = None) -> plan.ObservedPlan:
-        request = heal_plan.Request(wish=choice.Wish(strategy))
+        request = heal_plan.Request(wish=choice.HealOptions(strategy))
         return observe.plan_healing(self.client, self.nova, request, ports=self.network)
 
     def carried_out(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:

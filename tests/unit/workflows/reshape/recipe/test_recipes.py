@@ -228,11 +228,11 @@ def test_what_is_no_set_of_cpus_is_a_fault(text: str) -> None:
     assert faults(pcpu.count_cpus, text)
 
 
-def told(*known: values.Server, **fields: Any) -> read.Told:
+def told(*known: values.Server, **fields: Any) -> read.NovaState:
     standing = server("a"), server("b"), server("c")
     services = {"host1": values.ComputeService("host1", is_up=False, is_enabled=False)}
     nodes = (values.ComputeNode(uuid_of("cn1"), "cn1", "host1"),)
-    found = read.Told(nodes, services, servers(*standing, *known))
+    found = read.NovaState(nodes, services, servers(*standing, *known))
     return dataclasses.replace(found, **fields)
 
 
