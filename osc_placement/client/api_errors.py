@@ -1,29 +1,32 @@
-"""What can go wrong between a caller and Placement, by what the caller can do about it.
+"""The errors of Placement's API: one class per reaction of the caller.
 
-Every failure of this package is a PlacementError; its text is for an operator.
+Every error of this package is a PlacementError; its text is for the operator.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from osc_placement import errors, microversion
 
-#: Error codes that the API gives from 1.23 on.
+#: Error codes of Placement, from microversion 1.23.
 CONCURRENT_UPDATE = "placement.concurrent_update"
 INVENTORY_IN_USE = "placement.inventory.inuse"
 
-#: Statuses after which a write may have been carried out.
+#: Statuses of a write after which its outcome is unknown.
 IN_FLIGHT = frozenset({500, 502, 503, 504})
 
+REQUEST_ID_HEADER = "x-openstack-request-id"
+
 _RULE = re.compile(r"placement:[\w:]+")
-_FOR_SERVICES = frozenset({"placement:reshaper:reshape"})
+_SERVICE_RULES = frozenset({"placement:reshaper:reshape"})
 
 
 class UnsupportedVersion(errors.PlacementError):
-    """``feature`` (a key of microversion.FEATURES) needs more than the version in use.
+    """``feature`` (a key of microversion.FEATURES) needs a later version than the one in use.
 
-    ``what`` names the option or the request that asked for it.
+    ``what`` names the option or the request that needs the feature.
     """
 
     def __init__(
@@ -42,14 +45,15 @@ class UnsupportedVersion(errors.PlacementError):
 
 
 class ConnectionFailed(errors.PlacementError):
-    """Nobody answered, and nothing can have been carried out."""
+    """The service could not be reached; the request was not carried out."""
 
 
 class ApiError(errors.PlacementError):
-    """Placement, or something on the way to it, refused.
+    """The service, or a proxy before it, answered with an error.
 
-    ``status`` is the HTTP status; ``code`` the API's error code, None below 1.23;
-    ``detail`` the server's text; ``request_id`` what its log calls the request.
+    ``status`` is the HTTP status, 0 without a response; ``code`` the API's error code, None
+    below 1.23; ``detail`` the server's text; ``request_id`` the x-openstack-request-id, by
+    which the server's log names the request.
     """
 
     def __init__(
@@ -67,69 +71,80 @@ class ApiError(errors.PlacementError):
         super().__init__(detail)
 
     def __str__(self) -> str:
-        known = f" (HTTP {self.status})" if self.status else ""
-        if self.request_id and self.status >= 500:
-            known += f" (Request-ID: {self.request_id})"
-        return f"{_essence(self.detail)}{known}"
+        return f"{_without_preamble(self.detail)}{self._reference}"
+
+    @property
+    def _reference(self) -> str:
+        """`` (HTTP 409, Request-ID: req-...)``, as far as known."""
+        parts = [f"HTTP {self.status}"] if self.status else []
+        parts += [f"Request-ID: {self.request_id}"] if self.request_id else []
+        return f" ({', '.join(parts)})" if parts else ""
 
 
 class Forbidden(ApiError):
-    """403: Placement's policy does not give this user ``rule``, the right to do that."""
+    """403: Placement's policy does not grant this user ``rule``."""
 
     @property
     def rule(self) -> str | None:
-        """The policy rule's name, when the answer tells it."""
+        """The name of the policy rule, if the response contains it."""
         found = _RULE.search(self.detail)
         return found[0] if found else None
 
     def __str__(self) -> str:
         if self.rule is None:
             return super().__str__()
-        if _essence(self.detail) == self.rule:
+        if _without_preamble(self.detail) == self.rule:
             return (
-                f"{self.rule} needs a token of a project, and this one is of a domain or of the"
-                f" system (HTTP {self.status})"
+                f"{self.rule} needs a project-scoped token; this token has the scope of a domain"
+                f" or of the system{self._reference}"
             )
-        roles = "service" if self.rule in _FOR_SERVICES else "admin or service"
-        return f"{super().__str__()}: by default that takes the role {roles}"
+        roles = "service" if self.rule in _SERVICE_RULES else "admin or service"
+        return f"{super().__str__()}: by default this needs the role {roles}"
 
 
 class NotFound(ApiError):
-    """404: what the request is about is not there."""
+    """404: the resource of the request does not exist."""
 
 
 class NotAcceptable(ApiError):
-    """406: the server does not speak the microversion."""
+    """406: the server does not support the microversion."""
 
 
 class Conflict(ApiError):
-    """409, for a reason that looking again does not cure."""
+    """409 for a reason that a retry does not resolve."""
 
 
 class GenerationConflict(Conflict):
-    """409: somebody else wrote in between; observe again, then decide again."""
+    """409: the generation has changed; read again, then decide again."""
 
 
 class InventoryInUse(Conflict):
-    """409: allocations use the inventory that was to go."""
+    """409: allocations use the inventory that the request deletes."""
 
 
 class OutcomeUnknown(ApiError):
     """A write was sent and its outcome is unknown: it may have been carried out.
 
-    The connection was cut after sending (``status`` is 0), or 500, 502, 503 or 504 came back.
+    Either the connection broke after sending (``status`` is 0), or the response has a status
+    of IN_FLIGHT.
     """
 
     def __str__(self) -> str:
-        return f"{super().__str__()}: it may have been carried out all the same, so look first"
+        return f"{super().__str__()}: the request may have been carried out; check before a retry"
 
 
-class UnexpectedAnswer(ApiError):
-    """An answer that is not Placement's JSON: a proxy's HTML page, an empty body."""
+class UnexpectedResponse(ApiError):
+    """A response without Placement's JSON, such as the HTML page of a proxy."""
 
 
-def _essence(detail: str) -> str:
-    """The server's text on one line, without the sentence on the status before it."""
+def request_id_of(response: Any) -> str | None:
+    """The request id in the headers of an HTTP response; None without one."""
+    found: str | None = (getattr(response, "headers", None) or {}).get(REQUEST_ID_HEADER)
+    return found
+
+
+def _without_preamble(detail: str) -> str:
+    """The server's text on one line, without the general sentence before its blank line."""
     return " ".join((detail.partition("\n\n")[2] or detail).split())
 
 
@@ -142,7 +157,7 @@ def from_status(
     method: str = "",
     url: str = "",
 ) -> ApiError:
-    """The error that fits an HTTP status and Placement's error code or, below 1.23, its text."""
+    """The error for an HTTP status and Placement's error code or, below 1.23, its text."""
     kind = _kind(status, code, detail, writing=method not in {"GET", "HEAD", "OPTIONS"})
     return kind(status, detail, code=code, request_id=request_id, method=method, url=url)
 
@@ -156,7 +171,7 @@ def _kind(status: int, code: str | None, detail: str, *, writing: bool) -> type[
 
 
 def _conflict(code: str | None, text: str) -> type[Conflict]:
-    # DELETE of one inventory answers concurrent_update where it means that it is in use.
+    # DELETE of one inventory answers concurrent_update for an inventory in use.
     if code == INVENTORY_IN_USE or ("inventory for" in text and "in use" in text):
         return InventoryInUse
     if code == CONCURRENT_UPDATE:
@@ -167,4 +182,4 @@ def _conflict(code: str | None, text: str) -> type[Conflict]:
 
 
 class UnknownProvider(errors.InvalidInput):
-    """Names that no provider has, or that more than one has; ``reasons`` names each."""
+    """Names that no provider has, or that several have; one of ``reasons`` per name."""

@@ -75,22 +75,24 @@ class Caller:
         *segments: str,
         pairs: Iterable[tuple[str, str]] = (),
         body: Any = None,
-    ) -> transport.Answer:
+    ) -> transport.ParsedResponse:
         url = "/" + "/".join(query.quote(segment) for segment in segments) + query.encode(pairs)
         return self.transport.send(method, url, version=self.microversion, body=body)
 
-    def _get(self, *segments: str, pairs: Iterable[tuple[str, str]] = ()) -> transport.Answer:
+    def _get(
+        self, *segments: str, pairs: Iterable[tuple[str, str]] = ()
+    ) -> transport.ParsedResponse:
         return self._send("GET", *segments, pairs=pairs)
 
 
-def parse(answer: transport.Answer, reader: Callable[[Any], T]) -> T:
-    """The value that ``reader`` makes of an answer; UnexpectedAnswer when it cannot."""
+def parse(answer: transport.ParsedResponse, reader: Callable[[Any], T]) -> T:
+    """The value that ``reader`` makes of an answer; UnexpectedResponse when it cannot."""
     try:
         return reader(answer.body)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise api_errors.UnexpectedAnswer(
+        raise api_errors.UnexpectedResponse(
             answer.status,
-            f"{answer.method} {answer.url}: the answer is not what Placement answers",
+            f"{answer.method} {answer.url}: the response is not a response of Placement",
             method=answer.method,
             url=answer.url,
         ) from error

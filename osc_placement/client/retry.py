@@ -1,51 +1,77 @@
-"""How long to try again: bounded attempts with growing pauses."""
+"""Repeating requests: bounded attempts with growing, jittered pauses."""
 
 from __future__ import annotations
 
+import logging
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from osc_placement import errors
 from osc_placement.client import api_errors
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Attempts to settle one change: with half of all writes refused by conflicts, twenty leave
-#: one change in a million undone; they take half a minute at most.
+#: Attempts at one write: if every second one meets a conflict, one change in a million stays
+#: undone after twenty. They take half a minute at most.
 WRITES = 20
 
-#: Attempts to get one answer to a read: five seconds, in which a server restarts.
+#: Attempts at one read: about five seconds, enough for a restart of the server.
 READS = 8
+
+#: Attempts of a command that reads, decides and writes one resource, and the seconds between.
+_CONFLICTS = 5
+_CONFLICT_PAUSE = 0.1
 
 _FIRST = 0.05
 _LONGEST = 2.0
 
 
 def backoff(attempts: int) -> Iterator[float]:
-    """Seconds to wait before each further attempt; with jitter, so that rivals drift apart."""
+    """The seconds to wait before each further attempt, with jitter against lockstep."""
     for attempt in range(attempts - 1):
         yield min(_LONGEST, _FIRST * 2**attempt) * random.uniform(0.5, 1.0)
 
 
-def read(call: Callable[[], T]) -> T:
-    """The answer to a read, asked again while the server is away or answers 5xx or no JSON.
+def call(
+    function: Callable[[], T], is_transient: Callable[[Exception], bool], pauses: Iterable[float]
+) -> T:
+    """The result of ``function``; a transient error is retried after each of ``pauses``.
 
-    Raises the last error when patience ends.
+    Raises the first other error, or the error of the last attempt.
     """
-    for pause in backoff(READS):
+    for pause in pauses:
         try:
-            return call()
-        except errors.PlacementError as error:
-            if not _is_passing(error):
+            return function()
+        except Exception as error:
+            if not is_transient(error):
                 raise
+            LOG.debug("retry in %.2f seconds: %s", pause, error)
         time.sleep(pause)
-    return call()
+    return function()
 
 
-def _is_passing(error: errors.PlacementError) -> bool:
-    """Whether a read that failed so may well succeed in a moment."""
+def read(function: Callable[[], T]) -> T:
+    """The result of a read, retried while the server is unreachable or fails.
+
+    Raises the error of the last of eight attempts.
+    """
+    return call(function, _is_server_failure, backoff(READS))
+
+
+def on_conflict(function: Callable[[], T]) -> T:
+    """The result of ``function``, which reads, decides and writes; retried on a conflict.
+
+    Raises the last GenerationConflict after five attempts.
+    """
+    pauses = (_CONFLICT_PAUSE * count for count in range(1, _CONFLICTS))
+    return call(function, lambda error: isinstance(error, api_errors.GenerationConflict), pauses)
+
+
+def _is_server_failure(error: Exception) -> bool:
+    """Whether a read may succeed soon: no connection, a status of 5xx, or no JSON."""
     if isinstance(error, api_errors.ApiError):
-        return error.status >= 500 or isinstance(error, api_errors.UnexpectedAnswer)
+        return error.status >= 500 or isinstance(error, api_errors.UnexpectedResponse)
     return isinstance(error, api_errors.ConnectionFailed)

@@ -1,12 +1,13 @@
-"""How a request reaches Placement: keystoneauth's session, or a WSGI callable in this process.
+"""Sending requests to Placement: over keystoneauth's session, or to a WSGI callable in process.
 
-The only module that knows keystoneauth and requests. ``api.Client`` is its only caller.
+The only module of this package that imports keystoneauth and requests.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import logging
 import re
 import sys
 import threading
@@ -24,14 +25,16 @@ import urllib3.exceptions
 from osc_placement import errors, microversion
 from osc_placement.client import api_errors
 
+LOG = logging.getLogger(__name__)
+
 Response = requests.Response
 
 SERVICE_TYPE = "placement"
 
-#: Where the embedded server stands; no name is ever looked up for it.
+#: The URL of the embedded server; it is never resolved.
 EMBEDDED_URL = "http://placement.embedded"
 
-#: The embedded server's identity: whoever may open the file may do everything.
+#: The identity of requests to the embedded server: access to the file grants every right.
 _EMBEDDED_TOKEN = "admin"  # noqa: S105
 _EMBEDDED_HEADERS = {"x-roles": "admin,service"}
 
@@ -41,15 +44,15 @@ _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class WsgiApp(Protocol):
-    """A WSGI callable that holds a resource until it is closed."""
+    """A WSGI callable with resources that ``close`` releases."""
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any: ...
 
     def close(self) -> None: ...
 
 
-class Answer(NamedTuple):
-    """A successful HTTP answer; ``body`` is the parsed JSON, None where there is none."""
+class ParsedResponse(NamedTuple):
+    """A successful response; ``body`` is the parsed JSON, None for an empty body."""
 
     status: int
     headers: Mapping[str, str]
@@ -61,8 +64,8 @@ class Answer(NamedTuple):
 class Transport:
     """Sends requests with a microversion and turns every failure into a PlacementError.
 
-    ``place`` is what an operator calls the other side ("cloud prod, region RegionOne", or
-    a file); without it the endpoint is named. Usable from many threads.
+    ``place`` is the operator's name of the target ("cloud prod, region RegionOne", or a
+    file). Safe to use from several threads.
     """
 
     def __init__(self, adapter: keystoneauth1.adapter.Adapter, place: str | None = None) -> None:
@@ -73,14 +76,14 @@ class Transport:
 
     @property
     def target(self) -> str:
-        """What it talks to: the endpoint with the cloud's name, or the file."""
+        """The endpoint with the cloud's name, or the file."""
         if self._adapter.endpoint_override == EMBEDDED_URL:
             return self._place or EMBEDDED_URL
         endpoint = self._adapter.get_endpoint() or "no endpoint"
         return f"{endpoint} ({self._place})" if self._place else str(endpoint)
 
     def versions(self) -> tuple[microversion.Microversion, microversion.Microversion]:
-        """``(lowest, highest)`` microversion of the server. One GET the first time."""
+        """``(lowest, highest)`` microversion of the server. Requests: one GET, the first time."""
         with self._lock:
             if self._range is None:
                 self._range = _version_range(self.send("GET", "/"))
@@ -93,11 +96,11 @@ class Transport:
         *,
         version: microversion.Microversion | None = None,
         body: Any = None,
-    ) -> Answer:
-        """Send one request. Errors: ConnectionFailed, OutcomeUnknown, ApiError and below."""
+    ) -> ParsedResponse:
+        """Send one request. Errors: ConnectionFailed; OutcomeUnknown; other ApiErrors."""
         response = self.request(method, url, version=version, body=body)
         check(response, method, url)
-        return Answer(
+        return ParsedResponse(
             response.status_code, response.headers, _json_of(response, method, url), method, url
         )
 
@@ -111,10 +114,10 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         **options: Any,
     ) -> requests.Response:
-        """Send one request and hand back whatever was answered, errors included.
+        """Send one request and return the response, errors included.
 
-        ``options`` go to keystoneauth's session. A read is sent again once when the
-        connection breaks; a write never is.
+        ``options`` are passed to keystoneauth's session. When the connection breaks, a read
+        is repeated once; a write is never repeated.
         """
         sent = {"Accept": "application/json", **(headers or {})}
         if version is not None:
@@ -123,18 +126,28 @@ class Transport:
             options["json"] = body
         options["raise_exc"] = False
         try:
-            return self._adapter.request(url, method, headers=sent, **options)
+            response = self._adapter.request(url, method, headers=sent, **options)
         except keystoneauth1.exceptions.ClientException as error:
-            # A kept connection that the server has closed in the meantime looks like this.
+            # A kept-alive connection that the server has closed fails like this.
             if method not in _READS or not was_sent(error):
                 raise _failure(error, method, url) from error
-        try:
-            return self._adapter.request(url, method, headers=sent, **options)
-        except keystoneauth1.exceptions.ClientException as error:
-            raise _failure(error, method, url) from error
+            LOG.debug("%s %s: repeated, the connection broke: %s", method, url, error)
+            try:
+                response = self._adapter.request(url, method, headers=sent, **options)
+            except keystoneauth1.exceptions.ClientException as again:
+                raise _failure(again, method, url) from again
+        LOG.debug(
+            "%s %s (%s): HTTP %s, %s",
+            method,
+            url,
+            version or "no microversion",
+            response.status_code,
+            api_errors.request_id_of(response) or "no request id",
+        )
+        return response
 
     def close(self) -> None:
-        """Let go of connections and, when embedded, of the database; a later request opens anew."""
+        """Close connections and, in process, the database; the next request reopens them."""
         session = self._adapter.session
         if isinstance(session, keystoneauth1.session.Session):
             session.session.close()
@@ -148,7 +161,7 @@ def over_session(
     endpoint: str | None = None,
     place: str | None = None,
 ) -> Transport:
-    """A transport to the placement service that an authenticated session's catalog names.
+    """A transport to the placement service in the catalog of an authenticated session.
 
     ``endpoint`` overrides the catalog.
     """
@@ -181,7 +194,7 @@ def in_process(open_app: Callable[[], WsgiApp], place: str) -> Transport:
 
 
 class WsgiAdapter(requests.adapters.BaseAdapter):
-    """Carries requests' requests to a WSGI callable, with no socket between."""
+    """A requests adapter that calls a WSGI application without a socket."""
 
     def __init__(self, open_app: Callable[[], WsgiApp]) -> None:
         super().__init__()
@@ -190,7 +203,7 @@ class WsgiAdapter(requests.adapters.BaseAdapter):
         self._lock = threading.Lock()
 
     def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
-        """Call the application and collect its answer."""
+        """Call the application and return its response."""
         head: dict[str, Any] = {}
 
         def start_response(status: str, headers: list[tuple[str, str]], *_: Any) -> None:
@@ -268,20 +281,20 @@ def _response(
 
 
 def _version_range(
-    answer: Answer,
+    response: ParsedResponse,
 ) -> tuple[microversion.Microversion, microversion.Microversion]:
     try:
-        document = answer.body["versions"][0]
+        document = response.body["versions"][0]
         return (
             microversion.Microversion.parse(document["min_version"]),
             microversion.Microversion.parse(document["max_version"]),
         )
     except (LookupError, TypeError, ValueError) as error:
-        raise api_errors.UnexpectedAnswer(
-            answer.status,
-            f"{answer.url}: the answer is no version document of Placement",
-            method=answer.method,
-            url=answer.url,
+        raise api_errors.UnexpectedResponse(
+            response.status,
+            f"{response.url}: the response is not Placement's version document",
+            method=response.method,
+            url=response.url,
         ) from error
 
 
@@ -291,48 +304,51 @@ def _json_of(response: requests.Response, method: str, url: str) -> Any:
     try:
         return json.loads(response.content)
     except ValueError as error:
-        raise api_errors.UnexpectedAnswer(
+        raise api_errors.UnexpectedResponse(
             response.status_code,
-            f"{method} {url}: the answer is not JSON but: {_first_line(response)}",
+            f"{method} {url}: the response is not JSON but: {_first_line(response)}",
+            request_id=api_errors.request_id_of(response),
             method=method,
             url=url,
         ) from error
 
 
 def check(response: requests.Response, method: str, url: str) -> None:
-    """Raise the ApiError that an answer of 400 or more stands for."""
+    """Raise the ApiError for a status of 400 or more."""
     if response.status_code >= 400:
         raise _refusal(response, method, url)
 
 
 def _refusal(response: requests.Response, method: str, url: str) -> api_errors.ApiError:
-    fault = _fault_of(response)
-    if fault is None:
-        seen = _first_line(response) or response.reason or "an empty answer"
-        detail, code, request_id = f"{method} {url}: {seen}", None, None
-    else:
-        detail = str(fault["detail"]).strip()
-        code, request_id = fault.get("code"), fault.get("request_id")
+    document = _error_document(response)
+    if document is None:
+        text = _first_line(response) or response.reason or "an empty response"
+        document = {"detail": f"{method} {url}: {text}"}
     return api_errors.from_status(
-        response.status_code, detail, code=code, request_id=request_id, method=method, url=url
+        response.status_code,
+        str(document["detail"]).strip(),
+        code=document.get("code"),
+        request_id=document.get("request_id") or api_errors.request_id_of(response),
+        method=method,
+        url=url,
     )
 
 
-def _fault_of(response: requests.Response) -> dict[str, Any] | None:
-    """The error object of Placement's JSON, None when the body is anything else.
+def _error_document(response: requests.Response) -> dict[str, Any] | None:
+    """The error object of Placement's JSON, None for any other body.
 
-    Tokens are refused before Placement, by keystonemiddleware: ``{"error": {"message": ...}}``.
+    keystonemiddleware refuses tokens before Placement with ``{"error": {"message": ...}}``.
     """
     try:
-        answer = json.loads(response.content)
-        fault = {"detail": answer["error"]["message"]} if "error" in answer else answer["errors"][0]
+        body = json.loads(response.content)
+        found = {"detail": body["error"]["message"]} if "error" in body else body["errors"][0]
     except (ValueError, LookupError, TypeError):
         return None
-    return fault if isinstance(fault, dict) and "detail" in fault else None
+    return found if isinstance(found, dict) and "detail" in found else None
 
 
 def _first_line(response: requests.Response) -> str:
-    """The first line that says anything outside of a page's tags."""
+    """The first line with text outside HTML tags."""
     lines = (_TAG.sub(" ", line).strip() for line in response.text.splitlines())
     return next((line for line in lines if line), "")[:200]
 
@@ -346,14 +362,14 @@ def _failure(
         return api_errors.ConnectionFailed(f"Cannot reach Placement: {_short(error)}")
     return api_errors.OutcomeUnknown(
         0,
-        f"{method} {url}: the connection broke before an answer came: {_short(error)}",
+        f"{method} {url}: the connection broke before the response: {_short(error)}",
         method=method,
         url=url,
     )
 
 
 def was_sent(error: BaseException) -> bool:
-    """Whether the request may have reached a server, as far as the cause tells."""
+    """Whether the request may have reached a server, judged by the cause of the error."""
     if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
         return False
     if isinstance(
@@ -367,13 +383,13 @@ def was_sent(error: BaseException) -> bool:
 
 
 def _reason(error: BaseException) -> object:
-    """What urllib3 says, of what requests says, of what keystoneauth says; None if nothing."""
+    """urllib3's reason in requests' error in keystoneauth's error; None without one."""
     cause = error.__context__
     return getattr(cause.args[0], "reason", None) if cause is not None and cause.args else None
 
 
 def _short(error: keystoneauth1.exceptions.ClientException) -> str:
-    """The text up to the repetition of itself that urllib3 adds, and the reason."""
+    """The error's text without urllib3's repetition of it, and the reason."""
     reason = _reason(error)
     if reason is None:
         return str(error)

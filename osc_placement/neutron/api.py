@@ -1,11 +1,12 @@
-"""What is asked of neutron about ports, and the one thing that is written: a binding profile.
+"""Neutron's ports API: ports with resource requests, and the allocation in their binding profile.
 
-Called where healing gives servers' ports their devices.
+The only write is PUT /ports/{uuid} of a binding profile, for healing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -13,36 +14,38 @@ from typing import Any, Protocol
 from osc_placement import errors
 from osc_placement.client import api_errors, transport
 from osc_placement.model.candidate import RequestGroup
-from osc_placement.neutron import port as model
+from osc_placement.neutron.port import ALLOCATION, Port
 
-#: How many servers one request asks about: the query stays below 4 KiB.
+LOG = logging.getLogger(__name__)
+
+#: Servers per request: the query string stays below 4 KiB.
 _SERVERS = 64
 
 _PORTS = "GET /v2.0/ports"
 
 
-class Network(Protocol):
-    """Neutron: ``ask("/ports?device_id=…")`` is the parsed JSON of that GET.
+class Neutron(Protocol):
+    """``ask("/ports?device_id=...")`` is the parsed JSON of that GET.
 
-    ``source`` names where the answers come from when that is not the cloud itself.
+    ``source`` names a recording; it is empty for a cloud.
     """
 
     @property
     def source(self) -> str: ...
 
     def ask(self, path: str) -> Any:
-        """One request. Errors: NetworkRefused, and ConnectionFailed when nobody answers."""
+        """Send one GET. Errors: NeutronRefused; ConnectionFailed when neutron is unreachable."""
 
     def write(self, path: str, body: Any, revision: int | None) -> Any:
-        """Send one PUT; it fails if the revision changed. Errors: as ``ask``, OutcomeUnknown."""
+        """Send one PUT under a revision number. Errors: as ``ask``; OutcomeUnknown."""
 
 
-class NetworkRefused(api_errors.ApiError):
-    """Neutron answered with an error."""
+class NeutronRefused(api_errors.ApiError):
+    """Neutron answered with an error status."""
 
 
-class SessionNetwork:
-    """Neutron as an openstacksdk connection reaches it."""
+class SessionNeutron:
+    """Neutron over an openstacksdk connection."""
 
     source = ""
 
@@ -50,116 +53,121 @@ class SessionNetwork:
         self._connection = connection
 
     def ask(self, path: str) -> Any:
-        """One GET."""
-        return self._answer("GET", path, skip_cache=True)
+        """Send one GET."""
+        return self._send("GET", path, skip_cache=True)
 
     def write(self, path: str, body: Any, revision: int | None) -> Any:
-        """One PUT."""
+        """Send one PUT; neutron refuses it with 412 if the revision number has changed."""
         guard = {"If-Match": f"revision_number={revision}"} if revision is not None else {}
-        return self._answer("PUT", path, json=body, headers=guard)
+        return self._send("PUT", path, json=body, headers=guard)
 
-    def _answer(self, method: str, path: str, **options: Any) -> Any:
+    def _send(self, method: str, path: str, **options: Any) -> Any:
         try:
-            answer = self._connection.network.request(path, method, raise_exc=False, **options)
+            response = self._connection.network.request(path, method, raise_exc=False, **options)
         except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
             if method != "GET" and transport.was_sent(error):
-                raise _lost(method, path, 0, str(error)) from error
-            raise api_errors.ConnectionFailed(f"neutron cannot be asked: {error}") from error
-        if method != "GET" and answer.status_code in api_errors.IN_FLIGHT:
-            raise _lost(method, path, answer.status_code, answer.text)
-        if answer.status_code >= 400:
-            raise _refused(method, path, answer.status_code, answer.text)
+                raise _error(api_errors.OutcomeUnknown, method, path, 0, str(error)) from error
+            raise api_errors.ConnectionFailed(f"cannot reach neutron: {error}") from error
+        status = response.status_code
+        request_id = api_errors.request_id_of(response)
+        LOG.debug("neutron %s %s: HTTP %s, %s", method, path, status, request_id)
+        # A write whose success cannot be read may have been carried out.
+        unknown = method != "GET" and (status < 400 or status in api_errors.IN_FLIGHT)
+        failure = api_errors.OutcomeUnknown if unknown else NeutronRefused
+        if status >= 400:
+            raise _error(failure, method, path, status, response.text, request_id)
         try:
-            return answer.json()
+            return response.json()
         except ValueError as error:
-            told = _refused if method == "GET" else _lost
-            raise told(method, path, answer.status_code, "the answer is no JSON") from error
+            reason = "the response is not JSON"
+            raise _error(failure, method, path, status, reason, request_id) from error
 
 
-class RecordedNetwork:
-    """Neutron's answers of another day: ``{"GET /v2.0/ports": body}``; without, no ports."""
+class RecordedNeutron:
+    """Recorded responses of neutron: ``{"GET /v2.0/ports": body}``; no ports by default."""
 
-    def __init__(self, answers: Mapping[str, Any], source: str) -> None:
-        bodies = [body for key, body in answers.items() if key.partition("?")[0].startswith(_PORTS)]
-        ports = [port for body in bodies for port in body["ports"]]
-        self._ports = {port["id"]: port for port in ports}
+    def __init__(self, recorded: Mapping[str, Any], source: str) -> None:
+        bodies = [
+            body for key, body in recorded.items() if key.partition("?")[0].startswith(_PORTS)
+        ]
+        self._ports = {item["id"]: item for body in bodies for item in body["ports"]}
         self.source = source
 
     def ask(self, path: str) -> Any:
-        """No request."""
+        """Send no request; find the recorded response."""
         plain, _, query = path.partition("?")
         uuid = plain.rpartition("/")[2]
         if plain != "/ports":
             if uuid not in self._ports:
-                raise _refused("GET", path, 404, "no such port")
+                raise _error(NeutronRefused, "GET", path, 404, "no such port")
             return {"port": self._ports[uuid]}
-        wanted = {value for name, value in urllib.parse.parse_qsl(query) if name == "device_id"}
-        return {"ports": [port for port in self._ports.values() if port["device_id"] in wanted]}
+        servers = {value for name, value in urllib.parse.parse_qsl(query) if name == "device_id"}
+        return {"ports": [item for item in self._ports.values() if item["device_id"] in servers]}
 
     def write(self, path: str, body: Any, revision: int | None) -> Any:
-        """Never."""
-        raise errors.PlacementError(f"{self.source} cannot be written to")
+        """Refuse: a recording is read-only."""
+        raise errors.PlacementError(f"{self.source} is a recording and cannot be changed")
 
 
-def ports_of(asked: Network, servers: Sequence[str]) -> list[model.Port]:
-    """The ports of these servers, by UUID, that ask for resources.
+def ports_of(neutron: Neutron, servers: Sequence[str]) -> list[Port]:
+    """The ports with a resource request of these servers, by UUID.
 
-    Cost: one request per 64 servers. Errors: as ``ask``.
+    Requests: one GET per 64 servers. Errors: as ``ask``.
     """
-    found: list[model.Port] = []
+    found: list[Port] = []
     for start in range(0, len(servers), _SERVERS):
         pairs = [("device_id", uuid) for uuid in servers[start : start + _SERVERS]]
         path = f"/ports?{urllib.parse.urlencode(pairs)}"
-        answer = asked.ask(path)
+        body = neutron.ask(path)
         with _parsing(path):
-            found += map(_port, answer["ports"])
+            found += map(_port, body["ports"])
     return [port for port in found if port.groups]
 
 
-def port(asked: Network, uuid: str) -> model.Port | None:
-    """One port; None when neutron has none of that UUID. Cost: one request."""
+def port(neutron: Neutron, uuid: str) -> Port | None:
+    """One port; None when neutron has no port of that UUID. Requests: one GET."""
     path = f"/ports/{urllib.parse.quote(uuid, safe='')}"
     try:
-        answer = asked.ask(path)
-    except NetworkRefused as error:
+        body = neutron.ask(path)
+    except NeutronRefused as error:
         if error.status == 404:
             return None
         raise
     with _parsing(path):
-        return _port(answer["port"])
+        return _port(body["port"])
 
 
-def bind(asked: Network, item: model.Port, allocation: Mapping[str, str]) -> model.Port:
-    """Tell in the binding profile from where a port has its resources, and how it is now.
+def bind(neutron: Neutron, port: Port, allocation: Mapping[str, str]) -> Port:
+    """Write ``{group id: provider uuid}`` to a port's binding profile; return the port after it.
 
-    Cost: one request. Errors: as ``ask``; NetworkRefused with status 412 when somebody else
-    wrote the port since it was read.
+    Requests: one PUT. Errors: as ``write``; NeutronRefused with status 412 when the port was
+    changed after it was read.
     """
-    path = f"/ports/{item.uuid}"
-    body = {"port": {"binding:profile": item.bound(allocation)}}
-    answer = asked.write(path, body, item.revision)
+    path = f"/ports/{port.uuid}"
+    body = {"port": {"binding:profile": port.profile_with(allocation)}}
+    answer = neutron.write(path, body, port.revision)
     with _parsing(path):
         return _port(answer["port"])
 
 
-def _port(item: Mapping[str, Any]) -> model.Port:
+def _port(item: Mapping[str, Any]) -> Port:
     uuid = item["id"]
-    groups = _groups(uuid, item.get("resource_request") or {})
+    request = item.get("resource_request") or {}
     profile = item.get("binding:profile") or {}
-    return model.Port(
+    return Port(
         uuid=uuid,
         name=item.get("name") or uuid,
         server_uuid=item["device_id"],
-        groups=groups,
-        same_subtree=frozenset((item.get("resource_request") or {}).get("same_subtree") or ()),
-        allocation=_allocation(uuid, profile.get(model.ALLOCATION)),
+        groups=_groups(uuid, request),
+        same_subtree=frozenset(request.get("same_subtree") or ()),
+        allocation=_allocation(uuid, profile.get(ALLOCATION)),
         profile=profile,
         revision=item.get("revision_number"),
     )
 
 
 def _groups(uuid: str, request: Mapping[str, Any]) -> dict[str, RequestGroup]:
-    """Of either form: one request, or several groups with ids."""
+    """The groups of a resource request in either form: one group, or a list with ids."""
     parts = request.get("request_groups")
     if parts is None:
         parts = [{"id": uuid, **request}] if request.get("resources") else []
@@ -173,30 +181,30 @@ def _groups(uuid: str, request: Mapping[str, Any]) -> dict[str, RequestGroup]:
     }
 
 
-def _allocation(uuid: str, told: Any) -> dict[str, str]:
-    if not told:
+def _allocation(uuid: str, value: Any) -> dict[str, str]:
+    if not value:
         return {}
-    return dict(told) if isinstance(told, Mapping) else {uuid: str(told)}
+    return dict(value) if isinstance(value, Mapping) else {uuid: str(value)}
 
 
-def _lost(method: str, path: str, status: int, detail: str) -> api_errors.OutcomeUnknown:
-    """The error for a write whose outcome is unknown."""
-    return api_errors.OutcomeUnknown(
-        status, f"neutron, {method} {path}: {detail}", method=method, url=path
-    )
-
-
-def _refused(method: str, path: str, status: int, detail: str) -> NetworkRefused:
-    told = f"neutron, {method} {path.partition('?')[0]}: {detail}"
-    return NetworkRefused(status, told, method=method, url=path)
+def _error(
+    kind: type[api_errors.ApiError],
+    method: str,
+    path: str,
+    status: int,
+    detail: str,
+    request_id: str | None = None,
+) -> api_errors.ApiError:
+    text = f"neutron, {method} {path.partition('?')[0]}: {detail}"
+    return kind(status, text, request_id=request_id, method=method, url=path)
 
 
 @contextlib.contextmanager
 def _parsing(path: str) -> Iterator[None]:
-    """Turn what is missing in an answer into a PlacementError."""
+    """Turn a missing or malformed field of a response into a PlacementError."""
     try:
         yield
     except (LookupError, TypeError, AttributeError) as error:
         raise errors.PlacementError(
-            f"neutron's answer to {path.partition('?')[0]} lacks what it tells: {error!r}"
+            f"neutron's response to {path.partition('?')[0]} lacks a field: {error!r}"
         ) from error

@@ -1,4 +1,4 @@
-"""What neutron knows of ports that need resources: the values that healing goes by."""
+"""Neutron's ports with resource requests, as values."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Any
 
 from osc_placement.model.candidate import RequestGroup
 
+#: The key of a binding profile that holds the providers of a port's resources.
+ALLOCATION = "allocation"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Port:
-    """A port of a server, and what it asks of the server's host.
+    """A port of a server, and the resources that it requests on the server's host.
 
-    ``groups`` is ``{group id: what one provider must give}``, empty for most ports; below
-    neutron's port-resource-request-groups there is one, and its id is the port's.
-    ``allocation`` is ``{group id: provider uuid}`` as its binding profile tells it;
-    ``profile`` is that profile whole. ``revision`` guards a write, None in an old neutron.
+    ``groups`` is ``{group id: request group}``, empty for most ports. Without neutron's
+    port-resource-request-groups extension there is one group, and its id is the port's UUID.
+    ``allocation`` is ``{group id: provider uuid}`` from the binding profile; ``profile`` is
+    the whole profile. ``revision`` is the revision number, None in an old neutron.
     """
 
     uuid: str
@@ -29,18 +32,14 @@ class Port:
     revision: int | None = None
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it has the one group of the old form, of which the profile tells a text."""
+    def has_one_group(self) -> bool:
+        """Whether the request has the old form, where the profile holds one provider's UUID."""
         return list(self.groups) == [self.uuid]
 
-    def bound(self, allocation: Mapping[str, str]) -> dict[str, Any]:
-        """The profile with this allocation instead of what it told; none removes it."""
-        kept = {key: value for key, value in self.profile.items() if key != ALLOCATION}
+    def profile_with(self, allocation: Mapping[str, str]) -> dict[str, Any]:
+        """The binding profile with this allocation; without the key when it is empty."""
+        profile = {key: value for key, value in self.profile.items() if key != ALLOCATION}
         if not allocation:
-            return kept
-        told = allocation.get(self.uuid) if self.is_plain else dict(allocation)
-        return {**kept, ALLOCATION: told}
-
-
-#: Where a binding profile tells from which providers a port has its resources.
-ALLOCATION = "allocation"
+            return profile
+        value = allocation.get(self.uuid) if self.has_one_group else dict(allocation)
+        return {**profile, ALLOCATION: value}

@@ -1,6 +1,6 @@
-"""What is asked of nova: one function per question, over a session or from recorded answers.
+"""Nova's compute API: the session, recorded responses, host aggregates, services, hypervisors.
 
-Called by commands and workflows that hold Placement against nova. Nothing is ever written.
+Read only: every function sends GET requests alone. ``servers`` reads servers and migrations.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 import datetime
 import email.utils
 import json
+import logging
 import pathlib
 import re
 import urllib.parse
@@ -17,18 +18,22 @@ from typing import Any, Protocol
 
 from osc_placement import errors
 from osc_placement.client import api_errors
-from osc_placement.nova import values as model
+from osc_placement.nova import values
 
-#: The compute API microversions that the questions are asked at: the first that tells a host
-#: aggregate's uuid; that gives a hypervisor's uuid as its id (from 2.88 nova would ask every
-#: host for its uptime); that tells of services in a cell that is down.
+LOG = logging.getLogger(__name__)
+
+#: Compute API microversions. 2.41 adds the UUID of a host aggregate; 2.53 makes a hypervisor's
+#: UUID its id (from 2.88 nova asks every host for its uptime); 2.69 lists the services of a
+#: cell that is down.
 _AGGREGATES = "2.41"
 _HYPERVISORS = "2.53"
 _SERVICES = "2.69"
 
+_SERVICES_PATH = "/os-services?binary=nova-compute"
+
 _NO_TIME = datetime.timedelta()
 
-#: How many hypervisors are asked for at once: nova's own default limit.
+#: Hypervisors per request: nova's own default limit.
 _PAGE = 1000
 
 _RULE = re.compile(r"[a-z_]+_api:[\w:-]+")
@@ -36,29 +41,40 @@ _VERSION = re.compile(r"/v2(\.\d+)?(?=/)")
 
 
 class Nova(Protocol):
-    """Answers questions: ``ask("/os-aggregates", "2.41")`` is the parsed JSON of that GET.
+    """``ask("/os-aggregates", "2.41")`` is the parsed JSON of that GET.
 
-    ``source`` names where the answers come from when that is not the cloud itself.
+    ``source`` names a recording; it is empty for a cloud.
     """
 
     @property
     def source(self) -> str: ...
 
     def ask(self, path: str, version: str) -> Any:
-        """One request. Errors: NovaRefused, and PlacementError when nobody answers."""
+        """Send one GET. Errors: NovaRefused; PlacementError when nova cannot be reached."""
 
 
 class NovaRefused(api_errors.ApiError):
-    """Nova answered with an error; ``rule`` is its policy's rule that forbade it, if it told."""
+    """Nova answered with an error status.
 
-    def __init__(self, status: int, detail: str, *, url: str = "") -> None:
-        super().__init__(status, f"nova, GET {url}: {detail}", method="GET", url=url)
+    ``rule`` is the policy rule that refused the request, if the response names it.
+    """
+
+    def __init__(
+        self, status: int, detail: str, *, url: str = "", request_id: str | None = None
+    ) -> None:
+        super().__init__(
+            status,
+            f"nova, GET {url}: {detail}",
+            request_id=request_id,
+            method="GET",
+            url=url,
+        )
         found = _RULE.search(detail) if status == 403 else None
         self.rule = found[0] if found else None
 
 
 class SessionNova:
-    """Nova as an openstacksdk connection reaches it."""
+    """Nova over an openstacksdk connection."""
 
     source = ""
 
@@ -69,176 +85,201 @@ class SessionNova:
     def clock_offset(self) -> datetime.timedelta:
         """How far this machine's clock is ahead of nova's.
 
-        Cost: one request, once, where nothing was asked yet.
+        Requests: one GET if none was sent before.
         """
         if self._clock_offset is None:
             self.ask("/servers?limit=1", _HYPERVISORS)
         return self._clock_offset or _NO_TIME
 
     def ask(self, path: str, version: str) -> Any:
-        """One GET at a microversion."""
+        """Send one GET at a microversion."""
         try:
-            answer = self._connection.compute.get(path, microversion=version, skip_cache=True)
+            response = self._connection.compute.get(path, microversion=version, skip_cache=True)
         except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
-            raise api_errors.ConnectionFailed(f"nova cannot be asked: {error}") from error
+            raise api_errors.ConnectionFailed(f"cannot reach nova: {error}") from error
+        request_id = api_errors.request_id_of(response)
+        LOG.debug("nova GET %s (%s): HTTP %s, %s", path, version, response.status_code, request_id)
         if self._clock_offset is None:
-            self._clock_offset = _clock_offset_of(answer)
-        if answer.status_code >= 400:
-            raise NovaRefused(answer.status_code, _reason(answer), url=path)
+            self._clock_offset = _clock_offset_of(response)
+        if response.status_code >= 400:
+            raise NovaRefused(
+                response.status_code, _reason(response), url=path, request_id=request_id
+            )
         try:
-            return answer.json()
+            return response.json()
         except ValueError as error:
-            raise NovaRefused(answer.status_code, "the answer is no JSON", url=path) from error
+            raise NovaRefused(
+                response.status_code,
+                "the response is not JSON",
+                url=path,
+                request_id=request_id,
+            ) from error
 
     def service_types(self) -> frozenset[str]:
-        """What the catalog names."""
-        # Not every way to authenticate brings a catalog, and each fails in its own way.
+        """The service types in the catalog."""
+        # Not every authentication method has a catalog, and each fails with its own error.
         with contextlib.suppress(Exception):
-            return frozenset(str(each["type"]) for each in self._connection.service_catalog)
+            return frozenset(str(entry["type"]) for entry in self._connection.service_catalog)
         return frozenset()
 
 
-def _clock_offset_of(answer: Any) -> datetime.timedelta:
-    """By the time at which an answer was given, to the second; nothing where it does not tell."""
+def _clock_offset_of(response: Any) -> datetime.timedelta:
+    """The offset from the Date header, to the second; zero without such a header."""
     try:
-        told = email.utils.parsedate_to_datetime(answer.headers["Date"])
-        return datetime.datetime.now(datetime.UTC) - told
+        date = email.utils.parsedate_to_datetime(response.headers["Date"])
+        return datetime.datetime.now(datetime.UTC) - date
     except (AttributeError, LookupError, TypeError, ValueError):
         return _NO_TIME
 
 
 def clock_offset(nova: Nova) -> datetime.timedelta:
-    """How far this machine's clock is ahead of nova's; nothing where that is not known.
+    """How far this machine's clock is ahead of nova's; zero for a recording.
 
-    Nova's own times are compared with others, and asked for, by its clock.
-    Cost: one request where nothing was asked of nova yet.
+    Nova compares and filters its timestamps by its own clock.
+    Requests: one GET if none was sent to nova before.
     """
     return nova.clock_offset() if isinstance(nova, SessionNova) else _NO_TIME
 
 
 def service_types(nova: Nova) -> frozenset[str]:
-    """The types of all services of the cloud, from the catalog; none where there is no catalog.
+    """The types of all services in the cloud's catalog; empty without a catalog.
 
-    No request.
+    Requests: none.
     """
     return nova.service_types() if isinstance(nova, SessionNova) else frozenset()
 
 
 class RecordedNova:
-    """Nova's answers of another day: ``{"GET /v2.1/os-aggregates": body}``.
+    """Recorded responses of nova: ``{"GET /v2.1/os-aggregates": body}``.
 
-    A question is answered by the recording of its path whose query it shares most of; a
-    recording of more than was asked for will do, but never one of other servers.
+    Of the recordings of a path, the one that shares most query parameters with the request
+    is used. Its parameters must be a subset of the request's, and both or neither must ask
+    for deleted servers.
     """
 
-    def __init__(self, answers: Mapping[str, Any], source: str) -> None:
-        self._answers = [
-            (*_question(_VERSION.sub("", key.removeprefix("GET "))), body)
-            for key, body in answers.items()
+    def __init__(self, recorded: Mapping[str, Any], source: str) -> None:
+        self._responses = [
+            (*_split(_VERSION.sub("", key.removeprefix("GET "))), body)
+            for key, body in recorded.items()
         ]
         self.source = source
-        #: As they were given: other services' answers may be among them.
-        self.recorded = answers
+        #: The whole recording, responses of other services included.
+        self.recorded = recorded
 
     def ask(self, path: str, version: str) -> Any:
-        """No request."""
-        wanted, query = _question(path)
+        """Send no request; find the recorded response."""
+        requested, query = _split(path)
         fitting = [
-            (len(asked), body)
-            for known, asked, body in self._answers
-            if known == wanted and asked <= query and _DELETED & asked == _DELETED & query
+            (len(parameters), body)
+            for known, parameters, body in self._responses
+            if known == requested
+            and parameters <= query
+            and _DELETED & parameters == _DELETED & query
         ]
         if not fitting:
-            raise errors.PlacementError(f"{self.source} holds no answer to GET {path}")
-        return max(fitting, key=lambda item: item[0])[1]
+            raise errors.PlacementError(f"{self.source} holds no response to GET {path}")
+        return max(fitting, key=lambda entry: entry[0])[1]
 
 
-#: Without it, deleted servers are not told; with it, nobody else.
+#: The query parameter that switches between deleted servers and all others.
 _DELETED = frozenset({("deleted", "true")})
 
 
-def _question(path: str) -> tuple[str, frozenset[tuple[str, str]]]:
-    """A path and its query."""
-    plain, _, query = path.partition("?")
-    return plain, frozenset(urllib.parse.parse_qsl(query))
+def _split(url: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    """``(path, {(parameter, value)})``."""
+    path, _, query = url.partition("?")
+    return path, frozenset(urllib.parse.parse_qsl(query))
 
 
-def read_answers(path: pathlib.Path) -> RecordedNova:
-    """Recorded answers from a JSON file. Errors: PlacementError, which names it."""
+def read_recording(path: pathlib.Path) -> RecordedNova:
+    """Recorded responses from a JSON file. Errors: PlacementError, which names the file."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise errors.PlacementError(f"nova's answers in {path} cannot be read: {error}") from error
+        raise errors.PlacementError(f"cannot read the nova recording {path}: {error}") from error
     if not isinstance(document, dict):
-        raise errors.PlacementError(f'{path} is no object of the form {{"GET /path": answer}}')
+        raise errors.PlacementError(f'{path} is not an object of the form {{"GET /path": body}}')
     return RecordedNova(document, str(path))
 
 
-def host_aggregates(nova: Nova) -> list[model.HostAggregate]:
-    """Every host aggregate with its hosts, by id. Cost: one request.
+def host_aggregates(nova: Nova) -> list[values.HostAggregate]:
+    """Every host aggregate with its hosts, in the order of their ids. Requests: one GET.
 
-    Errors: as ``ask``, and PlacementError when nova is too old to tell UUIDs.
+    Errors: as ``ask``; PlacementError when nova is older than 2.41.
     """
-    answer = ask_or_unsupported(nova, "/os-aggregates", _AGGREGATES)
+    body = ask_or_unsupported(nova, "/os-aggregates", _AGGREGATES)
     with parsing("/os-aggregates"):
         return [
-            model.HostAggregate(
+            values.HostAggregate(
                 str(item["id"]), item["name"], item["uuid"], tuple(item.get("hosts") or ())
             )
-            for item in answer["aggregates"]
+            for item in body["aggregates"]
         ]
 
 
-def hosts(nova: Nova) -> model.Hosts:
+def services(nova: Nova) -> list[values.ComputeService]:
+    """Every nova-compute service. Requests: one GET, a second one if nova is older than 2.69.
+
+    Errors: as ``ask``; PlacementError when nova is older than 2.53.
+    """
+    return _services(nova)[0]
+
+
+def hosts(nova: Nova) -> values.Hosts:
     """Every compute service and every hypervisor.
 
-    Cost: one request, and one per 1000 hypervisors. Where a cell is down nova refuses the
-    page that would reach it: ten requests more find the nodes of the cells before it.
-    Errors: as ``ask``; where no cell is down, also when a page is refused.
+    Requests: one GET for the services and one per 1000 hypervisors. When a cell is down, nova
+    refuses the page that reaches it; ten more requests find the nodes of the cells before it.
+    Errors: as ``ask``; a refused page is an error only when no cell is down.
     """
-    listed, tells_cells = _services(nova)
-    unreachable = frozenset(item["host"] for item in listed if item["status"] == "UNKNOWN")
-    return model.Hosts(
-        nodes=tuple(_nodes(nova, excused=bool(unreachable))),
-        services=frozenset(item["host"] for item in listed),
+    found, lists_down_cells = _services(nova)
+    unreachable = frozenset(service.host for service in found if not service.is_reachable)
+    return values.Hosts(
+        nodes=tuple(_nodes(nova, may_fail=bool(unreachable))),
+        services=frozenset(service.host for service in found),
         unreachable=unreachable,
-        tells_cells=tells_cells,
+        lists_down_cells=lists_down_cells,
     )
 
 
-def _services(nova: Nova) -> tuple[list[dict[str, Any]], bool]:
-    """The compute services, and whether those of a cell that is down are among them."""
-    path = "/os-services?binary=nova-compute"
-    tells_cells = True
+def _services(nova: Nova) -> tuple[list[values.ComputeService], bool]:
+    """The compute services, and whether services of a cell that is down are among them."""
+    lists_down_cells = True
     try:
-        answer = nova.ask(path, _SERVICES)
+        body = nova.ask(_SERVICES_PATH, _SERVICES)
     except NovaRefused as error:
         if error.status != 406:
             raise
-        tells_cells = False
-        answer = ask_or_unsupported(nova, path, _HYPERVISORS)
-    with parsing(path):
-        found = [
-            {"host": item["host"], "status": item["status"]}
-            for item in answer["services"]
-            if item["binary"] == "nova-compute"
-        ]
-    return found, tells_cells
+        lists_down_cells = False
+        body = ask_or_unsupported(nova, _SERVICES_PATH, _HYPERVISORS)
+    with parsing(_SERVICES_PATH):
+        found = [_service(item) for item in body["services"] if item["binary"] == "nova-compute"]
+    return found, lists_down_cells
 
 
-def _nodes(nova: Nova, *, excused: bool) -> list[model.ComputeNode]:
-    """The hypervisors that nova can list; ``excused``: a page may be refused."""
-    found: list[model.ComputeNode] = []
+def _service(item: Mapping[str, Any]) -> values.ComputeService:
+    if item["status"] == "UNKNOWN":
+        return values.ComputeService(item["host"], is_reachable=False)
+    return values.ComputeService(
+        item["host"],
+        is_up=item["state"] == "up" and not item.get("forced_down"),
+        is_enabled=item["status"] == "enabled",
+    )
+
+
+def _nodes(nova: Nova, *, may_fail: bool) -> list[values.ComputeNode]:
+    """The hypervisors that nova can list; ``may_fail``: accept that nova refuses a page."""
+    found: list[values.ComputeNode] = []
     limit, more, refused = _PAGE, True, False
     while limit and more:
         try:
             page, more = _page(nova, limit, found)
             found += page
         except NovaRefused as error:
-            if not excused or error.status < 500:
+            if not may_fail or error.status < 500:
                 raise
             refused = True
-        # Once refused, what can be had is less than that page: the next ones halve it.
+        # After a refusal fewer hypervisors than one page are left: halve the page each time.
         limit = _halved(limit) if refused else limit
     return found
 
@@ -249,53 +290,53 @@ def _halved(limit: int) -> int:
 
 
 def _page(
-    nova: Nova, limit: int, before: list[model.ComputeNode]
-) -> tuple[list[model.ComputeNode], bool]:
-    """The hypervisors that follow those ``before``, and whether nova says that there are more."""
+    nova: Nova, limit: int, previous: list[values.ComputeNode]
+) -> tuple[list[values.ComputeNode], bool]:
+    """The hypervisors that follow the ``previous`` ones, and whether there are more."""
     query = {"limit": str(limit)}
-    if before:
-        query["marker"] = before[-1].uuid
+    if previous:
+        query["marker"] = previous[-1].uuid
     path = f"/os-hypervisors/detail?{urllib.parse.urlencode(query)}"
-    answer = ask_or_unsupported(nova, path, _HYPERVISORS)
+    body = ask_or_unsupported(nova, path, _HYPERVISORS)
     with parsing(path):
         page = [
-            model.ComputeNode(item["id"], item["hypervisor_hostname"], item["service"]["host"])
-            for item in answer["hypervisors"]
+            values.ComputeNode(item["id"], item["hypervisor_hostname"], item["service"]["host"])
+            for item in body["hypervisors"]
         ]
-        links = answer.get("hypervisors_links") or ()
+        links = body.get("hypervisors_links") or ()
         more = bool(page) and any(link["rel"] == "next" for link in links)
     return page, more
 
 
 def ask_or_unsupported(nova: Nova, path: str, version: str) -> Any:
-    """One answer. Errors: as ``ask``, and PlacementError when nova is too old."""
+    """The parsed JSON of one GET. Errors: as ``ask``; PlacementError when nova is too old."""
     try:
         return nova.ask(path, version)
     except NovaRefused as error:
         if error.status != 406:
             raise
         raise errors.PlacementError(
-            f"this nova is too old: compute API {version} is needed to ask {path}"
+            f"this nova is too old: GET {path} needs compute API {version}"
         ) from error
 
 
 @contextlib.contextmanager
 def parsing(path: str) -> Iterator[None]:
-    """Turn what is missing in an answer into a PlacementError."""
+    """Turn a missing or malformed field of a response into a PlacementError."""
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise errors.PlacementError(
-            f"nova's answer to GET {path} lacks what every nova tells since Pike: {error!r}"
+            f"nova's response to GET {path} lacks a field that every nova has since Pike: {error!r}"
         ) from error
 
 
-def _reason(answer: Any) -> str:
-    """The message in nova's error body, or whatever came instead."""
+def _reason(response: Any) -> str:
+    """The message of nova's error document, or the HTTP reason."""
     try:
         messages: Iterator[str] = (
-            " ".join(str(fault["message"]).split()) for fault in answer.json().values()
+            " ".join(str(document["message"]).split()) for document in response.json().values()
         )
         return next(messages)
     except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
-        return str(answer.reason or "an answer that is not nova's")
+        return str(response.reason or "the response is not nova's")

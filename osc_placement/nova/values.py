@@ -48,14 +48,14 @@ class Hosts:
     """All compute hosts of a cloud, as far as nova can tell of them now.
 
     ``services`` are the hosts that have a compute service, ``unreachable`` those of them
-    whose cell is down: their nodes, and perhaps others, are missing. ``tells_cells``: this
+    whose cell is down: their nodes, and perhaps others, are missing. ``lists_down_cells``: this
     nova would tell of a cell that is down (compute API 2.69).
     """
 
     nodes: tuple[ComputeNode, ...] = ()
     services: frozenset[str] = frozenset()
     unreachable: frozenset[str] = frozenset()
-    tells_cells: bool = True
+    lists_down_cells: bool = True
 
     def of_host(self) -> dict[str, list[ComputeNode]]:
         """``{host: its nodes}``, in nova's order."""

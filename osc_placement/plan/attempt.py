@@ -247,7 +247,7 @@ class Attempt:
         except (api_errors.GenerationConflict, api_errors.ConnectionFailed) as error:
             self._last = error
             return None
-        except (api_errors.OutcomeUnknown, api_errors.UnexpectedAnswer) as error:
+        except (api_errors.OutcomeUnknown, api_errors.UnexpectedResponse) as error:
             self._last = error
             self._in_doubt = True
             return None

@@ -65,7 +65,7 @@ def _refused(
     by: base.BulkWrite,
 ) -> None:
     """Find the culprits by halves, or leave each to itself where halves would fare no better."""
-    in_doubt = isinstance(error, api_errors.OutcomeUnknown | api_errors.UnexpectedAnswer)
+    in_doubt = isinstance(error, api_errors.OutcomeUnknown | api_errors.UnexpectedResponse)
     if in_doubt or not isinstance(error, api_errors.ApiError) or error.status in (401, 403):
         for one, _ in ready:
             if not isinstance(error, api_errors.UnsupportedVersion):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
-from osc_placement.client import lookup
+from osc_placement.client import lookup, retry
 from osc_placement.model import name
 from osc_placement.v1 import allocation_argument, arguments, base, rows
 
@@ -104,7 +104,7 @@ openstack resource provider allocation set <consumer_uuid> \\
         parts = allocation_argument.parse(parsed_args.allocation, parsed_args.uuid, faults)
         wanted = allocation_argument.resolve(client, parts, faults)
         self._warn(parsed_args, client.microversion)
-        base.retry_on_conflict(lambda: _replace(client, parsed_args, wanted))
+        retry.on_conflict(lambda: _replace(client, parsed_args, wanted))
         return _shown(client, parsed_args.uuid)
 
     def _require_owner(
@@ -173,7 +173,7 @@ openstack resource provider allocation unset <consumer_uuid> \\
             left = [_without(item, uuids, parsed_args.resource_class) for item in found]
             _write(client, [new for old, new in zip(found, left, strict=True) if old != new])
 
-        base.retry_on_conflict(attempt)
+        retry.on_conflict(attempt)
         return _shown(client, parsed_args.uuid)
 
 
@@ -210,7 +210,7 @@ openstack resource provider allocation amend <consumer_uuid> \\
             amended = _amended(found, changes)
             _write(client, [amended] if amended != found else [])
 
-        base.retry_on_conflict(attempt)
+        retry.on_conflict(attempt)
         return _shown(client, [parsed_args.uuid])
 
 

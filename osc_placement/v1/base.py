@@ -7,9 +7,8 @@ columns and rows.
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from osc_lib import exceptions
 from osc_lib.command import command
@@ -20,12 +19,6 @@ from osc_placement.v1 import help as help_format
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-
-T = TypeVar("T")
-
-#: How often a write is tried when other clients change the same object.
-ATTEMPTS = 5
-_PAUSE = 0.1
 
 #: The exit codes of upstream's commands, and of every command that defines no others.
 EXIT_CODES: Mapping[int, str] = {
@@ -195,16 +188,3 @@ class ShowOne(PlacementCommand, command.ShowOne):
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """``(field names, values)``."""
         raise NotImplementedError
-
-
-def retry_on_conflict(attempt: Callable[[], T]) -> T:
-    """Call ``attempt``, which reads, decides and writes, again after a generation conflict.
-
-    Raises GenerationConflict after five attempts.
-    """
-    for count in range(1, ATTEMPTS):
-        try:
-            return attempt()
-        except api_errors.GenerationConflict:
-            time.sleep(_PAUSE * count)
-    return attempt()

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.client import lookup
+from osc_placement.client import lookup, retry
 from osc_placement.model import inventory
 from osc_placement.v1 import arguments, base, rows
 
@@ -144,4 +144,4 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
             generation = client.show_provider(uuid).generation
             return client.update_inventory(uuid, parsed_args.resource_class, generation, item)
 
-        return rows.INVENTORY, rows.inventory_row(base.retry_on_conflict(attempt))
+        return rows.INVENTORY, rows.inventory_row(retry.on_conflict(attempt))

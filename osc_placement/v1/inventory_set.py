@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
-from osc_placement.client import lookup
+from osc_placement.client import lookup, retry
 from osc_placement.model import inventory
 from osc_placement.v1 import (
     aggregate_members,
@@ -159,7 +159,7 @@ def _set(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.
         target = wanted(found.inventories, given, amend=amend)
         return client.replace_inventories(uuid, found.generation, target)
 
-    return rows.inventory_rows(base.retry_on_conflict(attempt).inventories)
+    return rows.inventory_rows(retry.on_conflict(attempt).inventories)
 
 
 def _rows(facts: change.Facts) -> list[rows.Row]:

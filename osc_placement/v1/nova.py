@@ -38,15 +38,15 @@ def reached(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> 
     return nova_api.SessionNova(shell.client_manager.sdk_connection)
 
 
-def ports(asked: nova_api.Nova, command: base.PlacementCommand) -> neutron_api.Network:
+def ports(asked: nova_api.Nova, command: base.PlacementCommand) -> neutron_api.Neutron:
     """Who answers for neutron: the same cloud as ``reached``, or the same file."""
     from osc_placement.neutron import api as neutron_api
     from osc_placement.nova import api as nova_api
 
     if isinstance(asked, nova_api.RecordedNova):
-        return neutron_api.RecordedNetwork(asked.recorded, asked.source)
+        return neutron_api.RecordedNeutron(asked.recorded, asked.source)
     shell: Any = command.app
-    return neutron_api.SessionNetwork(shell.client_manager.sdk_connection)
+    return neutron_api.SessionNeutron(shell.client_manager.sdk_connection)
 
 
 def _recorded(given: str) -> nova_api.RecordedNova:
@@ -58,7 +58,7 @@ def _recorded(given: str) -> nova_api.RecordedNova:
             return nova_api.RecordedNova(sample.sample_nova(given), f"the sample {given}")
         except sample.UnknownSample:
             pass
-    return nova_api.read_answers(pathlib.Path(given))
+    return nova_api.read_recording(pathlib.Path(given))
 
 
 def _authenticate(shell: Any) -> None:

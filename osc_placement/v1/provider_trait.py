@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.client import lookup
+from osc_placement.client import lookup, retry
 from osc_placement.v1 import aggregate_members, arguments, base, rows
 
 if TYPE_CHECKING:
@@ -95,4 +95,4 @@ def _set(client: api.Client, uuid: str, traits: Sequence[str]) -> list[rows.Row]
         generation = client.list_provider_traits(uuid).generation
         return client.replace_provider_traits(uuid, generation, traits)
 
-    return rows.names(base.retry_on_conflict(attempt).traits)
+    return rows.names(retry.on_conflict(attempt).traits)

@@ -117,8 +117,8 @@ def run_at(url: str, *arguments: str) -> shell.ChangeResult:
         (502, Page.body, "502 Bad Gateway (HTTP 502)"),
         (503, b"", "HTTP 503"),
         (200, b"<html><body>Sign in</body></html>", "not JSON but: Sign in"),
-        (200, b"", "no version document"),
-        (200, b"[]", "no version document"),
+        (200, b"", "not Placement's version document"),
+        (200, b"[]", "not Placement's version document"),
         (404, b'{"error": "gone"}', "HTTP 404"),
     ],
 )

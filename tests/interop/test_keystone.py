@@ -54,7 +54,7 @@ def test_who_lacks_a_role_is_told_which(openstack: conftest.OpenStack, who: str)
 @pytest.mark.parametrize("who", ["-system", "-domain"])
 def test_who_is_of_no_project_is_told_so(openstack: conftest.OpenStack, who: str) -> None:
     told = openstack.refused("resource provider list", who)
-    assert "placement:resource_providers:list needs a token of a project" in told
+    assert "placement:resource_providers:list needs a project-scoped token" in told
 
 
 def test_a_service_needs_no_role_admin(openstack: conftest.OpenStack) -> None:

@@ -83,6 +83,7 @@ class Operator:
     def _plain(self, text: str) -> str:
         text = text.replace(self._lab.lab.url("placement"), "http://placement.example.org")
         text = text.replace("cloud lab-service", "cloud service").replace("cloud lab,", CLOUD)
+        text = re.sub(r"req-[0-9a-f-]{36}", "req-0d2e7a54-5d51-4c0e-9d6b-6d0a8a0c7f21", text)
         return "\n".join(line.rstrip() for line in text.rstrip().splitlines())
 
 

@@ -29,7 +29,7 @@ def facts(allocations: Mapping[str, Mapping[str, str]]) -> dict[str, change.Valu
     }
 
 
-def kinds(asked: neutron_api.Network | None) -> Mapping[str, base.ChangeType]:
+def kinds(asked: neutron_api.Neutron | None) -> Mapping[str, base.ChangeType]:
     """All kinds of change, with the one that needs neutron where that can be asked."""
     if asked is None:
         return registry.CHANGE_TYPES
@@ -50,7 +50,7 @@ def kinds(asked: neutron_api.Network | None) -> Mapping[str, base.ChangeType]:
 
 
 def _write(
-    asked: neutron_api.Network,
+    asked: neutron_api.Neutron,
     plain: base.ChangeType,
     client: api.Client,
     item: change.Change,
@@ -65,7 +65,7 @@ def _write(
             if port.allocation != wanted[port.uuid]:
                 written.append(neutron_api.bind(asked, port, wanted[port.uuid]))
         return plain.write(client, item, observed)
-    except (api_errors.OutcomeUnknown, api_errors.UnexpectedAnswer):
+    except (api_errors.OutcomeUnknown, api_errors.UnexpectedResponse):
         # Perhaps it was carried out: whoever looks again will know.
         raise
     except errors.PlacementError as refusal:
@@ -74,7 +74,7 @@ def _write(
 
 
 def _put_back(
-    asked: neutron_api.Network,
+    asked: neutron_api.Neutron,
     written: Iterable[model.Port],
     before: Mapping[str, Mapping[str, str]],
     refusal: errors.PlacementError,
@@ -90,7 +90,7 @@ def _put_back(
             ) from error
 
 
-def _read(asked: neutron_api.Network, uuid: str) -> model.Port:
+def _read(asked: neutron_api.Neutron, uuid: str) -> model.Port:
     found = neutron_api.port(asked, uuid)
     if found is None:
         raise api_errors.NotFound(404, _GONE.format(uuid=uuid))

@@ -28,7 +28,7 @@ class Services:
 
     client: api.Client
     nova: nova_api.Nova
-    network: neutron_api.Network
+    network: neutron_api.Neutron
     reading: batch_plan.ReadContext = dataclasses.field(default_factory=batch_plan.ReadContext)
 
 

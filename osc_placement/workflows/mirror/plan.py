@@ -207,7 +207,7 @@ class _Mirror:
         """Whether what is no hypervisor may yet be one, of a cell that is down."""
         hosts = self._snapshot.hosts
         unresolved = any(not self._nodes.get(host) for host in aggregate.hosts)
-        return bool(hosts.unreachable) or (not hosts.tells_cells and unresolved)
+        return bool(hosts.unreachable) or (not hosts.lists_down_cells and unresolved)
 
     def _missing(self, subject: change.Subject, names: Mapping[str, str]) -> change.Skipped:
         """A host without node, or a node without provider."""

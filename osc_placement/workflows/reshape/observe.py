@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
@@ -82,13 +81,12 @@ def observe_picture(
     """
     client.require_feature("reshaper", "reading what is to be reshaped")
     look = _Look(client, reading)
-    for pause in retry.backoff(_TRIES):
-        try:
-            return look.taken(roots)
-        except _Moved:
-            time.sleep(pause)
     try:
-        return look.taken(roots)
+        return retry.call(
+            lambda: look.taken(roots),
+            lambda error: isinstance(error, _Moved),
+            retry.backoff(_TRIES),
+        )
     except _Moved as moved:
         raise Restless(
             f"{moved} changed each time while it was read, {_TRIES} times: nothing was changed."

@@ -43,7 +43,7 @@ class OldCloud:
             {
                 "GET /os-services": {
                     "services": [
-                        {"binary": "nova-compute", "host": name, "status": "enabled"}
+                        {"binary": "nova-compute", "host": name, "status": "enabled", "state": "up"}
                         for name in names
                     ]
                 },

@@ -110,10 +110,10 @@ def test_what_the_version_lacks_is_refused_unsent_and_sent_from_there_on(
 def test_an_answer_of_another_shape_is_no_traceback() -> None:
     for body in ({}, [], {"resource_providers": [1]}, {"resource_providers": None}):
         told, _ = client(Reply(body=body))
-        with pytest.raises(api_errors.UnexpectedAnswer, match="not what Placement answers"):
+        with pytest.raises(api_errors.UnexpectedResponse, match="not a response of Placement"):
             told.list_providers()
     told, _ = client(Reply(200, b""))
-    with pytest.raises(api_errors.UnexpectedAnswer):
+    with pytest.raises(api_errors.UnexpectedResponse):
         told.list_providers()
 
 

@@ -76,18 +76,18 @@ def test_every_reason_stands_on_a_line_of_its_own() -> None:
             "Access was denied to this resource.\n\n"
             " Policy does not allow placement:traits:list to be performed.  ",
             "Policy does not allow placement:traits:list to be performed. (HTTP 403):"
-            " by default that takes the role admin or service",
+            " by default this needs the role admin or service",
         ),
         (
             "Access was denied to this resource.\n\n"
             " Policy does not allow placement:reshaper:reshape to be performed.  ",
             "Policy does not allow placement:reshaper:reshape to be performed. (HTTP 403):"
-            " by default that takes the role service",
+            " by default this needs the role service",
         ),
         (
             "Access was denied to this resource.\n\n placement:traits:list  ",
-            "placement:traits:list needs a token of a project, and this one is of a domain or of"
-            " the system (HTTP 403)",
+            "placement:traits:list needs a project-scoped token; this token has the scope of a"
+            " domain or of the system (HTTP 403)",
         ),
         ("a proxy says no", "a proxy says no (HTTP 403)"),
     ],

@@ -73,7 +73,7 @@ def test_an_error_carries_what_the_server_said() -> None:
     error = caught.value
     assert (error.status, error.code) == (409, "placement.undefined_code")
     assert (error.request_id, error.method, error.url) == ("req-1", "DELETE", "/traits/x")
-    assert str(error) == "In use. (HTTP 409)"
+    assert str(error) == "In use. (HTTP 409, Request-ID: req-1)"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_an_error_that_is_not_placements_is_told_by_its_first_line(body: bytes, 
 
 def test_a_page_in_place_of_an_answer_is_an_error() -> None:
     told, _ = client(Reply(200, b"<html><p>Sign in</p></html>"))
-    with pytest.raises(api_errors.UnexpectedAnswer, match="Sign in"):
+    with pytest.raises(api_errors.UnexpectedResponse, match="Sign in"):
         told.transport.send("GET", "/traits")
 
 
@@ -152,7 +152,7 @@ def test_the_version_range_is_asked_once() -> None:
 @pytest.mark.parametrize("body", [{}, {"versions": []}, {"versions": [{"id": "v1"}]}, [1]])
 def test_another_document_is_no_version_document(body: object) -> None:
     told, _ = client(Reply(body=body))
-    with pytest.raises(api_errors.UnexpectedAnswer, match="no version document"):
+    with pytest.raises(api_errors.UnexpectedResponse, match="not Placement's version document"):
         told.transport.versions()
 
 

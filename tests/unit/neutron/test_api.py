@@ -55,11 +55,11 @@ REFUSED = failure(urllib3.exceptions.NewConnectionError(None, "refused"))  # typ
 CUT = failure(urllib3.exceptions.ProtocolError("Connection aborted."))
 
 
-def write(neutron: api.SessionNetwork) -> Any:
+def write(neutron: api.SessionNeutron) -> Any:
     return neutron.write(PATH, {"port": {}}, 3)
 
 
-def ask(neutron: api.SessionNetwork) -> Any:
+def ask(neutron: api.SessionNeutron) -> Any:
     return neutron.ask(PATH)
 
 
@@ -71,19 +71,19 @@ def ask(neutron: api.SessionNetwork) -> Any:
         (write, REFUSED, api_errors.ConnectionFailed),
         (write, CUT, api_errors.OutcomeUnknown),
         (write, Answer(503), api_errors.OutcomeUnknown),
-        (ask, Answer(503), api.NetworkRefused),
-        (write, Answer(412), api.NetworkRefused),
+        (ask, Answer(503), api.NeutronRefused),
+        (write, Answer(412), api.NeutronRefused),
         (write, Answer(200), api_errors.OutcomeUnknown),
-        (ask, Answer(200), api.NetworkRefused),
+        (ask, Answer(200), api.NeutronRefused),
         (ask, RuntimeError("no catalog"), api_errors.ConnectionFailed),
     ],
 )
 def test_what_never_came_or_was_refused_is_told_apart(
-    call: Callable[[api.SessionNetwork], Any],
+    call: Callable[[api.SessionNeutron], Any],
     outcome: Answer | Exception,
     expected: type[Exception],
 ) -> None:
     with pytest.raises(errors.PlacementError) as caught:
-        call(api.SessionNetwork(Connection(outcome)))
+        call(api.SessionNeutron(Connection(outcome)))
     assert type(caught.value) is expected
     assert "neutron" in str(caught.value)

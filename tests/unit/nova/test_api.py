@@ -58,7 +58,7 @@ class Cells:
     def _services(self) -> Any:
         for name in self.near + self.far:
             state = "UNKNOWN" if self.down and name in self.far else "enabled"
-            yield {"binary": "nova-compute", "host": name, "status": state}
+            yield {"binary": "nova-compute", "host": name, "status": state, "state": "up"}
 
 
 def _hypervisor(name: str) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def test_of_a_cell_that_is_down_the_hosts_are_known_and_the_nodes_of_others_are_
 
 def test_an_old_nova_does_not_tell_of_cells() -> None:
     found = api.hosts(Cells(near=2, far=0, version="2.53"))
-    assert (found.tells_cells, len(found.nodes)) == (False, 2)
+    assert (found.lists_down_cells, len(found.nodes)) == (False, 2)
 
 
 def test_a_nova_that_cannot_list_its_hypervisors_for_no_known_reason_is_an_error() -> None:
@@ -147,7 +147,7 @@ def test_a_file_without_the_answers_is_named(tmp_path: pathlib.Path, text: str |
     if text is not None:
         path.write_text(text)
     with pytest.raises(errors.PlacementError, match=r"nova\.json"):
-        api.hosts(api.read_answers(path))
+        api.hosts(api.read_recording(path))
 
 
 def test_an_answer_to_the_very_question_comes_before_a_general_one() -> None:

@@ -194,7 +194,7 @@ def test_a_lost_answer_is_settled_by_looking(when: str, text: str) -> None:
 
 def test_a_page_of_html_after_a_write_is_a_lost_answer() -> None:
     client = fake_placement.FakeClient(fake_placement.hosts(2))
-    client.after_write = once_each(lambda: api_errors.UnexpectedAnswer(200, "<html>"))
+    client.after_write = once_each(lambda: api_errors.UnexpectedResponse(200, "<html>"))
     assert statuses(amend(client, "VCPU:allocation_ratio=20")) == {"applied": 2}
 
 

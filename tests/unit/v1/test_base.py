@@ -143,32 +143,3 @@ def test_an_option_that_a_version_requires_is_a_usage_error(
         command.require_options(parsed, ["--colour"])
     assert ended.value.code == 2
     assert "the following arguments are required: --colour" in capsys.readouterr().err
-
-
-def test_a_conflict_is_tried_again_and_given_up_in_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(base, "_PAUSE", 0)
-    tries: list[int] = []
-
-    def attempt() -> str:
-        tries.append(1)
-        if len(tries) < 3:
-            raise api_errors.GenerationConflict(409, "x")
-        return "done"
-
-    assert base.retry_on_conflict(attempt) == "done"
-
-    def never() -> None:
-        tries.append(1)
-        raise api_errors.GenerationConflict(409, "x")
-
-    tries.clear()
-    with pytest.raises(api_errors.GenerationConflict):
-        base.retry_on_conflict(never)
-    assert len(tries) == base.ATTEMPTS
-
-
-def test_other_conflicts_are_not_tried_again() -> None:
-    with pytest.raises(api_errors.Conflict):
-        base.retry_on_conflict(lambda: (_ for _ in ()).throw(api_errors.InventoryInUse(409, "x")))

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import types
 
-import pytest
-
 from osc_placement.client import api
 from osc_placement.v1 import allocation, base, inventory_set, provider_trait
 from tests.support.scripted import App, Reply, client, fault
 
 U = "11111111-1111-4111-8111-111111111111"
 CONFLICT = fault(409, "Refused.\n\nconflict", "placement.concurrent_update")
-
-
-@pytest.fixture(autouse=True)
-def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_PAUSE", 0)
 
 
 def inventories(generation: int, **totals: int) -> Reply:

@@ -60,7 +60,7 @@ def audit_cloud(
     asked: nova_api.Nova,
     request: Request,
     reading: batch_plan.ReadContext | None = None,
-    ports: neutron_api.Network | None = None,
+    ports: neutron_api.Neutron | None = None,
 ) -> Audited:
     """Everything that is wrong with allocations, and what mends it.
 
@@ -93,7 +93,7 @@ def audit_cloud(
     return _Auditing(client, asked, request, reading, hints, _healing(client, ports)).run(picture)
 
 
-def _healing(client: api.Client, ports: neutron_api.Network | None) -> heal_plan.Request:
+def _healing(client: api.Client, ports: neutron_api.Neutron | None) -> heal_plan.Request:
     """As healing would be asked; recorded ports are not told anything."""
     typed = microversion.supports(client.microversion, "consumer types")
     return heal_plan.Request(

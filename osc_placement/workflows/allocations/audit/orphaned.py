@@ -139,7 +139,7 @@ def _why_hidden(
     """Why nova may know a consumer nevertheless; empty when it told all."""
     hosts = picture.hosts
     elsewhere = any(picture.root_of(uuid) not in picture.compute_nodes for uuid in held)
-    if elsewhere and (hosts.unreachable or not hosts.tells_cells):
+    if elsewhere and (hosts.unreachable or not hosts.lists_down_cells):
         return _CELL_DOWN
     # Hosts were told and servers are not: it went down in between, and migrations of a cell
     # that is down are left out without a word.

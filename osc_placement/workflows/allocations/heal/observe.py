@@ -33,7 +33,7 @@ def plan_healing(
     request: heal_plan.Request,
     reading: batch_plan.ReadContext | None = None,
     *,
-    ports: neutron_api.Network | None = None,
+    ports: neutron_api.Neutron | None = None,
     check_owners: bool = False,
 ) -> plan.ObservedPlan:
     """What gives the servers in scope what they lack, and takes nothing from anybody.
@@ -60,7 +60,7 @@ def plan_missing(
     request: heal_plan.Request,
     reading: batch_plan.ReadContext | None = None,
     *,
-    ports: neutron_api.Network | None = None,
+    ports: neutron_api.Neutron | None = None,
     after: str = "",
 ) -> Iterator[tuple[str, plan.ObservedPlan]]:
     """The same for some hosts at a time, and owners are not looked at.
@@ -81,7 +81,7 @@ def _planned(
     picture: pictures.CloudSnapshot,
     request: heal_plan.Request,
     reading: batch_plan.ReadContext,
-    ports: neutron_api.Network | None,
+    ports: neutron_api.Neutron | None,
 ) -> plan.ObservedPlan:
     """What is decided on a picture, with what else has to be read for it."""
     if not microversion.supports(client.microversion, "consumer types"):
@@ -130,7 +130,7 @@ def _with_owners(
 
 def with_ports(
     client: api.Client,
-    asked: neutron_api.Network,
+    asked: neutron_api.Neutron,
     picture: pictures.CloudSnapshot,
     request: heal_plan.Request,
     reading: batch_plan.ReadContext,

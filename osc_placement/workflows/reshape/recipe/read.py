@@ -11,7 +11,6 @@ from osc_placement.model import provider
 from osc_placement.nova import (
     api as nova_api,
     servers as nova_servers,
-    services as nova_services,
     values,
 )
 from osc_placement.workflows.batch import plan
@@ -83,7 +82,7 @@ def told(asked: nova_api.Nova, consumers: Collection[str]) -> NovaState:
 
     Cost: one request for its services, ``compute.hosts`` and ``servers_of``.
     """
-    services = nova_services.services(asked)
+    services = nova_api.services(asked)
     hosts = nova_api.hosts(asked)
     servers, migrations = servers_of(asked, consumers)
     return NovaState(hosts.nodes, {item.host: item for item in services}, servers, migrations)

@@ -40,7 +40,7 @@ class FakeNetwork:
 
     def ask(self, path: str) -> Any:
         self.asked.append(path.partition("?")[0])
-        recorded = neutron_api.RecordedNetwork(
+        recorded = neutron_api.RecordedNeutron(
             {"GET /v2.0/ports": {"ports": [*self.ports.values()]}}, ""
         )
         return recorded.ask(path)
@@ -49,7 +49,7 @@ class FakeNetwork:
         self.before(path)
         port = self.ports[path.rpartition("/")[2]]
         if revision != port["revision_number"]:
-            raise neutron_api.NetworkRefused(412, "the revision is another")
+            raise neutron_api.NeutronRefused(412, "the revision is another")
         port.update(body["port"], revision_number=revision + 1)
         self.after(path)
         return {"port": port}
@@ -201,7 +201,7 @@ def test_placement_is_not_asked_when_neutron_refuses(transport: watched.Watched)
     run = Run(transport, 1, port("p", "vm-0003"))
 
     def refused(path: str) -> None:
-        raise neutron_api.NetworkRefused(403, f"neutron, PUT {path}: no")
+        raise neutron_api.NeutronRefused(403, f"neutron, PUT {path}: no")
 
     run.network.before = refused
     run.healed()
@@ -302,7 +302,7 @@ def test_neutron_is_asked_once_for_many_servers(transport: watched.Watched) -> N
 def test_a_rehearsal_allocates_and_leaves_neutron_alone(transport: watched.Watched) -> None:
     run = Run(transport, 1, port("p", "vm-0003"))
     recorded = {"GET /v2.0/ports (a stand-in)": {"ports": [*run.network.ports.values()]}}
-    asked = neutron_api.RecordedNetwork(recorded, "a recording")
+    asked = neutron_api.RecordedNeutron(recorded, "a recording")
     made = observe.plan_healing(run.client, run.nova, heal_plan.Request(), ports=asked).plan
     assert {item.kind for item in made.changes} == {change.ALLOCATIONS}
     assert made.changes[-1].after[f"{CARDS[0]}:{EGRESS}"] == 1000

@@ -20,7 +20,7 @@ from tests.unit.workflows.mirror import test_observe
 
 def services(count: int = 6) -> tuple[fake_placement.FakeClient, Any]:
     client, nova = test_observe.cloud(count)
-    return client, runner.Services(client, nova, api.RecordedNetwork({}, ""))  # type: ignore[arg-type]
+    return client, runner.Services(client, nova, api.RecordedNeutron({}, ""))  # type: ignore[arg-type]
 
 
 MIRROR = registry.MIGRATIONS[:1]

@@ -50,7 +50,7 @@ class FakeNova:
             },
             "/os-services": {
                 "services": [
-                    {"binary": "nova-compute", "host": host, "status": "enabled"}
+                    {"binary": "nova-compute", "host": host, "status": "enabled", "state": "up"}
                     for host in self.hosts
                 ]
             },

@@ -78,7 +78,7 @@ def told(made: plan.Plan) -> list[str]:
 ALL = Request()
 PRUNE = Request(prune=True)
 DOWN = dataclasses.replace(HOSTS, services=HOSTS.services | {"far"}, unreachable=frozenset({"far"}))
-OLD = dataclasses.replace(HOSTS, tells_cells=False)
+OLD = dataclasses.replace(HOSTS, lists_down_cells=False)
 TWO = {"az": "a b", "ssd": "a"}
 
 
