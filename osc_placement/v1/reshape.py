@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("tree", "uuid", "before", "after", "status", "reason")
 
-STRATEGIES = ("pack", "spread", "same-order")
+STRATEGIES = ("pack", "spread", "in-order")
 
 
 class Amounts(columns.FormattableColumn[Any]):
@@ -76,7 +76,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             "--strategy",
             choices=STRATEGIES,
             help="How to choose where several places are possible: pack fills one target after the"
-            " other, spread fills all evenly, same-order takes consumers by UUID and targets as"
+            " other, spread fills all evenly, in-order takes consumers by UUID and targets as"
             " the file has them",
         )
         parser.add_argument(

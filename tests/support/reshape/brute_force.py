@@ -44,7 +44,7 @@ def moves_lead(placed: Placed, targets: Mapping[str, demand.Target]) -> bool:
 
 
 def leads(target: demand.Target, key: demand.Key) -> bool:
-    taken = target.takes.get(key.source, frozenset())
+    taken = target.accepts.get(key.source, frozenset())
     return key.resource_class in taken and key.resource_class in target.inventories
 
 

@@ -47,7 +47,7 @@ def cases(draw: Callable[[Any], Any]) -> Case:
     text = "moves:\n" + "".join(f"- {line}\n" for line in moves)
     if drained:
         text += f"delete: [{', '.join(drained)}]\n"
-    strategy = draw(strategies.sampled_from([None, "pack", "spread", "same-order"]))
+    strategy = draw(strategies.sampled_from([None, "pack", "spread", "in-order"]))
     return Case(cloud_builder.state(providers, consumers), text, strategy, " as: " in text)
 
 

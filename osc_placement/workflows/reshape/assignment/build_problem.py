@@ -1,4 +1,4 @@
-"""Making lots of demands: what stays together, and where it could go by the rules."""
+"""Building the problem of an assignment: demands to items with their possible targets."""
 
 from __future__ import annotations
 
@@ -6,79 +6,82 @@ import collections
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from osc_placement.workflows.reshape.assignment import demand, item as assignment_item
+from osc_placement.workflows.reshape.assignment import demand, item
 
 
-class _Piece(NamedTuple):
-    """A lot to be: amounts of one consumer on one source that stay together."""
+class _Part(NamedTuple):
+    """Amounts of one consumer on one source that stay together."""
 
     consumer: str
     source: str
     resources: tuple[tuple[str, int], ...]
 
 
-def problem(
+def build_problem(
     demands: Iterable[demand.Demand], targets: Sequence[demand.Target], rules: demand.Rules
-) -> assignment_item.Problem:
-    """Cut the demands into lots; sorted, whatever order they come in. Adds up doubled ones.
+) -> item.Problem:
+    """The problem of these demands, sorted. Demands of the same consumer and source are summed.
 
-    A lot without options fits nowhere, even alone.
+    An item without options fits nowhere, even alone.
     """
-    pieces = list(_pieces(demands, rules))
-    classes = sorted({name for piece in pieces for name, _ in piece.resources})
-    rooms = tuple({name: target.room(name) for name in classes} for target in targets)
-    return assignment_item.Problem(_Rulebook(pieces, targets).lots(), tuple(targets), rooms)
+    parts = list(_parts(demands, rules))
+    parts_of = collections.Counter((part.consumer, name) for part in parts for name, _ in part[2])
+    classes = sorted({name for part in parts for name, _ in part.resources})
+
+    def shares(part: _Part) -> bool:
+        return any(
+            parts_of[part.consumer, name] > 1
+            or any(target.held_by(part.consumer, name) for target in targets)
+            for name, _ in part.resources
+        )
+
+    return item.Problem(
+        tuple(
+            item.Item(*part, _options(part, targets, shares(part)), shares(part)) for part in parts
+        ),
+        tuple(targets),
+        tuple({name: target.free(name) for name in classes} for target in targets),
+    )
 
 
-def _pieces(demands: Iterable[demand.Demand], rules: demand.Rules) -> Iterator[_Piece]:
+def _parts(demands: Iterable[demand.Demand], rules: demand.Rules) -> Iterator[_Part]:
     merged: dict[tuple[str, str], collections.Counter[str]] = {}
-    for item in demands:
-        wanted = {name: amount for name, amount in item.resources.items() if amount > 0}
-        merged.setdefault((item.consumer, item.source), collections.Counter()).update(wanted)
+    for each in demands:
+        positive = {name: amount for name, amount in each.resources.items() if amount > 0}
+        merged.setdefault((each.consumer, each.source), collections.Counter()).update(positive)
     for (consumer, source), resources in sorted(merged.items()):
-        bound = tuple(sorted(item for item in resources.items() if item[0] in rules.together))
-        if bound:
-            yield _Piece(consumer, source, bound)
+        together = tuple(sorted(pair for pair in resources.items() if pair[0] in rules.together))
+        if together:
+            yield _Part(consumer, source, together)
         for name, amount in sorted(resources.items()):
             if name not in rules.together:
-                yield _Piece(consumer, source, ((name, amount),))
+                yield _Part(consumer, source, ((name, amount),))
 
 
-class _Rulebook:
-    """Where each piece could go."""
-
-    def __init__(self, pieces: Sequence[_Piece], targets: Sequence[demand.Target]) -> None:
-        self._pieces = pieces
-        self._targets = targets
-        self._pieces_of = collections.Counter(
-            (piece.consumer, name) for piece in pieces for name, _ in piece.resources
+def _options(part: _Part, targets: Sequence[demand.Target], shares: bool) -> tuple[int, ...]:
+    return tuple(
+        index
+        for index, target in enumerate(targets)
+        if accepts(target, part.source, (name for name, _ in part.resources))
+        and all(
+            amount <= target.free(name)
+            and could_suit_units(target, part.consumer, name, amount, shares)
+            for name, amount in part.resources
         )
-
-    def lots(self) -> tuple[assignment_item.Item, ...]:
-        return tuple(
-            assignment_item.Item(*piece, self._options(piece), self._shares(piece))
-            for piece in self._pieces
-        )
-
-    def _shares(self, piece: _Piece) -> bool:
-        return any(
-            self._pieces_of[piece.consumer, name] > 1
-            or any(assignment_item.held(target, piece.consumer, name) for target in self._targets)
-            for name, _ in piece.resources
-        )
-
-    def _options(self, piece: _Piece) -> tuple[int, ...]:
-        shares = self._shares(piece)
-        return tuple(
-            index
-            for index, target in enumerate(self._targets)
-            if _leads(piece, target)
-            and all(amount <= target.room(name) for name, amount in piece.resources)
-            and assignment_item.suit_units(piece.resources, piece.consumer, shares, target)
-        )
+    )
 
 
-def _leads(piece: _Piece, target: demand.Target) -> bool:
-    """Whether moves lead there for all of a piece."""
-    taken = target.takes.get(piece.source, frozenset())
-    return all(name in taken and name in target.inventories for name, _ in piece.resources)
+def accepts(target: demand.Target, source: str, classes: Iterable[str]) -> bool:
+    """Whether moves lead from a source to a target for all of these classes."""
+    accepted = target.accepts.get(source, frozenset())
+    return all(name in accepted and name in target.inventories for name in classes)
+
+
+def could_suit_units(
+    target: demand.Target, consumer: str, resource_class: str, amount: int, shares: bool
+) -> bool:
+    """Whether an amount can suit a target's units, alone or as part of a sum (``shares``)."""
+    offered = target.inventories[resource_class]
+    if shares:
+        return amount + target.held_by(consumer, resource_class) <= offered.max_unit
+    return offered.suits_units(amount)

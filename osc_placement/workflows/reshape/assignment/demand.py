@@ -1,6 +1,6 @@
-"""The question of an assignment, and its answers, as values.
+"""The input of an assignment, and its answers, as values.
 
-Targets are called by any name that the caller likes, such as a UUID.
+Targets have any name that the caller chooses, such as a UUID.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from osc_placement.model import inventory
 
 #: How to choose where the rules leave a choice.
 #:
-#: * ``pack``: as few targets as possible, filled in the order given, large amounts first.
-#: * ``spread``: the fullest target as empty as possible, then evenly.
-#: * ``same-order``: the consumers by UUID to the targets in the order given, never going
-#:   back to one that was left.
+#: * ``pack``: use as few targets as possible, in the given order, large amounts first.
+#: * ``spread``: keep the fullest target as empty as possible, then fill all evenly.
+#: * ``in-order``: assign consumers by UUID to targets in the given order, without returning to
+#:   an earlier target.
 #:
-#: A preference yields where nothing else fits: what can be placed is placed.
-Strategy = Literal["pack", "spread", "same-order"]
+#: A strategy is a preference: it yields where it would leave an amount unplaced.
+Strategy = Literal["pack", "spread", "in-order"]
 
-STRATEGIES: tuple[Strategy, ...] = ("pack", "spread", "same-order")
+STRATEGIES: tuple[Strategy, ...] = ("pack", "spread", "in-order")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Demand:
-    """What a consumer has on one source, of the classes that move: ``{class: amount}``."""
+    """The amounts of one consumer on one source that move: ``{class: amount}``."""
 
     consumer: str
     source: str
@@ -35,34 +35,37 @@ class Demand:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """A provider that amounts can go to.
+    """A provider that can receive amounts.
 
-    ``inventories`` is what it will offer, ``used`` what others have of it by then, ``{class:
-    amount}``. ``takes`` says which moves lead here, ``{source: classes}``. ``held`` is what
-    consumers that move have here already, and keep: ``{consumer: {class: amount}}``; it
-    is part of ``used``.
+    ``inventories`` are its inventories after the reshape, and ``used`` is the usage that remains
+    there, ``{class: amount}``. ``accepts`` lists the moves to it, ``{source: classes}``.
+    ``held`` is the part of ``used`` that belongs to moving consumers: ``{consumer: {class:
+    amount}}``.
     """
 
     name: str
     inventories: inventory.Inventories
-    takes: Mapping[str, frozenset[str]]
+    accepts: Mapping[str, frozenset[str]]
     used: Mapping[str, int] = dataclasses.field(default_factory=dict)
     held: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
 
-    def room(self, resource_class: str) -> int:
-        """How much is free, in units of the class; 0 of what it does not offer."""
+    def free(self, resource_class: str) -> int:
+        """The unused capacity of a class; 0 for a class without inventory."""
         offered = self.inventories.get(resource_class)
         return max(0, offered.capacity - self.used.get(resource_class, 0)) if offered else 0
+
+    def held_by(self, consumer: str, resource_class: str) -> int:
+        """The amount that a moving consumer already has here and keeps."""
+        return self.held.get(consumer, {}).get(resource_class, 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rules:
-    """What an assignment must keep to, and what decides where it leaves a choice.
+    """The constraints of an assignment, and the strategy for what they leave open.
 
-    ``together`` are classes that a consumer has on the same target if it has them on the
-    same source. Any amount stays whole, as Placement never gives a class of one request
-    group from two providers. What evidence has decided comes from a source of its own, to
-    which one target alone is open.
+    A consumer's ``together`` classes of one source go to one target. An amount is never
+    split, because Placement never serves a class of one request group from two providers.
+    For an amount with a known target, use a source of its own that this target alone accepts.
     """
 
     together: frozenset[str] = frozenset()
@@ -70,7 +73,7 @@ class Rules:
 
 
 class Key(NamedTuple):
-    """One amount that moves: a consumer's, of one class on one source."""
+    """One amount that moves: one consumer, one source, one class."""
 
     consumer: str
     source: str
@@ -79,9 +82,9 @@ class Key(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
-    """Where everything goes: ``{key: {target: amount}}``, each to one target.
+    """The target of each amount: ``{key: {target: amount}}``, one target per key.
 
-    ``guessed`` are the consumers that could as well be elsewhere: a strategy chose.
+    ``guessed`` are the consumers for which the strategy chose among several possible targets.
     """
 
     placed: Mapping[Key, Mapping[str, int]]
@@ -90,16 +93,16 @@ class Found:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Undecided:
-    """It fits in more than one way, and nothing decides for these consumers; sorted."""
+    """These consumers (sorted) have several possible targets, and no strategy is set."""
 
     consumers: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Impossible:
-    """Proved: it does not fit.
+    """Proved: not all amounts fit.
 
-    Without ``consumers`` (sorted) the others fit; ``reasons`` are sentences.
+    All other consumers fit without ``consumers`` (sorted); ``reasons`` are sentences.
     """
 
     consumers: tuple[str, ...]
@@ -108,7 +111,7 @@ class Impossible:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GaveUp:
-    """Neither found nor proved impossible within this many seconds."""
+    """Neither solved nor proved impossible within this many seconds."""
 
     seconds: float
 

@@ -1,8 +1,4 @@
-"""What is placed, and how far targets are filled while it is.
-
-A lot goes to one target as a whole. ``cut`` makes lots of demands; a ``Occupancy`` takes one
-after the other.
-"""
+"""The model of an assignment: items that are placed whole, and the occupancy of the targets."""
 
 from __future__ import annotations
 
@@ -10,16 +6,16 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from osc_placement.workflows.reshape.assignment import demand
 
-#: ``{index of a lot: index of its target}``
+#: ``{index of an item: index of its target}``
 Placement = Mapping[int, int]
 
 
 class Kind(NamedTuple):
-    """What makes lots interchangeable. ``owner`` is only told where it matters whose they are."""
+    """Items of the same kind are interchangeable. ``owner`` is set where the consumer matters."""
 
     resources: tuple[tuple[str, int], ...]
     options: tuple[int, ...]
@@ -28,10 +24,10 @@ class Kind(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Item:
-    """Amounts of one consumer that stay together, and the targets (indexes) it could go to.
+    """Amounts of one consumer that stay together, and their possible targets (indexes).
 
-    ``shares`` tells that others of its consumer's amounts may stand beside it on a
-    target, of the same class: units are then a matter of their sum.
+    ``shares``: the consumer may have more of the same class on a target, so that min_unit,
+    max_unit and step_size apply to the sum.
     """
 
     consumer: str
@@ -51,142 +47,147 @@ class Item:
 
 
 class Total(NamedTuple):
-    """The amount of a class that is wanted, and what is free on each of its targets."""
+    """The amount of a class to place, and the free amount on each of its possible targets."""
 
-    wanted: int
-    rooms: Sequence[int]
+    needed: int
+    free: Sequence[int]
 
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """Lots, targets, what is free on each (``{class: amount}``), and how many may be used."""
+    """``free`` is ``{class: amount}`` per target; ``max_targets`` None sets no limit."""
 
-    lots: tuple[Item, ...]
+    items: tuple[Item, ...]
     targets: tuple[demand.Target, ...]
-    rooms: tuple[Mapping[str, int], ...]
-    most_targets: int | None = None
+    free: tuple[Mapping[str, int], ...]
+    max_targets: int | None = None
 
     @functools.cached_property
     def kinds(self) -> Mapping[Kind, Sequence[int]]:
-        """The lots (indexes) of each kind."""
+        """The items (indexes) of each kind."""
         found: dict[Kind, list[int]] = {}
-        for index, lot in enumerate(self.lots):
-            found.setdefault(lot.kind, []).append(index)
+        for index, item in enumerate(self.items):
+            found.setdefault(item.kind, []).append(index)
         return found
 
     @functools.cached_property
     def consumers(self) -> Mapping[str, Sequence[int]]:
-        """The lots (indexes) of each consumer, consumers sorted."""
+        """The items (indexes) of each consumer, consumers sorted."""
         found: dict[str, list[int]] = {}
-        for index, lot in enumerate(self.lots):
-            found.setdefault(lot.consumer, []).append(index)
+        for index, item in enumerate(self.items):
+            found.setdefault(item.consumer, []).append(index)
         return found
 
     @functools.cached_property
     def totals(self) -> Mapping[str, Total]:
-        """What is wanted of each class, and what is free where it could go; sorted."""
-        wanted: collections.Counter[str] = collections.Counter()
+        """The total of each class, classes sorted."""
+        needed: collections.Counter[str] = collections.Counter()
         options: dict[str, set[int]] = {}
-        for lot in self.lots:
-            for name, amount in lot.resources:
-                wanted[name] += amount
-                options.setdefault(name, set()).update(lot.options)
+        for item in self.items:
+            for name, amount in item.resources:
+                needed[name] += amount
+                options.setdefault(name, set()).update(item.options)
         return {
-            name: Total(
-                wanted[name], [self.rooms[each].get(name, 0) for each in sorted(options[name])]
-            )
-            for name in sorted(wanted)
+            name: Total(needed[name], [self.free[each].get(name, 0) for each in options[name]])
+            for name in sorted(needed)
         }
 
+    @functools.cached_property
+    def large_first(self) -> Sequence[int]:
+        """The items (indexes), those that need the largest share of a target first."""
+        largest = {name: max(total.free, default=0) for name, total in self.totals.items()}
+
+        def rank(index: int) -> tuple[float, int, int]:
+            item = self.items[index]
+            share = max(amount / (largest[name] or 1) for name, amount in item.resources)
+            return -share, len(item.options), index
+
+        return sorted(range(len(self.items)), key=rank)
+
     @property
-    def asks_too_much(self) -> bool:
-        """Whether more of a class is wanted than is free: a short proof that it does not fit."""
-        return any(total.wanted > sum(total.rooms) for total in self.totals.values())
+    def exceeds_free(self) -> bool:
+        """Whether a class needs more than is free in sum: then the items do not fit."""
+        return any(total.needed > sum(total.free) for total in self.totals.values())
 
-    def replace(self, **fields: Any) -> Problem:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **fields)
-
-    def of(self, consumers: Iterable[str]) -> Problem:
-        """The same for these consumers alone."""
+    def restricted_to(self, consumers: Iterable[str]) -> Problem:
+        """The same problem for these consumers alone."""
         kept = set(consumers)
-        return self.replace(lots=tuple(lot for lot in self.lots if lot.consumer in kept))
+        items = tuple(item for item in self.items if item.consumer in kept)
+        return dataclasses.replace(self, items=items)
 
 
 class Occupancy:
-    """How far targets are filled; lots are put one by one."""
+    """The free amounts of the targets while items are placed one by one."""
 
     def __init__(self, problem: Problem, placement: Placement | None = None) -> None:
-        self.left = [dict(room) for room in problem.rooms]
-        self.opened: set[int] = set()
+        self.left = [{name: free.get(name, 0) for name in problem.totals} for free in problem.free]
+        self.items_on = [0] * len(problem.targets)
+        self.sums: collections.Counter[tuple[str, str, int]] = collections.Counter()
         self._problem = problem
         self._last: dict[tuple[str, ...], int] = {}
-        self._sums: collections.Counter[tuple[str, str, int]] = collections.Counter()
         for index, target in (placement or {}).items():
-            self.put(problem.lots[index], target)
+            self.put(problem.items[index], target)
 
-    def has_place(self, lot: Item, target: int) -> bool:
-        """Whether the lot fits there now; a minimum that a sum has yet to reach is not asked."""
-        most = self._problem.most_targets
-        if most is not None and target not in self.opened and len(self.opened) >= most:
+    @property
+    def used_targets(self) -> list[int]:
+        """The targets that have an item."""
+        return [target for target, count in enumerate(self.items_on) if count]
+
+    def fits(self, item: Item, target: int) -> bool:
+        """Whether an item fits now; the sum of a consumer's items may still be too small."""
+        limit = self._problem.max_targets
+        if limit is not None and not self.items_on[target] and len(self.used_targets) >= limit:
             return False
         left = self.left[target]
-        return all(amount <= left.get(name, 0) for name, amount in lot.resources) and (
-            not lot.shares or self._is_small(lot, target)
+        return all(amount <= left[name] for name, amount in item.resources) and (
+            not item.shares
+            or all(
+                self._sum(item.consumer, name, target) + amount
+                <= self._problem.targets[target].inventories[name].max_unit
+                for name, amount in item.resources
+            )
         )
 
-    def put(self, lot: Item, target: int) -> None:
-        self.opened.add(target)
-        self._last[lot.classes] = target
-        for name, amount in lot.resources:
-            self.left[target][name] = self.left[target].get(name, 0) - amount
-            if lot.shares:
-                self._sums[lot.consumer, name, target] += amount
+    def put(self, item: Item, target: int) -> None:
+        """Place an item."""
+        self._last[item.classes] = target
+        self._count(item, target, 1)
 
-    def last(self, lot: Item) -> int:
-        """The target that was last given the same classes; the first one before that."""
-        return self._last.get(lot.classes, 0)
+    def take(self, item: Item, target: int) -> None:
+        """Undo ``put``."""
+        self._count(item, target, -1)
+
+    def _count(self, item: Item, target: int, sign: int) -> None:
+        self.items_on[target] += sign
+        for name, amount in item.resources:
+            self.left[target][name] -= sign * amount
+            if item.shares:
+                self.sums[item.consumer, name, target] += sign * amount
+
+    def last(self, item: Item) -> int:
+        """The target that received the same classes last; initially the first target."""
+        return self._last.get(item.classes, 0)
 
     def share(self, target: int, resource_class: str, more: int = 0) -> float:
-        """How much of the capacity is used, with ``more`` put there; 0 where nothing was."""
-        there = self._problem.targets[target]
-        room = self._problem.rooms[target].get(resource_class, 0)
-        put = room - self.left[target].get(resource_class, 0) + more
-        if not put:
+        """The used share of the capacity with ``more`` added; 0 where nothing was placed."""
+        placed = self._problem.free[target].get(resource_class, 0) + more
+        placed -= self.left[target][resource_class]
+        if not placed:
             return 0.0
-        used = there.used.get(resource_class, 0) + put
+        there = self._problem.targets[target]
+        used = there.used.get(resource_class, 0) + placed
         return used / there.inventories[resource_class].capacity
 
-    def suits_units(self) -> bool:
-        """Whether what consumers have in several lots keeps to the units in sum."""
+    def suits_units(self, only: str | None = None) -> bool:
+        """Whether the sums of consumers with several items, or of one, suit the units."""
         return all(
             self._problem.targets[target]
             .inventories[name]
-            .suits_units(amount + held(self._problem.targets[target], consumer, name))
-            for (consumer, name, target), amount in self._sums.items()
+            .suits_units(self._sum(consumer, name, target))
+            for (consumer, name, target), amount in self.sums.items()
+            if amount and only in (None, consumer)
         )
 
-    def _is_small(self, lot: Item, target: int) -> bool:
-        there = self._problem.targets[target]
-        return all(
-            self._sums[lot.consumer, name, target] + amount + held(there, lot.consumer, name)
-            <= there.inventories[name].max_unit
-            for name, amount in lot.resources
-        )
-
-
-def held(target: demand.Target, consumer: str, resource_class: str) -> int:
-    """What a consumer has on a target beside what moves there."""
-    return target.held.get(consumer, {}).get(resource_class, 0)
-
-
-def suit_units(
-    resources: Iterable[tuple[str, int]], consumer: str, shares: bool, target: demand.Target
-) -> bool:
-    """Whether amounts could keep to the units of a target, beside others if they share it."""
-    return all(
-        amount + held(target, consumer, name) <= target.inventories[name].max_unit
-        if shares
-        else target.inventories[name].suits_units(amount)
-        for name, amount in resources
-    )
+    def _sum(self, consumer: str, resource_class: str, target: int) -> int:
+        placed = self.sums[consumer, resource_class, target]
+        return placed + self._problem.targets[target].held_by(consumer, resource_class)

@@ -1,4 +1,4 @@
-"""The way in: where the allocations of a reshape go. Pure; called by ``compile``."""
+"""The entry point: which target each amount of a reshape goes to. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from osc_placement.workflows.reshape.assignment import (
     build_problem,
-    deadline,
     demand,
     exhaustive,
     item as assignment_item,
@@ -24,31 +23,30 @@ def assign(
     seconds: float = 60.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> demand.Answer:
-    """Find where every demand goes, or tell why not.
+    """Find the target of each demand, or prove that there is none.
 
-    The order of ``targets`` counts for strategies; that of ``demands`` and mappings never
-    does. Only GaveUp depends on the machine: ``seconds`` by ``clock``.
-    Cost: placing one after the other is lots times targets. The proofs are exponential at
-    worst; 12 consumers on 4 targets, which is what they must manage, take a second or so.
+    The order of ``targets`` matters to strategies; the order of ``demands`` and of mappings does
+    not. Only GaveUp depends on the machine: it is the answer after ``seconds`` by ``clock``.
+    Time: items times targets without proofs. Proofs are exponential at worst; 12 consumers on 4
+    targets take about a second.
     """
     rules = rules or demand.Rules()
-    problem = build_problem.problem(demands, targets, rules)
-    prove = exhaustive.Proof(deadline.Deadline(seconds, clock))
+    problem = build_problem.build_problem(demands, targets, rules)
     try:
-        return _answer(problem, rules, prove)
-    except deadline.OutOfTime:
+        return _answer(problem, rules, exhaustive.Deadline(seconds, clock))
+    except exhaustive.OutOfTime:
         return demand.GaveUp(seconds)
 
 
 def _answer(
-    problem: assignment_item.Problem, rules: demand.Rules, prove: exhaustive.Proof
+    problem: assignment_item.Problem, rules: demand.Rules, until: exhaustive.Deadline
 ) -> demand.Answer:
-    if not all(item.options for item in problem.lots):
-        return unplaceable.impossible(problem, prove)
-    placement = strategy.place(problem, rules.strategy, prove)
+    if not all(item.options for item in problem.items):
+        return unplaceable.impossible(problem, until)
+    placement = strategy.place(problem, rules.strategy, until)
     if placement is None:
-        return unplaceable.impossible(problem, prove)
-    free = set(problem.consumers) - unique.forced(problem, placement, prove)
+        return unplaceable.impossible(problem, until)
+    free = set(problem.consumers) - unique.unique(problem, placement, until)
     if free and rules.strategy is None:
         return demand.Undecided(tuple(sorted(free)))
     return demand.Found(_placed(problem, placement), frozenset(free))
@@ -58,9 +56,9 @@ def _placed(
     problem: assignment_item.Problem, placement: assignment_item.Placement
 ) -> Mapping[demand.Key, Mapping[str, int]]:
     placed: dict[demand.Key, dict[str, int]] = {}
-    for index, item in enumerate(problem.lots):
+    for index, item in enumerate(problem.items):
         target = problem.targets[placement[index]].name
         for name, amount in item.resources:
-            there = placed.setdefault(demand.Key(item.consumer, item.source, name), {})
-            there[target] = there.get(target, 0) + amount
+            amounts = placed.setdefault(demand.Key(item.consumer, item.source, name), {})
+            amounts[target] = amounts.get(target, 0) + amount
     return placed

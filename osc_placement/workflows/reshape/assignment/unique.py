@@ -1,4 +1,4 @@
-"""Which consumers could not be elsewhere: the same in every assignment that there is."""
+"""The consumers without a choice: all solutions place them on the same targets."""
 
 from __future__ import annotations
 
@@ -8,78 +8,79 @@ from collections.abc import Mapping, Sequence
 from osc_placement.workflows.reshape.assignment import exhaustive, item
 
 
-def forced(
-    problem: item.Problem, placement: item.Placement, prove: exhaustive.Proof
+def unique(
+    problem: item.Problem, placement: item.Placement, until: exhaustive.Deadline
 ) -> frozenset[str]:
-    """The consumers all of whose lots have one possible target. Raises OutOfTime.
+    """The consumers whose items all have one possible target. Raises OutOfTime.
 
-    ``placement`` is any solution. One step from it frees most that can be free; the solver
-    settles the rest.
+    ``placement`` is any solution. Most other consumers have a choice within one step from it:
+    one item moves, or two change places. A search decides the rest.
     """
     counts = _counts(problem, placement)
     free = {kind for kind, targets in counts.items() if not kind.owner and len(targets) > 1}
-    free |= _movable(problem, placement)
-    doubtful = [kind for kind in counts if kind not in free and len(kind.options) > 1]
-    solver = prove.of(problem) if doubtful else None
-    while solver and doubtful:
-        other = solver.differently(placement, doubtful)
-        if other is None:
-            break
-        moved = _counts(problem, other)
-        free |= {kind for kind in doubtful if moved[kind] != counts[kind]}
-        doubtful = [kind for kind in doubtful if kind not in free]
+    free |= _free_within_a_step(problem, placement)
+    for kind, indexes in problem.kinds.items():
+        for target in kind.options if len(kind.options) > 1 else ():
+            if kind in free:
+                break
+            more = dict.fromkeys(indexes[: counts[kind][target] + 1], target)
+            if len(more) == counts[kind][target]:
+                continue
+            if other := exhaustive.complete(problem, more, until):
+                moved = _counts(problem, other)
+                free |= {each for each in counts if moved[each] != counts[each]}
     return frozenset(
         consumer
         for consumer, indexes in problem.consumers.items()
-        if not any(problem.lots[index].kind in free for index in indexes)
+        if not any(problem.items[index].kind in free for index in indexes)
     )
 
 
 def _counts(
     problem: item.Problem, placement: item.Placement
-) -> Mapping[item.Kind, Mapping[int, int]]:
-    """How many lots of each kind are on each target."""
+) -> Mapping[item.Kind, collections.Counter[int]]:
+    """The number of items of each kind on each target."""
     return {
         kind: collections.Counter(placement[index] for index in indexes)
         for kind, indexes in problem.kinds.items()
     }
 
 
-def _movable(problem: item.Problem, placement: item.Placement) -> set[item.Kind]:
-    """The kinds of which one can go elsewhere alone, or change places with one of another."""
-    load = item.Occupancy(problem, placement)
-    stands = {(problem.lots[index].kind, placement[index]) for index in placement}
-    plain = sorted((kind, target) for kind, target in stands if not kind.owner)
+def _free_within_a_step(problem: item.Problem, placement: item.Placement) -> set[item.Kind]:
+    occupancy = item.Occupancy(problem, placement)
+    pairs = {(problem.items[index].kind, target) for index, target in placement.items()}
+    plain = sorted((kind, target) for kind, target in pairs if not kind.owner)
     found = {
         kind
         for kind, target in plain
-        if any(other != target and _has_room(load, kind, other, ()) for other in kind.options)
+        if any(other != target and _fits(occupancy, kind, other) for other in kind.options)
     }
     for kind, target in plain:
         if kind not in found:
-            found |= _exchanged(load, kind, target, plain)
+            found |= _exchange(occupancy, kind, target, plain)
     return found
 
 
-def _exchanged(
-    load: item.Occupancy, kind: item.Kind, target: int, others: Sequence[tuple[item.Kind, int]]
+def _exchange(
+    occupancy: item.Occupancy, kind: item.Kind, target: int, others: Sequence[tuple[item.Kind, int]]
 ) -> set[item.Kind]:
-    """This kind and one that it can change places with; empty: there is none."""
+    """This kind and one that it can change places with; empty if there is none."""
     for other, there in others:
         if (
             there != target
             and there in kind.options
             and target in other.options
-            and _has_room(load, kind, there, other.resources)
-            and _has_room(load, other, target, kind.resources)
+            and _fits(occupancy, kind, there, other)
+            and _fits(occupancy, other, target, kind)
         ):
             return {kind, other}
     return set()
 
 
-def _has_room(
-    load: item.Occupancy, kind: item.Kind, target: int, given_back: Sequence[tuple[str, int]]
+def _fits(
+    occupancy: item.Occupancy, kind: item.Kind, target: int, leaving: item.Kind | None = None
 ) -> bool:
-    back = dict(given_back)
-    left = load.left[target]
-    return all(amount <= left.get(name, 0) + back.get(name, 0) for name, amount in kind.resources)
+    """Whether an item of a kind fits on a target, once an item of another kind leaves it."""
+    freed = dict(leaving.resources) if leaving else {}
+    left = occupancy.left[target]
+    return all(amount <= left[name] + freed.get(name, 0) for name, amount in kind.resources)

@@ -136,7 +136,7 @@ def test_the_answer_does_not_hang_on_the_order_of_demands_and_mappings(
         demand.Target(
             item.name,
             shuffled(item.inventories, mixed),
-            shuffled(item.takes, mixed),
+            shuffled(item.accepts, mixed),
             shuffled(item.used, mixed),
             shuffled(item.held, mixed),
         )
