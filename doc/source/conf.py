@@ -15,6 +15,7 @@ autoprogram_cliff_application = "openstack"
 root_doc = "index"
 exclude_patterns: list[str] = []
 nitpicky = True
+highlight_language = "console"
 
 html_theme = "alabaster"
 html_theme_options = {

@@ -48,7 +48,7 @@ RECORDING = "--nova-recording"
 #: Exit codes of a command without output: done, changes found, repaired, limit reached, refused.
 ACCEPTED_CODES = {0, 3, 4, 5, 6}
 #: The width of the terminal that the pages show.
-WIDTH = "110"
+WIDTH = "150"
 #: Where the pages keep their files.
 HOME = "/home/op"
 
