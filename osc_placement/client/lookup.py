@@ -1,89 +1,116 @@
-"""From what an operator calls a provider, a name or a UUID, to its UUID.
+"""Looking up resource providers by name or UUID: the only place that does it.
 
-Called by commands and workflows wherever a provider is named.
+``provider_uuids`` is for commands, ``find_providers`` for workflows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from osc_placement.client import api_errors
+from osc_placement.client import api_errors, retry
 from osc_placement.model import name
 
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import provider
 
-#: From how many names on one listing of everything is cheaper than a request per name.
-_MANY = 5
+#: Up to so many objects are read with one request each; for more, one listing is cheaper.
+MAX_SINGLE_REQUESTS = 5
 
 _SHOWN = 5
 
+#: ``list_providers`` with the filter ``name=``, ``uuid=`` or none.
+_List = Callable[..., "list[provider.Provider]"]
+
 
 def provider_uuid(client: api.Client, text: str) -> str:
-    """The UUID of the provider that ``text`` names.
+    """The UUID of the provider with the name or UUID ``text``.
 
-    Cost: none for a UUID (whether there is such a provider shows at its first use), one
-    request for a name, one listing more when it is unknown. Errors: UnknownProvider.
+    Requests: none for a UUID, whose existence is not checked; one GET for a name, and one
+    listing if it is unknown. Errors: UnknownProvider.
     """
     return provider_uuids(client, [text])[text]
 
 
 def provider_uuids(client: api.Client, texts: Iterable[str]) -> dict[str, str]:
-    """``{text: uuid}`` of each name or UUID; the order given, repetitions once.
+    """``{text: uuid}`` for names and UUIDs, in the order given.
 
-    Cost: none for UUIDs, at most five requests for names, and one listing of all
-    providers when there are more or when one is unknown. Errors: UnknownProvider, which
-    names every text that is unknown or ambiguous.
+    Requests: none for UUIDs; one GET for each of up to five names, one listing for more
+    names, and one if a name is unknown. Errors: UnknownProvider for every text that is
+    unknown or ambiguous.
     """
-    wanted = list(dict.fromkeys(texts))
-    names = [text for text in wanted if not name.is_uuid(text)]
-    found = _by_name(client, names)
+    requested = list(dict.fromkeys(texts))
+    names = [text for text in requested if not name.is_uuid(text)]
+    found = _matching(client.list_providers, names)
     _check(client, names, found)
     return {
-        text: found[text][0].uuid if text in found else name.canonical_uuid(text) for text in wanted
+        text: found[text][0].uuid if text in found else name.canonical_uuid(text)
+        for text in requested
     }
 
 
-def _by_name(client: api.Client, names: Sequence[str]) -> dict[str, list[provider.Provider]]:
-    if len(names) > _MANY:
-        return _sort_out(names, client.list_providers())
-    return {
-        text: _sort_out([text], client.list_providers(name=text) if text else [])[text]
-        for text in names
-    }
+def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provider.Provider]:
+    """``{text: provider}`` for the names and UUIDs that exist, in the order given.
+
+    Requests: one GET for each of up to five texts, two for the UUID of no provider, or one
+    listing for more. Reads are retried.
+    """
+
+    def list_providers(**filters: Any) -> list[provider.Provider]:
+        return retry.read(functools.partial(client.list_providers, **filters))
+
+    found = _matching(list_providers, list(dict.fromkeys(texts)))
+    return {text: providers[0] for text, providers in found.items() if providers}
 
 
-def _sort_out(
-    names: Iterable[str], listed: Iterable[provider.Provider]
-) -> dict[str, list[provider.Provider]]:
-    found: dict[str, list[provider.Provider]] = {text: [] for text in names}
-    for item in listed:
-        if item.name in found:
-            found[item.name].append(item)
-    return found
+def unknown_provider(text: str) -> str:
+    """The message about a name or UUID that no provider has."""
+    return f"No resource provider has the name or UUID {text!r}"
+
+
+def _matching(list_providers: _List, texts: Sequence[str]) -> dict[str, list[provider.Provider]]:
+    """``{text: providers}`` with that UUID, or else with that name."""
+    if len(texts) > MAX_SINGLE_REQUESTS:
+        listed = list_providers()
+        by_name: dict[str, list[provider.Provider]] = {}
+        for item in listed:
+            by_name.setdefault(item.name, []).append(item)
+        by_uuid = {item.uuid: [item] for item in listed}
+        return {text: _by_uuid(by_uuid, text) or by_name.get(text, []) for text in texts}
+    return {text: _single(list_providers, text) for text in texts}
+
+
+def _by_uuid(by_uuid: Mapping[str, list[provider.Provider]], text: str) -> list[provider.Provider]:
+    return by_uuid.get(name.canonical_uuid(text), []) if name.is_uuid(text) else []
+
+
+def _single(list_providers: _List, text: str) -> list[provider.Provider]:
+    if not text:
+        return []
+    found = list_providers(uuid=name.canonical_uuid(text)) if name.is_uuid(text) else []
+    return found or [item for item in list_providers(name=text) if item.name == text]
 
 
 def _check(
-    client: api.Client, names: Sequence[str], found: dict[str, list[provider.Provider]]
+    client: api.Client, names: Sequence[str], found: Mapping[str, Sequence[provider.Provider]]
 ) -> None:
     unknown = [text for text in names if not found[text]]
     ambiguous = [text for text in names if len(found[text]) > 1]
     known = [item.name for item in client.list_providers()] if unknown else []
-    reasons = [_unknown(text, known) for text in unknown]
+    reasons = [unknown_provider(text) + _similar(text, known) for text in unknown]
     reasons += [_ambiguous(text, found[text]) for text in ambiguous]
     if reasons:
         raise api_errors.UnknownProvider(reasons)
 
 
-def _unknown(text: str, known: Sequence[str]) -> str:
+def _similar(text: str, known: Sequence[str]) -> str:
     import difflib
 
     similar = [item for item in known if text and text.lower() in item.lower()][:_SHOWN]
     similar = similar or difflib.get_close_matches(text, known, n=_SHOWN)
-    hint = f"; similar: {', '.join(similar)}" if similar else ""
-    return f"No resource provider has the name or UUID {text!r}{hint}"
+    return f"; similar: {', '.join(similar)}" if similar else ""
 
 
 def _ambiguous(text: str, found: Iterable[provider.Provider]) -> str:

@@ -1,101 +1,114 @@
-"""What is asked of nova about its servers and their moves, in pages. See ``compute``."""
+"""Nova's servers and migrations, read in pages of 1000."""
 
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from osc_placement.client import lookup
 from osc_placement.nova import api, flavor, values
 
 T = TypeVar("T")
 
-#: The compute API microversions to ask at, the best first: image properties are told from
-#: 2.98, servers of a cell that is down from 2.69, the embedded flavor from 2.47.
+#: Compute API microversions, the preferred one first: 2.98 adds image properties, 2.69 servers
+#: of a cell that is down, 2.47 the embedded flavor.
 _SERVERS = ("2.98", "2.69", "2.47")
 
-#: A migration's owner is told from 2.80, its UUID from 2.59, with pages.
+#: 2.80 adds a migration's owner, 2.59 its UUID and pages.
 _MIGRATIONS = ("2.80", "2.59")
 
-#: From 2.89 on some attachments are left out.
+#: From 2.89 the response leaves out some attachments.
 _ATTACHMENTS = "2.88"
 
-#: How many are asked for at once: nova's own limit.
+#: Entries per request: nova's own limit.
 _PAGE = 1000
 
-#: What nova leaves out, without a word, of a server or of its flavor for those whom a rule of
-#: its policy forbids to see it. Taken for nothing, it would be a server on no host.
+#: ``(field, policy rule)``: nova leaves out a field of a server or of its flavor, without an
+#: error, when the rule refuses it. A missing field must not be read as "on no host".
 _HIDDEN_BY = (
     ("OS-EXT-SRV-ATTR:host", "os_compute_api:os-extended-server-attributes"),
     ("extra_specs", "os_compute_api:os-flavor-extra-specs:index"),
 )
 
 
-def servers(asked: api.Nova, **filters: str) -> list[values.Server]:
-    """Every server of every project that is not deleted, not soft-deleted and not hidden.
+def servers(nova: api.Nova, **filters: str) -> list[values.Server]:
+    """Every server of every project, without deleted, soft-deleted and hidden ones.
 
-    ``filters`` are nova's own: ``host``, ``changes-since``, ``deleted``. Cost: one request
-    per 1000 servers. Errors: as ``ask``, and PlacementError for a nova before 2.47.
+    ``filters`` are nova's own: ``host``, ``uuid``, ``changes-since``, ``deleted``.
+    Requests: one GET per 1000 servers. Errors: as ``ask``; PlacementError below 2.47.
     """
     query = {"all_tenants": "1", **filters}
-    return _paged(asked, "/servers/detail", _SERVERS, query, "servers", _server)
+    return _paged(nova, "/servers/detail", _SERVERS, query, "servers", _server)
 
 
-def deleted_servers(asked: api.Nova) -> list[values.Server]:
-    """Servers that are deleted and not archived yet, and soft-deleted ones (which still live)."""
-    return servers(asked, deleted="true")
+def find_servers(nova: api.Nova, uuids: Collection[str]) -> dict[str, values.Server]:
+    """``{uuid: server}`` for the servers that exist.
+
+    Requests: one GET for each of up to five servers; for more, the listing of all servers.
+    """
+    if len(uuids) > lookup.MAX_SINGLE_REQUESTS:
+        listed = servers(nova)
+    else:
+        listed = [item for uuid in sorted(uuids) for item in servers(nova, uuid=uuid)]
+    return {item.uuid: item for item in listed if item.uuid in uuids}
 
 
-def server(asked: api.Nova, uuid: str) -> values.Server | None:
-    """One server; None when nova has none of that UUID. Cost: one request."""
+def deleted_servers(nova: api.Nova) -> list[values.Server]:
+    """Deleted servers that are not archived yet, and soft-deleted ones (which still exist)."""
+    return servers(nova, deleted="true")
+
+
+def server(nova: api.Nova, uuid: str) -> values.Server | None:
+    """One server; None when nova has no server of that UUID. Requests: one GET."""
     path = f"/servers/{urllib.parse.quote(uuid, safe='')}"
     try:
-        answer, _ = _best(asked, path, _SERVERS)
+        body, _ = _best(nova, path, _SERVERS)
     except api.NovaRefused as error:
         if error.status == 404:
             return None
         raise
     with api.parsing(path):
-        return _server(answer["server"])
+        return _server(body["server"])
 
 
-def root_is_volume(asked: api.Nova, server: values.Server) -> bool:
-    """Whether a server's root disk is one of the volumes attached to it. Cost: one request."""
+def root_is_volume(nova: api.Nova, server: values.Server) -> bool:
+    """Whether a server's root disk is one of its attached volumes. Requests: one GET."""
     path = f"/servers/{server.uuid}/os-volume_attachments"
-    answer = api.ask_or_unsupported(asked, path, _ATTACHMENTS)
+    body = api.ask_or_unsupported(nova, path, _ATTACHMENTS)
     with api.parsing(path):
-        devices = [item["device"] for item in answer["volumeAttachments"]]
+        devices = [item["device"] for item in body["volumeAttachments"]]
     return server.root_device is not None and server.root_device in devices
 
 
-def migrations(asked: api.Nova, **filters: str) -> list[values.Migration]:
-    """Every migration that nova remembers, the newest first.
+def migrations(nova: api.Nova, **filters: str) -> list[values.Migration]:
+    """Every migration in nova's database, the newest first.
 
-    Cost: one request per 1000. Errors: as ``ask``.
+    Requests: one GET per 1000 migrations. Errors: as ``ask``.
     """
-    return _paged(asked, "/os-migrations", _MIGRATIONS, filters, "migrations", _migration)
+    return _paged(nova, "/os-migrations", _MIGRATIONS, filters, "migrations", _migration)
 
 
 def _paged(
-    asked: api.Nova,
+    nova: api.Nova,
     path: str,
     versions: Sequence[str],
     query: Mapping[str, str],
     key: str,
     read: Callable[[Any], T],
 ) -> list[T]:
-    """All pages of a listing; ``{key}_links`` tells whether there is another."""
+    """All pages of a listing; ``{key}_links`` links the next page."""
     found: list[T] = []
     marker: dict[str, str] = {}
     while True:
         pairs = {**query, "limit": str(_PAGE), **marker}
         url = f"{path}?{urllib.parse.urlencode(pairs)}"
-        answer, version = _best(asked, url, versions)
+        body, version = _best(nova, url, versions)
         versions = (version,)
         with api.parsing(url):
-            items = answer[key]
+            items = body[key]
             found += map(read, items)
-            if not _has_next(answer.get(f"{key}_links") or ()) or not items:
+            if not _has_next(body.get(f"{key}_links") or ()) or not items:
                 return found
             marker = {"marker": str(items[-1].get("uuid") or items[-1]["id"])}
 
@@ -104,15 +117,15 @@ def _has_next(links: Iterable[Mapping[str, str]]) -> bool:
     return any(link["rel"] == "next" for link in links)
 
 
-def _best(asked: api.Nova, path: str, versions: Sequence[str]) -> tuple[Any, str]:
-    """The answer at the best version that this nova has, and which that was."""
+def _best(nova: api.Nova, path: str, versions: Sequence[str]) -> tuple[Any, str]:
+    """The response at the first version that this nova supports, and that version."""
     for version in versions[:-1]:
         try:
-            return asked.ask(path, version), version
+            return nova.ask(path, version), version
         except api.NovaRefused as error:
             if error.status != 406:
                 raise
-    return api.ask_or_unsupported(asked, path, versions[-1]), versions[-1]
+    return api.ask_or_unsupported(nova, path, versions[-1]), versions[-1]
 
 
 def _server(item: Mapping[str, Any]) -> values.Server:
@@ -141,12 +154,12 @@ def _server(item: Mapping[str, Any]) -> values.Server:
 
 
 def _check_rights(item: Mapping[str, Any]) -> None:
-    """Refuse a server of which not all is told. Errors: NovaRefused, as for a request."""
-    told = {*item, *item["flavor"]}
+    """Refuse a server with hidden fields. Errors: NovaRefused with status 403."""
+    present = {*item, *item["flavor"]}
     for key, rule in _HIDDEN_BY:
-        if key not in told:
+        if key not in present:
             raise api.NovaRefused(
-                403, f"it does not tell {key}, which {rule} allows to see", url="/servers/detail"
+                403, f"nova hides {key}; the policy rule {rule} shows it", url="/servers/detail"
             )
 
 

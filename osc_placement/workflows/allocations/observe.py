@@ -15,7 +15,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors, responses, retry
+from osc_placement.client import api, api_errors, lookup, responses, retry
 from osc_placement.model import allocation, inventory, provider
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.nova import api as nova_api, permission, servers as nova_servers, values
@@ -27,9 +27,6 @@ from osc_placement.workflows.allocations import (
     snapshot as pictures,
 )
 from osc_placement.workflows.batch import plan
-
-#: From how many hosts or servers on nova is asked for all rather than for each.
-_MANY = 5
 
 #: How many hosts make a part.
 _PART = 64
@@ -233,9 +230,9 @@ def _unknown_hosts(hosts: values.Hosts, scope: scopes.Scope) -> list[str]:
 def _servers(asked: nova_api.Nova, scope: scopes.Scope) -> list[values.Server]:
     """Those in a narrow scope. Errors: InvalidInput for those that nova does not know."""
     ask = functools.partial(nova_servers.servers, asked)
-    if scope.servers is not None and len(scope.servers) <= _MANY:
-        listed = [one for uuid in sorted(scope.servers) for one in ask(uuid=uuid)]
-    elif scope.servers is None and len(scope.hosts or ()) <= _MANY:
+    if scope.servers is not None:
+        listed = [*nova_servers.find_servers(asked, scope.servers).values()]
+    elif len(scope.hosts or ()) <= lookup.MAX_SINGLE_REQUESTS:
         listed = [one for host in sorted(scope.hosts or ()) for one in ask(host=host)]
     else:
         listed = ask()

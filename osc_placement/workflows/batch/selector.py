@@ -18,9 +18,6 @@ from osc_placement.engine import standard
 from osc_placement.model import name, provider
 from osc_placement.nova import values as nova_values
 
-#: From how many named providers on one listing of all is cheaper than a request for each.
-MANY = 5
-
 #: Asks nova for its host aggregates; called only when an aggregate is given by another
 #: word than a UUID.
 HostAggregates = Callable[[], Sequence[nova_values.HostAggregate]]
@@ -107,7 +104,7 @@ def select(
     found = _narrowed(named, listed, selector.name_globs)
     if not found:
         raise errors.InvalidInput([f"the selection is empty: no provider meets {selector}"])
-    whole = listed is not None or len(selector.providers) > MANY
+    whole = listed is not None or len(set(selector.providers)) > lookup.MAX_SINGLE_REQUESTS
     return Selection(tuple(found), filters if whole else None)
 
 
@@ -194,36 +191,16 @@ def _with_prefix(text: str, uuids: Sequence[str]) -> str:
 def _named(
     client: api.Client, texts: Sequence[str], faults: errors.InputErrors
 ) -> list[provider.Provider] | None:
-    """The providers that were named, None when none was."""
+    """The providers with these names and UUIDs; None when no name is given."""
     if not texts:
         return None
-    many = len(texts) > MANY
-    listed = retry.read(client.list_providers) if many else _one_by_one(client, texts)
-    by_uuid = {item.uuid: item for item in listed}
-    by_name = {item.name: item for item in listed}
-    found = {}
-    for text in texts:
-        key = name.canonical_uuid(text) if name.is_uuid(text) else ""
-        item = by_uuid.get(key) or by_name.get(text)
-        if item is None:
-            faults.add(
-                f"No resource provider has the name or UUID {text!r}:"
-                " 'openstack resource provider list' shows those that there are"
-            )
-        else:
-            found[item.uuid] = item
-    return list(found.values())
-
-
-def _one_by_one(client: api.Client, texts: Iterable[str]) -> list[provider.Provider]:
-    found: list[provider.Provider] = []
-    for text in texts:
-        if name.is_uuid(text):
-            ask = functools.partial(client.list_providers, uuid=name.canonical_uuid(text))
-        else:
-            ask = functools.partial(client.list_providers, name=text)
-        found += retry.read(ask)
-    return found
+    found = lookup.find_providers(client, texts)
+    faults.reasons += [
+        f"{lookup.unknown_provider(text)}: 'openstack resource provider list' shows all"
+        for text in texts
+        if text not in found
+    ]
+    return list(provider.by_uuid(found.values()).values())
 
 
 def _listed(

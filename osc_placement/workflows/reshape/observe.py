@@ -15,7 +15,7 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.model import allocation, name as names, provider
 from osc_placement.plan import workers
-from osc_placement.workflows.batch import plan, selector
+from osc_placement.workflows.batch import plan
 from osc_placement.workflows.reshape import snapshot
 
 T = TypeVar("T")
@@ -38,27 +38,6 @@ class _Detail:
 
     node: snapshot.Node
     shares: Mapping[str, responses.ProviderAllocation]
-
-
-def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provider.Provider]:
-    """``{text: provider}`` of those names and UUIDs that there are.
-
-    Cost: one request each, or one listing of all from six on.
-    """
-    wanted = list(dict.fromkeys(texts))
-    if len(wanted) > selector.MANY:
-        listed = retry.read(client.list_providers)
-    else:
-        listed = [item for text in wanted for item in _looked_up(client, text)]
-    by_name = {item.name: item for item in listed}
-    by_uuid = {item.uuid: item for item in listed}
-    found = {
-        text: by_name.get(text) or by_uuid.get(names.canonical_uuid(text))
-        if names.is_uuid(text)
-        else by_name.get(text)
-        for text in wanted
-    }
-    return {text: item for text, item in found.items() if item is not None}
 
 
 def known_traits(client: api.Client, traits: Iterable[str]) -> frozenset[str]:
@@ -262,10 +241,3 @@ def _agree(
     return inside == {uuid: share.resources for uuid, share in shares.items()} and all(
         share.consumer_generation == consumer.generation for share in shares.values()
     )
-
-
-def _looked_up(client: api.Client, text: str) -> list[provider.Provider]:
-    found = retry.read(lambda: client.list_providers(name=text))
-    if not found and names.is_uuid(text):
-        found = retry.read(lambda: client.list_providers(uuid=names.canonical_uuid(text)))
-    return found

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from osc_placement import errors
-from osc_placement.client import api, retry
+from osc_placement.client import api, lookup, retry
 from osc_placement.engine import standard
 from osc_placement.model import name as names, provider
 from osc_placement.plan import change, plan
@@ -118,7 +118,7 @@ def _observed(
         targets = [branch.target for branch in asked.tree.branches]
         texts = asked.tree.texts
     texts = [text for text in texts if text == template.filled_text(text, "")]
-    found = observe.find_providers(client, texts)
+    found = lookup.find_providers(client, texts)
     roots = {item.root_uuid or item.uuid for item in (*found.values(), *asked.roots)}
     seen = observe.observe_picture(client, roots, reading)
     return seen.replace(traits=_custom_traits(client, targets))

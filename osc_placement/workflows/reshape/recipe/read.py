@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 
 from osc_placement import errors
-from osc_placement.client import api
+from osc_placement.client import api, lookup
 from osc_placement.model import provider
 from osc_placement.nova import (
     api as nova_api,
@@ -15,9 +15,6 @@ from osc_placement.nova import (
 )
 from osc_placement.workflows.batch import plan
 from osc_placement.workflows.reshape import observe, snapshot
-
-#: From how many servers on nova is asked for all rather than for each.
-_MANY = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,7 +29,7 @@ class NovaState:
 
 def find(client: api.Client, texts: Iterable[str]) -> dict[str, provider.Provider]:
     """``{text: provider}`` of those names and UUIDs that there are. Cost: one request each."""
-    return observe.find_providers(client, texts)
+    return lookup.find_providers(client, texts)
 
 
 def find_root(client: api.Client, text: str) -> provider.Provider:
@@ -68,13 +65,7 @@ def servers_of(
         if item.uuid in consumers or (item.server_uuid in consumers and not item.is_over)
     }
     wanted = {*consumers, *(item.server_uuid for item in moves.values())} - moves.keys()
-    if len(wanted) > _MANY:
-        listed = nova_servers.servers(asked)
-    else:
-        listed = [
-            item for uuid in sorted(wanted) for item in nova_servers.servers(asked, uuid=uuid)
-        ]
-    return {item.uuid: item for item in listed if item.uuid in wanted}, moves
+    return nova_servers.find_servers(asked, wanted), moves
 
 
 def told(asked: nova_api.Nova, consumers: Collection[str]) -> NovaState:
