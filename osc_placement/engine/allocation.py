@@ -173,7 +173,7 @@ def _check_amounts(draft: drafts.Draft, claims: Sequence[Claim]) -> None:
                 key = uuid, name
                 running[key] = running.get(key, 0) + amount
                 others = used.get(name, 0) - taken.get(key, 0)
-                # An overcommitted provider must accept a claim that does not grow: else nobody
+                # An overcommitted provider must accept a claim that does not grow: else no consumer
                 # could shrink it.
                 grows = final[key] > taken.get(key, 0)
                 if grows and not inventory.has_room(others, running[key]):

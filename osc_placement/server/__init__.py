@@ -1,8 +1,7 @@
 """The reference server: a complete Placement API for tests, rehearsal and labs.
 
-``create_app`` makes a WSGI callable; ``osc-placement-server`` serves one. It is no
-replacement of the production service: where a cloud outgrows one machine, it runs
-OpenStack Placement on its database cluster.
+``create_app`` returns a WSGI application; ``osc-placement-server`` serves it. It does not replace
+the production service.
 """
 
 from osc_placement.server.app import App, create_app

@@ -1,7 +1,7 @@
-"""The WSGI application: from the environ to a handler, and from a fault to an answer.
+"""The WSGI application: from the environ to a handler, and from an error to a response.
 
-Order of the checks, which clients can observe: token, microversion, path, method, size
-and media types, policy, and only then what the handler reads.
+Clients can observe the order of the checks: token, microversion, path, method, size and media
+types, policy, then what the handler reads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 SERVICE_TYPE = "placement"
 _VERSIONS = [f"1.{minor}" for minor in range(microversion.MAXIMUM.minor + 1)]
 
-#: The ways to tell who asks.
+#: Authentication strategies.
 NOAUTH2 = "noauth2"
 KEYSTONE = "keystone"
 STRATEGIES = (NOAUTH2, KEYSTONE)
@@ -35,8 +35,7 @@ STRATEGIES = (NOAUTH2, KEYSTONE)
 class App:
     """The Placement API over a repository.
 
-    ``threads`` is how many requests at once are worth a thread: the state serves them one
-    by one, but with ``config_file`` (see ``keystone.wrap``) they wait for another service.
+    ``threads`` is the number of concurrent requests that is useful to the application.
     """
 
     def __init__(
@@ -65,16 +64,16 @@ class App:
         return self.respond(request)(environ, start_response)  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self.repository.close()
 
     def export(self) -> dict[str, Any]:
-        """The whole state as a document that ``load`` takes."""
+        """The whole state as a document that ``load`` accepts."""
         with self.repository.read() as state:
             return document.dump_document(state)
 
     def respond(self, request: webob.Request) -> webob.Response:
-        """The answer to one request, whatever happens."""
+        """The response to one request; never raises."""
         environ = request.environ
         request_id = f"req-{uuid.uuid4()}"
         identity = self._authenticate(environ)
@@ -127,21 +126,20 @@ def create_app(
     cors_allowed_origins: Sequence[str] = (),
     load: Any = None,
 ) -> App:
-    """A Placement on the SQLite file ``database``, or in memory where none is named.
+    """A Placement on the SQLite file ``database``, or in memory if it is None.
 
-    ``load`` is a state document (see ``store.document``) for a Placement that is still
-    empty. Tokens name their user themselves (``noauth2``), or a ``keystone`` is asked about
-    them, by the section ``[keystone_authtoken]`` of ``config_file``. Roles default to
-    secure RBAC, as Placement's do; ``legacy_rbac`` lets admin do all. Providers and
-    consumers begin at ``first_generation``. Browsers may ask from ``cors_allowed_origins``.
+    ``load`` is a state document (see ``store.document``) for an empty Placement. With ``auth``
+    noauth2 a token names its user; with keystone, a keystone validates it (section
+    ``[keystone_authtoken]`` of ``config_file``). Roles default to secure RBAC as in Placement;
+    ``legacy_rbac`` lets admin do everything. Providers and consumers start at ``first_generation``.
+    ``cors_allowed_origins`` are the origins that browsers may send requests from.
 
-    Raises a StoreError for a database or document that cannot be used, a
-    AuthConfigInvalid for a ``config_file`` that cannot, an PolicyFileInvalid for such a
-    ``policy_file``.
+    Raises StoreError for an unusable database or document, AuthConfigInvalid for ``config_file``,
+    PolicyFileInvalid for ``policy_file``.
     """
     if auth not in STRATEGIES or (auth == KEYSTONE) != (config_file is not None):
         raise keystone.AuthConfigInvalid(
-            f"authentication {auth} with config file {config_file}: it is {NOAUTH2} without one,"
+            f"authentication {auth} with config file {config_file}: use {NOAUTH2} without one,"
             f" or {KEYSTONE} with one"
         )
     changes = document.load_document(load) if load is not None else record.Changes()
@@ -206,7 +204,7 @@ def _route(request: webob.Request) -> tuple[routes.Route, Mapping[str, str]]:
 def _check_request(
     request: webob.Request, route: routes.Route, version: microversion.Microversion
 ) -> None:
-    """Everything about a request that can be refused without reading it."""
+    """Every check that does not need the content of the request."""
     length = _content_length(request)
     if length and not request.environ.get("CONTENT_TYPE"):
         raise http_errors.BadRequest("content-type header required when content-length > 0")
@@ -230,7 +228,7 @@ def _content_length(request: webob.Request) -> int:
 def _check_media_types(
     request: webob.Request, route: routes.Route, version: microversion.Microversion
 ) -> None:
-    """Raises for a body that is not declared as JSON, and for a client that takes none."""
+    """Raise for a body that is not declared as JSON, and for a client that does not accept JSON."""
     media_type = request.content_type or None
     if version.minor < route.body_below and media_type != context.JSON:
         raise http_errors.UnsupportedMediaType(
@@ -254,7 +252,7 @@ def _finish(
     version: microversion.Microversion | None,
     varies: bool = True,
 ) -> webob.Response:
-    """The headers that stand on every answer."""
+    """Set the headers that every response has."""
     response.headers["x-openstack-request-id"] = request_id
     if version is not None:
         response.headers["openstack-api-version"] = f"{SERVICE_TYPE} {version}"

@@ -1,4 +1,4 @@
-"""Who asks: the identity that a request carries."""
+"""The identity that sends a request."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ DOMAIN = "HTTP_X_DOMAIN_ID"
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """Credentials as policy rules see them; ``system_scope`` is ``all`` or None.
+    """Credentials as policy rules use them; ``system_scope`` is ``all`` or None.
 
-    A token is for one of: a project, a domain, the whole system, or nothing yet.
+    A token is scoped to a project, a domain, the system, or nothing.
     """
 
     user_id: str | None
@@ -25,11 +25,11 @@ class Identity:
 
     @property
     def is_of_project(self) -> bool:
-        """Whether it is of the one kind that Placement serves (or of no kind)."""
+        """Whether the token has project scope, or none; Placement accepts no other scope."""
         return not self.system_scope and not self.domain_id
 
     def credentials(self) -> dict[str, Any]:
-        """The form that oslo.policy takes."""
+        """The credentials in the form of oslo.policy."""
         return {
             "user_id": self.user_id,
             "project_id": self.project_id,
@@ -40,10 +40,10 @@ class Identity:
 
 
 def noauth2(environ: Mapping[str, Any]) -> Identity | None:
-    """The identity of auth strategy noauth2: a token says ``USER[:PROJECT]``.
+    """The identity of auth strategy noauth2, where the token is ``USER[:PROJECT]``.
 
-    The user ``admin`` has the role admin; headers can name other roles and another
-    project. None where there is no token.
+    The user ``admin`` has the role admin. Headers can set other roles and another project. None
+    without a token.
     """
     token = environ.get("HTTP_X_AUTH_TOKEN")
     if not token:
@@ -65,9 +65,9 @@ def noauth2(environ: Mapping[str, Any]) -> Identity | None:
 
 
 def keystone(environ: Mapping[str, Any]) -> Identity | None:
-    """The identity that keystonemiddleware has confirmed; None where it has not.
+    """The identity that keystonemiddleware confirmed; None if it confirmed none.
 
-    The middleware takes these headers away from what a client sends before it sets its own.
+    The middleware removes these headers from the client's request before it sets them.
     """
     if environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
         return None

@@ -1,6 +1,6 @@
-"""One client's connection: waitress's reading and writing, with bounds where it has none.
+"""One client's connection: waitress's parser and channel with limits.
 
-Every limit on what a client may send or leave unread stands here; ``serve`` applies them.
+All limits on what a client sends or leaves unread are here; ``serve`` applies them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import socket
 import time
 from typing import Any
 
+# These classes are private: waitress has no public settings for time limits, for a body that
+# breaks the chunk format, or for a graceful end. Hence the requirement waitress<4 in setup.cfg.
 import waitress.channel
 import waitress.parser
 
@@ -17,15 +19,15 @@ import waitress.parser
 MAX_BODY = 16 * 1024 * 1024
 #: The request line, and so the query, with all headers.
 MAX_HEADERS = 64 * 1024
-#: Chunk sizes and trailers, of which nothing is kept.
+#: Chunk sizes and trailers, which are not kept.
 MAX_CHUNK_LINE = 8 * 1024
-#: Of blanks in a row: waitress needs quadratic time for them.
+#: Blanks in a row: waitress takes quadratic time for them.
 MAX_BLANKS = 256
 #: Seconds from the first byte of a request to its last.
 REQUEST_SECONDS = 60.0
-#: Seconds that a client gets to read a refusal, while what it still sends is thrown away.
+#: Seconds that a client has to read a refusal while the server discards further input.
 LINGER_SECONDS = 5.0
-#: Bytes of answers that wait for a client while it sends further requests.
+#: Bytes of responses that wait for a client while it sends further requests.
 MAX_UNREAD = 16 * 1024 * 1024
 
 _BAD_LENGTH = re.compile(rb"(?im)^content-length:[ \t]*([^\r\n]*?)[ \t]*(?=\r?$)")
@@ -33,7 +35,7 @@ _BLANKS = re.compile(rb"[ \t]{%d}" % (MAX_BLANKS + 1))
 
 
 class Parser(waitress.parser.HTTPRequestParser):  # type: ignore[misc]
-    """Reads one request; what is malformed becomes an answer, whatever it is."""
+    """Reads one request; a malformed one becomes an error response."""
 
     completed: bool = False
 
@@ -47,7 +49,7 @@ class Parser(waitress.parser.HTTPRequestParser):  # type: ignore[misc]
             self.error = waitress.parser.BadRequest("Chunk size or trailer too long")
             self.completed = True
         if self.completed:
-            # There is nothing to go on with, and waitress would wait for it.
+            # The request is over, and waitress would wait for more.
             self.expect_continue = False
         return consumed
 
@@ -65,27 +67,29 @@ class Parser(waitress.parser.HTTPRequestParser):  # type: ignore[misc]
             raise waitress.parser.ParsingError("Malformed request") from error
 
     def _parse(self, header_plus: bytes) -> None:
-        """Leave a content-length that is no number to the application, which has a text for it."""
+        """Leave a content-length that is not a number to the application, which has an error text
+        for it.
+        """
         found = _BAD_LENGTH.search(header_plus)
         if found is None or found[1].isdigit():
             super().parse_header(header_plus)
             return
         super().parse_header(header_plus[: found.start(1)] + b"0" + header_plus[found.end(1) :])
         self.headers["CONTENT_LENGTH"] = found[1].decode("latin-1")
-        # What follows may be a body or not: there is no telling.
+        # The length of the body is unknown, so the next request cannot be found.
         self.connection_close = True
 
 
 class Channel(waitress.channel.HTTPChannel):  # type: ignore[misc]
-    """A connection that nobody has to wait for."""
+    """A connection that never blocks the server."""
 
     parser_class = Parser
 
-    #: When the last answer was sent; the client has not closed the connection since.
+    #: When the last response was sent, while the client keeps the connection open.
     _lingers_since: float | None = None
 
     def is_late(self, now: float) -> bool:
-        """Whether the client has had its time: for a request, or to read the last answer."""
+        """Whether the time limit for a request, or for reading the last response, is over."""
         if self._lingers_since is not None:
             return now - self._lingers_since > LINGER_SECONDS
         request = self.request
@@ -113,7 +117,7 @@ class Channel(waitress.channel.HTTPChannel):  # type: ignore[misc]
         super().handle_write()
 
     def _linger(self) -> None:
-        """End the sending side alone: closing what is not read to its end cuts off the answer."""
+        """Close the sending side only: closing with unread input would cut off the response."""
         self.close_when_flushed = False
         self._lingers_since = time.monotonic()
         try:
@@ -122,7 +126,7 @@ class Channel(waitress.channel.HTTPChannel):  # type: ignore[misc]
             self.handle_close()
 
     def write_soon(self, data: bytes) -> int:
-        """Send what goes at once from where it is: waitress copies all of it, twice or more."""
+        """Send directly from ``data`` as far as possible: waitress copies all of it twice."""
         with self.outbuf_lock:
             if not (self.connected and data) or self.total_outbufs_len:
                 return int(super().write_soon(data))
@@ -135,7 +139,7 @@ class Channel(waitress.channel.HTTPChannel):  # type: ignore[misc]
             return len(data)
 
     def _flush_outbufs_below_high_watermark(self) -> None:
-        """Cut off who sends on without reading: the worker must not wait for one client."""
+        """Close the connection of a client that does not read."""
         if self.total_outbufs_len > self.adj.outbuf_high_watermark:
             with self.outbuf_lock:
                 self._flush_exception(self._flush_some, do_close=False)

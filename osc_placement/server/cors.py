@@ -1,4 +1,4 @@
-"""Cross-origin requests, by oslo.middleware (loaded only where an origin is allowed)."""
+"""Cross-origin requests, by oslo.middleware; imported only if an origin is allowed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
 def wrap(app: Wsgi, allowed_origins: Sequence[str]) -> Wsgi:
-    """The application, with answers to browsers from the allowed origins."""
+    """The application with CORS headers for the allowed origins."""
     from oslo_middleware import cors
 
     wrapped: Wsgi = cors.CORS(

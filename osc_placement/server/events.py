@@ -1,7 +1,7 @@
-"""Waiting for sockets, at a cost that grows with what happens and not with what is open.
+"""An event loop whose cost grows with events, not with open connections.
 
-waitress asks every open connection before each wait what it waits for: with thousands of
-idle ones that takes longer than the requests.
+waitress asks every open connection for its state before each wait. With thousands of idle
+connections that takes longer than the requests.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ class Sockets(dict[int, Any]):
         super().__init__()
         self._epoll = select.epoll()
         self._watched: dict[int, int] = {}
-        self._unsettled: set[int] = set()
+        self._changed: set[int] = set()
 
     def __setitem__(self, descriptor: int, dispatcher: Any) -> None:
         super().__setitem__(descriptor, dispatcher)
-        self._unsettled.add(descriptor)
+        self._changed.add(descriptor)
 
     def __delitem__(self, descriptor: int) -> None:
         super().__delitem__(descriptor)
-        self._unsettled.discard(descriptor)
+        self._changed.discard(descriptor)
         if self._watched.pop(descriptor, 0):
             self._epoll.unregister(descriptor)
 
-    def look_at(self, descriptor: int) -> None:
-        """Ask a socket at the next turn what it waits for: something about it has changed."""
-        self._unsettled.add(descriptor)
+    def mark_changed(self, descriptor: int) -> None:
+        """Ask a socket for its state before the next wait."""
+        self._changed.add(descriptor)
 
     def turn(self, seconds: float) -> None:
-        """Wait once, at most so long, and do what there is to do."""
-        for descriptor in tuple(self._unsettled):
+        """Wait once, at most ``seconds``, and handle the events."""
+        for descriptor in tuple(self._changed):
             self._watch(descriptor, self[descriptor])
-        for descriptor, happened in self._epoll.poll(seconds):
+        for descriptor, events in self._epoll.poll(seconds):
             dispatcher = self.get(descriptor)
             if dispatcher is not None:
-                self._unsettled.add(descriptor)
-                waitress.wasyncore.readwrite(dispatcher, happened)
+                self._changed.add(descriptor)
+                waitress.wasyncore.readwrite(dispatcher, events)
 
     def close(self) -> None:
         """Close every socket."""
@@ -53,19 +53,19 @@ class Sockets(dict[int, Any]):
         self._epoll.close()
 
     def _watch(self, descriptor: int, dispatcher: Any) -> None:
-        # In this order: while a request is worked on, all else may change at any time.
+        # Clear the mark first: a worker thread may change the state at any time.
         if not (dispatcher.accepting or getattr(dispatcher, "requests", None)):
-            self._unsettled.discard(descriptor)
-        wanted = _READ if dispatcher.readable() else 0
+            self._changed.discard(descriptor)
+        events = _READ if dispatcher.readable() else 0
         if dispatcher.writable() and not dispatcher.accepting:
-            wanted |= select.EPOLLOUT
+            events |= select.EPOLLOUT
         before = self._watched.get(descriptor, 0)
-        if wanted == before:
+        if events == before:
             return
         if not before:
-            self._epoll.register(descriptor, wanted)
-        elif wanted:
-            self._epoll.modify(descriptor, wanted)
+            self._epoll.register(descriptor, events)
+        elif events:
+            self._epoll.modify(descriptor, events)
         else:
             self._epoll.unregister(descriptor)
-        self._watched[descriptor] = wanted
+        self._watched[descriptor] = events

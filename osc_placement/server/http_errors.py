@@ -1,7 +1,7 @@
-"""From what went wrong to an HTTP error: the one table, and the one body shape.
+"""HTTP errors, and the table that maps engine errors to them.
 
-Handlers raise the engine's errors, or the ones below for what only HTTP knows; nobody
-else makes an error response. ``{"errors": [{status, title, detail, request_id, code}]}``
+Handlers raise engine errors, or the errors below. Only this module builds error responses:
+``{"errors": [{status, title, detail, request_id, code}]}``
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ QUERY_MISSING_VALUE = "placement.query.missing_value"
 
 
 class HttpError(Exception):
-    """What only HTTP knows to be wrong; the class says the status."""
+    """An error of HTTP itself; the class sets the status."""
 
     status = 500
-    #: Whether the answer says that it depends on the microversion. Placement's do not
-    #: where it was not a handler that refused.
+    #: Whether the response has a vary header. In Placement only errors of a handler have one.
     varies = True
 
     def __init__(self, detail: str = "", code: str = UNDEFINED) -> None:
@@ -43,33 +42,33 @@ class HttpError(Exception):
 
 
 class BadRequest(HttpError):
-    """A request that cannot be understood."""
+    """The request is malformed."""
 
     status = 400
 
 
 class Forbidden(HttpError):
-    """A request that the policy refuses."""
+    """The policy does not allow the request."""
 
     status = 403
     varies = False
 
 
 class NotFound(HttpError):
-    """No such path."""
+    """The path does not exist."""
 
     status = 404
     varies = False
 
 
 class NotYet(HttpError):
-    """A path that the request's microversion does not have."""
+    """The path does not exist at the request's microversion."""
 
     status = 404
 
 
 class MethodNotAllowed(HttpError):
-    """A path without this method; ``allowed`` are the ones it has."""
+    """The path does not have this method; ``allowed`` are the methods that it has."""
 
     status = 405
 
@@ -79,38 +78,41 @@ class MethodNotAllowed(HttpError):
 
 
 class NotAcceptable(HttpError):
-    """A client that does not take JSON."""
+    """The client does not accept JSON."""
 
     status = 406
 
 
 class VersionNotAcceptable(HttpError):
-    """A microversion that the server does not speak; the answer says which it does."""
+    """The microversion is not supported; the response has the supported range."""
 
     status = 406
 
 
 class StorageUnavailable(HttpError):
-    """A change that could not be stored, and so was not made."""
+    """The change could not be stored and was not made."""
 
     status = 503
 
 
 class InternalError(HttpError):
-    """A http_error of the server's own."""
+    """An unexpected failure of the server."""
 
     status = 500
 
 
 class UnsupportedMediaType(HttpError):
-    """A body that is not declared as JSON."""
+    """The body is not declared as JSON."""
 
     status = 415
 
 
 class ErrorResponse(NamedTuple):
-    """How an error is answered; ``detail`` is a format string over the error's fields,
-    the parts of the path, and ``error``, the error's own text."""
+    """The response to an engine error.
+
+    ``detail`` is a format string over the error's fields, the parts of the path, and ``error``, the
+    error's text.
+    """
 
     status: int
     code: str = UNDEFINED
@@ -118,8 +120,7 @@ class ErrorResponse(NamedTuple):
     varies: bool = True
 
 
-#: By error class; where one means different things to different calls, by
-#: (operation of the route, error class).
+#: By error class, or by (operation of the route, error class).
 RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = {
     errors.ProviderNotFound: ErrorResponse(404, varies=False),
     errors.DuplicateProvider: ErrorResponse(409, DUPLICATE_NAME),
@@ -254,7 +255,7 @@ RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = 
 
 
 def from_engine(error: Exception, operation: str, params: Mapping[str, str]) -> HttpError:
-    """The http_error that an engine error is to a call of this operation."""
+    """The HTTP error for an engine error of this operation."""
     matched = _look_up(type(error), operation)
     fields = {**params, **getattr(error, "fields", {})}
     http_error = HttpError(matched.detail.format(error=error, **fields), matched.code)
@@ -277,9 +278,9 @@ def response(
     request_id: str,
     version: microversion.Microversion | None,
 ) -> webob.Response:
-    """The answer to a http_error, in the form that the client's accept header asks for.
+    """The response for an error, in a format that the accept header allows.
 
-    The error code stands in it from 1.23 on.
+    It contains the error code since 1.23.
     """
 
     def as_json(body: str, status: str, title: str, **_: Any) -> dict[str, Any]:
@@ -297,7 +298,7 @@ def response(
         return {"errors": [entry]}
 
     error = exc.status_map[http_error.status](http_error.detail, json_formatter=as_json)
-    # A text names the media type, also where there is none.
+    # A plain text error names the media type, even without one.
     environ = {"CONTENT_TYPE": "None", **environ}
     if environ.get("HTTP_ACCEPT", "*/*") == "*/*":
         environ["HTTP_ACCEPT"] = "application/json"

@@ -1,8 +1,7 @@
-"""Real tokens: keystonemiddleware around the application.
+"""Keystone tokens: keystonemiddleware around the application.
 
-Loaded only with ``--auth keystone``: it takes half a second, and the extra ``keystone``.
-The middleware asks keystone what a token is worth, refuses what was not confirmed, and says
-the rest in headers, which ``auth.keystone`` reads.
+Imported only with ``--auth keystone``: it takes half a second and the extra ``keystone``. The
+middleware validates the token and sets headers, which ``auth.keystone`` reads.
 """
 
 from __future__ import annotations
@@ -19,26 +18,26 @@ Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 GROUP = "keystone_authtoken"
 
-#: A request waits for keystone without holding the state, so others can go on meanwhile.
+#: Requests that wait for keystone at the same time; they do not hold the state.
 THREADS = 8
 
-#: What holds where the file says nothing. Without the first, a keystone that never answers
-#: would keep a thread for ever (seconds; each request is tried four times); without the
-#: second, application credentials with access rules could not be used.
+#: Defaults of this server. Without http_connect_timeout (seconds; the middleware tries four times)
+#: an unresponsive keystone would block a thread for ever; without service_type, application
+#: credentials with access rules would be refused.
 DEFAULTS = {"http_connect_timeout": 10, "service_type": "placement"}
 
 _STATUS = "HTTP_X_IDENTITY_STATUS"
 
 
 class AuthConfigInvalid(Exception):
-    """The middleware cannot be set up; the text says why and what to do."""
+    """The middleware cannot be configured; the text has the reason and the remedy."""
 
 
 def wrap(app: Wsgi, config_file: str) -> Wsgi:
-    """The application behind the middleware; its root is for everybody, token or not.
+    """The application behind the middleware; its root needs no token.
 
-    The options stand in ``[keystone_authtoken]`` of the file. Raises AuthConfigInvalid.
-    Keystone is not asked before a request comes.
+    The options are in ``[keystone_authtoken]`` of the file. Raises AuthConfigInvalid. Sends no
+    request to keystone at start.
     """
     middleware = _middleware(app, config_file)
 
@@ -48,8 +47,8 @@ def wrap(app: Wsgi, config_file: str) -> Wsgi:
         try:
             return middleware(environ, start_response)
         except Exception:  # the middleware expects some, but a plugin raises what it likes
-            LOG.exception("no token can be confirmed")
-            answer = exc.HTTPServiceUnavailable("The identity service could not be asked.")
+            LOG.exception("token validation failed")
+            answer = exc.HTTPServiceUnavailable("The identity service is unavailable.")
             return answer(environ, start_response)  # type: ignore[no-any-return]
 
     return guarded
@@ -61,7 +60,7 @@ def _middleware(app: Wsgi, path: str) -> Wsgi:
         from oslo_config import cfg
     except ImportError as error:
         raise AuthConfigInvalid(
-            "keystone's tokens need keystonemiddleware: pip install 'osc-placement[keystone]'"
+            "--auth keystone needs keystonemiddleware: pip install 'osc-placement[keystone]'"
         ) from error
     config = cfg.ConfigOpts()
     try:
@@ -76,7 +75,7 @@ def _middleware(app: Wsgi, path: str) -> Wsgi:
         raise AuthConfigInvalid(f"{path}: {error}") from error
     if not known:
         raise AuthConfigInvalid(
-            f"{path}: there is no auth_type in [{GROUP}]: the server needs a user of its own"
-            " to ask keystone (auth_type = password, auth_url, username, ...)"
+            f"{path}: [{GROUP}] has no auth_type: the server needs a service user"
+            " for keystone (auth_type = password, auth_url, username, ...)"
         )
     return middleware

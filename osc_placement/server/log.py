@@ -1,4 +1,4 @@
-"""The log of the server as a process: one entry a line, whatever a request holds."""
+"""The log of the server process, one line per entry."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 import sys
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-#: Control characters, and what else some program takes for the end of a line.
+#: Control characters, and other characters that some programs treat as line ends.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class Formatter(logging.Formatter):
-    """Escapes every control character; the lines of a traceback are indented."""
+    """Escapes control characters and indents the lines of a traceback."""
 
     def __init__(self) -> None:
         super().__init__(_FORMAT)
@@ -31,7 +31,7 @@ def escape(text: str) -> str:
 
 
 def configure() -> None:
-    """Warnings and errors to stderr."""
+    """Log warnings and errors to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Formatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -1,7 +1,7 @@
-"""Who may do what: Placement's own rule names and their defaults.
+"""Placement's policy rules and their defaults.
 
-Without a policy file the defaults are decided here; oslo.policy (150 ms to import) is
-loaded only for a file.
+Without a policy file the defaults are evaluated here; oslo.policy (150 ms to import) is imported
+only for a file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PREFIX = "placement:"
 RESHAPE = "placement:reshaper:reshape"
 USAGES = "placement:usages"
 
-#: Every rule that the API has.
+#: All rules of the API.
 RULES = tuple(
     PREFIX + name
     for name in (
@@ -59,19 +59,19 @@ RULES = tuple(
 
 
 class Enforcer(Protocol):
-    """Decides whether an identity may do what a rule stands for."""
+    """Evaluates policy rules."""
 
     def authorize(
         self, rule: str, identity: auth.Identity, target: Mapping[str, Any] | None
     ) -> None:
-        """Raises http_errors.Forbidden where it may not."""
+        """Raise Forbidden unless the rule allows the request."""
 
 
 class Defaults:
-    """The rules as Placement ships them.
+    """Placement's default rules.
 
-    Secure RBAC: roles admin and service may do all, only service may reshape, and a
-    reader may see the usages of its own project. Legacy RBAC lets admin do all besides.
+    Secure RBAC: the roles admin and service may do everything, except that only service may
+    reshape; a reader may read the usages of its own project. Legacy RBAC: admin may do everything.
     """
 
     def __init__(self, legacy: bool = False) -> None:
@@ -80,7 +80,7 @@ class Defaults:
     def authorize(
         self, rule: str, identity: auth.Identity, target: Mapping[str, Any] | None
     ) -> None:
-        """Raises http_errors.Forbidden where the defaults do not allow it."""
+        """Raise Forbidden unless the defaults allow the request."""
         if not identity.is_of_project:
             raise http_errors.Forbidden(rule)
         if not self._allows(rule, identity, target or {}):
@@ -101,21 +101,21 @@ class Defaults:
 
 
 class PolicyFileInvalid(Exception):
-    """There are no rules to be read; the text says why and what to do."""
+    """The policy file cannot be used; the text has the reason and the remedy."""
 
 
 class FromFile:
-    """The rules with those of an oslo.policy file laid over them.
+    """The defaults with the rules of an oslo.policy file in their place.
 
-    Raises PolicyFileInvalid for a file that cannot be read or holds no rules: oslo.policy would
-    go on with the defaults, and nobody would know.
+    Raises PolicyFileInvalid for a file that cannot be read or has no rules: oslo.policy would
+    silently use the defaults.
     """
 
     def __init__(self, path: str, legacy: bool = False) -> None:
         from oslo_config import cfg
         from oslo_policy import opts, policy as oslo_policy
 
-        # oslo.policy looks a relative name up in folders of its own, and is content without.
+        # oslo.policy searches relative names in its own folders and ignores a missing file.
         path = os.path.abspath(path)
         config = cfg.ConfigOpts()
         config([])
@@ -132,14 +132,14 @@ class FromFile:
         except OSError as error:
             raise PolicyFileInvalid(f"{path} cannot be read: {error.strerror}") from error
         except (ValueError, TypeError, AttributeError) as error:
-            raise PolicyFileInvalid(f"{path} is no policy file: {error}") from error
+            raise PolicyFileInvalid(f"{path} is not a policy file: {error}") from error
         if not isinstance(held, dict):
-            raise PolicyFileInvalid(f"{path} is no policy file: it holds no 'RULE: CHECK' lines")
+            raise PolicyFileInvalid(f"{path} is not a policy file: it has no 'RULE: CHECK' lines")
 
     def authorize(
         self, rule: str, identity: auth.Identity, target: Mapping[str, Any] | None
     ) -> None:
-        """Raises http_errors.Forbidden where file and defaults do not allow it."""
+        """Raise Forbidden unless the file and the defaults allow the request."""
         if not identity.is_of_project:
             raise http_errors.Forbidden(rule)
         allowed = self._enforcer.authorize(rule, dict(target or {}), identity.credentials())

@@ -1,6 +1,6 @@
-"""Reading query strings into the model's request groups.
+"""Parsing of query strings into request groups.
 
-The error texts are interface; each names the value as it came.
+The error texts are interface; each contains the value as sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GROUP_KEY = re.compile(r"(resources|required|member_of|in_tree)(.*)", re.DOTALL
 
 
 def parse_resources(text: str) -> dict[str, int]:
-    """``VCPU:2,MEMORY_MB:1024`` as ``{class: amount}``; of a repeated class the last counts."""
+    """Parse ``VCPU:2,MEMORY_MB:1024`` to ``{class: amount}``; the last value of a class counts."""
     resources: dict[str, int] = {}
     if not text.strip():
         raise _bad_resources("empty string")
@@ -56,7 +56,7 @@ def _amount(name: str, text: str) -> int:
 def parse_traits(
     values: Iterable[str], version: microversion.Microversion, may_be_any: bool = True
 ) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
-    """``(required, forbidden)`` of ``required`` values: required as sets of alternatives."""
+    """``(required, forbidden)`` traits; a provider needs one trait of each required set."""
     required: list[frozenset[str]] = []
     forbidden: set[str] = set()
     any_traits = may_be_any and microversion.supports(version, "any traits")
@@ -127,13 +127,13 @@ def parse_member_of(
     return tuple(member_of), frozenset(forbidden)
 
 
-def _aggregates(whole: str, version: microversion.Microversion) -> frozenset[str]:
-    value = whole.removeprefix("!")
+def _aggregates(text: str, version: microversion.Microversion) -> frozenset[str]:
+    value = text.removeprefix("!")
     aggregates = value.removeprefix("in:").split(",")
     if len(aggregates) > 1 and not value.startswith("in:"):
         raise http_errors.BadRequest(
             "Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword"
-            f" using the valid microversion. Got: {whole}"
+            f" using the valid microversion. Got: {text}"
         )
     for aggregate in aggregates:
         if not names.is_uuid(aggregate):
@@ -141,7 +141,7 @@ def _aggregates(whole: str, version: microversion.Microversion) -> frozenset[str
                 f"{_INVALID}Expected 'member_of' parameter to contain valid UUID(s)."
                 f" Got: {aggregate}"
             )
-    if value != whole and not microversion.supports(version, "forbidden aggregates"):
+    if value != text and not microversion.supports(version, "forbidden aggregates"):
         raise http_errors.BadRequest(
             "Forbidden member_of parameters are not supported in the specified microversion"
         )
@@ -161,7 +161,7 @@ def parse_in_tree(value: str) -> str:
 def parse_candidates(
     pairs: Sequence[tuple[str, str]], version: microversion.Microversion
 ) -> candidate.CandidateQuery:
-    """A whole allocation candidates query from the pairs of its query string."""
+    """An allocation candidates query from the pairs of its query string."""
     values: dict[str, list[str]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)
@@ -187,7 +187,7 @@ def parse_candidates(
 
 
 def _limit(text: str) -> int | None:
-    """The schema has let digits through alone, but any number of them."""
+    """The limit; the schema checks that it is a number, but not how long it is."""
     try:
         return int(text) if text else None
     except ValueError as error:
@@ -197,7 +197,7 @@ def _limit(text: str) -> int | None:
 def _groups(
     values: dict[str, list[str]], version: microversion.Microversion
 ) -> dict[str, candidate.RequestGroup]:
-    """``{suffix: group}``, in the order in which the suffixes stand in the query."""
+    """``{suffix: group}``, in the order of the query string."""
     keys: dict[str, dict[str, list[str]]] = {}
     for key, found in values.items():
         match = _GROUP_KEY.fullmatch(key)
@@ -222,13 +222,13 @@ def _check_groups(
     subtrees: tuple[frozenset[str], ...],
     version: microversion.Microversion,
 ) -> None:
-    """Raises for groups without resources where there may be none, and contradictions."""
-    bare = [suffix for suffix, group in groups.items() if not group.resources]
+    """Raise for groups without resources that are not allowed, and for contradictions."""
+    without_resources = [suffix for suffix, group in groups.items() if not group.resources]
     if microversion.supports(version, "candidate same_subtree"):
-        _check_resourceless(groups, bare, subtrees)
+        _check_resourceless(groups, without_resources, subtrees)
     else:
-        _check_orphans([groups[suffix] for suffix in bare])
-        if len(bare) == len(groups):
+        _check_orphans([groups[suffix] for suffix in without_resources])
+        if len(without_resources) == len(groups):
             raise http_errors.BadRequest(
                 "At least one request group (`resources` or `resources{$S}`) is required."
             )
@@ -247,38 +247,40 @@ def _check_groups(
 
 def _check_resourceless(
     groups: dict[str, candidate.RequestGroup],
-    bare: list[str],
+    without_resources: list[str],
     subtrees: tuple[frozenset[str], ...],
 ) -> None:
-    if len(bare) == len(groups):
+    if len(without_resources) == len(groups):
         raise http_errors.BadRequest(
             "There must be at least one resources or resources[$S] parameter.",
             http_errors.QUERY_MISSING_VALUE,
         )
-    bound = frozenset().union(*subtrees)
-    loose = sorted(suffix for suffix in bare if suffix not in bound)
-    if loose:
+    in_subtrees = frozenset().union(*subtrees)
+    outside = sorted(suffix for suffix in without_resources if suffix not in in_subtrees)
+    if outside:
         raise http_errors.BadRequest(
             "Resourceless suffixed group request should be specified in `same_subtree` query"
-            f" param: bad group(s) - {loose}.",
+            f" param: bad group(s) - {outside}.",
             http_errors.QUERY_BAD_VALUE,
         )
 
 
-def _check_orphans(bare: list[candidate.RequestGroup]) -> None:
-    """Raises for what is asked of groups that ask for no resources."""
-    asked: dict[tuple[str, str], list[candidate.RequestGroup]] = {
-        ("traits", "required"): [g for g in bare if g.required or g.forbidden],
-        ("member_of", "member_of"): [g for g in bare if g.member_of or g.forbidden_aggregates],
+def _check_orphans(without_resources: list[candidate.RequestGroup]) -> None:
+    """Raise for conditions of groups that request no resources."""
+    orphaned: dict[tuple[str, str], list[candidate.RequestGroup]] = {
+        ("traits", "required"): [g for g in without_resources if g.required or g.forbidden],
+        ("member_of", "member_of"): [
+            g for g in without_resources if g.member_of or g.forbidden_aggregates
+        ],
     }
-    for (word, key), found in asked.items():
+    for (word, key), found in orphaned.items():
         orphans = sorted(f"{key}{group.suffix}" for group in found)
         if orphans:
             raise http_errors.BadRequest(
                 f"All {word} parameters must be associated with resources. Found the following"
                 f" orphaned {word} keys: {', '.join(orphans)}"
             )
-    if any(group.in_tree for group in bare):
+    if any(group.in_tree for group in without_resources):
         raise http_errors.BadRequest("All request groups must specify resources.")
 
 

@@ -1,6 +1,6 @@
-"""The route table: every path, its methods, and what each needs.
+"""The route table: every path, its methods, and their requirements.
 
-``allow`` of a 405 is derived from it, in the order in which the methods stand here.
+The ``allow`` header of a 405 lists the methods in the order of this table.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from osc_placement.server.handlers import (
 class Route:
     """One method of one path.
 
-    ``operation`` names it in the table of faults and, unless ``rule`` says otherwise, in
-    the policy. ``since`` is the first microversion 1.x that has it, ``reads_body`` the
-    microversions 1.x below which it takes a JSON body (None: it never does).
+    ``operation`` is its name in the error table and, unless ``rule_name`` is set, in the policy.
+    ``since`` is the first microversion 1.x with the route. Below microversion 1.``body_below`` it
+    requires a JSON body.
     """
 
     operation: str
@@ -39,18 +39,18 @@ class Route:
     since: int = 0
     body_below: int = 0
     rule_name: str = ""
-    #: Answers 405 rather than 404 at a microversion that lacks it.
+    #: The response is 405 instead of 404 at a microversion without the route.
     hidden_as_method: bool = False
-    #: Policy is asked by the handler, which knows the target.
+    #: The handler authorizes the request, because it knows the target.
     authorizes_itself: bool = False
-    #: What the client sends and takes is looked at before the microversion.
+    #: Media types are checked before the microversion.
     media_types_first: bool = False
-    #: A GET that answers whoever takes no JSON, too.
+    #: A GET that ignores the accept header.
     any_accept: bool = False
 
     @property
     def rule(self) -> str:
-        """The policy rule; empty for what needs none."""
+        """The policy rule; empty if the route needs none."""
         name = self.rule_name or self.operation
         return policy.PREFIX + name if name else ""
 
@@ -166,16 +166,16 @@ for _path, _methods in ROUTES.items():
 
 
 def match(path: str) -> tuple[dict[str, Route], Mapping[str, str]] | None:
-    """The methods of a path and its variable parts; None for a path that there is not."""
+    """The methods and the variable parts of a path; None for an unknown path."""
     found = tuple(path[1:].split("/"))
     for segments, methods in _BY_LENGTH.get(len(found), ()):
         params = {}
-        for wanted, given in zip(segments, found, strict=True):
-            if wanted.startswith("{"):
+        for expected, given in zip(segments, found, strict=True):
+            if expected.startswith("{"):
                 if not given:
                     break
-                params[wanted[1:-1]] = given
-            elif wanted != given:
+                params[expected[1:-1]] = given
+            elif expected != given:
                 break
         else:
             return methods, params

@@ -1,4 +1,4 @@
-"""The command ``osc-placement-server``: options, and the start of a service."""
+"""The command ``osc-placement-server``."""
 
 from __future__ import annotations
 
@@ -25,85 +25,88 @@ _CANNOT_START = (
 
 DESCRIPTION = "A reference server of the OpenStack Placement API, for tests, rehearsal and labs."
 EPILOG = (
-    "The state is in memory unless --database names a file. Prints its URL when it is ready,"
-    " and ends on SIGTERM or SIGINT after the answers in flight. Limits: bodies of 16 MiB,"
-    " request line with headers 64 KiB, 60 s from a request's first byte to its last,"
+    "The state is in memory unless --database names a file. The server prints its URL when it"
+    " is ready, and stops on SIGTERM or SIGINT after the requests in flight. Limits:"
+    " bodies of 16 MiB, request line with headers 64 KiB, 60 s from a request's first byte"
+    " to its last,"
     " 120 s of silence, 10,000 connections (less where the system allows fewer open files)."
 )
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    made = argparse.ArgumentParser("osc-placement-server", description=DESCRIPTION, epilog=EPILOG)
-    made.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    made.add_argument(
+    """The argument parser."""
+    arguments = argparse.ArgumentParser(
+        "osc-placement-server", description=DESCRIPTION, epilog=EPILOG
+    )
+    arguments.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    arguments.add_argument(
         "--port", type=_port, default=8778, help="port to listen on, 0 for any (%(default)s)"
     )
-    made.add_argument(
+    arguments.add_argument(
         "--allow-remote-noauth",
         action="store_true",
-        help="listen beyond loopback although with noauth2 anybody is trusted",
+        help="listen on other addresses than loopback although noauth2 trusts every client",
     )
-    made.add_argument(
+    arguments.add_argument(
         "--cors-allowed-origin",
         action="append",
         default=[],
         metavar="URL",
-        help="origin that browsers may ask from; repeatable",
+        help="origin that browsers may send requests from; repeatable",
     )
-    _add_state(made.add_argument_group("state"))
-    _add_access(made.add_argument_group("who may"))
-    return made
+    _add_state(arguments.add_argument_group("state"))
+    _add_access(arguments.add_argument_group("access"))
+    return arguments
 
 
-def _add_state(made: argparse._ArgumentGroup) -> None:
-    made.add_argument("--database", metavar="FILE", help="SQLite file to keep the state in")
-    made.add_argument(
+def _add_state(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--database", metavar="FILE", help="SQLite file to keep the state in")
+    group.add_argument(
         "--load",
         metavar="FILE",
         help=(
-            "JSON document of a whole state to begin with, for a database that is new; or the"
+            "JSON document with the initial state of an empty database, or the"
             f" name of a sample cloud: {', '.join(sample.sample_cloud_names())}"
         ),
     )
-    made.add_argument(
+    group.add_argument(
         "--export",
         metavar="FILE",
-        help="write the whole state as a JSON document, - for standard output, and end",
+        help="write the whole state as a JSON document, - for standard output, and exit",
     )
-    made.add_argument(
+    group.add_argument(
         "--first-generation",
         type=_natural,
         default=0,
         metavar="N",
-        help="generation that providers and consumers begin at (%(default)s)",
+        help="first generation of providers and consumers (%(default)s)",
     )
 
 
-def _add_access(made: argparse._ArgumentGroup) -> None:
-    made.add_argument(
+def _add_access(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--auth",
         choices=app.STRATEGIES,
         default=app.NOAUTH2,
-        help="whether tokens are believed, or keystone is asked what they are (%(default)s)",
+        help="authentication strategy: trust each token, or validate it in keystone (%(default)s)",
     )
-    made.add_argument(
+    group.add_argument(
         "--config-file",
         metavar="FILE",
-        help=f"for --auth keystone: file with a section [{keystone.GROUP}], as services have it",
+        help=f"for --auth keystone: file with a section [{keystone.GROUP}]",
     )
-    made.add_argument("--policy-file", metavar="FILE", help="oslo.policy file")
-    roles = made.add_mutually_exclusive_group()
+    group.add_argument("--policy-file", metavar="FILE", help="oslo.policy file")
+    roles = group.add_mutually_exclusive_group()
     roles.add_argument(
         "--secure-rbac",
         action="store_true",
-        help="admin and service may do all, but only service may reshape (default)",
+        help="admin and service may do everything, but only service may reshape (default)",
     )
     roles.add_argument("--legacy-rbac", action="store_true", help="admin may reshape too")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until a signal; 0, or 1 with the reason on stderr."""
+    """Serve until a signal; returns 0, or 1 with the reason on stderr."""
     options = _parsed(arguments)
     log.configure()
     serve.raise_file_limit()
@@ -123,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except _CANNOT_START as error:
         return _fail(error)
-    # What is there will stay: the collector need not look at it again and again.
+    # The loaded state stays for the life of the process: exclude it from garbage collection.
     gc.freeze()
     try:
         if options.export is not None:
@@ -146,7 +149,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.auth == app.KEYSTONE and not options.config_file:
         parser().error(f"--auth {app.KEYSTONE} needs a --config-file")
     if options.auth != app.KEYSTONE and options.config_file:
-        parser().error(f"--config-file goes with --auth {app.KEYSTONE}")
+        parser().error(f"--config-file requires --auth {app.KEYSTONE}")
     return options
 
 
@@ -155,7 +158,7 @@ def _fail(error: Exception) -> int:
     return 1
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
@@ -163,21 +166,21 @@ def _whole(text: str) -> int:
 
 
 def _port(text: str) -> int:
-    port = _whole(text)
+    port = _integer(text)
     if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to 65535 are")
+        raise argparse.ArgumentTypeError(f"{text} is not a port: use 0 to 65535")
     return port
 
 
 def _natural(text: str) -> int:
-    number = _whole(text)
+    number = _integer(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text} is less than 0")
     return number
 
 
 def _check_address(host: str, allowed: bool) -> None:
-    """Without authentication the service is for this machine alone."""
+    """Without authentication, refuse addresses other than loopback."""
     try:
         loopback = ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -186,17 +189,19 @@ def _check_address(host: str, allowed: bool) -> None:
         return
     if not allowed:
         raise serve.CannotStart(
-            f"{host} is not a loopback address, and with noauth2 anybody who reaches it may"
-            " do everything: add --allow-remote-noauth if that is wanted"
+            f"{host} is not a loopback address, and with noauth2 every client may"
+            " do everything: add --allow-remote-noauth if that is intended"
         )
-    sys.stderr.write(f"warning: anybody who reaches {host} may do everything here\n")
+    sys.stderr.write(f"warning: without authentication, every client of {host} may do everything\n")
 
 
 def _check_database(options: argparse.Namespace) -> None:
-    """An export is of what there is: a name mistyped must not make a new database."""
-    made = options.load is None and options.database is not None
-    if options.export is not None and made and not os.path.exists(options.database):
-        raise serve.CannotStart(f"there is no database {options.database} to export")
+    """An export must not create a database from a misspelt name."""
+    exports_existing = options.load is None and options.database is not None
+    if options.export is not None and exports_existing and not os.path.exists(options.database):
+        raise serve.CannotStart(
+            f"database {options.database} does not exist, so it cannot be exported"
+        )
 
 
 def _export(placement: app.App, path: str) -> None:
@@ -208,7 +213,7 @@ def _export(placement: app.App, path: str) -> None:
     unfinished = pathlib.Path(f"{path}.part")
     try:
         if goal.exists() and not goal.is_file():
-            # Nothing takes the place of /dev/null.
+            # Do not replace a device such as /dev/null by a file.
             goal.write_text(text, encoding="utf-8")
             return
         unfinished.write_text(text, encoding="utf-8")
@@ -228,7 +233,7 @@ def _document(path: str | None) -> Any:
     except OSError as error:
         raise serve.CannotStart(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise serve.CannotStart(f"{path} is no JSON document: {error}") from error
+        raise serve.CannotStart(f"{path} is not a JSON document: {error}") from error
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""An application behind a socket: waitress, bounded, and ended without cutting answers off."""
+"""An application behind a socket: waitress with limits and a graceful end."""
 
 from __future__ import annotations
 
@@ -14,28 +14,25 @@ import waitress.server
 
 from osc_placement.server import connection, events
 
-#: Seconds until a connection that neither sends nor takes is closed.
+#: Seconds until a connection without traffic is closed.
 IDLE_SECONDS = 120
 MAX_CONNECTIONS = 10_000
-#: Files that are open beside the connections: the database, large bodies.
+#: Open files other than connections: the database, large bodies.
 OTHER_FILES = 128
-#: Seconds that answers in flight get at the end.
+#: Seconds for responses in flight when the server stops.
 DRAIN_SECONDS = 10.0
 _SWEEP_SECONDS = 5
 
 
 class CannotStart(Exception):
-    """The service could not be started; the text says why and what to do."""
+    """The server cannot start; the text has the reason and the remedy."""
 
 
 class Server:
-    """A listening service; ``url`` is where. Raises CannotStart when it cannot listen.
-
-    One of the ``threads`` is enough for an application that waits for nobody.
-    """
+    """A listening server; ``url`` is its address. Raises CannotStart if it cannot listen."""
 
     def __init__(self, app: Any, host: str, port: int, threads: int = 1) -> None:
-        # With few workers a queue is the normal thing.
+        # With few worker threads a queue is normal.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         listener = _listen(host, port)
         self._sockets = events.Sockets()
@@ -45,7 +42,7 @@ class Server:
             sockets=[listener],
             threads=threads,
             ident="osc-placement-server",
-            # Both are refused from that size on.
+            # waitress refuses a request that reaches these sizes.
             max_request_body_size=connection.MAX_BODY + 1,
             max_request_header_size=connection.MAX_HEADERS + 1,
             outbuf_high_watermark=connection.MAX_UNREAD,
@@ -61,7 +58,7 @@ class Server:
         self.url = f"http://{shown}:{self._server.effective_port}"
 
     def run(self) -> None:
-        """Serve until ``stop`` is called; then finish what is in flight."""
+        """Serve until ``stop`` is called, then finish the requests in flight."""
         while not self._stopping:
             self._sockets.turn(1.0)
         self._refuse_more()
@@ -73,13 +70,13 @@ class Server:
         self._sockets.close()
 
     def stop(self) -> None:
-        """Make ``run`` come to its end."""
+        """Make ``run`` return."""
         if not self._stopping:
             self._stopping = True
             self._server.pull_trigger()
 
     def stop_on_signals(self) -> None:
-        """From now on SIGTERM and SIGINT stop it."""
+        """Stop on SIGTERM and SIGINT."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stop())
 
@@ -89,16 +86,16 @@ class Server:
         self._server.del_channel(self._sockets)
         self._server.socket.close()
         for descriptor in self._server.active_channels:
-            self._sockets.look_at(descriptor)
+            self._sockets.mark_changed(descriptor)
 
     def _sweep(self, now: float) -> None:
-        """Close connections that are idle, and those whose request does not come to its end."""
+        """Close idle connections and those of requests that exceed their time limit."""
         clock = time.monotonic()
         for descriptor, channel in self._server.active_channels.items():
             idle = not channel.requests and channel.last_activity < now - IDLE_SECONDS
             if idle or channel.is_late(clock):
                 channel.will_close = True
-                self._sockets.look_at(descriptor)
+                self._sockets.mark_changed(descriptor)
 
     def _busy(self) -> bool:
         return any(
@@ -108,14 +105,14 @@ class Server:
 
 
 def raise_file_limit() -> None:
-    """Let this process open as many files as it may."""
+    """Raise the soft limit of open files to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _connection_limit() -> int:
-    """Beyond it, connections wait until others are closed."""
+    """The number of connections; further ones wait."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS
@@ -129,7 +126,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise CannotStart(
             f"cannot listen on {host}:{port}: {error.strerror or error}; choose another"
-            " with --port (0 takes any)"
+            " --port (0 for any)"
         ) from error
     except ValueError as error:
         raise CannotStart(f"cannot listen on {host}:{port}: {error}") from error

@@ -1,8 +1,8 @@
-"""The gabbi tests that the openstack-placement wheel carries, black box, file by file.
+"""The gabbi tests of the openstack-placement wheel, file by file, over HTTP.
 
-Each file gets a server process of its own, which the fixtures seed over HTTP. The YAML
-stays in the wheel. ``pytest tests/conformance --serve placement`` judges the real service:
-all pass but one of basic-http, whose malformed content-length waitress answers itself.
+Each file has its own server process, which the fixtures fill over HTTP. The YAML stays in the
+wheel. ``pytest tests/conformance --serve placement`` runs them against the real service: all pass
+except one in basic-http, where waitress itself answers a malformed content-length.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def gabbits() -> list[pathlib.Path]:
 
 
 def configuration(data: dict) -> str:
-    """The one server configuration that a file's fixtures ask for."""
-    wanted = {getattr(fixtures, name).config for name in data.get("fixtures", ())}
-    (name,) = wanted or {"default"}
+    """The server configuration that the fixtures of a file need."""
+    configurations = {getattr(fixtures, name).config for name in data.get("fixtures", ())}
+    (name,) = configurations or {"default"}
     return name
 
 
-def test_the_wheel_carries_all_the_files() -> None:
+def test_the_wheel_has_all_files() -> None:
     assert len(gabbits()) == FILES
 
 

@@ -1,4 +1,4 @@
-"""The HTTP contract, on the embedded server and on openstack-placement alike."""
+"""Fixtures of the HTTP contract tests, which run on the embedded server and openstack-placement."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Random clouds and queries: the search finds what openstack-placement finds.
+"""Random clouds and queries: the search finds the same candidates as openstack-placement.
 
-``tools/differential-candidates`` does the same for as long as one likes.
+``tools/differential-candidates`` runs more of them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def test_search_finds_what_the_real_service_finds(
         return answer.status_code, answer.json() if answer.content else None
 
     real_placement.reset()
-    base, cases = comparison.draw_world(seed, 30)
+    base, cases = comparison.draw_cases(seed, 30)
     comparison.seed(base, send)
     for case in cases:
-        real, ours = comparison.asked(case, send), comparison.searched(case)
+        real, ours = comparison.response_of(case, send), comparison.result_of_search(case)
         if real != ours and not comparison.excuse(case, real, ours):
             pytest.fail("\n".join(comparison.describe(case, real, ours)))

@@ -1,1 +1,1 @@
-"""Servers that are killed in the middle of writes, and what is then in their files."""
+"""Servers that are killed during writes, and the state of their files."""

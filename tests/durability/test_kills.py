@@ -1,4 +1,6 @@
-"""kill -9 at any moment: what was acknowledged is there, what was not is whole or absent."""
+"""kill -9 at any moment: acknowledged writes are in the file, others are there as a whole or not at
+all.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ HEADERS = {
 HOSTS = tuple(str(uuid.UUID(int=number + 1, version=4)) for number in range(4))
 
 
-class Nursery:
-    """Servers on one database, one after the other."""
+class ForkServer:
+    """Starts servers on one database, one after the other."""
 
     def __init__(self, database: pathlib.Path) -> None:
         self._database = database
@@ -63,10 +65,10 @@ class Nursery:
 
 
 class Client(threading.Thread):
-    """Writes as fast as it can, and remembers what it was told.
+    """Writes as fast as it can and records the responses.
 
-    ``acknowledged`` are consumers that were written, ``{uuid: allocations}``; ``open``
-    is what was sent last and not answered.
+    ``acknowledged`` are the written consumers, ``{uuid: allocations}``; ``open`` is the last
+    request without a response.
     """
 
     def __init__(self, url: str, seed: int) -> None:
@@ -86,7 +88,7 @@ class Client(threading.Thread):
         connection.close()
 
     def _write(self, connection: http.client.HTTPConnection) -> None:
-        """One POST for two consumers: both are written, or none."""
+        """One POST for two consumers: both are written, or neither."""
         self.open = {
             str(uuid.UUID(int=self._random.getrandbits(128), version=4)): {
                 host: {"VCPU": 1, "MEMORY_MB": self._random.randint(1, 9)}
@@ -96,13 +98,13 @@ class Client(threading.Thread):
         }
         body = {
             consumer: {
-                "allocations": {host: {"resources": found} for host, found in wanted.items()},
+                "allocations": {host: {"resources": found} for host, found in allocations.items()},
                 "project_id": "p",
                 "user_id": "u",
                 "consumer_generation": None,
                 "consumer_type": "INSTANCE",
             }
-            for consumer, wanted in self.open.items()
+            for consumer, allocations in self.open.items()
         }
         connection.request("POST", "/allocations", json.dumps(body), HEADERS)
         response = connection.getresponse()
@@ -135,15 +137,15 @@ def prepare(database: pathlib.Path) -> None:
     server.create_app(str(database), load=document).close()
 
 
-def test_two_hundred_kills_lose_nothing_and_halve_nothing(tmp_path: pathlib.Path) -> None:
+def test_two_hundred_kills_lose_no_acknowledged_write(tmp_path: pathlib.Path) -> None:
     database = tmp_path / "placement.sqlite"
     prepare(database)
-    nursery = Nursery(database)
+    fork_server = ForkServer(database)
     chance = random.Random(4)
-    told: dict[str, dict[str, Any]] = {}
+    expected: dict[str, dict[str, Any]] = {}
     cut = 0
     for kill in range(KILLS):
-        with nursery.server() as (pid, url):
+        with fork_server.server() as (pid, url):
             clients = [Client(url, kill * CLIENTS + number) for number in range(CLIENTS)]
             for client in clients:
                 client.start()
@@ -156,20 +158,20 @@ def test_two_hundred_kills_lose_nothing_and_halve_nothing(tmp_path: pathlib.Path
         app.close()
         kept = {uuid: entry["allocations"] for uuid, entry in document["consumers"].items()}
         for client in clients:
-            told.update(client.acknowledged)
+            expected.update(client.acknowledged)
             written = [consumer for consumer in client.open if consumer in kept]
             assert len(written) in (0, len(client.open)), "half of a request was kept"
-            told.update({consumer: client.open[consumer] for consumer in written})
+            expected.update({consumer: client.open[consumer] for consumer in written})
             cut += bool(client.open)
-        assert kept == told
+        assert kept == expected
         check_generations(document)
-    nursery.close()
-    assert told
+    fork_server.close()
+    assert expected
     assert cut > KILLS, "the kills hardly ever met a request"
 
 
 def check_generations(document: dict[str, Any]) -> None:
-    """A request of two consumers raises a provider's generation once."""
+    """A request of two consumers increases a provider's generation once."""
     touches = dict.fromkeys(HOSTS, 0)
     for entry in document["consumers"].values():
         for host in entry["allocations"]:
@@ -179,16 +181,16 @@ def check_generations(document: dict[str, Any]) -> None:
         assert count / 2 <= generation <= count
 
 
-def test_the_clients_see_the_kill(tmp_path: pathlib.Path) -> None:
+def test_a_kill_interrupts_writes(tmp_path: pathlib.Path) -> None:
     database = tmp_path / "placement.sqlite"
     prepare(database)
-    nursery = Nursery(database)
-    with nursery.server() as (pid, url):
+    fork_server = ForkServer(database)
+    with fork_server.server() as (pid, url):
         client = Client(url, 1)
         client.start()
         time.sleep(0.2)
         os.kill(pid, signal.SIGKILL)
         client.join(10)
-    nursery.close()
+    fork_server.close()
     assert client.acknowledged
     assert not client.is_alive()

@@ -62,13 +62,13 @@ def test_the_end_state_is_exactly_the_planned_one(target: targets.Target) -> Non
     assert {row["status"] for row in rows} == {"applied", "left alone"}, outcome.stderr
     assert outcome.code == 0
     assert len(changed) > 190
-    assert sum(proxy.requests.values()) > sum(proxy.carried_out.values()) * 2
+    assert sum(proxy.requests.values()) > sum(proxy.effective_writes.values()) * 2
     assert_trouble(proxy)
     for row in rows:
         name, path = row["name"], f"/resource_providers/{row['uuid']}/inventories"
         ours = 1 if name in changed else 0
-        assert proxy.carried_out[path] == ours, (
-            f"{name} was written {proxy.carried_out[path]} times"
+        assert proxy.effective_writes[path] == ours, (
+            f"{name} was written {proxy.effective_writes[path]} times"
         )
         for resource_class, fields in before[name].items():
             wanted = dict(fields)
@@ -116,8 +116,8 @@ def test_traits_and_aggregates_arrive_and_no_other_is_lost(
             assert {row["status"] for row in json.loads(outcome.stdout)} == {"applied"}
     assert proxy.fates["conflict"] > 0
     assert len(proxy.fates) > 3
-    assert set(proxy.carried_out.values()) == {1}
-    assert len(proxy.carried_out) == 2 * len(before)
+    assert set(proxy.effective_writes.values()) == {1}
+    assert len(proxy.effective_writes) == 2 * len(before)
     more = {name, aggregate} if verb == "add" else set()
     assert memberships(target) == {key: found | more for key, found in before.items()}
 
@@ -148,8 +148,8 @@ def test_upstreams_batch_form_settles_the_same(target: targets.Target) -> None:
         wanted = "--resource VCPU:max_unit=7 -f json"
         outcome = shell.run([*options(proxy.url), *command.split(), *wanted.split()])
     assert (outcome.code, outcome.stderr) == (0, "")
-    assert set(proxy.carried_out.values()) == {1}
-    assert len(proxy.carried_out) == len(hosts) > 8
+    assert set(proxy.effective_writes.values()) == {1}
+    assert len(proxy.effective_writes) == len(hosts) > 8
     after = inventories(target)
     names = {host["uuid"]: host["name"] for host in hosts}
     told: dict[str, dict[str, dict[str, float]]] = {}

@@ -80,10 +80,10 @@ class Murderer:
                 moment = self.chance.uniform(0, 0.01) if kill else 0
                 threading.Timer(moment, end, (process.pid, sign)).start()
 
-        self.proxy.seen = seen
+        self.proxy.on_request = seen
         process.start()
         process.join(60)
-        self.proxy.seen = lambda method, path: None
+        self.proxy.on_request = lambda method, path: None
         if process.exitcode == -signal.SIGKILL:
             self.kills += 1
             return None
@@ -124,16 +124,16 @@ def test_a_killed_run_goes_on_and_nothing_is_done_twice(
         assert set(ratios(target).values()) == {3.0}
 
         murderer.finish(f"{AMEND}+=2 --dry-run --plan-out plan.json", 0)
-        proxy.carried_out.clear()
+        proxy.effective_writes.clear()
         murderer.finish("placement plan apply plan.json", 5)
         assert set(ratios(target).values()) == {5.0}
-        assert set(proxy.carried_out.values()) == {1}
-        assert len(proxy.carried_out) == len(before)
+        assert set(proxy.effective_writes.values()) == {1}
+        assert len(proxy.effective_writes) == len(before)
 
-        proxy.carried_out.clear()
+        proxy.effective_writes.clear()
         murderer.finish("placement plan undo plan.json", 5)
         assert set(ratios(target).values()) == {3.0}
-        assert set(proxy.carried_out.values()) == {1}
+        assert set(proxy.effective_writes.values()) == {1}
         record_property("kills", murderer.kills)
         assert murderer.kills >= 3
 
@@ -150,8 +150,8 @@ def test_ctrl_c_reports_what_was_done_and_the_plan_goes_on(
         assert outcome is not None
         assert outcome.code == 130
         found = [row["status"] for row in json.loads(outcome.stdout)]
-        assert found.count("applied") == sum(proxy.carried_out.values())
+        assert found.count("applied") == sum(proxy.effective_writes.values())
         assert found.count("planned") > 0
         assert "placement plan apply plan.json" in outcome.stderr
         murderer.finish("placement plan apply plan.json", 0)
-        assert set(proxy.carried_out.values()) == {1}
+        assert set(proxy.effective_writes.values()) == {1}

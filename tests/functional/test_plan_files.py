@@ -92,7 +92,7 @@ def test_a_plan_that_is_stale_as_a_whole_changes_nothing(
     assert outcome.code == 7
     assert status_of(json.loads(outcome.stdout)) == dict.fromkeys(HOSTS, "stale")
     assert "VCPU:total=50" in outcome.stdout
-    assert not proxy.carried_out
+    assert not proxy.effective_writes
 
 
 def test_a_relative_run_with_a_limit_names_the_command_that_goes_on(proxy: chaos.Proxy) -> None:
@@ -107,7 +107,7 @@ def test_a_relative_run_with_a_limit_names_the_command_that_goes_on(proxy: chaos
     assert status_of(json.loads(outcome.stdout)) == dict.fromkeys(HOSTS, "applied")
     after = [row["after"] for row in json.loads(outcome.stdout)]
     assert after == [{"VCPU:reserved": 4}] * 2
-    assert sum(proxy.carried_out.values()) == 2
+    assert sum(proxy.effective_writes.values()) == 2
 
 
 def test_no_file_holds_a_secret(proxy: chaos.Proxy, tmp_path: pathlib.Path) -> None:

@@ -1,1 +1,1 @@
-"""Whatever is sent to the server, over a socket."""
+"""Random input over a socket."""

@@ -1,6 +1,6 @@
-"""Whatever is sent, the answer is no failure of the server's own, and the next one is served.
+"""Random input never causes a server error, and the next request is served.
 
-``pytest --long tests/fuzz`` goes on for minutes.
+``pytest --long tests/fuzz`` runs for minutes.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ def target() -> Iterator[wire.Target]:
 
 @pytest.fixture
 def examples(request: pytest.FixtureRequest) -> int:
-    """By how much a test is longer than in the suite."""
+    """The factor by which ``--long`` runs more examples."""
     return 40 if request.config.getoption("--long") else 1
 
 
 def run(examples: int, check: object) -> None:
-    """Run a property; nothing is kept between two runs."""
+    """Run a property without a database of examples."""
     hypothesis.settings(
         max_examples=examples,
         deadline=None,
@@ -77,7 +77,7 @@ def run(examples: int, check: object) -> None:
     )(check)()  # type: ignore[operator]
 
 
-def test_spoilt_requests_amid_good_ones(target: wire.Target, examples: int) -> None:
+def test_mutated_requests_between_valid_ones(target: wire.Target, examples: int) -> None:
     answered: set[int] = set()
 
     @hypothesis.given(st.randoms(use_true_random=True))
@@ -86,9 +86,9 @@ def test_spoilt_requests_amid_good_ones(target: wire.Target, examples: int) -> N
         with target.app.repository.read() as base:
             generator = generate.Generator(0, base)
         generator.random = chance
-        spoiler = mutate.Spoiler(chance)
+        mutator = mutate.Mutator(chance)
         for _ in range(60):
-            answered.update(target.send(spoiler.raw(generator.next())))
+            answered.update(target.send(mutator.raw(generator.next())))
 
     run(60 * examples, check)
     assert target.send(ALIVE) == [200]

@@ -1,1 +1,1 @@
-"""The server under many writers at once."""
+"""The server with many concurrent writers."""

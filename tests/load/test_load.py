@@ -1,4 +1,4 @@
-"""Sixteen clients write at once: nothing is promised twice, no generation is lost or doubled.
+"""Sixteen concurrent writers: no capacity is allocated twice, no generation is lost or repeated.
 
 A few seconds in the suite; ``pytest --long tests/load`` takes minutes.
 """
@@ -21,7 +21,7 @@ import requests
 from tests.support.load import writers
 
 CLIENTS = 16
-#: MiB by which memory may differ between two rounds that did the same.
+#: Limit in MiB for the difference of memory between two equal rounds.
 TOLERANCE = 4.0
 
 
@@ -48,13 +48,13 @@ class Process:
         return answer.json() if answer.content else None
 
     def memory(self) -> float:
-        """Resident, in MiB."""
+        """Resident memory in MiB."""
         status = pathlib.Path(f"/proc/{self._process.pid}/status").read_text()
         (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) / 1024
 
-    def end(self) -> str:
-        """Stop it; what it complained about."""
+    def stop(self) -> str:
+        """Stop the process; returns its stderr."""
         self._session.close()
         self._process.terminate()
         _, complaints = self._process.communicate(timeout=30)
@@ -67,7 +67,7 @@ def running(database: pathlib.Path | None) -> Iterator[Process]:
     try:
         yield process
     finally:
-        assert process.end() == ""
+        assert process.stop() == ""
 
 
 def prepare(process: Process) -> list[str]:
@@ -81,7 +81,7 @@ def prepare(process: Process) -> list[str]:
 
 
 def write(process: Process, providers: list[str], seconds: float, seed: int) -> writers.Ledger:
-    """One round of load, checked against what is there at its end; nothing is left of it."""
+    """One round of load, compared with the state at its end; it leaves nothing behind."""
     ledger = writers.Ledger()
     before = {provider: generation(process, provider) for provider in providers}
     until = time.monotonic() + seconds
@@ -107,16 +107,16 @@ def generation(process: Process, provider: str) -> int:
 
 
 def check_generations(process: Process, before: dict[str, int], ledger: writers.Ledger) -> None:
-    """Each acknowledged write raised it by one, and no two were told the same one."""
+    """Each acknowledged write raised the generation by one, and no two reported the same one."""
     for provider, first in before.items():
         assert generation(process, provider) == first + ledger.bumps[provider]
-    assert set(ledger.seen.values()) <= {1}
+    assert set(ledger.reported.values()) <= {1}
 
 
 def check_allocations(
     process: Process, providers: list[str], held: dict[str, tuple[int, dict[str, dict[str, int]]]]
 ) -> None:
-    """What is allocated is what clients were told, and within capacity."""
+    """Allocations are those that clients wrote, and within capacity."""
     for provider in providers:
         found = process.ask("GET", f"/resource_providers/{provider}/allocations")["allocations"]
         assert {consumer: entry["resources"] for consumer, entry in found.items()} == {
@@ -134,7 +134,7 @@ def check_allocations(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_sixteen_writers_lose_double_and_oversubscribe_nothing(
+def test_sixteen_writers_neither_lose_changes_nor_oversubscribe(
     kind: str, tmp_path: pathlib.Path, request: pytest.FixtureRequest
 ) -> None:
     seconds = 60.0 if request.config.getoption("--long") else 1.5
@@ -145,7 +145,7 @@ def test_sixteen_writers_lose_double_and_oversubscribe_nothing(
         resting = process.memory()
         ledger = write(process, providers, seconds, seed=2)
         assert process.memory() < resting + TOLERANCE
-    # All that the load is meant to be was in it.
+    # The round had all kinds of load.
     assert set(ledger.statuses) >= {200, 204, 409}
     assert ledger.statuses[204] > 50 * seconds
     assert ledger.statuses[409] > 10 * seconds

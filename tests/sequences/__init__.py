@@ -1,5 +1,5 @@
-"""The embedded server against openstack-placement, request by request.
+"""The embedded server compared with openstack-placement, request by request.
 
-``generate`` makes random sequences of valid and invalid requests at all microversions,
-``compare`` sends each to both servers and tells where the answers differ.
+``generate`` creates random sequences of valid and invalid requests at all microversions,
+``compare`` sends each to both servers and reports differences.
 """

@@ -1,7 +1,7 @@
 """Starts servers by forking, so that two hundred of them take seconds.
 
-``python -m tests.support.fork_server``: for each line on standard input, the path of a
-database, a server is started on it, and its process id and URL are printed.
+``python -m tests.support.fork_server`` reads database paths on standard input, starts a server on
+each, and prints its process id and URL.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ class Reason(enum.StrEnum):
 class Refusal:
     """One condition that is not met.
 
-    ``names`` are its resource class, traits, aggregates or group suffixes. ``wanted`` and ``found``
-    are amounts in units of the class, for conditions on amounts.
+    ``names`` are its resource class, traits, aggregates or group suffixes. ``requested`` and
+    ``available`` are amounts in units of the class, for conditions on amounts.
     """
 
     reason: Reason

@@ -1,5 +1,5 @@
-"""From a call to an answer, a module per resource.
+"""From a request to a response, one module per resource.
 
-A handler reads the request by its schema, asks the engine, and says what it found in the
-form of the call's microversion. It raises; it never makes an error response.
+A handler validates the request by its schema, calls the engine, and formats the result for the
+request's microversion. It raises errors and never builds an error response.
 """

@@ -1,4 +1,4 @@
-"""Allocations: of a consumer, of many consumers, on a provider; and the reshaper."""
+"""Allocations of a consumer, of several consumers, of a provider; and the reshaper."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def delete(context: RequestContext) -> webob.Response:
 def reshape_all(context: RequestContext) -> webob.Response:
     """POST /reshaper"""
     body = context.body(validation.at(schemas.RESHAPE, context.version.minor))
-    wanted = {
+    inventories_by_provider = {
         uuid: (
             given["resource_provider_generation"],
             inventories.read_all(given["inventories"]),
@@ -110,14 +110,14 @@ def reshape_all(context: RequestContext) -> webob.Response:
         for uuid, given in body["inventories"].items()
     }
     claims = _claims(context, body["allocations"])
-    _write(context, claims, lambda draft: reshape.reshape(draft, wanted, claims))
+    _write(context, claims, lambda draft: reshape.reshape(draft, inventories_by_provider, claims))
     return responses.empty_response(context)
 
 
 def _write(
     context: RequestContext, claims: list[rules.Claim], change: Callable[[drafts.Draft], None]
 ) -> None:
-    """Make a change, or leave what Placement leaves of one that names no real provider."""
+    """Write the claims; for an unknown provider keep only the new consumers, as Placement does."""
     try:
         with context.repository.write() as draft:
             change(draft)
@@ -135,7 +135,7 @@ def _claims(context: RequestContext, body: dict[str, Any]) -> list[rules.Claim]:
 
 
 def _claim(context: RequestContext, consumer_uuid: str, body: dict[str, Any]) -> rules.Claim:
-    """What one consumer shall have, from any of the three forms it is written in."""
+    """The claim of one consumer, from any of the three body forms."""
     given = body["allocations"]
     if microversion.supports(context.version, "allocation dict form"):
         allocations = {uuid: entry["resources"] for uuid, entry in given.items()}

@@ -16,18 +16,17 @@ from osc_placement.server import query, responses
 from osc_placement.server.context import RequestContext
 from osc_placement.server.schemas import candidate as schemas, validation
 
-#: A query without a limit that has more candidates than this is refused.
+#: The largest number of candidates of a query without a limit.
 MAX_CANDIDATES = 200_000
 
-#: So many candidates are encoded at once.
+#: Candidates that are encoded at once.
 BATCH = 200
 
 
 def list_all(context: RequestContext) -> webob.Response:
     """GET /allocation_candidates
 
-    Candidates are encoded as they are found, so that the memory that a large answer
-    takes is that of its text.
+    Encodes candidates as they are found, so that only the text of a large response is in memory.
     """
     given = context.checked_query(validation.at(schemas.QUERY, context.version.minor))
     candidate_query = query.parse_candidates(list(given.items()), context.version)
@@ -42,10 +41,9 @@ def list_all(context: RequestContext) -> webob.Response:
 def _encoded(
     context: RequestContext, found: Iterator[model.Candidate], named: dict[str, None]
 ) -> bytes:
-    """The candidates as the members of a JSON list; ``named`` gets their providers.
+    """The candidates as members of a JSON list; adds their providers to ``named``.
 
-    A batch at a time: one by one the encoder's own start counts, all at once the tree of
-    dictionaries is many times the text.
+    Encoding in batches is faster than one by one, and takes less memory than all at once.
     """
     form = _request_form(context)
     batches = []
@@ -69,7 +67,7 @@ def _found(base: state.State, candidate_query: model.CandidateQuery) -> Iterator
 
 
 def _request_form(context: RequestContext) -> Callable[[model.Candidate], dict[str, Any]]:
-    """How an allocation request is shown: as the same microversion takes it back."""
+    """The format of an allocation request: the microversion of the request accepts it back."""
     if microversion.supports(context.version, "candidate mappings"):
         return lambda found: {"allocations": _by_provider(found), "mappings": found.mappings}
     if microversion.supports(context.version, "allocation dict form"):

@@ -14,7 +14,7 @@ from osc_placement.server.context import RequestContext
 from osc_placement.server.handlers import provider as providers
 from osc_placement.server.schemas import inventory as schemas
 
-#: The order in which Placement prints the fields.
+#: Fields in the order of Placement's responses.
 _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 
 
@@ -23,10 +23,10 @@ def _view(inventory: model.Inventory) -> dict[str, Any]:
 
 
 def read_all(given: dict[str, Any]) -> dict[str, model.Inventory]:
-    """Inventories as they came, by resource class.
+    """Parse inventories by resource class.
 
-    The schema does not look at what stands under a name that no class can have; nor do
-    we: that there is no such class is what will be told.
+    The schema does not check the values of names that no class can have, so neither does this: the
+    unknown class is the error.
     """
     return {
         name: model.Inventory.from_dict(fields) if names.is_symbol(name) else model.Inventory(1)
@@ -51,7 +51,7 @@ def _answer_all(context: RequestContext, provider: record.ProviderRecord) -> web
         "resource_provider_generation": provider.generation,
         "inventories": {name: _view(item) for name, item in provider.inventories.items()},
     }
-    # Dated by the inventories: where there are none, there is no date.
+    # The date is that of the inventories; without any there is none.
     updated = [provider.updated_at] if provider.inventories else []
     return responses.json_response(context, shown, updated=updated)
 
@@ -88,13 +88,13 @@ def create(context: RequestContext) -> webob.Response:
 def replace_all(context: RequestContext) -> webob.Response:
     """PUT /resource_providers/{uuid}/inventories"""
     body = providers.provider_body(context, schemas.REPLACE_ALL)
-    wanted = read_all(body["inventories"])
+    new_inventories = read_all(body["inventories"])
     with context.repository.write() as draft:
         provider = rules.replace_all(
             draft,
             context.params["uuid"],
             body["resource_provider_generation"],
-            wanted,
+            new_inventories,
             _may_reserve_all(context),
         )
     return _answer_all(context, provider)

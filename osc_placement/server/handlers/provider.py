@@ -19,7 +19,7 @@ from osc_placement.server.schemas import provider as schemas, validation
 _SINCE = {"inventories": 0, "usages": 0, "aggregates": 1, "traits": 6, "allocations": 11}
 _NESTED = microversion.FEATURES["nested providers"].minor
 
-#: By minor microversion, the relations that a provider links to.
+#: By minor microversion, the links of a provider.
 _RELATIONS = tuple(
     tuple(relation for relation, since in _SINCE.items() if since <= minor)
     for minor in range(microversion.MAXIMUM.minor + 1)
@@ -27,7 +27,7 @@ _RELATIONS = tuple(
 
 
 def view(context: RequestContext, provider: record.ProviderRecord) -> dict[str, Any]:
-    """A provider as the call's microversion shows it."""
+    """A provider in the format of the request's microversion."""
     shown: dict[str, Any] = {
         "uuid": provider.uuid,
         "name": provider.name,
@@ -42,7 +42,7 @@ def view(context: RequestContext, provider: record.ProviderRecord) -> dict[str, 
 
 @functools.lru_cache(maxsize=1 << 16)
 def _links(uuid: str, relations: tuple[str, ...]) -> orjson.Fragment:
-    """The links of a provider, encoded: they are most of a list, and never change."""
+    """The links of a provider, encoded once: they are most of a list and never change."""
     path = f"/resource_providers/{uuid}"
     links = [{"rel": "self", "href": path}]
     links += [{"rel": relation, "href": f"{path}/{relation}"} for relation in relations]
@@ -50,7 +50,7 @@ def _links(uuid: str, relations: tuple[str, ...]) -> orjson.Fragment:
 
 
 def require(base: state.State, uuid: str) -> record.ProviderRecord:
-    """The provider that the path names; raises ProviderNotFound."""
+    """The provider in the path; raises ProviderNotFound."""
     provider = base.providers.get(uuid)
     if provider is None:
         raise errors.ProviderNotFound(uuid=uuid)
@@ -58,7 +58,7 @@ def require(base: state.State, uuid: str) -> record.ProviderRecord:
 
 
 def provider_body(context: RequestContext, schema: validation.Schema) -> Any:
-    """The body of a call on a provider; that the provider is missing comes first."""
+    """The body of a request on a provider; a missing provider is reported first."""
     with context.repository.read() as base:
         require(base, context.params["uuid"])
     return context.body(schema)
@@ -72,7 +72,7 @@ def list_all(context: RequestContext) -> webob.Response:
         traits = traits[-1:]
     member_of, not_member_of = query.parse_member_of(given.getall("member_of"), context.version)
     required, forbidden = query.parse_traits(traits, context.version)
-    wanted = candidate.RequestGroup(
+    request_group = candidate.RequestGroup(
         resources=query.parse_resources(given["resources"]) if "resources" in given else {},
         required=required,
         forbidden=forbidden,
@@ -81,7 +81,7 @@ def list_all(context: RequestContext) -> webob.Response:
         in_tree=given.get("in_tree"),
     )
     with context.repository.read() as base:
-        found = listing.matching(base, wanted, given.get("name"), given.get("uuid"))
+        found = listing.matching(base, request_group, given.get("name"), given.get("uuid"))
     shown = {"resource_providers": [view(context, provider) for provider in found]}
     return responses.json_response(context, shown, updated=_dates(found))
 

@@ -43,7 +43,7 @@ def show(context: RequestContext) -> webob.Response:
 
 
 def put(context: RequestContext) -> webob.Response:
-    """PUT /resource_classes/{name}: below 1.7 a new name, from then on a class to be there."""
+    """PUT /resource_classes/{name}: rename a class below 1.7, ensure that it exists since 1.7."""
     name = context.params["name"]
     if microversion.supports(context.version, "resource class idempotent put"):
         schemas.CREATE.check({"name": name}, "JSON does not validate: ")

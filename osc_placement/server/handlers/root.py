@@ -10,7 +10,7 @@ from osc_placement.server.context import RequestContext
 
 
 def show(context: RequestContext) -> webob.Response:
-    """Which microversions there are; asked without a token."""
+    """The supported microversions; needs no token."""
     version = {
         "id": "v1.0",
         "max_version": str(microversion.MAXIMUM),

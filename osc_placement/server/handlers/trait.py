@@ -16,13 +16,13 @@ from osc_placement.server.schemas import provider as provider_schemas, trait as 
 def list_all(context: RequestContext) -> webob.Response:
     """GET /traits"""
     given = context.checked_query(schemas.QUERY)
-    wanted = _name_filter(given["name"]) if "name" in given else None
+    name_filter = _name_filter(given["name"]) if "name" in given else None
     associated = _flag(given["associated"]) if "associated" in given else None
     with context.repository.read() as base:
         found = [
             name
             for name in (*sorted(standard.traits()), *base.traits)
-            if (wanted is None or wanted(name))
+            if (name_filter is None or name_filter(name))
             and (associated is None or (name in base.with_trait) == associated)
         ]
     return responses.json_response(context, {"traits": found})
@@ -57,7 +57,7 @@ def show(context: RequestContext) -> webob.Response:
     with context.repository.read() as base:
         if not base.knows_trait(name):
             raise errors.TraitNotFound(names=name)
-        return _stamped(context, responses.empty_response(context), base, name)
+        return _with_dates(context, responses.empty_response(context), base, name)
 
 
 def put(context: RequestContext) -> webob.Response:
@@ -67,7 +67,7 @@ def put(context: RequestContext) -> webob.Response:
         created = rules.create(draft, name)
     response = responses.empty_response(context, 201 if created else 204, f"/traits/{name}")
     with context.repository.read() as base:
-        return _stamped(context, response, base, name)
+        return _with_dates(context, response, base, name)
 
 
 def delete(context: RequestContext) -> webob.Response:
@@ -77,10 +77,10 @@ def delete(context: RequestContext) -> webob.Response:
     return responses.empty_response(context)
 
 
-def _stamped(
+def _with_dates(
     context: RequestContext, response: webob.Response, base: state.State, name: str
 ) -> webob.Response:
-    """A trait's answers are dated although they have no body."""
+    """Set the dates of a trait's response, although it has no body."""
     date = base.traits.get(name)
     responses.set_dates(context, response, None if date is None else [date])
     return response

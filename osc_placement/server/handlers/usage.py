@@ -1,4 +1,4 @@
-"""How much of what is used: of a provider, and by a project."""
+"""Usages of a provider and of a project."""
 
 from __future__ import annotations
 

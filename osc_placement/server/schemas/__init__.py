@@ -1,4 +1,4 @@
-"""What request bodies and query strings must look like, as JSON Schema.
+"""JSON Schemas of request bodies and query strings.
 
-The schemas are interface: Placement prints them in its errors, keys in this order.
+The schemas are interface: Placement prints them in its errors, with the keys in this order.
 """

@@ -1,4 +1,4 @@
-"""Allocations of one consumer, of many, and the reshaper's document."""
+"""Schemas of allocations: one consumer, several consumers, the reshaper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OWNER = {"project_id": field.OWNER, "user_id": field.OWNER}
 
 
 def _list_form(owner: dict[str, Any]) -> dict[str, Any]:
-    """Allocations as a list of providers, as they are written below 1.12."""
+    """Allocations as a list of providers, the form below 1.12."""
     entry = field.closed(
         {
             "resource_provider": {
@@ -37,7 +37,7 @@ def _list_form(owner: dict[str, Any]) -> dict[str, Any]:
 
 
 def _dict_form(minor: int, may_be_empty: bool) -> dict[str, Any]:
-    """Allocations as ``{provider uuid: …}``; what a microversion added comes last."""
+    """Allocations as ``{provider uuid: …}``; keys of newer microversions are last."""
     entry = field.closed({"generation": field.INTEGER, "resources": _RESOURCES}, ["resources"])
     properties: dict[str, Any] = {
         "allocations": {

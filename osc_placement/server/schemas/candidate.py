@@ -1,4 +1,4 @@
-"""The query string of allocation candidates."""
+"""Schemas of allocation candidates queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMED = "([a-zA-Z0-9_-]{1,64})?$"
 
 
 def _single(*more: tuple[str, Any]) -> validation.Schema:
-    """The forms with one request group only."""
+    """Queries with one request group."""
     return validation.Schema(
         field.closed({"resources": field.STRING, **dict(more)}, ["resources"]),
         lenient_uuids=False,

@@ -1,4 +1,4 @@
-"""The fields that several schemas are made of."""
+"""Fields that several schemas use."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CONSUMER_TYPE: dict[str, Any] = {
 
 
 def amount(minimum: int) -> dict[str, Any]:
-    """An integer that a signed 32 bit column holds."""
+    """An integer that fits a signed 32-bit column."""
     return {"type": "integer", "maximum": 2147483647, "minimum": minimum}
 
 
 def closed(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
-    """An object of these properties and no others."""
+    """An object with these properties only."""
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required is not None:
         schema["required"] = required

@@ -1,4 +1,4 @@
-"""Inventories of a provider."""
+"""Schemas of inventories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADD = validation.Schema(
 
 REPLACE_ONE = validation.Schema(field.closed(_FIELDS, ["total", "resource_provider_generation"]))
 
-#: All inventories of one provider; the reshaper takes the same.
+#: All inventories of one provider; the reshaper uses the same schema.
 DOCUMENT: dict[str, Any] = field.closed(
     {
         "resource_provider_generation": field.INTEGER,

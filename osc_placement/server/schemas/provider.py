@@ -1,4 +1,4 @@
-"""Resource providers and their aggregates and traits."""
+"""Schemas of resource providers, their aggregates and traits."""
 
 from __future__ import annotations
 

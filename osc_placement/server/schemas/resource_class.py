@@ -1,4 +1,4 @@
-"""Custom resource classes."""
+"""Schema of custom resource classes."""
 
 from __future__ import annotations
 

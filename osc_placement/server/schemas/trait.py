@@ -1,4 +1,4 @@
-"""The list of traits."""
+"""Schema of trait queries."""
 
 from __future__ import annotations
 

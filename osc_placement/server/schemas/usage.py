@@ -1,4 +1,4 @@
-"""Usages of a project."""
+"""Schemas of usage queries."""
 
 from __future__ import annotations
 

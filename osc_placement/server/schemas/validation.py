@@ -1,4 +1,4 @@
-"""Checking a document against a schema, with python-jsonschema's own error texts."""
+"""Validation by a schema, with the error texts of python-jsonschema."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from osc_placement.server import http_errors
 
 
 class Schema:
-    """A schema and, made at its first use, the validator for it.
+    """A schema and, from its first use, its validator.
 
-    ``lenient_uuids`` takes UUIDs in any form, as bodies do; query strings want dashes.
+    ``lenient_uuids`` accepts UUIDs in any form, as bodies do; query strings need dashes.
     """
 
     def __init__(self, definition: dict[str, Any], lenient_uuids: bool = True) -> None:
@@ -30,7 +30,7 @@ class Schema:
         return _validator_class()(self.definition, format_checker=checker)
 
     def check(self, document: Any, prefix: str) -> None:
-        """Raises BadRequest with ``prefix`` and the most telling fault of the document."""
+        """Raise BadRequest with ``prefix`` and the most relevant error of the document."""
         try:
             error = exceptions.best_match(self._validator.iter_errors(document))
             text = "" if error is None else str(error)
@@ -47,17 +47,17 @@ def _validator_class() -> Any:
 
 
 def _check_unique(
-    validator: Any, wanted: bool, instance: Any, _: Any
+    validator: Any, unique: bool, instance: Any, _: Any
 ) -> Iterator[exceptions.ValidationError]:
-    """The library's own takes quadratic time for items that cannot be ordered."""
-    if not (wanted and validator.is_type(instance, "array")):
+    """Replaces the library's check, which takes quadratic time for items that cannot be ordered."""
+    if not (unique and validator.is_type(instance, "array")):
         return
     if len({_hashable(item) for item in instance}) < len(instance):
         yield exceptions.ValidationError(f"{instance!r} has non-unique elements")
 
 
 def _hashable(item: Any) -> Any:
-    """Equal for items that are equal as JSON: 1 and 1.0 are, 1 and true are not."""
+    """A value that is equal for equal JSON: 1 and 1.0 are equal, 1 and true are not."""
     if isinstance(item, bool):
         return "bool", item
     if isinstance(item, list):
@@ -78,5 +78,5 @@ def _is_dashed_uuid(value: object) -> bool:
 
 
 def at(schemas: dict[int, Schema], minor: int) -> Schema:
-    """The schema that holds at 1.``minor``: the latest that is not newer."""
+    """The schema at microversion 1.``minor``."""
     return schemas[max(since for since in schemas if since <= minor)]

@@ -1,4 +1,4 @@
-"""Where the state lives: in memory, or in an SQLite file.
+"""The stores of the state: memory or an SQLite file.
 
-``repository`` joins a state with its store; nobody else changes either.
+``repository`` combines a state with its store; only it changes them.
 """

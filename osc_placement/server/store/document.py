@@ -1,4 +1,4 @@
-"""The whole state as one JSON document, in and out, generations included.
+"""The whole state as one JSON document, generations included.
 
 ``{"custom_resource_classes": [name], "custom_traits": [name],
 "providers": {uuid: {name, parent, root, generation, inventories, traits, aggregates}},
@@ -21,9 +21,9 @@ _OBJECTS = ("providers", "consumers")
 
 
 def load_document(document: Any, now: float | None = None) -> record.Changes:
-    """The records of a document; raises DocumentInvalid with all that is wrong with it.
+    """The records of a document; raises DocumentInvalid with all problems.
 
-    ``now`` stamps the records, which the document does not date.
+    ``now`` becomes the update time of the records, which the document does not have.
     """
     stamp = time.time() if now is None else now
     _check_shape(document)
@@ -53,7 +53,7 @@ def load_document(document: Any, now: float | None = None) -> record.Changes:
 
 
 def dump_document(base: state.State) -> dict[str, Any]:
-    """The whole state, in the order of creation."""
+    """The whole state, in order of creation."""
     return {
         "custom_resource_classes": list(base.resource_classes),
         "custom_traits": list(base.traits),
@@ -86,7 +86,7 @@ def dump_document(base: state.State) -> dict[str, Any]:
 
 def _check_shape(document: Any) -> None:
     if not isinstance(document, Mapping):
-        raise errors.DocumentInvalid(["it is no JSON object"])
+        raise errors.DocumentInvalid(["it is not a JSON object"])
     problems = [
         f"{key!r} is missing or not {word}"
         for keys, kind, word in ((_LISTS, list, "a list"), (_OBJECTS, Mapping, "an object"))
@@ -94,7 +94,7 @@ def _check_shape(document: Any) -> None:
         if not isinstance(document.get(key), kind)
     ]
     problems += [
-        f"{key!r}: {name!r} is no name"
+        f"{key!r}: {name!r} is not a name"
         for key in _LISTS
         for name in _items(document.get(key))
         if not isinstance(name, str) or not names.is_custom(name)
@@ -131,7 +131,7 @@ def _inventory(name: str, fields: Mapping[str, Any]) -> inventory.Inventory:
         _amount(fields[field], f"{name}: {field}")
     ratio = fields.get("allocation_ratio", 1.0)
     if type(ratio) not in (int, float) or not math.isfinite(ratio):
-        raise ValueError(f"{name}: allocation_ratio {ratio!r} is no number")
+        raise ValueError(f"{name}: allocation_ratio {ratio!r} is not a number")
     read = inventory.Inventory.from_dict(fields)
     if read.step_size < 1:
         raise ValueError(f"{name}: step_size is less than 1")
@@ -154,28 +154,28 @@ def _consumer(uuid: str, fields: Mapping[str, Any], stamp: float) -> record.Cons
     )
 
 
-def _amount(value: Any, what: str) -> int:
+def _amount(value: Any, field: str) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{what} {value!r} is no natural number")
+        raise ValueError(f"{field} {value!r} is not a natural number")
     return value
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: Any, field: str) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{what} {value!r} is no text")
+        raise ValueError(f"{field} {value!r} is not a text")
     return value
 
 
 def _aggregate(value: Any) -> str:
-    """In any form: aggregates are kept as they were sent."""
+    """A UUID in any form: aggregates are kept as sent."""
     if not isinstance(value, str) or not names.is_uuid(value):
-        raise ValueError(f"{value!r} is no UUID")
+        raise ValueError(f"{value!r} is not a UUID")
     return value
 
 
 def _uuid(value: Any) -> str:
-    """The canonical form is the key that requests are looked up by."""
+    """A UUID in the canonical form, by which requests look it up."""
     text = _aggregate(value)
     if text != names.canonical_uuid(text):
-        raise ValueError(f"{text!r} is not written as {names.canonical_uuid(text)!r}")
+        raise ValueError(f"{text!r} must be written as {names.canonical_uuid(text)!r}")
     return text

@@ -1,18 +1,18 @@
-"""Why a store cannot be opened or written. Each text names the file and what to do."""
+"""Errors of a store. Each text names the file, the reason and the remedy."""
 
 from __future__ import annotations
 
 
 class StoreError(Exception):
-    """Base of what can be wrong with a store; nothing was changed."""
+    """Base of the errors of a store; nothing was changed."""
 
 
 class NotADatabase(StoreError):
-    """The file is no database, is damaged, or is some other program's."""
+    """The file is not a database, is damaged, or belongs to another program."""
 
 
 class NewerVersion(StoreError):
-    """The file was written by a newer version of this program."""
+    """A newer version of this program wrote the file."""
 
 
 class InUse(StoreError):
@@ -20,15 +20,15 @@ class InUse(StoreError):
 
 
 class NotWritable(StoreError):
-    """The file, or the folder that it is to be made in, cannot be written."""
+    """The file or its folder is not writable."""
 
 
 class NotEmpty(StoreError):
-    """A document is to be loaded where something is already."""
+    """A document cannot be loaded into a state with records."""
 
 
 class DocumentInvalid(StoreError):
-    """A document that is to be loaded is faulty; ``problems`` names every place."""
+    """A document is invalid; ``problems`` lists everything."""
 
     def __init__(self, problems: list[str]) -> None:
         shown = problems[:20]

@@ -1,4 +1,4 @@
-"""Whether the records of a loaded document can be a Placement's state: the references hold."""
+"""Whether the references between the records of a state are valid."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ Providers = Mapping[str, record.ProviderRecord]
 
 
 def find_problems(changes: record.Changes) -> list[str]:
-    """Everything that is wrong between the records, each with where it stands."""
+    """All invalid references, each with its record."""
     known = state.State()
     known.traits.update(dict.fromkeys(changes.traits, 0.0))
     known.resource_classes.update(dict.fromkeys(changes.resource_classes, 0.0))
     providers = {uuid: found for uuid, found in changes.providers.items() if found is not None}
     consumers = [found for found in changes.consumers.values() if found is not None]
     return [
-        *(fault for provider in providers.values() for fault in _unknown_names(provider, known)),
-        *_doubled_names(providers),
+        *(
+            problem
+            for provider in providers.values()
+            for problem in _unknown_names(provider, known)
+        ),
+        *_duplicate_names(providers),
         *_broken_trees(providers),
-        *(fault for consumer in consumers for fault in _unfounded(consumer, providers)),
+        *(
+            problem
+            for consumer in consumers
+            for problem in _missing_inventories(consumer, providers)
+        ),
     ]
 
 
@@ -28,54 +36,54 @@ def _unknown_names(provider: record.ProviderRecord, known: state.State) -> Itera
     where = f"provider {provider.uuid}"
     for name in provider.traits:
         if not known.knows_trait(name):
-            yield f"{where}: no trait {name}"
+            yield f"{where}: trait {name} does not exist"
     for name in provider.inventories:
         if not known.knows_resource_class(name):
-            yield f"{where}: no resource class {name}"
+            yield f"{where}: resource class {name} does not exist"
 
 
-def _doubled_names(providers: Providers) -> Iterator[str]:
+def _duplicate_names(providers: Providers) -> Iterator[str]:
     seen: dict[str, str] = {}
     for provider in providers.values():
         other = seen.setdefault(provider.name, provider.uuid)
         if other != provider.uuid:
-            yield f"provider {provider.uuid}: {other} has the name {provider.name!r}, too"
+            yield f"provider {provider.uuid}: provider {other} also has the name {provider.name!r}"
 
 
 def _broken_trees(providers: Providers) -> Iterator[str]:
-    """Parents and roots that are missing, that contradict each other, or go in a circle."""
+    """Parents and roots that are missing, contradict each other, or form a cycle."""
     children: dict[str, list[str]] = {}
-    reached = []
+    connected = []
     for provider in providers.values():
-        fault = _misplaced(provider, providers)
-        if fault:
-            yield f"provider {provider.uuid}: {fault}"
+        problem = _tree_problem(provider, providers)
+        if problem:
+            yield f"provider {provider.uuid}: {problem}"
         if provider.parent_uuid in providers:
             children.setdefault(str(provider.parent_uuid), []).append(provider.uuid)
         else:
-            reached.append(provider.uuid)
-    for uuid in reached:
-        reached.extend(children.get(uuid, ()))
-    for uuid in providers.keys() - set(reached):
-        yield f"provider {uuid}: its parents go in a circle"
+            connected.append(provider.uuid)
+    for uuid in connected:
+        connected.extend(children.get(uuid, ()))
+    for uuid in providers.keys() - set(connected):
+        yield f"provider {uuid}: its parents form a cycle"
 
 
-def _misplaced(provider: record.ProviderRecord, providers: Providers) -> str | None:
+def _tree_problem(provider: record.ProviderRecord, providers: Providers) -> str | None:
     if provider.root_uuid not in providers:
-        return f"root {provider.root_uuid} is not in the document"
+        return f"root {provider.root_uuid} does not exist"
     if provider.parent_uuid is None:
         own = provider.root_uuid == provider.uuid
-        return None if own else "it has no parent, and another root than itself"
+        return None if own else "it has no parent, but its root is another provider"
     if provider.parent_uuid not in providers:
-        return f"parent {provider.parent_uuid} is not in the document"
+        return f"parent {provider.parent_uuid} does not exist"
     if providers[provider.parent_uuid].root_uuid != provider.root_uuid:
-        return "its root is not its parent's"
+        return "its root differs from its parent's root"
     return None
 
 
-def _unfounded(consumer: record.ConsumerRecord, providers: Providers) -> Iterator[str]:
+def _missing_inventories(consumer: record.ConsumerRecord, providers: Providers) -> Iterator[str]:
     for uuid, resources in consumer.allocations.items():
-        offered = providers[uuid].inventories if uuid in providers else {}
+        inventories = providers[uuid].inventories if uuid in providers else {}
         for name in resources:
-            if name not in offered:
-                yield f"consumer {consumer.uuid}: {uuid} offers no {name}"
+            if name not in inventories:
+                yield f"consumer {consumer.uuid}: provider {uuid} has no inventory of {name}"

@@ -1,4 +1,4 @@
-"""A store that keeps nothing beyond the life of the process."""
+"""A store that keeps nothing after the process ends."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ class MemoryStore:
     """The state itself is the only copy."""
 
     def load(self) -> record.Changes:
-        """Nothing: an empty Placement."""
+        """No records."""
         return record.Changes()
 
     def commit(self, changes: record.Changes) -> None:
-        """Agree to any change."""
+        """Accept any change."""
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to close."""

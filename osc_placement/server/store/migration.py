@@ -1,6 +1,6 @@
-"""The schema of the SQLite file, as named steps; a file of any earlier version is opened.
+"""The schema of the SQLite file as named steps; files of earlier versions can be opened.
 
-Each step runs in one transaction with the record of itself.
+Each step and its record are one transaction.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LEDGER = "CREATE TABLE migration (name TEXT PRIMARY KEY)"
 
 
 def applied(connection: sqlite3.Connection) -> list[str] | None:
-    """The names of the steps done in this file; None for a file that is not ours."""
+    """The names of the steps that a file has; None for a file of another program."""
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     if not tables:
         return []
@@ -48,18 +48,18 @@ def applied(connection: sqlite3.Connection) -> list[str] | None:
 
 
 def pending(done: list[str]) -> list[Migration]:
-    """The steps that are left to do, in order."""
+    """The steps that a file lacks, in order."""
     return [migration for migration in MIGRATIONS if migration.name not in done]
 
 
 def unknown(done: list[str]) -> list[str]:
-    """The steps done in a file that this program does not know: it is older."""
+    """The steps of a file that this program does not know, because it is older."""
     known = {migration.name for migration in MIGRATIONS}
     return [name for name in done if name not in known]
 
 
 def apply(connection: sqlite3.Connection, migration: Migration, first: bool) -> None:
-    """Do one step, whole or not at all."""
+    """Execute one step in a transaction."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         if first:

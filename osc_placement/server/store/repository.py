@@ -1,4 +1,4 @@
-"""The state and its store, group_required: the one place where either changes."""
+"""The state and its store; all changes go through here."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from osc_placement.server.store import errors
 
 
 class Store(Protocol):
-    """Keeps the records somewhere."""
+    """Keeps records."""
 
     def load(self) -> record.Changes:
-        """All records that are kept."""
+        """All records."""
 
     def commit(self, changes: record.Changes) -> None:
-        """Keep the changes, all or none; raises StoreError and has kept none."""
+        """Store the changes, all or none; raises StoreError if it stored none."""
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close files."""
 
 
 class Repository:
-    """A state that is read and written by one caller at a time."""
+    """A state that one caller at a time reads or writes."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class Repository:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[state.State]:
-        """The state; it does not change while the block runs."""
+        """The state, which does not change during the block."""
         with self._lock:
             yield self._state
 
     @contextlib.contextmanager
     def write(self) -> Iterator[draft.Draft]:
-        """A draft that is committed when the block ends, and dropped when it raises."""
+        """A draft that is committed at the end of the block, and dropped if the block raises."""
         with self._lock:
             pending = draft.Draft(self._state, self._clock(), self._first_generation)
             yield pending
@@ -59,16 +59,16 @@ class Repository:
                 self._state.apply(changes)
 
     def load(self, changes: record.Changes) -> None:
-        """Take over records as they are, generations included; raises NotEmpty."""
+        """Take over records with their generations; raises NotEmpty."""
         with self._lock:
             if not self._state.is_empty():
                 raise errors.NotEmpty(
-                    "there is a state already, which is not empty: load into a new database"
+                    "the database is not empty: load the document into a new database"
                 )
             self._store.commit(changes)
             self._state.apply(changes)
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         with self._lock:
             self._store.close()

@@ -1,7 +1,7 @@
-"""A store in an SQLite file: what was acknowledged is on disk.
+"""A store in an SQLite file: acknowledged changes are on disk.
 
-One row a record, with lists and mappings as JSON, so that a request is a few upserts in
-one transaction; the order of rows is the order of creation. One process at a time.
+One row per record, with lists and mappings as JSON, so that a request is a few upserts in one
+transaction. The order of rows is the order of creation. One process at a time uses a file.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _NAMED = ("name", "updated_at")
 
 
 class SqliteStore:
-    """The records in the file ``path``, which is made if it is not there.
+    """The records in the file ``path``, which is created if it does not exist.
 
-    Raises a StoreError that names the file when it cannot be used.
+    Raises StoreError if the file cannot be used.
     """
 
     def __init__(self, path: str) -> None:
@@ -77,7 +77,7 @@ class SqliteStore:
             ) from error
 
     def commit(self, changes: record.Changes) -> None:
-        """Write the changes in one transaction; on return they are on disk."""
+        """Write the changes in one transaction; they are on disk when it returns."""
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -97,9 +97,9 @@ class SqliteStore:
     def _write(
         self, table: str, columns: tuple[str, ...], changes: Mapping[str, Any], to_row: Any
     ) -> None:
-        gone = [(key,) for key, value in changes.items() if value is None]
-        if gone:
-            self._connection.executemany(f"DELETE FROM {table} WHERE {columns[0]} = ?", gone)  # noqa: S608
+        deleted = [(key,) for key, value in changes.items() if value is None]
+        if deleted:
+            self._connection.executemany(f"DELETE FROM {table} WHERE {columns[0]} = ?", deleted)  # noqa: S608
         rows = [
             to_row(value) if to_row else (key, value)
             for key, value in changes.items()
@@ -112,16 +112,18 @@ class SqliteStore:
 def _open(path: str) -> sqlite3.Connection:
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
-        raise errors.NotWritable(f"the database {path} cannot be made: there is no folder {folder}")
+        raise errors.NotWritable(
+            f"the database {path} cannot be created: folder {folder} does not exist"
+        )
     if os.path.isdir(path):
-        raise errors.NotADatabase(f"{path} is a folder, no database")
+        raise errors.NotADatabase(f"{path} is a folder, not a database")
     if not os.access(path if os.path.exists(path) else folder, os.W_OK):
         raise errors.NotWritable(
             f"the database {path} is not writable: change its permissions, or work on a copy"
         )
     if not os.access(folder, os.W_OK):
         raise errors.NotWritable(
-            f"the database {path} needs a journal beside it, and the folder {folder} is not"
+            f"the database {path} needs a journal in folder {folder}, which is not"
             " writable: change its permissions, or work on a copy"
         )
     try:
@@ -139,13 +141,13 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
         done = migration.applied(connection)
         if done is None:
             raise errors.NotADatabase(
-                f"{path} is an SQLite file of some other program: name another file"
+                f"{path} is an SQLite file of another program: choose another file"
             )
         newer = migration.unknown(done)
         if newer:
             raise errors.NewerVersion(
-                f"the database {path} is of a newer version of osc-placement"
-                f" (it has {newer[0]!r}): update osc-placement, or name another file"
+                f"the database {path} belongs to a newer version of osc-placement"
+                f" (it has {newer[0]!r}): update osc-placement, or choose another file"
             )
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -155,12 +157,12 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
             raise errors.InUse(
-                f"the database {path} is in use by another process: end that one, or work on a copy"
+                f"the database {path} is in use by another process: end it, or work on a copy"
             ) from error
         raise errors.NotWritable(f"the database {path} cannot be used: {error}") from error
     except sqlite3.DatabaseError as error:
         raise errors.NotADatabase(
-            f"{path} is no placement database ({error}): name another file"
+            f"{path} is not a Placement database ({error}): choose another file"
         ) from error
 
 

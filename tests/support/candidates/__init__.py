@@ -1,1 +1,1 @@
-"""Allocation candidates judged from outside: random clouds, an oracle, and the real service."""
+"""Allocation candidates checked from outside: random clouds, brute force, the real service."""

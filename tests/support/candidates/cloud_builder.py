@@ -1,6 +1,6 @@
-"""Small random clouds and queries about them, crowded enough that rules meet.
+"""Small random clouds and queries, dense enough that rules interact.
 
-Everything is drawn from a ``random.Random``: one of a seed, or one that hypothesis steers.
+All choices come from a ``random.Random``, seeded or controlled by hypothesis.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AGGREGATES = tuple(str(uuid.UUID(int=0xA0 + n, version=4)) for n in range(3))
 
 
 def draw_state(draw: random.Random) -> state.State:
-    """A few trees, some of them sharing, some of their room taken."""
+    """A few trees; some share resources, some are partly used."""
     providers: dict[str, record.ProviderRecord] = {}
     plain = draw.random() < 0.5
     for number in range(draw.randint(1, 4)):
@@ -43,7 +43,7 @@ def draw_state(draw: random.Random) -> state.State:
 
 
 def _plain(inventories: inventory.Inventories) -> inventory.Inventories:
-    """Room enough for most of what is asked, so that other rules decide."""
+    """Enough capacity for most requests, so that other rules decide."""
     return {name: inventory.Inventory(held.total + 4) for name, held in inventories.items()}
 
 
@@ -112,14 +112,14 @@ def _draw_consumers(
 
 
 def draw_version(draw: random.Random) -> microversion.Microversion:
-    """A version that has candidates; the latest ones are drawn more often."""
+    """A microversion with candidates; the latest ones are more frequent."""
     return microversion.Microversion(1, draw.choice((*range(10, 40), *range(25, 40), 39, 39, 39)))
 
 
 def draw_query(
     draw: random.Random, base: state.State, version: microversion.Microversion
 ) -> candidate.CandidateQuery:
-    """A query that ``version`` can ask, about what ``base`` has."""
+    """A query that ``version`` supports, on the content of ``base``."""
     return _Query(draw, base, version, draw.choice((0.3, 1.0, 1.0, 2.5))).draw_whole()
 
 
@@ -131,9 +131,9 @@ class _Query:
     density: float
 
     def takes(self, feature: str, share: float) -> bool:
-        """Whether to use a feature: in about that share of the places, if the version knows it."""
-        wanted = self.draw.random() < share * self.density
-        return wanted and microversion.supports(self.version, feature)
+        """Whether to use a feature: with probability ``share``, if the version supports it."""
+        is_drawn = self.draw.random() < share * self.density
+        return is_drawn and microversion.supports(self.version, feature)
 
     def knows(self, feature: str) -> bool:
         return microversion.supports(self.version, feature)
@@ -203,8 +203,8 @@ class _Query:
         return group
 
     def _draw_forbidden(self, required: tuple[frozenset[str], ...]) -> frozenset[str]:
-        wanted = frozenset[str]().union(*required)
-        free = [name for name in (*TRAITS, standard.SHARING_TRAIT) if name not in wanted]
+        is_drawn = frozenset[str]().union(*required)
+        free = [name for name in (*TRAITS, standard.SHARING_TRAIT) if name not in is_drawn]
         if not free or not self.takes("forbidden traits", 0.15):
             return frozenset()
         return frozenset({self.draw.choice(free)})
@@ -229,7 +229,7 @@ class _Query:
 
 
 def query_string(query: candidate.CandidateQuery) -> str:
-    """The query as the API takes it."""
+    """The query as a query string."""
     items: list[tuple[str, str]] = []
     for group in query.groups:
         items += _group_items(group)

@@ -1,4 +1,4 @@
-"""Clouds written down by hand: providers whose uuid is their name, and queries about them."""
+"""Small clouds for tests: the uuid of a provider is its name; and queries on them."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def cloud(*providers: Any, used: Mapping[str, Mapping[str, int]] | None = None) 
     return base
 
 
-def group(suffix: str = "", /, **asked: Any) -> candidate.RequestGroup:
+def group(suffix: str = "", /, **conditions: Any) -> candidate.RequestGroup:
     """``group("_A", VCPU=1, required="T1 T2|T3", forbidden="T4", member_of="A|B")``."""
-    words = {key: asked.pop(key, "").split() for key in ("required", "member_of")}
+    words = {key: conditions.pop(key, "").split() for key in ("required", "member_of")}
     alternatives = {
         key: tuple(frozenset(word.split("|")) for word in found) for key, found in words.items()
     }
     return candidate.RequestGroup(
         suffix,
-        forbidden=frozenset(asked.pop("forbidden", "").split()),
-        forbidden_aggregates=frozenset(asked.pop("not_member_of", "").split()),
-        in_tree=asked.pop("in_tree", None),
-        resources=asked,
+        forbidden=frozenset(conditions.pop("forbidden", "").split()),
+        forbidden_aggregates=frozenset(conditions.pop("not_member_of", "").split()),
+        in_tree=conditions.pop("in_tree", None),
+        resources=conditions,
         **alternatives,
     )
 
@@ -71,7 +71,7 @@ def query(*groups: candidate.RequestGroup, **binding: Any) -> candidate.Candidat
 def found(
     base: state.State, *groups: candidate.RequestGroup, **binding: Any
 ) -> list[dict[str, dict[str, int]]]:
-    """The allocations of every candidate, in the search's order."""
+    """The allocations of every candidate, in order of the search."""
     return [
         {uuid: dict(amounts) for uuid, amounts in each.allocations.items()}
         for each in candidate_search.search(base, query(*groups, **binding))
@@ -81,8 +81,8 @@ def found(
 def serving(
     base: state.State, *groups: candidate.RequestGroup, **binding: Any
 ) -> set[tuple[str, ...]]:
-    """Who serves the groups in each candidate: the groups' providers in the groups' order."""
+    """The providers of the groups in each candidate, in order of the groups."""
     return {
-        tuple("+".join(sorted(each.mappings[asked.suffix])) for asked in groups)
+        tuple("+".join(sorted(each.mappings[conditions.suffix])) for conditions in groups)
         for each in candidate_search.search(base, query(*groups, **binding))
     }

@@ -1,4 +1,4 @@
-"""The same clouds and queries put to two Placements, or to one and to the engine's search."""
+"""The same clouds and queries on two Placements, or on one and the engine's search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from osc_placement import microversion
 from osc_placement.engine import record, standard, state
-from osc_placement.engine.candidates import search as candidate_search, summary as told
+from osc_placement.engine.candidates import search as candidate_search, summary as summary_rules
 from osc_placement.model import candidate
 from tests.support.candidates import cloud_builder, oracle
 
@@ -23,7 +23,7 @@ Request = tuple[Any, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One query about one cloud; ``name`` is enough to draw it again."""
+    """One query on one cloud; ``name`` identifies it."""
 
     name: str
     base: state.State
@@ -32,21 +32,21 @@ class Case:
 
     @property
     def path(self) -> str:
-        """The query as a request."""
+        """The query as a request path."""
         return f"/allocation_candidates?{cloud_builder.query_string(self.query)}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """An answer in which order does not matter; ``fault`` is the status and text of an error."""
+    """A response independent of order; ``fault`` has the status and text of an error."""
 
     requests: Counter[Request]
     summaries: Mapping[str, Any]
     fault: str = ""
 
 
-def draw_world(seed: int, queries: int) -> tuple[state.State, Iterator[Case]]:
-    """A cloud, and so many cases about it."""
+def draw_cases(seed: int, queries: int) -> tuple[state.State, Iterator[Case]]:
+    """A cloud and cases on it."""
     draw = random.Random(seed)
     base = cloud_builder.draw_state(draw)
     return base, _draw_cases(draw, base, f"{seed}", queries)
@@ -104,8 +104,8 @@ def _write(send: Send, method: str, path: str, body: Any = None, version: str = 
         raise RuntimeError(f"{method} {path} at {version}: {status} {answer}")
 
 
-def asked(case: Case, send: Send) -> Answer:
-    """What a Placement answers."""
+def response_of(case: Case, send: Send) -> Answer:
+    """The response of a Placement."""
     status, body = send("GET", case.path, None, str(case.version))
     if status != 200:
         detail = body["errors"][0]["detail"] if isinstance(body, dict) else body
@@ -128,20 +128,22 @@ def _request(body: Mapping[str, Any]) -> Request:
     )
 
 
-def searched(case: Case) -> Answer:
-    """What the engine finds, formed as the API forms it at the version of the case."""
+def result_of_search(case: Case) -> Answer:
+    """The result of the engine, in the API's form at the version of the case."""
     found = [oracle.freeze(each) for each in candidate_search.search(case.base, case.query)]
     requests = _shown(case, found)
     return Answer(requests, summaries(case, requests))
 
 
 def _shown(case: Case, found: Iterable[oracle.Answer]) -> Counter[Request]:
-    told = microversion.supports(case.version, "candidate mappings")
-    return Counter((allocations, mappings if told else None) for allocations, mappings in found)
+    summary_rules = microversion.supports(case.version, "candidate mappings")
+    return Counter(
+        (allocations, mappings if summary_rules else None) for allocations, mappings in found
+    )
 
 
 def summaries(case: Case, requests: Iterable[Request]) -> dict[str, Any]:
-    """The provider summaries that belong to these requests."""
+    """The provider summaries for these requests."""
     version = case.version
     named = (uuid for allocations, _ in requests for uuid, _ in allocations)
     nested = microversion.supports(version, "nested candidates")
@@ -149,8 +151,8 @@ def summaries(case: Case, requests: Iterable[Request]) -> dict[str, Any]:
     if not microversion.supports(version, "candidate whole summaries"):
         classes = {name for group in case.query.groups for name in group.resources}
     shown = {}
-    for uuid in told.summary_providers(case.base, named, nested):
-        summary = told.summarize(case.base, uuid, classes)
+    for uuid in summary_rules.summary_providers(case.base, named, nested):
+        summary = summary_rules.summarize(case.base, uuid, classes)
         shown[uuid] = entry = {
             "resources": {
                 name: {"capacity": capacity, "used": used}
@@ -166,9 +168,9 @@ def summaries(case: Case, requests: Iterable[Request]) -> dict[str, Any]:
 
 
 def excuse(case: Case, real: Answer, ours: Answer) -> str:
-    """Why OpenStack Placement may answer otherwise; empty when there is no reason.
+    """The known reason for a different response of openstack-placement; empty if there is none.
 
-    The reasons stand in the docstring of osc_placement.engine.candidate.
+    The Conformance page of the documentation lists the reasons.
     """
     if _adds_up(case.query):
         return "adds up in place"
@@ -207,7 +209,7 @@ def _are_shared(case: Case, requests: Counter[Request]) -> bool:
 
 
 def describe(case: Case, real: Answer, ours: Answer) -> list[str]:
-    """The difference, for a person: the cloud, the query, and what only one side has."""
+    """The difference for a person: the cloud, the query, and what only one side has."""
     names = {provider.uuid: provider.name for provider in case.base.providers.values()}
     lines = [f"case {case.name} at {case.version}"]
     lines += [f"  {_tell(case.base, provider)}" for provider in case.base.providers.values()]

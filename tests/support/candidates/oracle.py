@@ -1,7 +1,7 @@
-"""Allocation candidates by brute force: slow, and short enough to be believed.
+"""Allocation candidates by brute force: slow and simple.
 
-Every way to hand the groups of a query to providers is built, and each is judged on its
-own. Nothing is shared with the search but the records and the query.
+It builds every assignment of groups to providers and checks each one separately. It shares only the
+records and the query with the search.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Answer = tuple[
 
 
 def freeze(found: candidate.Candidate) -> Answer:
-    """A candidate as a value that a set can hold; its tree is no part of it."""
+    """A candidate as a hashable value, without its tree."""
     return (
         frozenset(
             (uuid, frozenset(amounts.items())) for uuid, amounts in found.allocations.items()
@@ -34,8 +34,8 @@ def freeze(found: candidate.Candidate) -> Answer:
     )
 
 
-def answers(base: state.State, query: candidate.CandidateQuery) -> set[Answer]:
-    """All candidates of a query; its limit is not looked at."""
+def brute_force(base: state.State, query: candidate.CandidateQuery) -> set[Answer]:
+    """All candidates of a query, without its limit."""
     found = set()
     for root in base.providers.values():
         if root.root_uuid != root.uuid:
@@ -63,7 +63,7 @@ def _choices(
     slots: dict[tuple[str, str], list[record.ProviderRecord]] = {}
     for group in query.groups:
         if not group.resources:
-            slots[group.suffix, ""] = _bare_choices(base, group, tree + sharing)
+            slots[group.suffix, ""] = _choices_without_resources(base, group, tree + sharing)
         elif group.suffix:
             slots[group.suffix, ""] = [
                 p for p in tree + sharing if _suits(base, group, p, group.resources)
@@ -77,10 +77,10 @@ def _choices(
         yield dict(zip(slots, chosen, strict=True))
 
 
-def _bare_choices(
+def _choices_without_resources(
     base: state.State, group: candidate.RequestGroup, providers: list[record.ProviderRecord]
 ) -> list[record.ProviderRecord]:
-    """Who serves a group without resources: what it requires decides, a tree does not."""
+    """The providers of a group without resources, by its required traits and aggregates."""
     if not (group.required or group.member_of):
         return []
     if group.in_tree is not None and group.in_tree not in base.providers:

@@ -29,7 +29,7 @@ from tests.support.conformance.seeding import Provider, allocate, new_uuid, publ
 
 
 class APIFixture(fixture.GabbiFixture):
-    """An empty service and a set of names and uuids nobody has used yet."""
+    """An empty service and a set of unused names and uuids."""
 
     config = "default"
 
@@ -261,7 +261,7 @@ class DeepNUMANetworkFixture(NUMANetworkFixture):
 
 
 class NonSharedStorageFixture(APIFixture):
-    """Three computes with a disk each; three aggregates nobody is in."""
+    """Three computes with a disk each; three aggregates without members."""
 
     def seed(self):
         publish(AGGA_UUID=new_uuid(), AGGB_UUID=new_uuid(), AGGC_UUID=new_uuid())

@@ -1,4 +1,4 @@
-"""The requests with which the fixtures seed the service under test."""
+"""The requests by which fixtures fill the service under test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _rng = random.SystemRandom()
 
 
 def configure(base_url, seed=None):
-    """Say which server is to be seeded; with a seed, uuids are repeatable."""
+    """Set the server to fill; with a seed, uuids are repeatable."""
     global _target, _rng
     _target = urllib.parse.urlsplit(base_url)
     _rng = random.SystemRandom() if seed is None else random.Random(seed)
@@ -28,7 +28,7 @@ def new_uuid():
 
 
 class SeedError(Exception):
-    """A seeding request was not answered as the API says."""
+    """The response to a seeding request was unexpected."""
 
 
 def call(method, path, body=None, version=LATEST, ok=(200, 201, 204)):
@@ -78,7 +78,7 @@ class Provider:
         return call("GET", self.path, ok=(200,))["generation"]
 
     def aggregates(self, *uuids):
-        # 1.18: a plain list, and no change of generation
+        # 1.18: a plain list that does not change the generation
         call("PUT", self.path + "/aggregates", list(uuids), version="1.18", ok=(200,))
         return self
 
@@ -107,7 +107,7 @@ class Provider:
 def allocate(provider, resources, user, project):
     """A new consumer (its uuid is returned) with an allocation."""
     consumer = new_uuid()
-    # 1.37: the consumer is to have no type
+    # 1.37: the consumer has no type
     call(
         "PUT",
         "/allocations/" + consumer,

@@ -1,4 +1,4 @@
-"""Spoils requests: a value of another kind, a byte too much, a header that nobody expects."""
+"""Mutated requests: values of other types, extra bytes, unexpected headers."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ HEADER_VALUES = (
 )
 
 
-class Spoiler:
-    """Raw requests from proper ones; ``chance`` decides all."""
+class Mutator:
+    """Creates raw requests from valid ones; ``chance`` makes all choices."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
 
     def raw(self, request: generate.Request) -> bytes:
-        """A request as bytes, spoilt in none, one or several places."""
+        """A request as bytes, mutated in zero or more places."""
         body = self._body(request.body)
         headers = [
             ("host", "localhost"),
@@ -137,18 +137,18 @@ class Spoiler:
             return self._splice(body)
         if self._now(0.4):
             try:
-                return json.dumps(self._elsewhere(json.loads(body))).encode()
+                return json.dumps(self._mutated_document(json.loads(body))).encode()
             except ValueError:
                 return body
         return body
 
-    def _elsewhere(self, value: Any) -> Any:
-        """The document with one value, key or item of it replaced, doubled or dropped."""
+    def _mutated_document(self, value: Any) -> Any:
+        """The document with one value, key or item replaced, duplicated or removed."""
         if not isinstance(value, dict | list) or not value or self._now(0.15):
             return self._one_of(VALUES)
         if isinstance(value, list):
             at = self._chance.randrange(len(value))
-            return [*value[:at], self._elsewhere(value[at]), *value[at + self._now(0.8) :]]
+            return [*value[:at], self._mutated_document(value[at]), *value[at + self._now(0.8) :]]
         key = self._one_of(tuple(value))
         changed = dict(value)
         if self._now(0.1):
@@ -156,7 +156,7 @@ class Spoiler:
         elif self._now(0.1):
             changed[str(self._one_of(VALUES))] = changed.pop(key)
         else:
-            changed[key] = self._elsewhere(value[key])
+            changed[key] = self._mutated_document(value[key])
         return changed
 
     def _splice(self, raw: bytes) -> bytes:
@@ -172,5 +172,5 @@ class Spoiler:
 
 
 def quote(text: str) -> str:
-    """Percent-encoded but for what the query language is made of."""
+    """Percent-encode, except the characters of the query syntax."""
     return urllib.parse.quote(text, safe=",:!{}", errors="surrogatepass")

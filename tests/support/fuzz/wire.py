@@ -1,4 +1,4 @@
-"""A server to be fuzzed, and a client that sends it any bytes."""
+"""A server to fuzz, and a client that sends it any bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from osc_placement.server import serve
 
 
 class Target:
-    """A listening server whose application can be put back to an empty one."""
+    """A listening server whose state can be reset."""
 
     def __init__(self) -> None:
         self.app = server.create_app()
@@ -29,7 +29,7 @@ class Target:
         return self.app(environ, start_response)
 
     def reset(self) -> None:
-        """Empty again."""
+        """Start with an empty state."""
         self.app = server.create_app()
 
     def stop(self) -> None:
@@ -40,7 +40,7 @@ class Target:
         return socket.create_connection(("127.0.0.1", self._port), timeout=20)
 
     def send(self, raw: bytes) -> list[int]:
-        """The statuses of all that is answered to these bytes, each answer looked at."""
+        """The statuses of all responses to these bytes; every response is checked."""
         with self.connect() as client:
             with contextlib.suppress(OSError):
                 client.sendall(raw)
@@ -64,12 +64,12 @@ def _answers(client: socket.socket) -> Iterator[int]:
 
 
 def check(status: int, media_type: str, body: bytes) -> None:
-    """Raises AssertionError for what no client may ever see."""
+    """Raise AssertionError for content that no response may have."""
     assert status < 500, f"{status}: {body[:500]!r}"
     assert b"Traceback" not in body
     assert not re.search(rb'File "/|line \d+, in ', body)
     if media_type.startswith("application/json") and body:
         document = json.loads(body)
-        # Placement leaves a 401 to webob.
+        # webob builds the 401 responses.
         if status >= 400 and status != 401:
             assert document["errors"][0]["status"] == status

@@ -1,4 +1,4 @@
-"""Clients that write to the same few providers at once, and keep account of what they were told."""
+"""Clients that write to the same few providers concurrently, and record the responses."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ HEADERS = {
     "content-type": "application/json",
     "openstack-api-version": "placement 1.39",
 }
-#: Per provider and class; few enough that writers meet the limit.
+#: Per provider and class; small, so that writers reach the limit.
 TOTAL = 60
 CLASSES = ("VCPU", "MEMORY_MB")
 
 
 class Ledger:
-    """What all clients were told; each method is called by many threads.
+    """The responses of all clients; many threads call each method.
 
-    ``bumps`` counts, per provider, the writes that were acknowledged and raise its
-    generation; ``seen`` the generations that writes were told that they made.
+    ``bumps`` counts, per provider, the acknowledged writes that raise its generation; ``reported``
+    the generations that responses to writes contain.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.statuses: collections.Counter[int] = collections.Counter()
         self.bumps: collections.Counter[str] = collections.Counter()
-        self.seen: collections.Counter[tuple[str, int]] = collections.Counter()
+        self.reported: collections.Counter[tuple[str, int]] = collections.Counter()
         self.complaints: list[str] = []
 
     def answered(self, status: int, body: bytes) -> None:
@@ -47,9 +47,9 @@ class Ledger:
         with self._lock:
             self.bumps.update(providers)
 
-    def made(self, provider: str, generation: int) -> None:
+    def reported_generation(self, provider: str, generation: int) -> None:
         with self._lock:
-            self.seen[provider, generation] += 1
+            self.reported[provider, generation] += 1
 
     def complain(self, text: str) -> None:
         with self._lock:
@@ -57,7 +57,7 @@ class Ledger:
 
 
 class Writer(threading.Thread):
-    """One client with consumers of its own, on providers that it shares with the others."""
+    """One client with its own consumers, on providers that it shares with other clients."""
 
     def __init__(
         self, url: str, providers: list[str], ledger: Ledger, seed: int, until: float
@@ -69,15 +69,15 @@ class Writer(threading.Thread):
         self._providers = providers
         self._ledger = ledger
         self._until = until
-        #: ``{consumer: (generation, allocations)}`` as the server must have them.
+        #: ``{consumer: (generation, allocations)}`` that the server must have.
         self.consumers: dict[str, tuple[int, dict[str, dict[str, int]]]] = {}
 
     def run(self) -> None:
-        actions = (self._claim, self._claim, self._free, self._resize, self._reshape, self._look)
+        actions = (self._claim, self._claim, self._free, self._resize, self._reshape, self._read)
         try:
             while time.monotonic() < self._until:
                 self._chance.choice(actions)()
-        except Exception as error:  # noqa: BLE001 - told by the test
+        except Exception as error:  # noqa: BLE001 - updated by the test
             self._ledger.complain(repr(error))
         finally:
             self._http.close()
@@ -90,23 +90,27 @@ class Writer(threading.Thread):
         return answer.status, json.loads(raw) if raw else None
 
     def _claim(self) -> None:
-        """A new consumer, or other amounts for one of ours."""
+        """Create a consumer, or change the amounts of one."""
         mine = list(self.consumers)
         again = mine and self._chance.random() < 0.4
         consumer = self._chance.choice(mine) if again else str(uuid.UUID(int=self._bits()))
         generation = self.consumers[consumer][0] if again else None
-        wanted = {
+        allocations = {
             provider: {name: self._chance.randint(1, 9) for name in CLASSES}
             for provider in self._chance.sample(self._providers, 2)
         }
-        status, _ = self.ask("PUT", f"/allocations/{consumer}", self._claimed(generation, wanted))
+        status, _ = self.ask("PUT", f"/allocations/{consumer}", self._body(generation, allocations))
         if status == 204:
-            self.consumers[consumer] = (1 if generation is None else generation + 1, wanted)
-            self._ledger.bumped(*wanted)
+            self.consumers[consumer] = (1 if generation is None else generation + 1, allocations)
+            self._ledger.bumped(*allocations)
 
-    def _claimed(self, generation: int | None, wanted: dict[str, dict[str, int]]) -> dict[str, Any]:
+    def _body(
+        self, generation: int | None, allocations: dict[str, dict[str, int]]
+    ) -> dict[str, Any]:
         return {
-            "allocations": {provider: {"resources": found} for provider, found in wanted.items()},
+            "allocations": {
+                provider: {"resources": found} for provider, found in allocations.items()
+            },
             "project_id": "p",
             "user_id": "u",
             "consumer_generation": generation,
@@ -114,15 +118,13 @@ class Writer(threading.Thread):
         }
 
     def _free(self) -> None:
-        """Empty one of our consumers, with a generation that is too old now and then."""
+        """Delete the allocations of a consumer, sometimes with an old generation."""
         if not self.consumers:
             return
         consumer = self._chance.choice(list(self.consumers))
         generation, held = self.consumers[consumer]
         stale = self._chance.random() < 0.2
-        status, _ = self.ask(
-            "PUT", f"/allocations/{consumer}", self._claimed(generation - stale, {})
-        )
+        status, _ = self.ask("PUT", f"/allocations/{consumer}", self._body(generation - stale, {}))
         if stale:
             if status != 409:
                 self._ledger.complain(f"a stale consumer generation was answered with {status}")
@@ -133,48 +135,51 @@ class Writer(threading.Thread):
             self._ledger.complain(f"our own consumer could not be emptied: {status}")
 
     def _resize(self) -> None:
-        """Set inventories anew; with many writers most find the generation gone."""
+        """Replace inventories; with many writers most attempts conflict."""
         provider = self._chance.choice(self._providers)
         path = f"/resource_providers/{provider}/inventories"
-        _, seen = self.ask("GET", path)
+        _, current = self.ask("GET", path)
         reserved = self._chance.randint(0, 3)
         body = {
-            "resource_provider_generation": seen["resource_provider_generation"],
+            "resource_provider_generation": current["resource_provider_generation"],
             "inventories": {name: {"total": TOTAL, "reserved": reserved} for name in CLASSES},
         }
-        status, told = self.ask("PUT", path, body)
+        status, updated = self.ask("PUT", path, body)
         if status == 200:
             self._ledger.bumped(provider)
-            self._ledger.made(provider, told["resource_provider_generation"])
-            if told["resource_provider_generation"] != seen["resource_provider_generation"] + 1:
+            self._ledger.reported_generation(provider, updated["resource_provider_generation"])
+            if (
+                updated["resource_provider_generation"]
+                != current["resource_provider_generation"] + 1
+            ):
                 self._ledger.complain("a write was let through on a generation that had passed")
 
     def _reshape(self) -> None:
-        """Move a consumer of ours to another provider, with that one's inventory set anew."""
+        """Move a consumer to another provider and replace that provider's inventory."""
         if not self.consumers:
             return
         consumer = self._chance.choice(list(self.consumers))
         generation, _ = self.consumers[consumer]
         provider = self._chance.choice(self._providers)
-        _, seen = self.ask("GET", f"/resource_providers/{provider}/inventories")
-        wanted = {provider: dict.fromkeys(CLASSES, 1)}
+        _, current = self.ask("GET", f"/resource_providers/{provider}/inventories")
+        allocations = {provider: dict.fromkeys(CLASSES, 1)}
         body = {
             "inventories": {
                 provider: {
-                    "resource_provider_generation": seen["resource_provider_generation"],
+                    "resource_provider_generation": current["resource_provider_generation"],
                     "inventories": {name: {"total": TOTAL} for name in CLASSES},
                 }
             },
-            "allocations": {consumer: self._claimed(generation, wanted)},
+            "allocations": {consumer: self._body(generation, allocations)},
         }
         status, _ = self.ask("POST", "/reshaper", body)
         if status == 204:
-            self.consumers[consumer] = (generation + 1, wanted)
-            # For old and new inventories together, the allocations, the new ones alone.
+            self.consumers[consumer] = (generation + 1, allocations)
+            # Old and new inventories together, the allocations, the new inventories alone.
             self._ledger.bumped(provider, provider, provider)
 
-    def _look(self) -> None:
-        """No reader ever sees more used than there is room for."""
+    def _read(self) -> None:
+        """A reader never sees more usage than capacity."""
         provider = self._chance.choice(self._providers)
         _, usages = self.ask("GET", f"/resource_providers/{provider}/usages")
         for name, used in usages["usages"].items():

@@ -1,1 +1,1 @@
-"""Servers in processes of their own: the real openstack-placement, and ours beside it."""
+"""Servers in their own processes: openstack-placement and the embedded server."""

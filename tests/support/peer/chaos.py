@@ -1,8 +1,8 @@
-"""A proxy between a client and a Placement that does what networks and other writers do.
+"""A proxy between a client and a Placement that injects network errors and concurrent writes.
 
-Real sockets. It refuses with 503 and with HTML, cuts connections before and *after* a
-write was carried out, and writes to a provider itself just before the client does. It
-counts which writes were carried out, so that a test can hold the client's story against it.
+It uses real sockets. It refuses with 503 and with HTML, cuts connections before and after a write
+takes effect, and writes to a provider just before the client does. It counts effective writes, so
+that a test can compare the client's report with them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ FORWARDED = ("content-type", "openstack-api-version", "x-auth-token", "x-roles",
 ANSWERED = {"content-type", "openstack-api-version", "last-modified", "x-openstack-request-id"}
 
 
-class Mood:
-    """How often what goes wrong, per request; all of it is off for reads unless said so."""
+class FaultRates:
+    """The rates of faults per request; reads have none unless requested."""
 
     def __init__(
         self,
@@ -47,21 +47,20 @@ class Mood:
 
 
 class Proxy:
-    """Listens on a port of its own; ``carried_out`` counts effective writes per path.
+    """A listening proxy; ``effective_writes`` counts effective writes per path.
 
-    ``rivals`` counts the other writer's per provider, ``fates`` what became of writes.
-
-    ``seen`` is called with every request's method and path before anything else happens.
+    ``rivals`` counts the concurrent writes per provider, ``fates`` the results of writes.
+    ``on_request`` is called with the method and path of every request first.
     """
 
-    def __init__(self, upstream: str, mood: Mood) -> None:
+    def __init__(self, upstream: str, mood: FaultRates) -> None:
         self.upstream = urllib.parse.urlsplit(upstream)
         self.mood = mood
-        self.carried_out: collections.Counter[str] = collections.Counter()
+        self.effective_writes: collections.Counter[str] = collections.Counter()
         self.requests: collections.Counter[str] = collections.Counter()
         self.rivals: collections.Counter[str] = collections.Counter()
         self.fates: collections.Counter[str] = collections.Counter()
-        self.seen: Callable[[str, str], None] = lambda method, path: None
+        self.on_request: Callable[[str, str], None] = lambda method, path: None
         self.lock = threading.Lock()
         proxy = self
 
@@ -94,7 +93,7 @@ class Proxy:
             connection.close()
 
     def rival(self, path: str, headers: dict[str, str]) -> None:
-        """Another writer: takes a GB of disk away, so that the provider's generation moves on."""
+        """A concurrent write: reserve a GB of disk, which increases the provider's generation."""
         base = "/".join(path.split("/")[:3]) + "/inventories"
         headers = {**headers, "content-type": "application/json"}
         status, _, text = self.forward("GET", base, None, headers)
@@ -126,7 +125,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     do_DELETE = do_PUT  # noqa: N815
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def handle(self) -> None:
         with contextlib.suppress(OSError):
@@ -141,7 +140,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             proxy.requests[f"{self.command} {self.path.partition('?')[0]}"] += 1
             fate = self._fate(writing)
             proxy.fates[fate] += writing
-        proxy.seen(self.command, self.path)
+        proxy.on_request(self.command, self.path)
         time.sleep(mood.delay)
         if fate == "refuse":
             self._refuse()
@@ -157,7 +156,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         status, given, text = proxy.forward(self.command, self.path, body, headers)
         if self.command != "GET" and status < 300:
             with proxy.lock:
-                proxy.carried_out[self.path] += 1
+                proxy.effective_writes[self.path] += 1
         if fate == "cut after":
             self._cut()
         elif fate == "lose after":
@@ -200,7 +199,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _cut(self) -> None:
-        """Reset the connection, as a crashed proxy does."""
+        """Reset the connection, as a crashing proxy does."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close_connection = True
         self.connection.close()
@@ -208,6 +207,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def between(upstream: str, **mood: Any) -> Iterator[Proxy]:
-    """A proxy in front of ``upstream`` while the block runs."""
-    with Proxy(upstream, Mood(**mood)) as proxy:
+    """A proxy in front of ``upstream`` during the block."""
+    with Proxy(upstream, FaultRates(**mood)) as proxy:
         yield proxy

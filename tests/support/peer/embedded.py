@@ -1,6 +1,6 @@
-"""The embedded server as the tests start it: ``python -m tests.support.peer.embedded PORT``.
+"""The embedded server for tests: ``python -m tests.support.peer.embedded PORT``.
 
-Turns PLACEMENT_FIXTURE (see tests/support/peer/placement.py) into the server's own options.
+Converts PLACEMENT_FIXTURE (see tests/support/peer/placement.py) to the server's options.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def real_placement(
     if peer == "sqlite":
         shared = folder
         if "PYTEST_XDIST_WORKER" in os.environ:
-            # The folder above the worker's own belongs to this run alone.
+            # The parent of the worker's folder belongs to this run only.
             shared = tmp_path_factory.getbasetemp().parent
         with process.running(process.PLACEMENT, folder) as url:
             saved = state.SQLiteState(folder / "placement.sqlite", shared)
@@ -37,13 +37,13 @@ def real_placement(
 
 @pytest.fixture
 def first_generation() -> int:
-    """What providers and consumers of the loopback target begin at."""
+    """The first generation of providers and consumers of the loopback target."""
     return 0
 
 
 @pytest.fixture(params=targets.NAMES)
 def target(request: pytest.FixtureRequest, first_generation: int) -> Iterator[targets.Target]:
-    """An empty Placement: embedded in process, on a port, and the real one."""
+    """An empty Placement: embedded in process, on a port, or the real one."""
     if request.param == "placement":
         real: targets.RealPlacement = request.getfixturevalue("real_placement")
         real.reset()
@@ -71,7 +71,7 @@ def embedded(
 def openstack(
     target: targets.Target, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> shell.OpenStack:
-    """The ``openstack`` command, led to the target; nothing of the user's own is read."""
+    """The ``openstack`` command for the target, without the user's configuration."""
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
     for name in [name for name in os.environ if name.startswith(("OS_", "OSC_"))]:

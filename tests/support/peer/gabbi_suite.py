@@ -1,4 +1,4 @@
-"""Runs one gabbi file against a server that only has a URL."""
+"""Runs one gabbi file against the URL of a server."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TIMEOUT = 20
 
 
 class LenientTransport(httpx.BaseTransport):
-    """A connection per request; what httpx refuses to send is sent all the same.
+    """A connection per request, also for requests that httpx refuses to send.
 
-    One test sends a content-length that is no number: httpx will not.
+    One test sends a content-length that is not a number.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ def _send_as_it_is(request: httpx.Request) -> httpx.Response:
 
 
 class Client(httpclient.Http):
-    """Gabbi's client over one transport for all tests, without the environment's proxies."""
+    """Gabbi's client with one transport for all tests, without the proxies of the environment."""
 
     def __init__(self) -> None:
         self.extensions: dict[str, object] = {}
@@ -62,7 +62,7 @@ class Client(httpclient.Http):
 
 
 class Result(unittest.TestResult):
-    """Counts what passed, and keeps one line per failure: test name, what was wanted and came."""
+    """Counts passed tests and keeps one line per failure: test name, expected and actual value."""
 
     def __init__(self, total: int) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Result(unittest.TestResult):
 
 @functools.cache
 def client() -> Client:
-    """The one client of this process: making one takes longer than a request."""
+    """The client of this process: creating one takes longer than a request."""
     return Client()
 
 
@@ -102,7 +102,7 @@ def read(path: pathlib.Path) -> dict[str, Any]:
 def run(
     path: pathlib.Path, data: dict[str, Any], url: str, fixtures: types.ModuleType | None = None
 ) -> Result:
-    """Run the file's tests in their order; os.environ is afterwards as it was."""
+    """Run the tests of a file in order; os.environ is restored afterwards."""
     with (
         mock.patch.dict(os.environ),
         mock.patch.object(suitemaker.httpclient, "get_http", return_value=client()),

@@ -1,6 +1,6 @@
-"""Brings a sample cloud into any Placement, over HTTP, as an operator's script would.
+"""Loads a sample cloud into any Placement over HTTP.
 
-What the API cannot set (generations) is left to the caller: see ``target``.
+The caller sets generations, which the API cannot set: see ``target``.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-#: ``send(method, path, body, version)``; raises when the answer is an error.
+#: ``send(method, path, body, version)``; raises on an error response.
 Send = Callable[[str, str, Any, str], Any]
 
 
 def load(document: Mapping[str, Any], send: Send) -> None:
     """Write every provider and consumer of a sample cloud's document.
 
-    Who has consumers begins with a huge capacity: a real cloud may stand over its own, which
-    the API lets nobody write. Cost: about four requests per provider.
+    A provider with consumers starts with a huge capacity: a real cloud may exceed its capacity,
+    which no write can. Sends about four requests per provider.
     """
     for name in document["custom_resource_classes"]:
         send("PUT", f"/resource_classes/{name}", None, "1.39")
@@ -80,7 +80,7 @@ def _put_inventories(
 
 
 def _untyped(consumer: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The body of a consumer whose type is unknown, which only 1.37 and older can write."""
+    """The body of a consumer with unknown type, which only 1.37 and older can write."""
     return _body(consumer) if consumer["type"] == "unknown" else None
 
 

@@ -1,4 +1,4 @@
-"""Starts a server as a process, waits until it answers, and ends it again."""
+"""Starts a server process, waits until it is ready, and stops it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import time
 import types
 from collections.abc import Iterator, Mapping, Sequence
 
-#: Below what the kernel gives to outgoing connections, so that no test's client takes
-#: the port between our looking and the server's binding.
+#: Below the kernel's range for outgoing connections, so that no client takes the port between this
+#: check and the server's bind.
 PORTS = range(23000, 24000)
 
 EMBEDDED = (sys.executable, "-m", "tests.support.peer.embedded")
@@ -29,7 +29,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 
 
 def free_port() -> int:
-    """A port that nobody on this machine listens on now."""
+    """A port without a listener."""
     for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as probe:
             try:
@@ -47,11 +47,11 @@ def running(
     fixture: str = "default",
     environment: Mapping[str, str] = types.MappingProxyType({}),
 ) -> Iterator[str]:
-    """A server while the block runs; its URL.
+    """The URL of a server process that runs during the block.
 
-    ``command`` is called with a port as its last argument, PLACEMENT_FIXTURE and
-    PLACEMENT_STATE_DIR (the folder ``state``) in its environment; it counts as started
-    when GET / is answered. Raises RuntimeError, with the end of its log, if it does not.
+    ``command`` is called with a port as its last argument, with PLACEMENT_FIXTURE and
+    PLACEMENT_STATE_DIR (the folder ``state``) in its environment. It is ready when it answers GET
+    /. Raises RuntimeError with the end of its log if it does not.
     """
     port = free_port()
     env = {**os.environ, **environment}
@@ -95,7 +95,7 @@ def _answers(port: int) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the group that we started, then SIGKILL."""
+    """Send SIGTERM, then SIGKILL, to the process group of the server."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, sign)

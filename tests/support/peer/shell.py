@@ -1,4 +1,4 @@
-"""The real ``openstack`` shell, run in this process: a process per command would take an hour."""
+"""The ``openstack`` shell in this process: one process per command would take an hour."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ class Outcome(NamedTuple):
 class OpenStack:
     """``openstack`` with the global options of one target.
 
-    The first argument of every method is the command's words in one string; the others
-    go to the command as they are: ``openstack("resource provider show", uuid)``.
+    The first argument of every method has the words of the command; the others are passed on:
+    ``openstack("resource provider show", uuid)``.
     """
 
     def __init__(self, target: targets.Target) -> None:
         self._target = target
 
     def generation(self, changes: int = 0) -> int:
-        """The generation of what has been changed so often since it was made."""
+        """The generation after this number of changes."""
         return self._target.first_generation + changes
 
     def __call__(self, command: str, *arguments: str, version: str | None = None) -> Any:
-        """What a successful command hands back as JSON: rows of a list, or one object."""
+        """The JSON output of a successful command: rows of a list, or one object."""
         return json.loads(self.do(command, *arguments, "-f", "json", version=version) or "null")
 
     def do(self, command: str, *arguments: str, version: str | None = None) -> str:
-        """The stdout of a command that must succeed."""
+        """The stdout of a successful command."""
         outcome = self.run(command, *arguments, version=version)
         assert outcome.code == 0, f"openstack {command} {arguments}: {outcome}"
         return outcome.stdout
 
     def fails(self, command: str, *arguments: str, version: str | None = None) -> tuple[int, str]:
-        """Exit code and stderr of a command that must not succeed."""
+        """Exit code and stderr of a failing command."""
         outcome = self.run(command, *arguments, version=version)
         assert outcome.code != 0, f"openstack {command} {arguments} succeeded: {outcome.stdout}"
         return outcome.code, outcome.stderr
@@ -66,7 +66,7 @@ class OpenStack:
 
 
 def run(arguments: list[str], stdin: str = "", merge: bool = False) -> Outcome:
-    """``openstack ARGUMENTS``, with nothing of it left in this process afterwards.
+    """``openstack ARGUMENTS``, which restores the state of this process afterwards.
 
     ``merge`` writes stderr into stdout, as a terminal shows them.
     """
@@ -91,7 +91,7 @@ def run(arguments: list[str], stdin: str = "", merge: bool = False) -> Outcome:
 
 @contextlib.contextmanager
 def _logging_as_it_was() -> Iterator[None]:
-    """The shell adds a handler to the root logger each time, and sets levels."""
+    """Restore logging: each shell adds a handler to the root logger and sets levels."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
@@ -102,9 +102,9 @@ def _logging_as_it_was() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _nothing_kept() -> Iterator[None]:
-    """The shell keeps the clients that it made on a class: the next shell would get them.
+    """Remove the clients that the shell caches on a class: the next shell would use them.
 
-    Older SDKs also keep the file that OS_CLIENT_CONFIG_FILE named.
+    Older SDKs also cache the file that OS_CLIENT_CONFIG_FILE names.
     """
     files = loader.CONFIG_FILES[:]
     try:

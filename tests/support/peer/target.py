@@ -1,7 +1,7 @@
-"""The three Placements that functional tests run against, behind one face.
+"""The Placements that functional tests run against, with one interface.
 
-A target is empty when a test gets it, knows how ``openstack`` reaches it, and answers
-raw requests, so that a test can arrange and look without the commands under test.
+A target is empty at the start of a test. It has the options for ``openstack`` and accepts raw
+requests, so that a test can prepare and read state without the commands under test.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ HEADERS = {"x-auth-token": "admin", "accept": "application/json"}
 
 
 class Target(abc.ABC):
-    """A Placement under test; ``options`` are the global options that lead ``openstack`` to it."""
+    """A Placement under test; ``options`` are the global options of ``openstack`` for it."""
 
     name: str
     options: list[str]
-    #: What providers and consumers begin at.
+    #: The first generation of providers and consumers.
     first_generation: int = 0
 
     @abc.abstractmethod
@@ -39,12 +39,12 @@ class Target(abc.ABC):
     def request(
         self, method: str, path: str, body: Any = None, version: str = "1.39"
     ) -> requests.Response:
-        """Send one request as admin and hand back whatever was answered."""
+        """Send one request as admin; returns any response."""
         headers = {**HEADERS, "openstack-api-version": f"placement {version}"}
         return self.send(method, path, body, headers)
 
     def ask(self, method: str, path: str, body: Any = None, version: str = "1.39") -> Any:
-        """The JSON of a request that must succeed, None where there is no body."""
+        """The JSON of a successful response, None without a body."""
         answer = self.request(method, path, body, version)
         assert answer.ok, f"{method} {path} at {version}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
@@ -66,7 +66,7 @@ class OverHttp(Target):
 
 
 class OnFile(Target):
-    """The embedded server in process, on an SQLite file, opened anew for each command."""
+    """The embedded server in process, on an SQLite file that each command opens."""
 
     def __init__(self, database: pathlib.Path) -> None:
         self.name = "embedded"
@@ -106,7 +106,7 @@ class Loopback(OverHttp):
 
 
 class RealPlacement(OverHttp):
-    """openstack-placement on a database that is restored between two tests."""
+    """openstack-placement on a database that is restored between tests."""
 
     def __init__(self, url: str, database: state.DatabaseState) -> None:
         super().__init__("placement", url)

@@ -1,4 +1,4 @@
-"""Sends a request to two servers and tells how their answers differ."""
+"""Sends a request to two servers and describes the difference of their responses."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ HEADERS = (
     "www-authenticate",
 )
 _SQL = re.compile(r"Update conflict: .*", re.DOTALL)
-#: Where several names stand in a text, they do so in the order of a hash.
+#: Several names in one text are in hash order.
 _NAMES = re.compile(
     r"(?<=Inventory for ')[^']+(?=')|(?<=on resource provider ')[^']+(?=')"
     r"|(?<=No such trait )[A-Za-z_, ]+(?=  $)"
 )
-#: Of several unknown traits one is named, and which one is a matter of a hash.
+#: One of several unknown traits is named, by hash order.
 _TRAIT = re.compile(r"(?<=No such trait\(s\): )[^.]*")
 
 
@@ -35,7 +35,7 @@ def _sorted_names(match: re.Match[str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What of an answer must agree."""
+    """The parts of a response that must be equal."""
 
     status: int
     headers: tuple[tuple[str, str | None], ...]
@@ -68,7 +68,7 @@ class Server:
 
 
 def read(status: int, headers: Any, body: bytes) -> Answer:
-    """An answer without what may differ: ids, dates, the order of sets, SQL in texts."""
+    """A response without variable parts: ids, dates, the order of sets, SQL in texts."""
     shown: list[tuple[str, str | None]] = [(name, headers.get(name)) for name in HEADERS]
     shown.append(("last-modified", "there" if headers.get("last-modified") else None))
     location = headers.get("location")
@@ -110,7 +110,7 @@ def _normal_value(key: str, value: Any) -> Any:
 
 
 def difference(real: Answer, ours: Answer) -> str:
-    """How two answers differ, in a few lines; empty where they do not."""
+    """The difference of two responses in a few lines; empty if they are equal."""
     lines = []
     if real.status != ours.status:
         lines.append(f"status {real.status} != {ours.status}")

@@ -13,7 +13,7 @@ from tests.support.sequences import compare, generate
 
 
 class Difference(NamedTuple):
-    """Two answers that are not the same; ``status`` tells whether the states may differ."""
+    """Two different responses; ``status`` says whether the states may differ."""
 
     number: int
     request: generate.Request
@@ -25,10 +25,10 @@ class Difference(NamedTuple):
 
 
 def differences(seed: int, length: int, state: pathlib.Path) -> Iterator[Difference]:
-    """All differences of a sequence; it ends where one answered otherwise than the other.
+    """All differences of a sequence; it ends where the statuses differ.
 
-    ``state`` is an empty folder for openstack-placement, or one that it has prepared: a
-    process of its own for each sequence, since it keeps names in memory.
+    ``state`` is an empty folder for openstack-placement, or one that it prepared. Each sequence has
+    its own process, because the service caches names.
     """
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(process.running(process.PLACEMENT, state, "legacy-rbac"))

@@ -36,7 +36,7 @@ def test_the_version_document_needs_no_token(app: server.App) -> None:
     assert answer.json["versions"][0]["max_version"] == "1.39"
 
 
-def test_anything_else_needs_one(app: server.App) -> None:
+def test_other_paths_need_a_token(app: server.App) -> None:
     answer = webob.Request.blank("/traits").get_response(app)
     assert answer.status_int == 401
 
@@ -69,7 +69,7 @@ def test_a_reader_sees_the_usages_of_its_own_project(
     assert answer.status_int == status
 
 
-def test_a_policy_file_is_found_from_where_the_server_was_started(
+def test_a_relative_policy_file_is_read_from_the_working_directory(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rules.yaml").write_text('"placement:traits:list": "!"')
@@ -88,13 +88,13 @@ def test_system_scope_is_refused(app: server.App) -> None:
     ("header", "status"),
     [("placement 0.5", 406), ("placement 1.2.3", 400), ("placement latest", 200), ("x", 200)],
 )
-def test_a_microversion_is_read_as_placement_reads_it(
+def test_microversion_headers_are_parsed_as_in_placement(
     app: server.App, header: str, status: int
 ) -> None:
     assert ask(app, "/resource_classes", openstack_api_version=header).status_int in (status, 404)
 
 
-def test_an_error_tells_which_request_it_was(app: server.App) -> None:
+def test_an_error_has_the_request_id(app: server.App) -> None:
     answer = ask(app, "/nothing")
     (error,) = answer.json["errors"]
     assert error["request_id"] == answer.headers["x-openstack-request-id"]
@@ -105,7 +105,7 @@ def test_an_error_tells_which_request_it_was(app: server.App) -> None:
     "path",
     ["/resource_providers/%FF", "/resource_providers?name=%FF", "/traits?name=%00", "/%2e%2e"],
 )
-def test_bytes_that_are_no_text_are_refused(app: server.App, path: str) -> None:
+def test_bytes_that_are_not_utf8_are_refused(app: server.App, path: str) -> None:
     assert ask(app, path).status_int in (200, 400, 404)
 
 
@@ -119,7 +119,7 @@ def test_bytes_that_are_no_text_are_refused(app: server.App, path: str) -> None:
         b"\xef\xbb\xbf{}",
     ],
 )
-def test_spoilt_bodies_are_refused(app: server.App, body: bytes) -> None:
+def test_malformed_bodies_are_refused(app: server.App, body: bytes) -> None:
     request = webob.Request.blank(
         "/resource_providers",
         method="POST",
@@ -129,7 +129,7 @@ def test_spoilt_bodies_are_refused(app: server.App, body: bytes) -> None:
     assert 400 <= request.get_response(app).status_int < 500
 
 
-def test_a_ratio_that_is_no_number_is_refused() -> None:
+def test_a_ratio_that_is_not_a_finite_number_is_refused() -> None:
     app = server.create_app()
     uuid = "00000000-0000-4000-8000-000000000001"
     assert ask(app, "/resource_providers", "POST", {"name": "a", "uuid": uuid}).status_int == 200
@@ -138,7 +138,7 @@ def test_a_ratio_that_is_no_number_is_refused() -> None:
     assert answer.status_int == 400
 
 
-def test_a_huge_ratio_is_shown_as_it_is() -> None:
+def test_a_huge_ratio_is_returned_unchanged() -> None:
     app = server.create_app()
     uuid = "00000000-0000-4000-8000-000000000001"
     ask(app, "/resource_providers", "POST", {"name": "a", "uuid": uuid})
@@ -156,7 +156,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
-def test_a_document_made_to_keep_the_server_busy_is_refused_at_once(body: Any) -> None:
+def test_a_document_that_is_expensive_to_validate_is_refused_quickly(body: Any) -> None:
     app = server.create_app()
     uuid = "00000000-0000-4000-8000-000000000001"
     ask(app, "/resource_providers", "POST", {"name": "a", "uuid": uuid})
@@ -168,7 +168,7 @@ def test_a_document_made_to_keep_the_server_busy_is_refused_at_once(body: Any) -
 
 
 @pytest.mark.parametrize("depth", [200, 900, 990, 5000])
-def test_a_document_too_deep_to_be_shown_is_refused(app: server.App, depth: int) -> None:
+def test_a_document_nested_too_deeply_is_refused(app: server.App, depth: int) -> None:
     request = webob.Request.blank(
         "/resource_providers",
         method="POST",
@@ -178,7 +178,7 @@ def test_a_document_too_deep_to_be_shown_is_refused(app: server.App, depth: int)
     assert request.get_response(app).status_int == 400
 
 
-def test_a_list_is_in_the_order_of_creation_whatever_was_changed_since() -> None:
+def test_a_list_is_in_order_of_creation_after_changes() -> None:
     app = server.create_app()
     uuids = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(4)]
     aggregate = "00000000-0000-4000-8000-0000000000ee"
@@ -195,7 +195,7 @@ def test_a_list_is_in_the_order_of_creation_whatever_was_changed_since() -> None
 
 @pytest.mark.parametrize("name", ["vcpu", "VCPU\n", "", "CUSTOM-A"])
 @pytest.mark.parametrize("fields", [{}, [], None, "x", {"total": "x"}, {"allocation_ratio": "x"}])
-def test_what_stands_under_a_name_that_is_no_class_is_refused_for_the_name(
+def test_an_inventory_of_an_invalid_class_name_is_refused_for_the_name(
     name: str, fields: Any
 ) -> None:
     app = server.create_app()
@@ -214,14 +214,12 @@ def test_what_stands_under_a_name_that_is_no_class_is_refused_for_the_name(
 
 
 @pytest.mark.parametrize(("digits", "status"), [(20, 200), (5000, 400)])
-def test_a_limit_that_is_no_number_any_more_is_refused(
-    app: server.App, digits: int, status: int
-) -> None:
+def test_a_limit_with_too_many_digits_is_refused(app: server.App, digits: int, status: int) -> None:
     path = f"/allocation_candidates?resources=VCPU:1&limit={'9' * digits}"
     assert ask(app, path).status_int == status
 
 
-def test_an_unknown_class_behind_roots_that_nobody_is_goes_unnoticed() -> None:
+def test_an_unknown_class_after_unmatched_root_traits_is_not_reported() -> None:
     app = server.create_app()
     uuid = "00000000-0000-4000-8000-000000000001"
     ask(app, "/resource_providers", "POST", {"name": "a", "uuid": uuid})

@@ -1,4 +1,4 @@
-"""Tokens confirmed by keystone: keystonemiddleware itself, with a keystone that is a table."""
+"""Keystone tokens: the real keystonemiddleware with a keystone that is a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ www_authenticate_uri = {URL}
 """
 DOMAIN = {"id": "default", "name": "Default"}
 
-#: What nobody but the middleware may say.
+#: Headers that only the middleware may set.
 SMUGGLED = {
     "x-identity-status": "Confirmed",
     "x-user-id": "mallory",
@@ -47,7 +47,7 @@ def project(name: str, *roles: str) -> dict[str, Any]:
 
 
 def token(roles: tuple[str, ...], **scope: Any) -> dict[str, Any]:
-    """What keystone answers for a valid token."""
+    """Keystone's response for a valid token."""
     now = datetime.datetime.now(datetime.UTC)
     form = "%Y-%m-%dT%H:%M:%S.%fZ"
     facts = {
@@ -71,18 +71,18 @@ TOKENS = {
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The tokens that keystone was asked about; it knows TOKENS."""
-    seen: list[str] = []
+def validated_tokens(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tokens that the middleware validates in keystone, which knows TOKENS."""
+    requested: list[str] = []
 
     def fetch(protocol: Any, name: str, **_: Any) -> dict[str, Any]:
-        seen.append(name)
+        requested.append(name)
         if name not in TOKENS:
             raise auth_token.InvalidToken("unknown")
         return TOKENS[name]
 
     monkeypatch.setattr(auth_token.AuthProtocol, "fetch_token", fetch)
-    return seen
+    return requested
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def config_file(tmp_path: pathlib.Path) -> str:
 
 
 @pytest.fixture
-def app(asked: list[str], config_file: str) -> Iterator[server.App]:
+def app(validated_tokens: list[str], config_file: str) -> Iterator[server.App]:
     with contextlib.closing(server.create_app(auth="keystone", config_file=config_file)) as made:
         yield made
 
@@ -106,7 +106,7 @@ def ask(app: server.App, path: str, name: str | None = None, **headers: str) -> 
 
 
 @pytest.mark.parametrize("name", [None, "garbage", ""])
-def test_a_token_that_is_not_confirmed_is_refused_with_where_to_get_one(
+def test_an_invalid_token_is_refused_with_the_keystone_url(
     app: server.App, name: str | None
 ) -> None:
     answer = ask(app, "/traits", name)
@@ -118,9 +118,7 @@ def test_a_token_that_is_not_confirmed_is_refused_with_where_to_get_one(
     ("name", "status"),
     [("admin", 200), ("robot", 200), ("member", 403), ("system", 403), ("domain", 403)],
 )
-def test_what_a_token_may_do_is_by_its_roles_and_scope(
-    app: server.App, name: str, status: int
-) -> None:
+def test_roles_and_scope_of_a_token_are_enforced(app: server.App, name: str, status: int) -> None:
     assert ask(app, "/resource_providers", name).status_int == status
 
 
@@ -131,12 +129,12 @@ def test_a_reader_sees_the_usages_of_the_tokens_project(
     assert ask(app, f"/usages?project_id={name}", "member").status_int == status
 
 
-def test_the_root_is_for_everybody_and_keystone_is_not_asked(
-    app: server.App, asked: list[str]
+def test_the_root_needs_no_token_and_no_keystone(
+    app: server.App, validated_tokens: list[str]
 ) -> None:
     for name in (None, "garbage", "admin"):
         assert ask(app, "/", name).status_int == 200
-    assert asked == []
+    assert validated_tokens == []
 
 
 @pytest.mark.parametrize("name", [None, "garbage"])
@@ -154,14 +152,14 @@ def test_a_client_cannot_change_its_scope(app: server.App) -> None:
 
 
 @pytest.mark.parametrize("status", [None, "Invalid", "confirmed", ""])
-def test_an_identity_counts_only_when_it_was_confirmed(status: str | None) -> None:
+def test_only_a_confirmed_identity_counts(status: str | None) -> None:
     environ = {"HTTP_X_USER_ID": "u", "HTTP_X_ROLES": "admin"}
     if status is not None:
         environ["HTTP_X_IDENTITY_STATUS"] = status
     assert auth.keystone(environ) is None
 
 
-def test_an_identity_is_what_the_middleware_says() -> None:
+def test_the_identity_comes_from_the_middleware() -> None:
     environ = {
         "HTTP_X_IDENTITY_STATUS": "Confirmed",
         "HTTP_X_USER_ID": "u",
@@ -173,7 +171,7 @@ def test_an_identity_is_what_the_middleware_says() -> None:
     assert auth.keystone(environ) == auth.Identity("u", None, ("admin", "reader"), "all", None)
 
 
-def test_browsers_ask_beforehand_without_a_token(asked: list[str], config_file: str) -> None:
+def test_a_cors_preflight_needs_no_token(validated_tokens: list[str], config_file: str) -> None:
     origin = "http://dashboard.example.com"
     app = server.create_app(auth="keystone", config_file=config_file, cors_allowed_origins=[origin])
     headers = {"origin": origin, "access-control-request-method": "GET"}
@@ -181,7 +179,7 @@ def test_browsers_ask_beforehand_without_a_token(asked: list[str], config_file: 
     assert request.get_response(app).headers["access-control-allow-origin"] == origin
 
 
-def test_a_keystone_that_is_not_there_is_told_as_unavailable(tmp_path: pathlib.Path) -> None:
+def test_an_unreachable_keystone_is_reported_as_unavailable(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "server.conf"
     path.write_text(
         "[keystone_authtoken]\nauth_type = v3token\nauth_url = http://127.0.0.1:1\ntoken = x\n"
@@ -192,7 +190,7 @@ def test_a_keystone_that_is_not_there_is_told_as_unavailable(tmp_path: pathlib.P
     assert ask(app, "/").status_int == 200
 
 
-def test_a_keystone_that_never_answers_is_given_up(tmp_path: pathlib.Path) -> None:
+def test_an_unresponsive_keystone_times_out(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "server.conf"
     with socket.create_server(("127.0.0.1", 0)) as silent:
         path.write_text(
@@ -204,7 +202,7 @@ def test_a_keystone_that_never_answers_is_given_up(tmp_path: pathlib.Path) -> No
         assert ask(app, "/traits", "admin").status_int == 503
 
 
-def test_a_plugin_that_fails_confirms_nobody(
+def test_a_failing_plugin_confirms_no_token(
     app: server.App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
@@ -216,7 +214,7 @@ def test_a_plugin_that_fails_confirms_nobody(
     assert "secret" not in answer.text
 
 
-def test_a_slow_keystone_keeps_nobody_waiting_but_who_asked_it(
+def test_a_slow_keystone_does_not_delay_other_requests(
     config_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrived, go_on = threading.Event(), threading.Event()
@@ -248,7 +246,7 @@ def test_a_slow_keystone_keeps_nobody_waiting_but_who_asked_it(
 
 @pytest.fixture
 def settings(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """The options that the middleware gets for a file."""
+    """The options that the middleware receives from a file."""
     given: list[Any] = []
 
     def stand_in(app: Any, options: dict[str, Any]) -> Any:
@@ -263,7 +261,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     return read
 
 
-def test_a_request_to_keystone_has_a_limit_unless_the_file_says_so(
+def test_requests_to_keystone_have_a_timeout_by_default(
     settings: Callable[[str], Any], config_file: str
 ) -> None:
     assert settings(config_file).http_connect_timeout == 10
@@ -277,14 +275,14 @@ def test_a_request_to_keystone_has_a_limit_unless_the_file_says_so(
     ("text", "reason"),
     [
         (None, "Failed to find some config files"),
-        ("", r"no auth_type in \[keystone_authtoken\]"),
+        ("", r"\[keystone_authtoken\] has no auth_type"),
         ("[keystone_authtoken]\nauth_type = nonsense\n", "nonsense"),
         ("[keystone_authtoken]\nauth_type = password\n", "auth_url"),
         ("[keystone_authtoken]\ntoken_cache_time = soon\n", "token_cache_time"),
         ("nothing\n", "server.conf"),
     ],
 )
-def test_a_file_that_is_of_no_use_is_refused_with_the_reason(
+def test_an_unusable_config_file_is_refused_with_the_reason(
     tmp_path: pathlib.Path, text: str | None, reason: str
 ) -> None:
     path = tmp_path / "server.conf"
@@ -294,7 +292,7 @@ def test_a_file_that_is_of_no_use_is_refused_with_the_reason(
         server.create_app(auth="keystone", config_file=str(path))
 
 
-def test_without_the_middleware_the_reason_is_how_to_get_it(
+def test_without_the_middleware_the_error_names_the_extra(
     config_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "keystonemiddleware", None)
@@ -305,7 +303,7 @@ def test_without_the_middleware_the_reason_is_how_to_get_it(
 @pytest.mark.parametrize(
     "options", [{"auth": "keystone"}, {"config_file": "x"}, {"auth": "noauth", "config_file": "x"}]
 )
-def test_options_that_contradict_each_other_are_refused(options: dict[str, Any]) -> None:
+def test_contradicting_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(keystone.AuthConfigInvalid):
         server.create_app(**options)
 
@@ -313,20 +311,20 @@ def test_options_that_contradict_each_other_are_refused(options: dict[str, Any])
 @pytest.mark.parametrize(
     "arguments", [["--auth", "keystone"], ["--config-file", "x"], ["--auth", "other"]]
 )
-def test_a_command_line_that_contradicts_itself_is_a_usage_error(arguments: list[str]) -> None:
+def test_a_contradicting_command_line_is_a_usage_error(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         run.main(arguments)
     assert ended.value.code == 2
 
 
-def test_a_file_that_is_not_there_ends_the_command_with_the_reason(
+def test_a_missing_config_file_ends_the_command_with_the_reason(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run.main(["--auth", "keystone", "--config-file", "/nowhere"]) == 1
     assert "/nowhere" in capsys.readouterr().err
 
 
-def test_with_keystone_any_address_will_do(
+def test_with_keystone_any_address_is_accepted(
     config_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     started: list[tuple[Any, ...]] = []
@@ -341,7 +339,7 @@ def test_with_keystone_any_address_will_do(
     assert "warning" not in capsys.readouterr().err
 
 
-def test_who_does_not_ask_for_keystone_does_not_load_it() -> None:
+def test_keystonemiddleware_is_imported_only_with_keystone() -> None:
     code = "import sys, osc_placement.server.run; print('keystonemiddleware' in sys.modules)"
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert outcome.stdout == "False\n"

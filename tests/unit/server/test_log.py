@@ -1,4 +1,4 @@
-"""The log: whatever a request holds, an entry is one line, and nothing in it acts on a terminal."""
+"""The log: one line per entry, without control characters, whatever a request contains."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_traceback_cannot_forge_an_entry() -> None:
         assert line.isprintable()
 
 
-def test_an_unexpected_failure_is_logged_and_not_told(
+def test_an_unexpected_failure_is_logged_and_not_sent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     handler = logging.StreamHandler(sys.stderr)

@@ -1,7 +1,7 @@
-"""A file of every version that there ever was is opened, with all that is in it.
+"""Files of every version of the schema can be opened.
 
-``data/N.sql`` is a dump of a file that version N of the schema wrote, and stays as it is;
-``data/1.json`` what is in each of them.
+``data/N.sql`` is a dump of a file that version N of the schema wrote and never changes;
+``data/1.json`` is the content of each of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAMES = [step.name for step in migration.MIGRATIONS]
 
 
 def restored(version: int, folder: pathlib.Path) -> pathlib.Path:
-    """A database as that version left it."""
+    """A database of that version."""
     file = folder / f"{version}.sqlite"
     connection = sqlite3.connect(file)
     connection.executescript((DATA / f"{version}.sql").read_text(encoding="utf-8"))
@@ -50,11 +50,11 @@ def steps(file: pathlib.Path) -> list[str] | None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_file_of_each_version_is_opened_with_all_that_is_in_it(
+def test_a_file_of_each_version_is_opened_with_its_content(
     version: int, tmp_path: pathlib.Path
 ) -> None:
     file = restored(version, tmp_path)
-    # The names of steps that were done somewhere never change.
+    # The names of released steps never change.
     assert steps(file) == NAMES[:version]
     assert opened(file) == content()
     assert steps(file) == NAMES
@@ -62,7 +62,7 @@ def test_a_file_of_each_version_is_opened_with_all_that_is_in_it(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_step_that_is_to_come_is_done_once(
+def test_a_pending_step_is_done_once(
     version: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = migration.Migration("2099-01 colours", ("ALTER TABLE provider ADD COLUMN colour TEXT",))
@@ -73,7 +73,7 @@ def test_a_step_that_is_to_come_is_done_once(
         assert steps(file) == [*NAMES, step.name]
 
 
-def test_a_step_that_fails_leaves_the_file_as_it_was(
+def test_a_failing_step_leaves_the_file_unchanged(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statements = ("ALTER TABLE provider ADD COLUMN colour TEXT", "ALTER TABLE nowhere ADD COLUMN a")

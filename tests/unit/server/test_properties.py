@@ -1,4 +1,4 @@
-"""What holds after any sequence of requests."""
+"""Properties that hold after any sequence of requests."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ def test_memory_and_sqlite_agree(seed: int, tmp_path: pathlib.Path) -> None:
     opened.close()
 
 
-def visible(app: server.App) -> dict[str, Any]:
-    """The state without consumers that have nothing.
+def consumers_with_allocations(app: server.App) -> dict[str, Any]:
+    """The state without consumers that have no allocations.
 
-    Placement knows a new consumer from the moment that its write is looked at; where
-    the write then names a provider that does not exist, that is all that is left.
+    A refused write that names an unknown provider leaves such a consumer, as in Placement.
     """
     document = app.export()
     document["consumers"] = {
@@ -48,15 +47,15 @@ def visible(app: server.App) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_refused_request_leaves_the_state_as_it_was(seed: int) -> None:
+def test_a_refused_request_leaves_the_state_unchanged(seed: int) -> None:
     app = server.create_app()
     with app.repository.read() as base:
         generator = generate.Generator(seed, base)
     refused = 0
-    before = visible(app)
+    before = consumers_with_allocations(app)
     for _ in range(LENGTH):
         answer = in_process.send(app, generator.next())
-        after = visible(app)
+        after = consumers_with_allocations(app)
         assert answer.status < 500
         if answer.status >= 400:
             refused += 1
@@ -66,7 +65,7 @@ def test_a_refused_request_leaves_the_state_as_it_was(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_state_goes_out_and_in_again_unchanged(seed: int) -> None:
+def test_an_exported_state_is_loaded_unchanged(seed: int) -> None:
     app = server.create_app()
     with app.repository.read() as base:
         generator = generate.Generator(seed, base)
@@ -78,7 +77,7 @@ def test_a_state_goes_out_and_in_again_unchanged(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_indexes_are_those_of_a_state_made_at_once(seed: int) -> None:
+def test_the_indexes_equal_those_of_a_loaded_state(seed: int) -> None:
     app = server.create_app()
     with app.repository.read() as base:
         generator = generate.Generator(seed, base)

@@ -1,4 +1,4 @@
-"""The socket: what comes in is bounded, what is malformed is refused, nobody waits for others."""
+"""The socket: input is limited, malformed input is refused, no client waits for another one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def connect(address: Address) -> socket.socket:
 
 
 def exchange(address: Address, *parts: bytes) -> bytes:
-    """What is answered, up to the end of the connection, which the client announces."""
+    """The response up to the end of the connection; the client closes its side first."""
     with connect(address) as client:
         for part in parts:
             client.sendall(part)
@@ -84,57 +84,57 @@ def status(answer: bytes) -> int:
 
 
 def assert_prompt(address: Address, seconds: float = 1.0) -> None:
-    """A client that behaves is answered as if it were alone."""
-    begun = time.monotonic()
+    """A well-behaved client gets its response without delay."""
+    started = time.monotonic()
     assert status(exchange(address, GET + b"Connection: close\r\n\r\n")) == 200
-    assert time.monotonic() - begun < seconds
+    assert time.monotonic() - started < seconds
 
 
 MALFORMED = {
     "no request at all": b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
     "a lower case method": b"get / HTTP/1.1\r\n\r\n",
     "no version and blanks": b"GET / a b c\r\n\r\n",
-    "an address that is none": b"GET http://[ HTTP/1.1\r\nHost: a\r\n\r\n",
-    "an address with a bad port": b"GET http://a:b:c]/ HTTP/1.1\r\nHost: a\r\n\r\n",
+    "an invalid target": b"GET http://[ HTTP/1.1\r\nHost: a\r\n\r\n",
+    "a target with an invalid port": b"GET http://a:b:c]/ HTTP/1.1\r\nHost: a\r\n\r\n",
     "a bare line feed": b"GET / HTTP/1.1\nHost: a\n\r\n\r\n",
     "a header without a colon": b"GET / HTTP/1.1\r\nHost\r\n\r\n",
     "a control character": b"GET / HTTP/1.1\r\nHost: a\x00b\r\n\r\n",
     "a folded first header": b"GET / HTTP/1.1\r\n Host: a\r\n\r\n",
     "a length of five thousand digits": POST + b"Content-Length: " + b"1" * 5000 + b"\r\n\r\n",
     "a negative length": POST + JSON + b"Content-Length: -5\r\n\r\n",
-    "a length that is a word": POST + JSON + b"Content-Length: much\r\n\r\n{}",
+    "a length that is not a number": POST + JSON + b"Content-Length: much\r\n\r\n{}",
     "two lengths": POST + JSON + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
-    "a coding that nobody knows": POST + JSON + b"Transfer-Encoding: gzip\r\n\r\n{}",
-    "a chunk of no size": POST + JSON + b"Transfer-Encoding: chunked\r\n\r\nx\r\n{}\r\n0\r\n\r\n",
+    "an unknown transfer coding": POST + JSON + b"Transfer-Encoding: gzip\r\n\r\n{}",
+    "a chunk without a size": POST
+    + JSON
+    + b"Transfer-Encoding: chunked\r\n\r\nx\r\n{}\r\n0\r\n\r\n",
     "a chunk that is too long": POST
     + JSON
     + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{}\r\n0\r\n\r\n",
-    "a chunk size without end": POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 20_000,
-    "a trailer without end": POST
-    + b"Transfer-Encoding: chunked\r\n\r\n0\r\n"
-    + b"a: b\r\n" * 9_000,
-    "a path that is no UTF-8": b"GET /%ff HTTP/1.1\r\nX-Auth-Token: admin\r\n\r\n",
-    "a query that is no UTF-8": GET.replace(b"/traits", b"/traits?name=%ff") + b"\r\n",
-    "blanks without end": GET + b"a:" + b" " * 60_000 + b"b\r\n\r\n",
-    "headers without end": GET + b"a: b\r\n" * 20_000 + b"\r\n",
-    "a host that is none": GET.replace(b"Host: a", b"Host: [").replace(b"/traits", b"/nothing")
+    "an endless chunk size": POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 20_000,
+    "an endless trailer": POST + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 9_000,
+    "a path that is not UTF-8": b"GET /%ff HTTP/1.1\r\nX-Auth-Token: admin\r\n\r\n",
+    "a query that is not UTF-8": GET.replace(b"/traits", b"/traits?name=%ff") + b"\r\n",
+    "too many blanks": GET + b"a:" + b" " * 60_000 + b"b\r\n\r\n",
+    "too many headers": GET + b"a: b\r\n" * 20_000 + b"\r\n",
+    "an invalid host": GET.replace(b"Host: a", b"Host: [").replace(b"/traits", b"/nothing")
     + b"\r\n",
 }
 
 
 @pytest.mark.parametrize("raw", MALFORMED.values(), ids=MALFORMED)
-def test_what_is_malformed_is_refused_and_nothing_told_of_the_inside(
+def test_a_malformed_request_is_refused_without_internal_details(
     address: Address, raw: bytes
 ) -> None:
-    begun = time.monotonic()
+    started = time.monotonic()
     answer = exchange(address, raw)
     assert 400 <= status(answer) < 500
     assert b"Traceback" not in answer
     assert b".py" not in answer
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - started < 2
 
 
-def test_a_write_with_a_host_that_is_none_is_answered(address: Address) -> None:
+def test_a_write_with_an_invalid_host_header_gets_a_response(address: Address) -> None:
     raw = POST.replace(b"Host: a", b"Host: [") + JSON
     answer = exchange(address, raw + b"Content-Length: 14\r\n\r\n" + b'{"name": "one"')
     assert status(answer) == 400
@@ -170,7 +170,7 @@ def test_a_query_that_is_too_long_is_refused(address: Address, filler: bytes) ->
     assert status(answer) == 431
 
 
-def test_half_sent_requests_delay_nobody(address: Address) -> None:
+def test_half_sent_requests_delay_no_other_client(address: Address) -> None:
     halves = (GET, POST + JSON + b"Content-Length: 1000\r\n\r\n{", b"GE", POST + b"Transfer-Enc")
     with contextlib.ExitStack() as stack:
         for number in range(200):
@@ -178,24 +178,24 @@ def test_half_sent_requests_delay_nobody(address: Address) -> None:
         assert_prompt(address)
 
 
-def test_thousands_of_idle_connections_delay_nobody(address: Address) -> None:
+def test_thousands_of_idle_connections_delay_no_other_client(address: Address) -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Both ends are files of this process.
+    # Both ends are open files of this process.
     number = min(4000, (soft - 300) // 2)
     with contextlib.ExitStack() as stack:
         for _ in range(number):
             stack.enter_context(connect(address))
         assert_prompt(address)
-        begun = time.monotonic()
+        started = time.monotonic()
         client = http.client.HTTPConnection(*address, timeout=20)
         for _ in range(200):
             client.request("GET", "/", headers={"x-auth-token": "admin"})
             client.getresponse().read()
         client.close()
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - started < 4
 
 
-def test_a_request_that_does_not_come_to_its_end_is_given_up(
+def test_a_request_that_never_ends_times_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connection, "REQUEST_SECONDS", 0.3)
@@ -208,7 +208,7 @@ def test_a_request_that_does_not_come_to_its_end_is_given_up(
                 client.sendall(b"a: b\r\n")
             except OSError:
                 return
-    pytest.fail("a client that sends a line now and then is waited for without end")
+    pytest.fail("a slow client has no time limit")
 
 
 def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,14 +218,16 @@ def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert client.recv(1) == b""
 
 
-def test_requests_sent_at_once_are_answered_in_order(address: Address) -> None:
+def test_pipelined_requests_get_responses_in_order(address: Address) -> None:
     names = [f"CUSTOM_P{number}".encode() for number in range(60)]
     asked = b"".join(GET.replace(b"/traits", b"/traits/" + name) + b"\r\n" for name in names)
     answer = exchange(address, asked)
     assert re.findall(rb"CUSTOM_P\d+", answer) == names
 
 
-def test_whoever_asks_on_and_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_sends_but_never_reads_is_disconnected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(connection, "MAX_UNREAD", 100_000)
 
     def large(environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -240,7 +242,7 @@ def test_whoever_asks_on_and_reads_nothing_is_cut_off(monkeypatch: pytest.Monkey
         assert len(read_all(client)) < 20_000_000
 
 
-def test_a_client_that_waits_for_a_go_ahead_gets_it_or_a_refusal(address: Address) -> None:
+def test_expect_continue_gets_100_or_a_refusal(address: Address) -> None:
     head = POST + JSON + b"Expect: 100-continue\r\nContent-Length: "
     with connect(address) as client:
         client.sendall(head + b"2\r\n\r\n")
@@ -261,7 +263,7 @@ def slow(environ: dict[str, Any], start_response: Any) -> list[bytes]:
     return [b"x" * 5_000_000]
 
 
-def test_what_is_in_flight_is_answered_whole_and_nothing_new_is_begun() -> None:
+def test_a_stop_finishes_requests_in_flight_and_accepts_no_more() -> None:
     with serving(slow) as (service, address):
         busy, idle, half = connect(address), connect(address), connect(address)
         busy.sendall(GET + b"\r\n")
@@ -292,18 +294,18 @@ def process(*options: str) -> Iterator[subprocess.Popen[str]]:
         started.communicate()
 
 
-def test_the_command_tells_where_it_is_and_ends_when_it_is_asked() -> None:
+def test_the_command_prints_its_url_and_stops_on_a_signal() -> None:
     with process("--port", "0") as started:
         assert started.stdout is not None
         url = started.stdout.readline().strip()
         port = int(url.rpartition(":")[2])
         assert_prompt(("127.0.0.1", port))
         with process("--port", str(port)) as second:
-            _, complaint = second.communicate(timeout=20)
+            _, message = second.communicate(timeout=20)
             assert second.returncode == 1
-        assert complaint.startswith(f"osc-placement-server: cannot listen on 127.0.0.1:{port}")
-        assert "Traceback" not in complaint
+        assert message.startswith(f"osc-placement-server: cannot listen on 127.0.0.1:{port}")
+        assert "Traceback" not in message
         with connect(("127.0.0.1", port)):
             started.send_signal(signal.SIGTERM)
-            out, complaint = started.communicate(timeout=20)
-        assert (started.returncode, out, complaint) == (0, "", "")
+            out, message = started.communicate(timeout=20)
+        assert (started.returncode, out, message) == (0, "", "")

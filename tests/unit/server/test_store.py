@@ -1,4 +1,4 @@
-"""The SQLite file: what cannot be opened is told by name, and left as it was."""
+"""The SQLite file: errors name the file, and unusable files stay unchanged."""
 
 from __future__ import annotations
 
@@ -42,39 +42,39 @@ def names(file: pathlib.Path) -> set[str]:
     return found
 
 
-def test_what_was_written_is_there_when_it_is_opened_again(path: pathlib.Path) -> None:
+def test_a_reopened_database_has_what_was_written(path: pathlib.Path) -> None:
     assert names(path) == {"one"}
 
 
-def test_a_folder_that_takes_no_journal_is_named(
+def test_a_folder_without_write_access_is_named(
     path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda asked, mode: str(asked) != str(path.parent))
-    with pytest.raises(errors.NotWritable, match=f"the folder {path.parent} is not writable"):
+    monkeypatch.setattr(os, "access", lambda checked, mode: str(checked) != str(path.parent))
+    with pytest.raises(errors.NotWritable, match=f"needs a journal in folder {path.parent}"):
         sqlite.SqliteStore(str(path))
 
 
-def test_a_file_that_is_no_database_is_left_alone(tmp_path: pathlib.Path) -> None:
+def test_a_file_that_is_not_a_database_is_unchanged(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "notes.txt"
-    file.write_text("shopping: milk, eggs and a lot more, so that it is no short file\n" * 20)
-    with pytest.raises(errors.NotADatabase, match=r"notes\.txt is no placement database"):
+    file.write_text("shopping: milk, eggs and much more\n" * 20)
+    with pytest.raises(errors.NotADatabase, match=r"notes\.txt is not a Placement database"):
         server.create_app(str(file))
     assert file.read_text().startswith("shopping")
 
 
-def test_the_database_of_another_program_is_left_alone(tmp_path: pathlib.Path) -> None:
+def test_the_database_of_another_program_is_unchanged(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "other.sqlite"
     with sqlite3.connect(file) as other:
         other.execute("CREATE TABLE song (title TEXT)")
     other.close()
-    with pytest.raises(errors.NotADatabase, match="of some other program"):
+    with pytest.raises(errors.NotADatabase, match="of another program"):
         server.create_app(str(file))
     other = sqlite3.connect(file)
     assert [row[0] for row in other.execute("SELECT name FROM sqlite_master")] == ["song"]
     other.close()
 
 
-def test_a_file_of_a_newer_version_says_so(path: pathlib.Path) -> None:
+def test_a_file_of_a_newer_version_is_reported(path: pathlib.Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("INSERT INTO migration (name) VALUES ('2031-04 colours')")
     connection.close()
@@ -82,7 +82,7 @@ def test_a_file_of_a_newer_version_says_so(path: pathlib.Path) -> None:
         server.create_app(str(path))
 
 
-def test_a_damaged_file_says_so(path: pathlib.Path) -> None:
+def test_a_damaged_file_is_reported(path: pathlib.Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE provider SET inventories = 'not json'")
     connection.close()
@@ -90,24 +90,24 @@ def test_a_damaged_file_says_so(path: pathlib.Path) -> None:
         server.create_app(str(path))
 
 
-def test_a_truncated_file_says_so(path: pathlib.Path) -> None:
+def test_a_truncated_file_is_reported(path: pathlib.Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2 - 100])
     with pytest.raises(errors.StoreError, match=str(path)):
         server.create_app(str(path))
 
 
-def test_a_missing_folder_says_so(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(errors.NotWritable, match="there is no folder"):
+def test_a_missing_folder_is_reported(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(errors.NotWritable, match="does not exist"):
         server.create_app(str(tmp_path / "nowhere" / "placement.sqlite"))
 
 
-def test_a_folder_is_no_database(tmp_path: pathlib.Path) -> None:
+def test_a_folder_is_not_a_database(tmp_path: pathlib.Path) -> None:
     with pytest.raises(errors.NotADatabase, match="is a folder"):
         server.create_app(str(tmp_path))
 
 
-def test_a_second_process_is_told_that_the_file_is_in_use(
+def test_a_second_process_is_refused_because_the_file_is_in_use(
     path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.1)
@@ -132,7 +132,7 @@ def test_a_second_process_is_told_that_the_file_is_in_use(
     assert names(path) == {"one"}
 
 
-def test_a_full_disk_refuses_the_write_and_keeps_what_was_there(path: pathlib.Path) -> None:
+def test_a_full_disk_refuses_the_write_and_keeps_the_records(path: pathlib.Path) -> None:
     app = server.create_app(str(path))
     store = app.repository._store
     assert isinstance(store, sqlite.SqliteStore)
@@ -145,7 +145,7 @@ def test_a_full_disk_refuses_the_write_and_keeps_what_was_there(path: pathlib.Pa
     assert names(path) == kept
 
 
-def test_a_step_of_the_schema_is_recorded_with_it(tmp_path: pathlib.Path) -> None:
+def test_a_schema_step_and_its_record_are_one_transaction(tmp_path: pathlib.Path) -> None:
     connection = sqlite3.connect(tmp_path / "x.sqlite", isolation_level=None)
     step = migration.Migration("broken", ("CREATE TABLE a (b TEXT)", "NONSENSE"))
     with pytest.raises(sqlite3.OperationalError):
@@ -154,11 +154,11 @@ def test_a_step_of_the_schema_is_recorded_with_it(tmp_path: pathlib.Path) -> Non
     connection.close()
 
 
-ONE, TWO, NOBODY = (f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2, 9))
+ONE, TWO, UNKNOWN = (f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2, 9))
 
 
-def sound() -> dict[str, Any]:
-    """A document with nothing wrong."""
+def valid_document() -> dict[str, Any]:
+    """A document without problems."""
     provider = {
         "name": "one",
         "parent": None,
@@ -173,56 +173,60 @@ def sound() -> dict[str, Any]:
         "custom_resource_classes": [],
         "custom_traits": [],
         "providers": {ONE: provider, TWO: {**provider, "name": "two", "parent": ONE}},
-        "consumers": {NOBODY: {**consumer, "allocations": {ONE: {"VCPU": 1}}}},
+        "consumers": {UNKNOWN: {**consumer, "allocations": {ONE: {"VCPU": 1}}}},
     }
 
 
-def test_a_faulty_document_is_told_with_all_its_faults() -> None:
-    document = sound()
+def test_an_invalid_document_is_refused_with_all_problems() -> None:
+    document = valid_document()
     one, two = document["providers"].values()
-    one |= {"parent": NOBODY, "inventories": {"CUSTOM_X": {"total": 1}}, "traits": ["CUSTOM_T"]}
+    one |= {"parent": UNKNOWN, "inventories": {"CUSTOM_X": {"total": 1}}, "traits": ["CUSTOM_T"]}
     del two["aggregates"]
     with pytest.raises(errors.DocumentInvalid) as caught:
         server.create_app(load=document)
     text = str(caught.value)
-    for fault in (
-        f"parent {NOBODY} is not in the document",
-        "no trait CUSTOM_T",
-        "no resource class CUSTOM_X",
+    for problem in (
+        f"parent {UNKNOWN} does not exist",
+        "trait CUSTOM_T does not exist",
+        "resource class CUSTOM_X does not exist",
         f"provider {TWO}: 'aggregates' is missing",
     ):
-        assert fault in text
+        assert problem in text
 
 
 @pytest.mark.parametrize(
-    ("where", "value", "fault"),
+    ("where", "value", "problem"),
     [
         ("providers", [], "'providers' is missing or not an object"),
-        ("custom_traits", [3], "3 is no name"),
+        ("custom_traits", [3], "3 is not a name"),
         ("custom_traits", 3, "'custom_traits' is missing or not a list"),
         (f"providers {ONE}", None, f"provider {ONE}"),
-        (f"providers {ONE} name", 3, "name 3 is no text"),
-        (f"providers {ONE} name", "two", "has the name 'two', too"),
-        (f"providers {ONE} generation", "1", "generation '1' is no natural number"),
-        (f"providers {ONE} generation", -1, "generation -1 is no natural number"),
-        (f"providers {ONE} root", TWO, "another root than itself"),
-        (f"providers {ONE} parent", TWO, "its parents go in a circle"),
-        (f"providers {TWO} parent", None, "another root than itself"),
-        (f"providers {TWO} parent", "host", "'host' is no UUID"),
-        (f"providers {TWO} root", TWO, "its root is not its parent's"),
-        (f"providers {ONE} inventories VCPU total", True, "VCPU: total True is no natural number"),
+        (f"providers {ONE} name", 3, "name 3 is not a text"),
+        (f"providers {ONE} name", "two", "also has the name 'two'"),
+        (f"providers {ONE} generation", "1", "generation '1' is not a natural number"),
+        (f"providers {ONE} generation", -1, "generation -1 is not a natural number"),
+        (f"providers {ONE} root", TWO, "its root is another provider"),
+        (f"providers {ONE} parent", TWO, "its parents form a cycle"),
+        (f"providers {TWO} parent", None, "its root is another provider"),
+        (f"providers {TWO} parent", "host", "'host' is not a UUID"),
+        (f"providers {TWO} root", TWO, "its root differs from its parent's root"),
+        (
+            f"providers {ONE} inventories VCPU total",
+            True,
+            "VCPU: total True is not a natural number",
+        ),
         (f"providers {ONE} inventories VCPU step_size", 0, "VCPU: step_size is less than 1"),
-        (f"providers {ONE} inventories VCPU allocation_ratio", "x", "'x' is no number"),
-        (f"providers {ONE} inventories VCPU allocation_ratio", float("nan"), "nan is no number"),
-        (f"providers {ONE} aggregates", ["a"], "'a' is no UUID"),
-        (f"consumers {NOBODY} type", None, "type None is no text"),
-        (f"consumers {NOBODY} allocations {ONE} VCPU", 1.5, "VCPU 1.5 is no natural number"),
-        (f"consumers {NOBODY} allocations {ONE} DISK_GB", 1, "offers no DISK_GB"),
-        (f"consumers {NOBODY} allocations {NOBODY}", {"VCPU": 1}, "offers no VCPU"),
+        (f"providers {ONE} inventories VCPU allocation_ratio", "x", "'x' is not a number"),
+        (f"providers {ONE} inventories VCPU allocation_ratio", float("nan"), "nan is not a number"),
+        (f"providers {ONE} aggregates", ["a"], "'a' is not a UUID"),
+        (f"consumers {UNKNOWN} type", None, "type None is not a text"),
+        (f"consumers {UNKNOWN} allocations {ONE} VCPU", 1.5, "VCPU 1.5 is not a natural number"),
+        (f"consumers {UNKNOWN} allocations {ONE} DISK_GB", 1, "has no inventory of DISK_GB"),
+        (f"consumers {UNKNOWN} allocations {UNKNOWN}", {"VCPU": 1}, "has no inventory of VCPU"),
     ],
 )
-def test_what_could_not_be_a_state_is_refused(where: str, value: object, fault: str) -> None:
-    document = sound()
+def test_an_impossible_state_is_refused(where: str, value: object, problem: str) -> None:
+    document = valid_document()
     server.create_app(load=document).close()
     *path, last = where.split()
     place: Any = document
@@ -231,4 +235,4 @@ def test_what_could_not_be_a_state_is_refused(where: str, value: object, fault: 
     place[last] = value
     with pytest.raises(errors.DocumentInvalid) as caught:
         server.create_app(load=document)
-    assert fault in str(caught.value)
+    assert problem in str(caught.value)

@@ -12,7 +12,7 @@ from osc_placement.model.inventory import Inventory
 from tests.support.candidates.clouds import cloud, group, provider, query
 
 
-class Heard:
+class Recorder:
     def __init__(self) -> None:
         self.providers = {}
         self.trees = {}
@@ -24,18 +24,18 @@ class Heard:
         self.trees[root_uuid] = list(refusals)
 
 
-def heard(base, *groups, **binding) -> Heard:
-    listener = Heard()
+def reported(base, *groups, **binding) -> Recorder:
+    listener = Recorder()
     list(candidates.search(base, query(*groups, **binding), listener))
     return listener
 
 
-def test_a_provider_is_dropped_with_every_constraint_that_it_fails():
+def test_a_provider_is_dropped_with_every_failed_condition():
     base = cloud(
         provider("full", VCPU=4, traits="SLOW", aggregates="A"), used={"full": {"VCPU": 3}}
     )
-    asked = group("_A", VCPU=2, required="FAST|QUICK", forbidden="SLOW", member_of="B")
-    assert heard(base, asked).providers == {
+    request_group = group("_A", VCPU=2, required="FAST|QUICK", forbidden="SLOW", member_of="B")
+    assert reported(base, request_group).providers == {
         "full": [
             (
                 "_A",
@@ -59,24 +59,24 @@ def test_a_provider_is_dropped_with_every_constraint_that_it_fails():
         (Inventory(8, reserved=8), Refusal(Reason.CAPACITY, ("VCPU",), 3, 0)),
     ],
 )
-def test_amounts_are_told_as_wanted_and_found(inventory: Inventory, refusal: Refusal):
+def test_refusals_have_requested_and_available_amounts(inventory: Inventory, refusal: Refusal):
     base = cloud(provider("host", VCPU=inventory))
-    assert heard(base, group("_A", VCPU=3)).providers == {"host": [("_A", None, refusal)]}
+    assert reported(base, group("_A", VCPU=3)).providers == {"host": [("_A", None, refusal)]}
 
 
-def test_each_class_of_the_unsuffixed_group_is_judged_on_its_own():
+def test_each_class_of_the_unsuffixed_group_is_reported_separately():
     base = cloud(provider("host", VCPU=4))
-    listener = heard(base, group(VCPU=1, DISK_GB=5))
+    listener = reported(base, group(VCPU=1, DISK_GB=5))
     assert listener.providers == {
         "host": [("", "DISK_GB", Refusal(Reason.NO_INVENTORY, ("DISK_GB",), requested=5))]
     }
     assert listener.trees == {"host": [Refusal(Reason.NO_PROVIDER, ("", "DISK_GB"))]}
 
 
-def test_aggregates_and_trees_that_are_ruled_out_are_named():
+def test_excluded_aggregates_and_trees_are_named():
     base = cloud(provider("host", VCPU=4, aggregates="A B"), provider("other", VCPU=4))
-    asked = group("_A", VCPU=1, not_member_of="B C", in_tree="other")
-    assert heard(base, asked).providers == {
+    request_group = group("_A", VCPU=1, not_member_of="B C", in_tree="other")
+    assert reported(base, request_group).providers == {
         "host": [
             (
                 "_A",
@@ -90,7 +90,7 @@ def test_aggregates_and_trees_that_are_ruled_out_are_named():
 
 def test_a_tree_is_dropped_for_the_traits_of_its_root():
     base = cloud(provider("host", VCPU=4, traits="T"))
-    listener = heard(
+    listener = reported(
         base,
         group(VCPU=1),
         root_required=frozenset({"A", "B"}),
@@ -126,18 +126,18 @@ TREE = (
         ((group(VCPU=1, DISK_GB=1, required="N T"),), {}, Reason.GROUP_REQUIRED),
     ],
 )
-def test_a_tree_whose_groups_hinder_each_other_is_told_by_what(groups, binding, reason):
-    assert heard(cloud(*TREE), *groups, **binding).trees == {"host": [Refusal(reason)]}
+def test_a_conflict_between_groups_is_reported_with_its_condition(groups, binding, reason):
+    assert reported(cloud(*TREE), *groups, **binding).trees == {"host": [Refusal(reason)]}
 
 
-def test_where_no_single_constraint_is_to_blame_the_combination_is():
+def test_a_conflict_of_several_conditions_is_reported_as_combination():
     groups = (group("_A", VCPU=3), group("_B", VCPU=3))
-    assert heard(cloud(*TREE), *groups, isolate=True).trees == {
+    assert reported(cloud(*TREE), *groups, isolate=True).trees == {
         "host": [Refusal(Reason.COMBINATION)]
     }
 
 
-def test_one_provider_can_be_asked_about_without_a_search():
+def test_refusals_of_one_provider_need_no_search():
     base = cloud(*TREE)
     slots = plans.prepare(base, query(group("_A", VCPU=4))).slots
     refusals = {

@@ -30,34 +30,34 @@ def storage(name: str = "ss", **fields: object) -> object:
     return provider(name, **{"DISK_GB": 1000, "traits": SHARES, "aggregates": "A", **fields})
 
 
-# What one provider can give
+# One provider
 
 
-def test_a_provider_gives_up_to_its_capacity_and_no_more():
+def test_a_provider_supplies_up_to_its_capacity():
     base = cloud(provider("host", VCPU=Inventory(10, reserved=2, allocation_ratio=1.5)))
     assert found(base, group(VCPU=12)) == [{"host": {"VCPU": 12}}]
     assert found(base, group(VCPU=13)) == []
 
 
-def test_what_is_used_is_not_given_again():
+def test_used_amounts_are_not_available():
     base = cloud(provider("host", VCPU=4), used={"host": {"VCPU": 3}})
     assert found(base, group(VCPU=1)) == [{"host": {"VCPU": 1}}]
     assert found(base, group(VCPU=2)) == []
 
 
-def test_a_fully_reserved_provider_gives_nothing():
+def test_a_fully_reserved_provider_supplies_nothing():
     assert found(cloud(provider("host", VCPU=Inventory(4, reserved=4))), group(VCPU=1)) == []
 
 
 @pytest.mark.parametrize(
     ("amount", "fits"), [(2, False), (4, True), (5, False), (8, True), (10, False)]
 )
-def test_an_amount_keeps_to_the_units(amount: int, fits: bool):
+def test_an_amount_respects_the_units(amount: int, fits: bool):
     base = cloud(provider("host", VCPU=Inventory(100, min_unit=4, max_unit=8, step_size=2)))
     assert bool(found(base, group(VCPU=amount))) is fits
 
 
-def test_every_class_must_be_there():
+def test_every_class_must_be_available():
     base = cloud(provider("host", VCPU=4, MEMORY_MB=8), provider("other", VCPU=4))
     assert found(base, group(VCPU=1, MEMORY_MB=2)) == [{"host": {"VCPU": 1, "MEMORY_MB": 2}}]
 
@@ -69,7 +69,7 @@ def test_a_query_without_resources_has_no_candidates():
 # Trees and the unsuffixed group
 
 
-def test_the_unsuffixed_group_may_spread_over_a_tree():
+def test_several_providers_may_serve_the_unsuffixed_group():
     assert serving(cloud(*NUMA), group(VCPU=1, DISK_GB=1)) == {("host+numa0",), ("host+numa1",)}
 
 
@@ -77,11 +77,11 @@ def test_a_class_is_never_split_between_providers():
     assert found(cloud(*NUMA), group(VCPU=8)) == []
 
 
-def test_required_traits_of_the_unsuffixed_group_may_be_anywhere_among_its_providers():
+def test_the_providers_of_the_unsuffixed_group_need_its_traits_in_sum():
     assert serving(cloud(*NUMA), group(VCPU=1, DISK_GB=1, required="ROOT T")) == {("host+numa1",)}
 
 
-def test_any_one_of_alternative_traits_is_enough():
+def test_one_of_alternative_traits_is_enough():
     base = cloud(*NUMA)
     assert serving(base, group(VGPU=1, VCPU=1, required="FAST|T")) == {
         ("gpu0+numa1",),
@@ -102,7 +102,7 @@ def test_aggregates_of_the_root_count_for_the_whole_tree_in_the_unsuffixed_group
     assert serving(base, group(VCPU=1, not_member_of="B")) == {("numa1",)}
 
 
-def test_a_provider_or_its_root_must_be_in_all_that_is_asked_not_half_each():
+def test_a_provider_or_its_root_alone_must_meet_all_member_of():
     base = cloud(*NUMA, provider("numa2", "host", VCPU=4, aggregates="A B"))
     assert serving(base, group(VCPU=1, member_of="A B")) == {("numa2",)}
     assert len(serving(base, group(VCPU=1, member_of="A A|B"))) == 3
@@ -122,7 +122,7 @@ def test_in_tree_may_name_any_provider_of_the_tree():
     assert serving(base, group(VCPU=1, in_tree="nobody")) == set()
 
 
-def test_the_root_is_asked_for_root_traits():
+def test_root_traits_apply_to_the_root():
     base = cloud(*NUMA, provider("other", VCPU=4, traits="N"))
     assert serving(base, group(VCPU=1), root_required=frozenset({"ROOT"})) == {
         ("numa0",),
@@ -134,35 +134,35 @@ def test_the_root_is_asked_for_root_traits():
 # Several groups
 
 
-def test_a_suffixed_group_has_one_provider_for_all_it_asks():
+def test_one_provider_serves_a_suffixed_group():
     assert serving(cloud(*NUMA), group("_A", VCPU=1, VGPU=1)) == set()
     assert serving(cloud(*NUMA), group("_A", VCPU=1, required="N T")) == {("numa1",)}
 
 
-def test_isolated_groups_have_a_provider_each():
+def test_isolated_groups_use_different_providers():
     one, two = group("_A", VCPU=1), group("_B", VCPU=1)
     assert serving(cloud(*NUMA), one, two, isolate=True) == {("numa0", "numa1"), ("numa1", "numa0")}
     assert len(serving(cloud(*NUMA), one, two)) == 4
 
 
-def test_isolation_does_not_keep_the_unsuffixed_group_away():
+def test_isolation_does_not_apply_to_the_unsuffixed_group():
     base = cloud(provider("host", VCPU=4, DISK_GB=4))
     assert serving(base, group(DISK_GB=1), group("_A", VCPU=1), isolate=True) == {("host", "host")}
 
 
-def test_groups_on_one_provider_must_fit_together():
+def test_groups_on_one_provider_respect_its_capacity_in_sum():
     base = cloud(*NUMA)
     three, two = group("_A", VCPU=3), group("_B", VCPU=2)
     assert serving(base, three, two) == {("numa0", "numa1"), ("numa1", "numa0")}
 
 
-def test_groups_on_one_provider_keep_to_max_unit_in_sum():
+def test_groups_on_one_provider_respect_max_unit_in_sum():
     base = cloud(provider("host", VCPU=Inventory(8, max_unit=3)))
     assert found(base, group("_A", VCPU=2), group("_B", VCPU=1)) == [{"host": {"VCPU": 3}}]
     assert found(base, group("_A", VCPU=2), group("_B", VCPU=2)) == []
 
 
-def test_each_group_keeps_to_min_unit_and_step_size_on_its_own():
+def test_each_group_respects_min_unit_and_step_size_separately():
     base = cloud(provider("host", VCPU=Inventory(8, min_unit=2, step_size=2)))
     assert found(base, group("_A", VCPU=1), group("_B", VCPU=1)) == []
     assert found(base, group("_A", VCPU=2), group("_B", VCPU=4)) == [{"host": {"VCPU": 6}}]
@@ -176,7 +176,7 @@ def test_the_same_class_in_the_unsuffixed_and_a_suffixed_group_is_added_up():
     ]
 
 
-def test_same_subtree_wants_one_provider_above_the_others():
+def test_same_subtree_needs_a_provider_that_is_an_ancestor_of_the_others():
     cpu, gpu = group("_A", VCPU=1), group("_G", VGPU=1)
     assert serving(cloud(*NUMA), cpu, gpu, same_subtree=(frozenset({"_A", "_G"}),)) == {
         ("numa0", "gpu0"),
@@ -184,7 +184,7 @@ def test_same_subtree_wants_one_provider_above_the_others():
     }
 
 
-def test_siblings_are_no_subtree():
+def test_siblings_are_not_a_subtree():
     one, two = group("_A", VCPU=1), group("_B", VCPU=1)
     binding = {"same_subtree": (frozenset({"_A", "_B"}),)}
     assert serving(cloud(*NUMA), one, two, **binding) == {("numa0", "numa0"), ("numa1", "numa1")}
@@ -203,7 +203,7 @@ def test_a_group_without_resources_can_hold_a_subtree_together():
     assert found(base, *groups, same_subtree=bound) == [{"gpu1": {"VGPU": 1}, "gpu2": {"VGPU": 1}}]
 
 
-def test_isolation_keeps_groups_without_resources_apart_too():
+def test_isolation_applies_to_groups_without_resources():
     base = cloud(*NUMA)
     groups = (group("_N", required="N"), group("_A", VCPU=1))
     bound = {"same_subtree": (frozenset({"_N"}),)}
@@ -235,7 +235,7 @@ def test_a_sharing_provider_serves_every_tree_with_an_aggregate_in_common():
     assert serving(base, group(VCPU=1, DISK_GB=5)) == {("one+ss",), ("ss+three",), ("three",)}
 
 
-def test_a_child_connects_its_whole_tree_to_a_sharing_provider():
+def test_an_aggregate_of_a_child_shares_with_the_whole_tree():
     base = cloud(storage(), provider("host", VCPU=1), provider("child", "host", aggregates="A"))
     assert serving(base, group(VCPU=1, DISK_GB=5)) == {("host+ss",)}
 
@@ -250,7 +250,7 @@ def test_a_sharing_provider_can_serve_a_suffixed_group():
     assert serving(base, group("_A", VCPU=1), group("_B", DISK_GB=5)) == {("host", "ss")}
 
 
-def test_a_sharing_provider_alone_is_one_candidate_however_many_trees_it_serves():
+def test_a_sharing_provider_alone_is_one_candidate_for_all_its_trees():
     hosts = [provider(f"host{n}", VCPU=1, aggregates="A") for n in range(5)]
     assert found(cloud(*hosts, storage()), group(DISK_GB=5)) == [{"ss": {"DISK_GB": 5}}]
 
@@ -277,19 +277,19 @@ def test_sharing_providers_that_share_with_each_other_serve_all_their_trees():
     assert serving(base, group(DISK_GB=5), group("_A", VCPU=1)) == {("two", "host")}
 
 
-def test_root_traits_are_asked_of_the_tree_that_is_served():
+def test_root_traits_apply_to_the_tree_that_is_served():
     base = cloud(
         storage(),
         provider("one", VCPU=1, aggregates="A", traits="T"),
         provider("two", VCPU=1, aggregates="A"),
     )
-    wanted = {"root_required": frozenset({"T"})}
-    assert serving(base, group(VCPU=1, DISK_GB=5), **wanted) == {("one+ss",)}
-    assert serving(base, group(DISK_GB=5), **wanted) == {("ss",)}
+    arguments = {"root_required": frozenset({"T"})}
+    assert serving(base, group(VCPU=1, DISK_GB=5), **arguments) == {("one+ss",)}
+    assert serving(base, group(DISK_GB=5), **arguments) == {("ss",)}
     assert serving(base, group(DISK_GB=5), root_required=frozenset({"U"})) == set()
 
 
-def test_in_tree_keeps_sharing_providers_of_other_trees_out():
+def test_in_tree_excludes_sharing_providers_of_other_trees():
     base = cloud(storage(), provider("host", VCPU=1, DISK_GB=9, aggregates="A"))
     assert serving(base, group(VCPU=1, DISK_GB=5, in_tree="host")) == {("host",)}
     assert serving(base, group(VCPU=1), group("_D", DISK_GB=5, in_tree="ss")) == {("host", "ss")}
@@ -304,10 +304,10 @@ def test_a_sharing_provider_below_a_root_shares_itself_but_not_its_tree():
     assert serving(base, group(VCPU=1, DISK_GB=5)) == {("host+pool",)}
 
 
-# Before nested providers, and limits
+# Microversions below 1.29, and limits
 
 
-def test_below_nested_candidates_a_tree_gives_one_provider():
+def test_below_1_29_a_tree_supplies_one_provider():
     base = cloud(*NUMA, storage(), provider("flat", VCPU=1, DISK_GB=9))
     disk = group(VCPU=1, DISK_GB=5)
     assert serving(base, disk, nested=False) == {("flat",), ("numa0+ss",), ("numa1+ss",)}
@@ -320,13 +320,13 @@ def test_the_limit_ends_the_search():
     assert len(found(base, group(VCPU=1), limit=100)) == 9
 
 
-def test_more_candidates_than_allowed_are_an_error_unless_the_limit_stops_before():
+def test_too_many_candidates_are_an_error_unless_there_is_a_limit():
     base = cloud(*(provider(f"host{n}", VCPU=4) for n in range(9)))
-    wanted = query(group(VCPU=1))
-    assert len(list(candidates.search(base, wanted, max_candidates=9))) == 9
+    arguments = query(group(VCPU=1))
+    assert len(list(candidates.search(base, arguments, max_candidates=9))) == 9
     with pytest.raises(candidates.TooManyCandidates, match="more than 8"):
-        list(candidates.search(base, wanted, max_candidates=8))
-    limited = dataclasses.replace(wanted, limit=8)
+        list(candidates.search(base, arguments, max_candidates=8))
+    limited = dataclasses.replace(arguments, limit=8)
     assert len(list(candidates.search(base, limited, max_candidates=8))) == 8
 
 
@@ -336,31 +336,31 @@ def wide(children: int, total: int = 1) -> object:
 
 
 @pytest.mark.parametrize("isolate", [True, False])
-def test_the_first_of_very_many_candidates_come_at_once(isolate: bool):
+def test_the_first_of_very_many_candidates_are_found_quickly(isolate: bool):
     groups = [group(f"_{n}", PCI_DEVICE=1) for n in range(16)]
-    wanted = query(*groups, isolate=isolate)
-    first = itertools.islice(candidates.search(wide(32, 8), wanted), 1000)
+    arguments = query(*groups, isolate=isolate)
+    first = itertools.islice(candidates.search(wide(32, 8), arguments), 1000)
     assert len({tuple(each.mappings.values()) for each in first}) == 1000
 
 
 @pytest.mark.parametrize("isolate", [True, False])
-def test_that_there_is_one_device_too_few_shows_at_once(isolate: bool):
+def test_one_missing_device_is_detected_quickly(isolate: bool):
     groups = [group(f"_{n}", PCI_DEVICE=1) for n in range(16)]
     assert found(wide(15), *groups, isolate=isolate) == []
 
 
-def test_the_last_device_is_found_where_most_are_spoken_for():
+def test_the_last_free_device_is_found():
     picky = [group(f"_{n}", PCI_DEVICE=1, required=f"T{n}|T{n + 1}") for n in range(12)]
     devices = [provider(f"d{n}", "host", PCI_DEVICE=1, traits=f"T{n}") for n in range(13)]
     base = cloud(provider("host"), *devices)
     assert len(found(base, *picky, isolate=True)) == 13
 
 
-def test_groups_that_hinder_each_other_beyond_reason_end_with_an_error(
+def test_a_search_with_too_many_dead_ends_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(trees, "MAX_DEAD_END_STEPS", 300)
-    # 21 units asked where each of 7 devices has 3, in parts that do not add up to 3.
+    # 21 units are requested, and each of 7 devices has 3, but no parts add up to 3.
     groups = [group(f"_{n}", PCI_DEVICE=2) for n in range(7)] + [group("_Z", PCI_DEVICE=2)]
     groups += [group("_Y", PCI_DEVICE=1), group("_X", PCI_DEVICE=1)]
     with pytest.raises(candidates.SearchTooLong):

@@ -12,21 +12,21 @@ BASE = cloud(
 )
 
 
-def test_only_the_providers_of_the_requests_are_summarized_without_nesting():
+def test_without_nesting_only_providers_of_requests_are_summarized():
     found = summaries.summary_providers(BASE, ["gpu", "gpu"], whole_trees=False)
     assert list(found) == ["gpu"]
 
 
-def test_with_nesting_their_whole_trees_are():
+def test_with_nesting_whole_trees_are_summarized():
     found = summaries.summary_providers(BASE, ["gpu"], whole_trees=True)
     assert list(found) == ["host", "gpu"]
 
 
-def test_a_summary_tells_capacity_and_what_is_used():
+def test_a_summary_has_capacity_and_usage():
     summary = summaries.summarize(BASE, "host")
     assert summary.resources == {"VCPU": (12, 3), "MEMORY_MB": (64, 0)}
     assert summary.provider is BASE.providers["host"]
 
 
-def test_a_summary_can_be_kept_to_the_classes_asked_for():
+def test_a_summary_can_be_limited_to_the_requested_classes():
     assert summaries.summarize(BASE, "host", {"VCPU"}).resources == {"VCPU": (12, 3)}
