@@ -1,4 +1,4 @@
-"""The scripts in tools/ that an operator could have written: exit codes and JSON are enough."""
+"""The scripts for operators in tools/, which use only exit codes and JSON output."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from tests.functional.test_batch import AGGREGATE, HOSTS
 from tests.support.peer import process, target as targets
 
 
-class Workplace:
-    """An operator's shell on the 12-host cloud in a file."""
+class Workspace:
+    """A folder with the 12-host cloud in a database file."""
 
     def __init__(self, folder: pathlib.Path) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("OS")}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("OS")
+        }
         programs = pathlib.Path(sys.executable).parent
         self.folder = folder
         self.environment = {
-            **kept,
-            "PATH": f"{programs}:{kept['PATH']}",
+            **environment,
+            "PATH": f"{programs}:{environment['PATH']}",
             "HOME": str(folder),
             "XDG_STATE_HOME": str(folder / "state"),
             "OSC_PLACEMENT_DATABASE": str(folder / "cloud.sqlite"),
@@ -40,82 +42,82 @@ class Workplace:
     def tool(self, name: str, *arguments: str) -> tuple[int, str, str]:
         return self.run(str(process.ROOT / "tools" / name), *arguments)
 
-    def rows(self, *words: str) -> Any:
-        code, out, said = self.run("openstack", *words, "-f", "json")
-        assert code == 0, said
-        return json.loads(out)
+    def rows(self, *arguments: str) -> Any:
+        code, stdout, stderr = self.run("openstack", *arguments, "-f", "json")
+        assert code == 0, stderr
+        return json.loads(stdout)
 
     def ratio(self, host: str, resource_class: str) -> float:
-        shown = self.rows("resource", "provider", "inventory", "show", host, resource_class)
-        return float(shown["allocation_ratio"])
+        inventory = self.rows("resource", "provider", "inventory", "show", host, resource_class)
+        return float(inventory["allocation_ratio"])
 
 
 @pytest.fixture
-def workplace(tmp_path: pathlib.Path) -> Workplace:
-    return Workplace(tmp_path)
+def workspace(tmp_path: pathlib.Path) -> Workspace:
+    return Workspace(tmp_path)
 
 
-def test_a_trait_is_kept_on_an_aggregate(workplace: Workplace) -> None:
-    asked = ("aggregate-trait", AGGREGATE, "CUSTOM_GOLD")
-    code, out, said = workplace.tool(*asked)
-    assert (code, said) == (0, "")
-    assert "CUSTOM_GOLD is missing: 4 to change" in out
-    assert "4 changed" in out
-    assert workplace.tool(*asked) == (0, "", "")
-    listed = workplace.rows("resource", "provider", "list", "--required", "CUSTOM_GOLD")
+def test_the_trait_script_adds_a_missing_trait(workspace: Workspace) -> None:
+    command = ("aggregate-trait", AGGREGATE, "CUSTOM_GOLD")
+    code, stdout, stderr = workspace.tool(*command)
+    assert (code, stderr) == (0, "")
+    assert "CUSTOM_GOLD is missing: 4 to change" in stdout
+    assert "4 changed" in stdout
+    assert workspace.tool(*command) == (0, "", "")
+    listed = workspace.rows("resource", "provider", "list", "--required", "CUSTOM_GOLD")
     assert {row["name"] for row in listed} == {*HOSTS, "nfs-share"}
-    undo = out.split("openstack ")[-1].split()
-    assert workplace.run("openstack", *undo)[0] == 0
-    assert workplace.run("openstack", "trait", "show", "CUSTOM_GOLD")[0] == 1
+    undo = stdout.split("openstack ")[-1].split()
+    assert workspace.run("openstack", *undo)[0] == 0
+    assert workspace.run("openstack", "trait", "show", "CUSTOM_GOLD")[0] == 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         ((), 2, "usage"),
         ((AGGREGATE, "nonsense"), 1, "unknown trait nonsense"),
-        (("nobody", "CUSTOM_X"), 1, "aggregate 'nobody' is no UUID"),
+        (("unknown", "CUSTOM_X"), 1, "aggregate 'unknown' is no UUID"),
     ],
 )
-def test_the_trait_script_hands_on_what_went_wrong(
-    workplace: Workplace, arguments: tuple[str, ...], code: int, told: str
+def test_the_trait_script_reports_an_error(
+    workspace: Workspace, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
-    ended, out, said = workplace.tool("aggregate-trait", *arguments)
-    assert (ended, out) == (code, "")
-    assert told in said
+    exit_code, stdout, stderr = workspace.tool("aggregate-trait", *arguments)
+    assert (exit_code, stdout) == (code, "")
+    assert message in stderr
 
 
-def test_ratios_become_what_a_file_says(workplace: Workplace) -> None:
-    table = workplace.folder / "ratios.csv"
-    table.write_text(f"aggregate,VCPU,MEMORY_MB\n{AGGREGATE},2,1.5\n")
-    before = workplace.ratio(HOSTS[0], "VCPU")
-    code, out, _ = workplace.tool("aggregate-ratios", "--check", str(table))
-    assert (code, before) == (3, workplace.ratio(HOSTS[0], "VCPU"))
-    code, out, said = workplace.tool("aggregate-ratios", str(table))
-    assert (code, said) == (0, "")
-    assert f"{AGGREGATE}: 2 changed" in out
-    assert [workplace.ratio(host, "VCPU") for host in HOSTS] == [2.0, 2.0]
-    assert workplace.ratio(HOSTS[0], "MEMORY_MB") == 1.5
-    assert workplace.tool("aggregate-ratios", "--check", str(table))[0] == 0
-    assert workplace.tool("aggregate-ratios", str(table))[:2] == (0, "")
+def test_the_ratio_script_sets_the_ratios_of_a_file(workspace: Workspace) -> None:
+    file = workspace.folder / "ratios.csv"
+    file.write_text(f"aggregate,VCPU,MEMORY_MB\n{AGGREGATE},2,1.5\n")
+    before = workspace.ratio(HOSTS[0], "VCPU")
+    code, stdout, _ = workspace.tool("aggregate-ratios", "--check", str(file))
+    assert (code, before) == (3, workspace.ratio(HOSTS[0], "VCPU"))
+    code, stdout, stderr = workspace.tool("aggregate-ratios", str(file))
+    assert (code, stderr) == (0, "")
+    assert f"{AGGREGATE}: 2 changed" in stdout
+    assert [workspace.ratio(host, "VCPU") for host in HOSTS] == [2.0, 2.0]
+    assert workspace.ratio(HOSTS[0], "MEMORY_MB") == 1.5
+    assert workspace.tool("aggregate-ratios", "--check", str(file))[0] == 0
+    assert workspace.tool("aggregate-ratios", str(file))[:2] == (0, "")
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "told"),
+    ("text", "code", "message"),
     [
-        (f"aggregate,VCPU\n{AGGREGATE},2\nnobody,3\n", 1, "'nobody' is no UUID"),
+        (f"aggregate,VCPU\n{AGGREGATE},2\nunknown,3\n", 1, "'unknown' is no UUID"),
         (f"aggregate,VCPU\n{AGGREGATE},0.001\n", 1, "would be over capacity"),
         (f"aggregate,VCPU\n{AGGREGATE},two\n", 1, "'two' is no number"),
-        ("VCPU,MEMORY_MB\n1,1\n", 1, "a heading with aggregate"),
+        ("VCPU,MEMORY_MB\n1,1\n", 1, "expected a header with aggregate"),
     ],
 )
-def test_one_line_that_cannot_be_keeps_the_whole_file_back(
-    workplace: Workplace, text: str, code: int, told: str
+def test_an_invalid_line_prevents_all_changes(
+    workspace: Workspace, text: str, code: int, message: str
 ) -> None:
-    table = workplace.folder / "ratios.csv"
-    table.write_text(text)
-    before = workplace.ratio(HOSTS[0], "VCPU")
-    ended, _, said = workplace.tool("aggregate-ratios", str(table))
-    assert ended == code, said
-    assert told in said
-    assert workplace.ratio(HOSTS[0], "VCPU") == before
+    file = workspace.folder / "ratios.csv"
+    file.write_text(text)
+    before = workspace.ratio(HOSTS[0], "VCPU")
+    exit_code, _, stderr = workspace.tool("aggregate-ratios", str(file))
+    assert exit_code == code, stderr
+    assert message in stderr
+    assert workspace.ratio(HOSTS[0], "VCPU") == before
