@@ -1,4 +1,4 @@
-"""The root errors of this package, and all errors of one input, reported together."""
+"""The base errors of this package, and the collection of all errors of one input."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 
 class PlacementError(Exception):
-    """Root of everything that this package raises on purpose."""
+    """The base class of all errors that this package raises."""
 
 
 class InvalidInput(PlacementError):
-    """What was asked makes no sense; ``reasons`` holds every fault, not only the first."""
+    """The input is invalid; ``reasons`` has one message per error."""
 
     def __init__(self, reasons: Iterable[str]) -> None:
         self.reasons = tuple(reasons)
@@ -19,7 +19,7 @@ class InvalidInput(PlacementError):
 
 
 class InputErrors:
-    """Reasons why a request makes no sense, gathered over several steps."""
+    """The errors of one input, collected over several steps and reported together."""
 
     def __init__(self, reasons: Iterable[str] = ()) -> None:
         self.reasons = list(reasons)
@@ -28,14 +28,14 @@ class InputErrors:
         return bool(self.reasons)
 
     def add(self, reason: str) -> None:
-        """One more reason."""
+        """Add one error."""
         self.reasons.append(reason)
 
     @contextlib.contextmanager
     def collected(self) -> Iterator[None]:
-        """Keep what an InvalidInput of the block says instead of raising it.
+        """Collect an InvalidInput of the block instead of raising it.
 
-        When the block fails otherwise (nobody answers), what is wrong already is told rather.
+        Another error (such as a failed connection) is raised only if nothing was collected.
         """
         try:
             yield
@@ -46,6 +46,6 @@ class InputErrors:
             raise
 
     def check(self) -> None:
-        """Raise InvalidInput with every reason, each once, if there is any."""
+        """Raise InvalidInput with all distinct reasons, if there is any."""
         if self.reasons:
             raise InvalidInput(dict.fromkeys(self.reasons))

@@ -1,7 +1,6 @@
-"""Placement's API microversions: an ordered value, and what each one brought.
+"""Placement's API microversions, and the features that each one added.
 
-``FEATURES`` is the one table that says which option, column or request needs
-which microversion; the commands, the client and the reference server all ask it.
+``FEATURES`` is the only table of microversions; commands, client and reference server use it.
 """
 
 from __future__ import annotations
@@ -20,10 +19,12 @@ class Microversion(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Microversion:
-        """Read ``"1.39"``; anything but ``MAJOR.MINOR`` raises ValueError."""
+        """Parse ``"1.39"``. Raises ValueError for any other form."""
         match = _FORM.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r} is no microversion: MAJOR.MINOR is wanted, as in 1.39")
+            raise ValueError(
+                f"{text!r} is not a microversion of the form MAJOR.MINOR, such as 1.39"
+            )
         return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
@@ -33,12 +34,12 @@ class Microversion(NamedTuple):
 MINIMUM = Microversion(1, 0)
 MAXIMUM = Microversion(1, 39)
 
-#: What upstream's plugin shows to a script that pins no version: columns, required
-#: options and meaning of its 31 commands stay those of this microversion.
+#: The microversion of upstream's 31 commands without a pinned version: it defines their
+#: columns, required options and results.
 UNPINNED = Microversion(1, 29)
 
-#: A write of allocations at this version or lower keeps a consumer's type, and need not name
-#: one; from the next on it must, and ``unknown`` cannot be named.
+#: Up to this version a write of allocations keeps the consumer's type; later versions require
+#: a type and refuse ``unknown``.
 TYPE_STAYS = Microversion(1, 37)
 
 FEATURES: dict[str, Microversion] = {
@@ -93,14 +94,11 @@ def supports(version: Microversion, feature: str) -> bool:
 
 
 def negotiate(server_minimum: Microversion, server_maximum: Microversion) -> Microversion:
-    """The highest microversion that this client and a server share.
-
-    Raises ValueError when there is none.
-    """
+    """The highest microversion of client and server. Raises ValueError without one."""
     highest = min(MAXIMUM, server_maximum)
     if highest < max(MINIMUM, server_minimum):
         raise ValueError(
-            f"the server speaks {server_minimum} to {server_maximum},"
-            f" this client {MINIMUM} to {MAXIMUM}: they share none"
+            f"the server supports API versions {server_minimum} to {server_maximum},"
+            f" this client {MINIMUM} to {MAXIMUM}: none in common"
         )
     return highest

@@ -1,7 +1,7 @@
-"""What OpenStackClient loads: the API's name, its global options and its client.
+"""The plugin of OpenStackClient: the API's name, its global options and its client.
 
-Nothing else of this package knows the client manager's insides. Imported by every
-``openstack`` command, so it imports nothing heavy before a client is asked for.
+The only module that uses internals of the client manager. Every ``openstack`` command imports
+it, so it imports the client only in ``make_client``.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 API_NAME = "placement"
 DEFAULT_API_VERSION = "1"
 
-#: OpenStackClient makes the command group ``openstack.placement.v<major>`` of this setting's
-#: value. Ours is never set, so that the group is always v1: with the real setting, ``latest``
-#: would be looked for in a group "vlatest".
+#: OpenStackClient loads the command group ``openstack.placement.v<major>`` from the value of
+#: this setting. It is never set, so the group is always v1; with the real setting, ``latest``
+#: would mean a group "vlatest".
 API_VERSION_OPTION = "os_placement_command_group"
 API_VERSIONS = ("1",)
 
 NEGOTIATE = "1"
 LATEST = "latest"
 
-#: To YAML the numbers 1.10, 1.20 and 1.30 are these.
+#: YAML reads the numbers 1.10, 1.20 and 1.30 as these.
 _MAY_HAVE_LOST_A_ZERO = frozenset({"1.1", "1.2", "1.3"})
 
 _VERSION_SETTING = "placement_api_version"
@@ -36,7 +36,7 @@ _DATABASE_SETTING = "placement_database"
 
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Add the global options. No default hides what clouds.yaml says."""
+    """Add the global options. Their defaults do not override clouds.yaml."""
     parser.add_argument(
         "--os-placement-api-version",
         metavar="<placement-api-version>",
@@ -62,36 +62,36 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
 
 
 def make_client(instance: Any) -> api.Client:
-    """The client for what the command line, the environment and clouds.yaml say."""
+    """The client for the settings of command line, environment and clouds.yaml."""
     from osc_placement.client import api
 
     settings = instance._cli_options.config
-    requested, latest = requested_version(settings, _written(instance._cli_options))
+    requested, latest = requested_version(settings, _yaml_version(instance._cli_options))
     database = embedded_database(settings)
     opened = _embedded(database) if database else _over_session(instance, settings)
     return api.Client(opened, requested, latest=latest)
 
 
 def embedded_database(settings: Mapping[str, Any]) -> str | None:
-    """The file that commands run on in process, None when they talk to a service."""
+    """The database file of the embedded server; None when commands use a service."""
     return settings.get(_DATABASE_SETTING) or None
 
 
 def requested_version(
-    settings: Mapping[str, Any], written: object = None
+    settings: Mapping[str, Any], yaml_value: object = None
 ) -> tuple[microversion.Microversion | None, bool]:
-    """``(version, latest)``: the version pinned, if any, and whether the highest was asked for.
+    """``(pinned version or None, whether "latest" is set)``.
 
-    ``written`` is what clouds.yaml holds, as YAML reads it. Raises ValueError for what is
-    no version, and for a number of clouds.yaml that may have been written otherwise.
+    ``yaml_value`` is the value in clouds.yaml. Raises ValueError for an invalid version, and
+    for a number of clouds.yaml whose last zero YAML may have dropped.
     """
-    given = settings.get(_VERSION_SETTING)
-    if given is None:
+    setting = settings.get(_VERSION_SETTING)
+    if setting is None:
         return None, False
-    text = _version_text(str(given))
+    text = _version_text(str(setting))
     if text in {NEGOTIATE, LATEST}:
         return None, text == LATEST
-    if isinstance(written, float) and str(written) == text and text in _MAY_HAVE_LOST_A_ZERO:
+    if isinstance(yaml_value, float) and str(yaml_value) == text and text in _MAY_HAVE_LOST_A_ZERO:
         raise ValueError(
             f"{_VERSION_SETTING} is the number {text} in clouds.yaml, which may have been written"
             f' {text}0: put it in quotes, as in {_VERSION_SETTING}: "{text}0"'
@@ -99,18 +99,18 @@ def requested_version(
     return microversion.Microversion.parse(text), False
 
 
-def _written(options: Any) -> object:
-    """The version setting in clouds.yaml itself; the SDK makes text of it."""
+def _yaml_version(options: Any) -> object:
+    """The version setting in clouds.yaml, before the SDK converts it to text."""
     config = getattr(options, "_openstack_config", None)
     clouds = (getattr(config, "cloud_config", None) or {}).get("clouds") or {}
     return (clouds.get(options.name) or {}).get(_VERSION_SETTING)
 
 
 class _Version(argparse.Action):
-    """Checks what stands on the command line, and not the environment.
+    """Checks the value of the command line only.
 
-    What the environment says is a default, which argparse would check in every command:
-    "server list" must not fail for Placement's version.
+    The environment's value is a default. As a ``type=``, argparse would check it in every
+    command, and "server list" would fail for an invalid Placement version.
     """
 
     def __call__(
@@ -127,7 +127,7 @@ class _Version(argparse.Action):
 
 
 def _version_text(text: str) -> str:
-    """Check the form of a version setting. Raises ValueError with the whole range."""
+    """A valid version setting, unchanged. Raises ValueError with the supported range."""
     if text in {NEGOTIATE, LATEST}:
         return text
     try:
@@ -140,9 +140,9 @@ def _version_text(text: str) -> str:
 
 
 def _file_name(text: str) -> str:
-    """Refuse the empty name: a rehearsal would run on the cloud instead."""
+    """Refuse an empty file name, which would select the cloud instead."""
     if not text:
-        raise argparse.ArgumentTypeError("the name of a database file is wanted, and this is empty")
+        raise argparse.ArgumentTypeError("the name of the database file is empty")
     return text
 
 
@@ -167,7 +167,7 @@ def _over_session(instance: Any, settings: Mapping[str, Any]) -> transport.Trans
 
 def _place(instance: Any) -> str | None:
     cloud = instance._cli_options.name
-    # openstacksdk's word for a cloud that nobody has named.
+    # openstacksdk calls a cloud without a name "defaults".
     named = {"cloud": cloud if cloud != "defaults" else "", "region": instance.region_name}
     return ", ".join(f"{what} {name}" for what, name in named.items() if name) or None
 

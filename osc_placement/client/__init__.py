@@ -1,6 +1,6 @@
 """The Placement HTTP API as Python calls.
 
-``api.Client`` has one method per request; ``transport`` alone knows keystoneauth and
-requests, ``wire`` alone knows which JSON belongs to which microversion. Workflows and
-commands call this package; it calls ``model`` only.
+``api.Client`` has one method per request. ``transport`` sends requests, ``wire`` converts
+between JSON of each microversion and values, ``retry`` repeats requests, and ``lookup`` finds
+providers by name.
 """

@@ -1,4 +1,4 @@
-"""Requests about consumers: allocations, usages, candidates, and the reshaper."""
+"""Requests for consumers: allocations, usages, allocation candidates, the reshaper."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class AllocationCalls(caller.Caller):
     """Every method sends one request."""
 
     def show_allocations(self, consumer_uuid: str) -> allocation.Consumer:
-        """GET /allocations/{uuid}; no allocations and no generation when there is no such consumer.
+        """GET /allocations/{uuid}; an unknown consumer has no allocations and no generation.
 
-        Owner from 1.12, generation from 1.28, type from 1.38.
+        The response has the owner from 1.12, the generation from 1.28, the type from 1.38.
         """
         reply = self._get("allocations", consumer_uuid)
         return caller.parse(reply, lambda body: wire.read_consumer(consumer_uuid, body))
 
     def show_consumer_allocations(self, consumer_uuid: str) -> responses.ConsumerAllocations:
-        """The same request, with the generations of the providers."""
+        """GET /allocations/{uuid} with the generations of the providers."""
         reply = self._get("allocations", consumer_uuid)
         return caller.parse(reply, lambda body: wire.read_consumer_allocations(consumer_uuid, body))
 
@@ -34,17 +34,17 @@ class AllocationCalls(caller.Caller):
         consumer: allocation.Consumer,
         mappings: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """PUT /allocations/{uuid}: exactly these; none at all removes the consumer (1.28)."""
+        """PUT /allocations/{uuid}: replace all; without any the consumer is deleted (1.28)."""
         body = wire.consumer_body(consumer, self.microversion, mappings)
         self._send("PUT", "allocations", consumer.uuid, body=body)
 
     def write_allocations(self, consumers: Iterable[allocation.Consumer]) -> None:
-        """POST /allocations: many consumers, all or nothing (1.13)."""
+        """POST /allocations: several consumers in one transaction (1.13)."""
         self.require_feature("allocations of many consumers", "POST /allocations")
         self._send("POST", "allocations", body=wire.consumers_body(consumers, self.microversion))
 
     def delete_allocations(self, consumer_uuid: str) -> None:
-        """DELETE /allocations/{uuid}: all of the consumer's, under no generation."""
+        """DELETE /allocations/{uuid}: all, without a generation."""
         self._send("DELETE", "allocations", consumer_uuid)
 
     def show_usages(
@@ -53,7 +53,7 @@ class AllocationCalls(caller.Caller):
         user_id: str | None = None,
         consumer_type: str | None = None,
     ) -> list[responses.Usage]:
-        """GET /usages of a project (1.9): one entry, or one per consumer type from 1.38.
+        """GET /usages of a project (1.9): one entry; from 1.38 one per consumer type.
 
         ``consumer_type`` (1.38) may also be ``all`` (one entry) or ``unknown``.
         """
@@ -80,13 +80,13 @@ class AllocationCalls(caller.Caller):
         )
 
     def list_allocation_candidates(
-        self, asked: candidate.CandidateQuery | query.Pairs | str
+        self, request: candidate.CandidateQuery | query.Pairs | str
     ) -> responses.Candidates:
         """GET /allocation_candidates (1.10).
 
-        ``asked`` may be a query string as found in a log, or its parameters as pairs.
+        ``request`` may also be a query string from a log, or a list of parameters.
         """
-        pairs = candidate_pairs(asked)
+        pairs = candidate_pairs(request)
         for feature, parameter in query.candidate_features(pairs).items():
             self.require_feature(feature, parameter)
         return caller.parse(self._get("allocation_candidates", pairs=pairs), wire.read_candidates)
@@ -96,10 +96,10 @@ class AllocationCalls(caller.Caller):
         inventories: Mapping[str, responses.ProviderInventories],
         consumers: Iterable[allocation.Consumer],
     ) -> None:
-        """POST /reshaper: inventories and whole allocations in one transaction (1.30).
+        """POST /reshaper: replace inventories and allocations in one transaction (1.30).
 
-        ``inventories`` is ``{provider uuid: what it shall have, under its present generation}``.
-        A consumer's allocations are replaced whole.
+        ``inventories`` is ``{provider uuid: new inventories with the current generation}``;
+        all allocations of each consumer are replaced.
         """
         self.require_feature("reshaper", "POST /reshaper")
         self._send(
@@ -107,15 +107,16 @@ class AllocationCalls(caller.Caller):
         )
 
     def check_reshape(self) -> None:
-        """Forbidden unless this user may reshape; asks with an empty body, which changes nothing.
+        """Raise Forbidden unless policy allows this user to reshape. Changes nothing.
 
-        The policy is asked before a body is read.
+        Requests: one POST /reshaper with an empty body; Placement checks policy before it
+        reads the body, and refuses the body with 400.
         """
         self.require_feature("reshaper", "POST /reshaper")
         try:
             self._send("POST", "reshaper", body={})
         except api_errors.OutcomeUnknown as error:
-            # Nothing can have been carried out: whoever asks may ask again.
+            # An empty body changes nothing: the caller can safely retry.
             raise api_errors.ConnectionFailed(error.detail) from error
         except api_errors.ApiError as error:
             if error.status != 400:
@@ -123,9 +124,9 @@ class AllocationCalls(caller.Caller):
 
 
 def candidate_pairs(
-    asked: candidate.CandidateQuery | query.Pairs | str,
+    request: candidate.CandidateQuery | query.Pairs | str,
 ) -> query.Pairs:
-    """The query parameters of whichever form a candidates query came in."""
-    if isinstance(asked, str):
-        return query.parse(asked)
-    return asked if isinstance(asked, list) else query.candidate_pairs(asked)
+    """The query parameters of a candidates query in any of its forms."""
+    if isinstance(request, str):
+        return query.parse(request)
+    return request if isinstance(request, list) else query.candidate_pairs(request)

@@ -1,7 +1,4 @@
-"""The client: every request of the Placement API as one method.
-
-Commands and workflows call this; nothing here decides, retries or prints.
-"""
+"""The client: one method per request of the Placement API."""
 
 from __future__ import annotations
 
@@ -18,19 +15,16 @@ class Client(
     allocation_calls.AllocationCalls,
     catalog_calls.CatalogCalls,
 ):
-    """The Placement HTTP API as Python calls; one method per request.
+    """The Placement HTTP API; one request per method, never repeated.
 
-    A method that needs more than the microversion in use raises UnsupportedVersion before
-    it sends anything. Everything else that fails is an errors.ApiError, an
-    errors.ConnectionFailed or, for writes, an errors.OutcomeUnknown.
+    A method that needs a later microversion than the one in use raises UnsupportedVersion
+    before any request. Other errors: ApiError, ConnectionFailed and, for writes,
+    OutcomeUnknown.
     """
 
     @property
     def api_version(self) -> str:
-        """The version in use as text, for plugins that build on upstream's client.
-
-        Unpinned it is no more than 1.29, as it was there.
-        """
+        """The version in use, for plugins that use upstream's client; unpinned at most 1.29."""
         if self.pinned:
             return str(self.microversion)
         return str(min(self.microversion, microversion.UNPINNED))
@@ -38,10 +32,10 @@ class Client(
     def request(
         self, method: str, url: str, version: str | None = None, **options: Any
     ) -> transport.Response:
-        """Any request, for plugins that build on upstream's client: a path and a response.
+        """Send any request, for plugins that use upstream's client.
 
-        ``version`` overrides ``api_version``; ``options`` go to keystoneauth's session. Errors
-        are this package's ApiError and its kin.
+        ``version`` overrides ``api_version``; ``options`` are passed to keystoneauth's session.
+        Errors: as for all methods.
         """
         body = options.pop("json", None)
         response = self.transport.request(

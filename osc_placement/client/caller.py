@@ -1,4 +1,4 @@
-"""What every group of API methods stands on: version, requests, reading of answers."""
+"""The base class of all API methods: microversion, requests, parsing of responses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 class Caller:
-    """A transport and the microversion that requests go out with.
+    """A transport and the microversion of its requests.
 
-    ``requested`` None means: negotiate at the first use. A version given is strict, and so
-    is the highest that both sides share when ``latest`` asks for it.
+    ``requested`` None: negotiate at the first use. ``latest``: use the highest version that
+    client and server share, and treat it as pinned.
     """
 
     def __init__(
@@ -32,19 +32,19 @@ class Caller:
 
     @property
     def pinned(self) -> bool:
-        """Whether somebody asked for this version, rather than that it was negotiated."""
+        """Whether the operator chose the version; otherwise it is negotiated."""
         return self._latest or self._requested is not None
 
     @property
     def microversion(self) -> Microversion:
-        """The version in use. When negotiated: one GET of the version document, the first time."""
+        """The version in use. Requests: one GET, the first time, if it is negotiated."""
         if self._requested is not None:
             return self._requested
         return self.negotiated
 
     @property
     def negotiated(self) -> Microversion:
-        """The highest version that client and server share, whatever is pinned."""
+        """The highest version that client and server share, also when a version is pinned."""
         try:
             return negotiate(*self.transport.versions())
         except ValueError as error:
@@ -52,11 +52,11 @@ class Caller:
 
     @property
     def target(self) -> str:
-        """What it talks to, for outcomes: endpoint, with cloud and region where known, or file."""
+        """The endpoint with the names of cloud and region, or the database file."""
         return self.transport.target
 
     def at(self, version: Microversion) -> Self:
-        """The same transport with another version."""
+        """A client of the same transport with another version."""
         return type(self)(self.transport, version)
 
     def require_feature(self, feature: str, what: str = "") -> None:
@@ -66,7 +66,7 @@ class Caller:
             raise api_errors.UnsupportedVersion(feature, needs, has, what)
 
     def close(self) -> None:
-        """Let go of connections and files; a later request opens them again."""
+        """Close connections and files; the next request reopens them."""
         self.transport.close()
 
     def _send(
@@ -85,14 +85,14 @@ class Caller:
         return self._send("GET", *segments, pairs=pairs)
 
 
-def parse(answer: transport.ParsedResponse, reader: Callable[[Any], T]) -> T:
-    """The value that ``reader`` makes of an answer; UnexpectedResponse when it cannot."""
+def parse(response: transport.ParsedResponse, reader: Callable[[Any], T]) -> T:
+    """``reader(body)``; UnexpectedResponse when the body has another shape."""
     try:
-        return reader(answer.body)
+        return reader(response.body)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise api_errors.UnexpectedResponse(
-            answer.status,
-            f"{answer.method} {answer.url}: the response is not a response of Placement",
-            method=answer.method,
-            url=answer.url,
+            response.status,
+            f"{response.method} {response.url}: the response is not a response of Placement",
+            method=response.method,
+            url=response.url,
         ) from error

@@ -1,4 +1,4 @@
-"""Requests about traits and resource classes as such."""
+"""Requests for traits and resource classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class CatalogCalls(caller.Caller):
     """Every method sends one request."""
 
     def list_traits(self, name: str | None = None, associated: bool | None = None) -> list[str]:
-        """GET /traits (1.6). ``name`` as the API takes it: ``in:A,B`` or ``startswith:CUSTOM_``."""
+        """GET /traits (1.6). ``name`` has the API's form: ``in:A,B`` or ``startswith:CUSTOM_``."""
         self.require_feature("traits", "GET /traits")
         pairs = [] if name is None else [("name", name)]
         if associated is not None:
@@ -17,10 +17,7 @@ class CatalogCalls(caller.Caller):
         return caller.parse(self._get("traits", pairs=pairs), lambda body: list(body["traits"]))
 
     def show_trait(self, name: str) -> str | None:
-        """GET /traits/{name} (1.6): when it was last changed, as the server says it (1.15).
-
-        NotFound when there is none.
-        """
+        """GET /traits/{name} (1.6): the last-modified header (1.15). Errors: NotFound."""
         self.require_feature("traits", "GET /traits")
         return self._get("traits", name).headers.get("last-modified")
 
@@ -33,12 +30,12 @@ class CatalogCalls(caller.Caller):
         return True
 
     def create_trait(self, name: str) -> None:
-        """PUT /traits/{name} (1.6); a trait that is there already stays."""
+        """PUT /traits/{name} (1.6); no effect on an existing trait."""
         self.require_feature("traits", "PUT /traits")
         self._send("PUT", "traits", name)
 
     def delete_trait(self, name: str) -> None:
-        """DELETE /traits/{name} (1.6); Conflict while a provider has it."""
+        """DELETE /traits/{name} (1.6). Errors: Conflict while a provider has the trait."""
         self.require_feature("traits", "DELETE /traits")
         self._send("DELETE", "traits", name)
 
@@ -51,12 +48,12 @@ class CatalogCalls(caller.Caller):
         )
 
     def show_resource_class(self, name: str) -> str:
-        """GET /resource_classes/{name} (1.2); NotFound when there is none."""
+        """GET /resource_classes/{name} (1.2). Errors: NotFound."""
         self.require_feature("resource classes", "GET /resource_classes")
         return caller.parse(self._get("resource_classes", name), lambda body: str(body["name"]))
 
     def resource_class_updated(self, name: str) -> str | None:
-        """The same request: when it was last changed, as the server says it (1.15)."""
+        """GET /resource_classes/{name} (1.2): the last-modified header (1.15)."""
         self.require_feature("resource classes", "GET /resource_classes")
         return self._get("resource_classes", name).headers.get("last-modified")
 
@@ -69,21 +66,21 @@ class CatalogCalls(caller.Caller):
         return True
 
     def create_resource_class(self, name: str) -> None:
-        """POST /resource_classes (1.2); Conflict when it is there already."""
+        """POST /resource_classes (1.2). Errors: Conflict when the class exists."""
         self.require_feature("resource classes", "POST /resource_classes")
         self._send("POST", "resource_classes", body={"name": name})
 
     def put_resource_class(self, name: str) -> None:
-        """PUT /resource_classes/{name} (1.7); a class that is there already stays."""
+        """PUT /resource_classes/{name} (1.7); no effect on an existing class."""
         self.require_feature("resource class idempotent put", "PUT /resource_classes")
         self._send("PUT", "resource_classes", name)
 
     def rename_resource_class(self, name: str, new_name: str) -> None:
-        """PUT /resource_classes/{name} with a body, as only 1.2 to 1.6 know it."""
+        """PUT /resource_classes/{name} with a body: a rename (1.2 to 1.6)."""
         self.require_feature("resource classes", "PUT /resource_classes")
         self._send("PUT", "resource_classes", name, body={"name": new_name})
 
     def delete_resource_class(self, name: str) -> None:
-        """DELETE /resource_classes/{name} (1.2); Conflict while an inventory is of it."""
+        """DELETE /resource_classes/{name} (1.2). Errors: Conflict while an inventory uses it."""
         self.require_feature("resource classes", "DELETE /resource_classes")
         self._send("DELETE", "resource_classes", name)

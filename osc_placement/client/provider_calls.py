@@ -1,4 +1,4 @@
-"""Requests about resource providers: themselves, their inventories, aggregates, traits, usages."""
+"""Requests for resource providers: inventories, aggregates, traits, usages, allocations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROOT = "resource_providers"
 
 
 class Unchanged(enum.Enum):
-    """Stands for a field that is not sent, where None has a meaning of its own."""
+    """The default of an argument for which None has a meaning: the field is not sent."""
 
     UNCHANGED = enum.auto()
 
@@ -25,7 +25,7 @@ UNCHANGED = Unchanged.UNCHANGED
 
 
 class ProviderCalls(caller.Caller):
-    """Every method sends one request, but for ``create_provider`` below 1.20 (two)."""
+    """Every method sends one request; ``create_provider`` sends two below 1.20."""
 
     def list_providers(
         self,
@@ -37,11 +37,11 @@ class ProviderCalls(caller.Caller):
         required: Sequence[str] = (),
         member_of: Sequence[str] = (),
     ) -> list[provider.Provider]:
-        """GET /resource_providers: those that meet all that is asked, in the server's order.
+        """GET /resource_providers: the providers that match every filter, in the server's order.
 
-        Each item of ``required`` is a trait (1.18), ``!TRAIT`` (1.22) or ``in:A,B`` (1.39); of
-        ``member_of`` an aggregate or ``in:A,B`` (1.3), either with ``!`` before it (1.32),
-        more than one from 1.24.
+        An item of ``required`` is a trait (1.18), ``!TRAIT`` (1.22) or ``in:A,B`` (1.39). An
+        item of ``member_of`` is an aggregate or ``in:A,B`` (1.3), also after ``!`` (1.32);
+        several items need 1.24.
         """
         pairs = [
             (key, value)
@@ -71,7 +71,7 @@ class ProviderCalls(caller.Caller):
         return [("member_of", value) for value in member_of]
 
     def show_provider(self, uuid: str) -> provider.Provider:
-        """GET /resource_providers/{uuid}; ``updated`` is filled in from 1.15."""
+        """GET /resource_providers/{uuid}; ``updated`` is set from 1.15."""
         reply = self._get(_ROOT, uuid)
         updated = reply.headers.get("last-modified")
         return caller.parse(reply, lambda body: wire.read_provider(body, updated))
@@ -79,9 +79,9 @@ class ProviderCalls(caller.Caller):
     def create_provider(
         self, name: str, uuid: str | None = None, parent_uuid: str | None = None
     ) -> provider.Provider:
-        """POST /resource_providers; ``parent_uuid`` from 1.14.
+        """POST /resource_providers; ``parent_uuid`` needs 1.14.
 
-        Below 1.20 the answer is empty and a second request reads what was created.
+        Below 1.20 the response is empty and a second request reads the provider.
         """
         fields = {"uuid": uuid, "parent_provider_uuid": parent_uuid}
         if parent_uuid is not None:
@@ -95,10 +95,9 @@ class ProviderCalls(caller.Caller):
     def update_provider(
         self, uuid: str, name: str, parent_uuid: str | Unchanged | None = UNCHANGED
     ) -> provider.Provider:
-        """PUT /resource_providers/{uuid}: rename; re-parent; un-parent with a parent of None.
+        """PUT /resource_providers/{uuid}: rename or move; a parent of None makes it a root.
 
-        A parent may be given from 1.14, changed from 1.37. No generation guards
-        this write.
+        A first parent needs 1.14, another one 1.37. The write has no generation.
         """
         fields: dict[str, str | None] = {}
         if not isinstance(parent_uuid, Unchanged):
@@ -108,7 +107,7 @@ class ProviderCalls(caller.Caller):
         return caller.parse(self._send("PUT", _ROOT, uuid, body=body), wire.read_provider)
 
     def delete_provider(self, uuid: str) -> None:
-        """DELETE /resource_providers/{uuid}; Conflict while it has children or allocations."""
+        """DELETE /resource_providers/{uuid}. Errors: Conflict while it has children or usage."""
         self._send("DELETE", _ROOT, uuid)
 
     def list_inventories(self, uuid: str) -> responses.ProviderInventories:
@@ -118,13 +117,13 @@ class ProviderCalls(caller.Caller):
     def replace_inventories(
         self, uuid: str, generation: int, inventories: inventory.Inventories
     ) -> responses.ProviderInventories:
-        """PUT /resource_providers/{uuid}/inventories: exactly these, under this generation."""
+        """PUT /resource_providers/{uuid}/inventories: replace all, with a generation."""
         body = wire.inventories_body(generation, inventories)
         reply = self._send("PUT", _ROOT, uuid, "inventories", body=body)
         return caller.parse(reply, wire.read_inventories)
 
     def delete_inventories(self, uuid: str) -> None:
-        """DELETE /resource_providers/{uuid}/inventories: all of them (1.5), under no generation."""
+        """DELETE /resource_providers/{uuid}/inventories: all, without a generation (1.5)."""
         self.require_feature("inventories delete", "DELETE inventories")
         self._send("DELETE", _ROOT, uuid, "inventories")
 
@@ -136,7 +135,7 @@ class ProviderCalls(caller.Caller):
     def update_inventory(
         self, uuid: str, resource_class: str, generation: int, item: inventory.Inventory
     ) -> inventory.Inventory:
-        """PUT /resource_providers/{uuid}/inventories/{class}, which must be there already."""
+        """PUT /resource_providers/{uuid}/inventories/{class} of an existing inventory."""
         body = wire.inventory_body(generation, item)
         reply = self._send("PUT", _ROOT, uuid, "inventories", resource_class, body=body)
         return caller.parse(reply, wire.read_inventory)
@@ -144,13 +143,13 @@ class ProviderCalls(caller.Caller):
     def create_inventory(
         self, uuid: str, resource_class: str, generation: int, item: inventory.Inventory
     ) -> inventory.Inventory:
-        """POST /resource_providers/{uuid}/inventories: one class that is not there yet."""
+        """POST /resource_providers/{uuid}/inventories: a new inventory of one class."""
         body = {**wire.inventory_body(generation, item), "resource_class": resource_class}
         reply = self._send("POST", _ROOT, uuid, "inventories", body=body)
         return caller.parse(reply, wire.read_inventory)
 
     def delete_inventory(self, uuid: str, resource_class: str) -> None:
-        """DELETE /resource_providers/{uuid}/inventories/{class}; InventoryInUse while used."""
+        """DELETE /resource_providers/{uuid}/inventories/{class}. Errors: InventoryInUse."""
         self._send("DELETE", _ROOT, uuid, "inventories", resource_class)
 
     def list_aggregates(self, uuid: str) -> responses.ProviderAggregates:
@@ -161,7 +160,7 @@ class ProviderCalls(caller.Caller):
     def replace_aggregates(
         self, uuid: str, generation: int | None, aggregates: Iterable[str]
     ) -> responses.ProviderAggregates:
-        """PUT /resource_providers/{uuid}/aggregates; the generation counts from 1.19."""
+        """PUT /resource_providers/{uuid}/aggregates: replace all; with a generation from 1.19."""
         self.require_feature("provider aggregates", "aggregates")
         body = wire.aggregates_body(generation, aggregates, self.microversion)
         reply = self._send("PUT", _ROOT, uuid, "aggregates", body=body)
@@ -175,13 +174,13 @@ class ProviderCalls(caller.Caller):
     def replace_provider_traits(
         self, uuid: str, generation: int, traits: Iterable[str]
     ) -> responses.ProviderTraits:
-        """PUT /resource_providers/{uuid}/traits: exactly these, under this generation (1.6)."""
+        """PUT /resource_providers/{uuid}/traits: replace all, with a generation (1.6)."""
         self.require_feature("traits", "traits")
         body = wire.traits_body(generation, traits)
         return caller.parse(self._send("PUT", _ROOT, uuid, "traits", body=body), wire.read_traits)
 
     def delete_provider_traits(self, uuid: str) -> None:
-        """DELETE /resource_providers/{uuid}/traits: all of them, under no generation (1.6)."""
+        """DELETE /resource_providers/{uuid}/traits: all, without a generation (1.6)."""
         self.require_feature("traits", "traits")
         self._send("DELETE", _ROOT, uuid, "traits")
 
@@ -191,6 +190,6 @@ class ProviderCalls(caller.Caller):
         return caller.parse(reply, lambda body: dict(body["usages"]))
 
     def list_provider_allocations(self, uuid: str) -> responses.ProviderAllocations:
-        """GET /resource_providers/{uuid}/allocations; it never tells project, user or type."""
+        """GET /resource_providers/{uuid}/allocations; without project, user and type."""
         reply = self._get(_ROOT, uuid, "allocations")
         return caller.parse(reply, wire.read_provider_allocations)

@@ -1,4 +1,4 @@
-"""Query strings: provider listings and allocation candidates, as each microversion takes them."""
+"""Query strings of provider listings and allocation candidates, and the features they need."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Pairs = list[tuple[str, str]]
 
 
 def encode(pairs: Iterable[tuple[str, str]]) -> str:
-    """``"?name=value&…"``, empty when there is nothing to ask."""
+    """``"?name=value&..."``; empty without parameters."""
     text = urllib.parse.urlencode(list(pairs), quote_via=urllib.parse.quote, safe=":,!")
     return f"?{text}" if text else ""
 
 
 def quote(segment: str) -> str:
-    """One path segment, with everything quoted that could end it.
+    """One path segment, percent-encoded.
 
-    Raises InvalidInput for what every client resolves away: ``DELETE …/inventories/..``
-    would be about the provider.
+    Raises InvalidInput for ``.`` and ``..``: HTTP clients resolve them, so that
+    ``DELETE .../inventories/..`` would delete the provider.
     """
     if segment in {".", ".."}:
-        raise errors.InvalidInput([f"{segment!r} is no name of anything"])
+        raise errors.InvalidInput([f"{segment!r} cannot be used as a name"])
     return urllib.parse.quote(segment, safe="")
 
 
@@ -37,7 +37,7 @@ def resources_value(resources: Mapping[str, int]) -> str:
 
 
 def required_values(required: Iterable[str]) -> list[str]:
-    """Values for ``required``: plain and forbidden traits share one, each ``in:`` has its own."""
+    """Values of ``required``: one for all plain and forbidden traits, one per ``in:``."""
     plain = [item for item in required if not item.startswith("in:")]
     return ([",".join(plain)] if plain else []) + [
         item for item in required if item.startswith("in:")
@@ -63,7 +63,7 @@ def member_of_features(member_of: Iterable[str]) -> Iterator[str]:
 
 
 def candidate_pairs(query: candidate.CandidateQuery) -> Pairs:
-    """The parameters of GET /allocation_candidates, groups in the order given."""
+    """The parameters of GET /allocation_candidates, in the order of the groups."""
     pairs = [pair for group in query.groups for pair in _group_pairs(group)]
     if query.isolate:
         pairs.append(("group_policy", "isolate"))
@@ -99,10 +99,10 @@ def _trait_expressions(group: candidate.RequestGroup) -> list[str]:
 
 
 def _aggregate_expressions(group: candidate.RequestGroup) -> list[str]:
-    wanted = [_any_of(uuids) for uuids in group.member_of]
+    expressions = [_any_of(uuids) for uuids in group.member_of]
     if group.forbidden_aggregates:
-        wanted.append(f"!{_any_of(group.forbidden_aggregates)}")
-    return wanted
+        expressions.append(f"!{_any_of(group.forbidden_aggregates)}")
+    return expressions
 
 
 def _any_of(uuids: Iterable[str]) -> str:
@@ -113,14 +113,14 @@ def _any_of(uuids: Iterable[str]) -> str:
 def candidate_features(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """``{feature: the parameter that needs it}`` of a candidates query.
 
-    What the API itself would refuse (an unknown parameter) is left for it to refuse.
+    Unknown parameters are ignored here; the server refuses them.
     """
     needed = {"allocation candidates": "allocation_candidates"}
-    seen: set[str] = set()
+    previous: set[str] = set()
     for name, value in pairs:
-        for feature in _parameter_features(name, value, again=name in seen):
+        for feature in _parameter_features(name, value, repeated=name in previous):
             needed.setdefault(feature, name)
-        seen.add(name)
+        previous.add(name)
     return needed
 
 
@@ -138,7 +138,7 @@ _GROUPED = {
 }
 
 
-def _parameter_features(name: str, value: str, *, again: bool) -> Iterator[str]:
+def _parameter_features(name: str, value: str, *, repeated: bool) -> Iterator[str]:
     if name in _WHOLE:
         yield _WHOLE[name]
         return
@@ -150,10 +150,10 @@ def _parameter_features(name: str, value: str, *, again: bool) -> Iterator[str]:
         yield feature
     if kind == "required":
         yield from required_features(value.split(",") if not value.startswith("in:") else [value])
-        if again:
+        if repeated:
             yield "any traits"
     elif kind == "member_of":
-        yield from member_of_features([value, value] if again else [value])
+        yield from member_of_features([value, value] if repeated else [value])
 
 
 def _suffix_features(suffix: str) -> Iterator[str]:
@@ -164,7 +164,7 @@ def _suffix_features(suffix: str) -> Iterator[str]:
 
 
 def parse(text: str) -> Pairs:
-    """A query string as found in a log: with or without method, path, ``?`` and quotes."""
+    """The parameters of a query string from a log, with or without method, path and quotes."""
     query = text.strip().strip("\"'").partition("HTTP/")[0].strip()
     query = query.rpartition("?")[2].rpartition(" ")[2]
     return urllib.parse.parse_qsl(query, keep_blank_values=True)

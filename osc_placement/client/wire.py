@@ -1,7 +1,6 @@
-"""Which JSON belongs to which microversion: bodies built and answers read, purely.
+"""The JSON of each microversion: ``*_body`` builds request bodies, ``read_*`` parses responses.
 
-Functions ``*_body`` make what is sent, ``read_*`` make values of what came. Reading
-raises LookupError, TypeError or ValueError when the answer has another shape.
+A body of another shape raises LookupError, TypeError or ValueError.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def read_providers(body: Json) -> list[provider.Provider]:
 
 
 def provider_body(name: str, **fields: str | None) -> dict[str, Json]:
-    """For POST and PUT; only the fields given are sent, a parent of None un-parents."""
+    """For POST and PUT; a parent of None makes the provider a root."""
     return {"name": name, **fields}
 
 
@@ -50,12 +49,12 @@ def read_inventories(body: Json) -> responses.ProviderInventories:
 
 
 def read_inventory(body: Json) -> inventory.Inventory:
-    """One class's inventory; its provider generation is read apart."""
+    """The inventory of one class, without the provider's generation."""
     return inventory.Inventory.from_dict(body)
 
 
 def inventories_body(generation: int, inventories: inventory.Inventories) -> dict[str, Json]:
-    """For PUT of all inventories, and for each provider of a reshape."""
+    """For PUT of all inventories, and for each provider of POST /reshaper."""
     return {
         "resource_provider_generation": generation,
         "inventories": {name: item.as_dict() for name, item in inventories.items()},
@@ -63,12 +62,12 @@ def inventories_body(generation: int, inventories: inventory.Inventories) -> dic
 
 
 def inventory_body(generation: int, item: inventory.Inventory) -> dict[str, Json]:
-    """For PUT of one class's inventory."""
+    """For PUT of the inventory of one class."""
     return {"resource_provider_generation": generation, **item.as_dict()}
 
 
 def read_aggregates(body: Json) -> responses.ProviderAggregates:
-    """With a generation from 1.19."""
+    """The aggregates of a provider; with a generation from 1.19."""
     return responses.ProviderAggregates(
         body.get("resource_provider_generation"), tuple(body["aggregates"])
     )
@@ -77,7 +76,7 @@ def read_aggregates(body: Json) -> responses.ProviderAggregates:
 def aggregates_body(
     generation: int | None, aggregates: Iterable[str], version: microversion.Microversion
 ) -> Json:
-    """A bare list below 1.19, from then on guarded by the provider generation."""
+    """A list below 1.19; from 1.19 an object with the provider's generation."""
     if not microversion.supports(version, "aggregate generation"):
         return list(aggregates)
     return {"resource_provider_generation": generation, "aggregates": list(aggregates)}
@@ -107,7 +106,7 @@ def read_provider_allocations(body: Json) -> responses.ProviderAllocations:
 
 
 def read_consumer(uuid: str, body: Json) -> allocation.Consumer:
-    """A consumer of GET /allocations/{uuid}; without allocations it does not exist."""
+    """A consumer of GET /allocations/{uuid}."""
     return allocation.Consumer(
         uuid=uuid,
         allocations={
@@ -122,7 +121,7 @@ def read_consumer(uuid: str, body: Json) -> allocation.Consumer:
 
 
 def read_consumer_allocations(uuid: str, body: Json) -> responses.ConsumerAllocations:
-    """The same answer, with the generations of its providers."""
+    """A consumer of GET /allocations/{uuid}, with the generations of its providers."""
     generations = {key: item["generation"] for key, item in body["allocations"].items()}
     return responses.ConsumerAllocations(read_consumer(uuid, body), generations)
 
@@ -132,10 +131,10 @@ def consumer_body(
     version: microversion.Microversion,
     mappings: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Json]:
-    """For PUT /allocations/{uuid}, and for each consumer of a POST and of a reshape.
+    """For PUT /allocations/{uuid}, and for each consumer of POST /allocations and /reshaper.
 
-    A list below 1.12, then a mapping; owner from 1.8, consumer generation from 1.28,
-    ``mappings`` from 1.34, consumer type from 1.38.
+    Allocations are a list below 1.12, then an object. Owner from 1.8, consumer generation
+    from 1.28, ``mappings`` from 1.34, consumer type from 1.38.
     """
     body: dict[str, Json] = {"allocations": _allocations(consumer.allocations, version)}
     if microversion.supports(version, "allocation project and user"):
@@ -181,7 +180,7 @@ def reshape_body(
 
 
 def read_usages(body: Json, version: microversion.Microversion) -> list[responses.Usage]:
-    """Of GET /usages: one entry in all below 1.38, from then on one per consumer type."""
+    """Of GET /usages: one entry below 1.38, one per consumer type from 1.38."""
     if not microversion.supports(version, "consumer types"):
         return [responses.Usage(dict(body["usages"]))]
     return [_typed_usage(name, counted) for name, counted in body["usages"].items()]
@@ -194,7 +193,7 @@ def _typed_usage(consumer_type: str, counted: Mapping[str, int]) -> responses.Us
 
 
 def read_candidates(body: Json) -> responses.Candidates:
-    """An allocation candidates answer of any microversion."""
+    """Of GET /allocation_candidates of any microversion."""
     return responses.Candidates(
         requests=tuple(_read_request(item) for item in body["allocation_requests"]),
         summaries={uuid: _read_summary(item) for uuid, item in body["provider_summaries"].items()},

@@ -1,4 +1,4 @@
-"""Allocations: what a consumer has of which provider, and the consumer itself."""
+"""Consumers and their allocations."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from collections.abc import Mapping
 #: ``{resource class: amount}``
 Resources = Mapping[str, int]
 
-#: ``{provider uuid: {resource class: amount}}``: a consumer's allocations, whole.
+#: ``{provider uuid: {resource class: amount}}``: all allocations of a consumer.
 Allocations = Mapping[str, Resources]
 
-#: What a consumer's type reads as when none was ever set; it cannot be written.
+#: The API's type of a consumer without a type; it cannot be written.
 UNKNOWN_TYPE = "unknown"
 
-#: The types of nova's consumers: servers, and the sources of their moves.
+#: The types of nova's consumers: servers, and migrations (which hold the source host).
 INSTANCE, MIGRATION = "INSTANCE", "MIGRATION"
 
-#: The project and user of consumers that were written below 1.8, when there were none: the
-#: default of placement.conf's incomplete_consumer_project_id and incomplete_consumer_user_id.
+#: The project and user of consumers written below 1.8, without an owner: the default of
+#: placement.conf's incomplete_consumer_project_id and incomplete_consumer_user_id.
 PLACEHOLDER = "00000000-0000-0000-0000-000000000000"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Consumer:
-    """Who uses resources, and all of what it uses.
+    """A consumer with all its allocations.
 
-    ``generation`` is None for a consumer that does not exist yet (or below 1.28, where
-    it is not told); ``consumer_type`` is None below 1.38.
+    ``generation`` is None for a new consumer and below 1.28; ``consumer_type`` is None
+    below 1.38.
     """
 
     uuid: str
@@ -40,10 +40,6 @@ class Consumer:
     def total(self) -> dict[str, int]:
         """``{resource class: amount}`` over all providers."""
         return add_resources(*self.allocations.values())
-
-    def replace(self, **fields: object) -> Consumer:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **fields)  # type: ignore[arg-type]
 
 
 def add_resources(*parts: Resources) -> dict[str, int]:

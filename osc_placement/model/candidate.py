@@ -1,7 +1,7 @@
-"""What is asked of an allocation candidates query.
+"""Queries and results of GET /allocation_candidates.
 
-The client writes a query string from these values, the reference server reads one into
-them, and the engine's search answers them.
+The client formats a query string from these values, the reference server parses one into
+them, and the engine's search evaluates them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestGroup:
-    """One request group: resources that a single provider (or, unsuffixed, a tree) must give.
+    """A request group: resources of one provider or, without a suffix, of one tree.
 
-    ``required`` and ``member_of`` are conjunctions of alternatives: of each inner set at
-    least one must be there. ``suffix`` is empty for the unsuffixed group.
+    ``required`` and ``member_of``: at least one element of each inner set must match.
+    ``suffix`` is empty for the unsuffixed group.
     """
 
     suffix: str = ""
@@ -29,12 +29,11 @@ class RequestGroup:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CandidateQuery:
-    """A whole query: its groups, and what binds them together.
+    """A query: its groups, and the constraints between them.
 
     ``same_subtree`` holds sets of suffixes; ``isolate`` is group_policy=isolate;
-    ``limit`` is None for all. ``nested`` tells whether trees below the root take part
-    (microversion 1.29): without it a candidate is one provider, and what sharing
-    providers of its aggregates add.
+    ``limit`` is None for all. ``nested`` (1.29) includes providers below the root: without
+    it a candidate consists of one provider and sharing providers of its aggregates.
     """
 
     groups: tuple[RequestGroup, ...]
@@ -48,9 +47,10 @@ class CandidateQuery:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Candidate:
-    """One answer: what would be allocated where, in the tree of ``root_uuid``.
+    """One allocation candidate in the tree of ``root_uuid``.
 
-    ``mappings`` is ``{suffix: (provider uuid, …)}``: which providers satisfy which group.
+    ``allocations`` is ``{provider uuid: {resource class: amount}}``; ``mappings`` is
+    ``{suffix: (provider uuid, ...)}``, the providers of each group.
     """
 
     root_uuid: str

@@ -1,4 +1,4 @@
-"""How things are named: UUIDs, custom resource classes, custom traits, consumer types."""
+"""The syntax of UUIDs, resource classes, traits and consumer types."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ _SYMBOL = re.compile(r"[A-Z0-9_]+")
 
 
 def is_uuid(text: str) -> bool:
-    """Whether ``text`` is a UUID in any of the forms that Placement takes.
-
-    Dashes and the case of the hexadecimal digits do not matter.
-    """
+    """Whether ``text`` is a UUID in a form that Placement accepts: any case, any dashes."""
     try:
         return str(uuid.UUID(text)).replace("-", "") == _bare(text)
     except (AttributeError, TypeError, ValueError):
@@ -24,17 +21,17 @@ def is_uuid(text: str) -> bool:
 
 
 def canonical_uuid(text: str) -> str:
-    """The dashed, lower-case form; raises ValueError for what is no UUID."""
+    """The lower-case form with dashes. Raises ValueError if ``text`` is not a UUID."""
     return str(uuid.UUID(text))
 
 
 def is_custom(name: str) -> bool:
-    """Whether ``name`` is well formed as an operator's own trait or resource class."""
+    """Whether ``name`` is a valid name of a custom trait or resource class."""
     return len(name) <= MAX_NAME_LENGTH and _CUSTOM.fullmatch(name) is not None
 
 
 def is_symbol(name: str) -> bool:
-    """Whether ``name`` could name a trait, a resource class or a consumer type at all."""
+    """Whether ``name`` is a valid name of a trait, a resource class or a consumer type."""
     return 0 < len(name) <= MAX_NAME_LENGTH and _SYMBOL.fullmatch(name) is not None
 
 

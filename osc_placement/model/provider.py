@@ -1,4 +1,4 @@
-"""Resource providers and the trees that they form."""
+"""Resource providers and provider trees."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Provider:
-    """A resource provider: who it is, and where it stands in its tree.
+    """A resource provider and its position in a tree.
 
-    ``root_uuid`` and ``parent_uuid`` are None where the microversion that was asked
-    does not tell them (below 1.14); a root has itself as root and no parent.
-    ``updated`` is the server's last-modified text where it was read.
+    ``root_uuid`` and ``parent_uuid`` are None below 1.14. A root is its own root and has no
+    parent. ``updated`` is the last-modified header, None if it was not read.
     """
 
     uuid: str
@@ -24,7 +23,7 @@ class Provider:
 
 
 class ProviderTree:
-    """Providers of one or many trees, indexed by parent; the order given is kept."""
+    """Providers of one or more trees, indexed by parent, in the order given."""
 
     def __init__(self, providers: Iterable[Provider]) -> None:
         self._providers = {provider.uuid: provider for provider in providers}
@@ -34,11 +33,11 @@ class ProviderTree:
             self._children.setdefault(parent, []).append(provider)
 
     def roots(self) -> tuple[Provider, ...]:
-        """The providers without a parent among those given."""
+        """The providers whose parent is not in the tree."""
         return tuple(self._children.get(None, ()))
 
     def children(self, uuid: str) -> tuple[Provider, ...]:
-        """The direct children of a provider."""
+        """The children of a provider, without their descendants."""
         return tuple(self._children.get(uuid, ()))
 
     def walk(self) -> Iterator[tuple[int, Provider]]:
@@ -50,7 +49,7 @@ class ProviderTree:
             pending.extend((depth + 1, child) for child in reversed(self.children(provider.uuid)))
 
     def bottom_up(self) -> tuple[Provider, ...]:
-        """Every provider, each child before its parent: the order in which they can be deleted."""
+        """Every provider, each child before its parent: the order of deletion."""
         return tuple(provider for _, provider in reversed(list(self.walk())))
 
     def __len__(self) -> int:

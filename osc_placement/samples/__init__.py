@@ -1,1 +1,1 @@
-"""Sample clouds: recorded states of a real cloud, by name."""
+"""Sample clouds: recorded states of real placement, nova and neutron services."""

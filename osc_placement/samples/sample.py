@@ -1,7 +1,4 @@
-"""The sample clouds that ship: states read from real placement and nova services.
-
-Called by tests, by the demo and by the server's ``--load``; standard library only.
-"""
+"""The sample clouds of this package, by name. Standard library only."""
 
 from __future__ import annotations
 
@@ -14,22 +11,22 @@ _NOVA = "nova-"
 
 
 class UnknownSample(LookupError):
-    """There is no sample of that name; the text names those that there are."""
+    """No sample has that name; the message lists the names."""
 
 
 def sample_cloud_names() -> list[str]:
-    """The names that ``sample_cloud`` takes, sorted: ``["12-hosts", "200-hosts"]``."""
+    """The names of the sample clouds, sorted: ``["12-hosts", "200-hosts"]``."""
     return _names(_PLACEMENT)
 
 
 def sample_cloud(name: str) -> dict[str, Any]:
-    """One cloud's whole placement state, read anew at each call: change it freely.
+    """The placement state of a sample cloud; a new document for each call.
 
     Shape: ``{"providers": {uuid: {name, parent, root, generation, inventories,
     traits, aggregates}}, "consumers": {uuid: {project, user, type, generation,
     allocations: {provider uuid: {resource class: amount}}}},
-    "custom_resource_classes": [...], "custom_traits": [...]}``, the document that
-    ``osc-placement-server --load`` reads.
+    "custom_resource_classes": [...], "custom_traits": [...]}``, the format of
+    ``osc-placement-server --load``.
 
     Raises UnknownSample for a name that is not in ``sample_cloud_names()``.
     """
@@ -37,9 +34,9 @@ def sample_cloud(name: str) -> dict[str, Any]:
 
 
 def sample_nova(name: str) -> dict[str, Any]:
-    """What nova and neutron answered about a sample cloud: ``{"GET /path": body}``.
+    """Recorded responses of nova and neutron for a sample cloud: ``{"GET /path": body}``.
 
-    Only ``12-hosts`` has one. Raises UnknownSample for any other name.
+    Only ``12-hosts`` has them. Raises UnknownSample for any other name.
     """
     return _read(_NOVA, name)
 
@@ -57,7 +54,7 @@ def _names(kind: str) -> list[str]:
 def _read(kind: str, name: str) -> dict[str, Any]:
     names = _names(kind)
     if name not in names:
-        raise UnknownSample(f"no sample cloud {name!r}; there are {', '.join(names)}")
+        raise UnknownSample(f"unknown sample cloud {name!r}; choose from {', '.join(names)}")
     text = (resources.files(__package__) / "data" / f"{kind}{name}.json").read_text("utf-8")
     document: dict[str, Any] = json.loads(text)
     return document

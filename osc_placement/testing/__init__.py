@@ -1,12 +1,12 @@
-"""What people who test software that talks to Placement may import.
+"""The public API for tests of other projects that use Placement.
 
-* ``sample_cloud("12-hosts")``: the state of a real cloud, as a document;
-* ``sample_nova("12-hosts")``: what nova and neutron answered about the same cloud;
+* ``sample_cloud("12-hosts")``: the placement state of a sample cloud;
+* ``sample_nova("12-hosts")``: recorded responses of nova and neutron for that cloud;
 * ``osc_placement.testing.service``: the embedded server, in process or on a port;
-* ``osc_placement.testing.pytest_plugin``: both as pytest fixtures, loaded by
-  pytest on its own where this package is installed.
+* ``osc_placement.testing.pytest_plugin``: pytest fixtures for the embedded server, loaded by
+  pytest automatically where this package is installed.
 
-Everything named here is public: it changes with a release note only.
+A release note announces every change of these names.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Pytest fixtures around the embedded server; pytest loads this by entry point.
+"""Pytest fixtures for the embedded server; pytest loads this module by entry point.
 
 ``placement_server`` is a running Placement with a URL, empty and in memory;
-``placement_client`` this package's client of it. A test chooses what is in it, and any
-other option of ``osc_placement.server.create_app``, with a marker::
+``placement_client`` is this package's client of it. A marker sets its content and any other
+option of ``osc_placement.server.create_app``::
 
     @pytest.mark.placement(load="12-hosts")
     def test_something(placement_server): ...
 
-Imported in every pytest run of an environment that has this package: nothing heavy is
-imported before a fixture is asked for.
+Every pytest run in an environment with this package imports this module, so it imports the
+server only in the fixtures.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MARKER = "placement"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known, for ``--strict-markers``."""
+    """Register the marker, for ``--strict-markers``."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(load=None, **options): what placement_server is filled with (a sample"
-        " cloud's name or a document), and options of osc_placement.server.create_app",
+        f"{MARKER}(load=None, **options): the content of placement_server (the name of"
+        " a sample cloud, or a document), and options of osc_placement.server.create_app",
     )
 
 
@@ -47,5 +47,5 @@ def placement_server(request: pytest.FixtureRequest) -> Iterator[service.Loopbac
 
 @pytest.fixture
 def placement_client(placement_server: service.LoopbackPlacement) -> api.Client:
-    """The client of ``placement_server``, as an identity that may do everything."""
+    """A client of ``placement_server`` with the roles admin and service."""
     return placement_server.client()

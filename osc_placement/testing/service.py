@@ -1,13 +1,13 @@
-"""The embedded Placement as an object that a test starts and stops.
+"""The embedded Placement server for tests.
 
-``InProcessPlacement`` has no socket and starts in milliseconds; ``LoopbackPlacement``
-listens on 127.0.0.1, for software that brings its own HTTP client. Both take
-the options of ``osc_placement.server.create_app`` and are context managers::
+``InProcessPlacement`` has no socket and starts in milliseconds; ``LoopbackPlacement`` listens
+on 127.0.0.1, for software with its own HTTP client. Both accept the options of
+``osc_placement.server.create_app`` and are context managers::
 
     with LoopbackPlacement(load="12-hosts") as placement:
         requests.get(placement.url, headers={"x-auth-token": "admin"})
 
-Without ``database`` the state is in memory and gone after ``stop``.
+Without ``database`` the state is in memory, and lost after ``stop``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from osc_placement.client import api, transport
 from osc_placement.samples import sample
 from osc_placement.server import serve
 
-#: Whoever sends these may do everything, as far as the server's policy goes.
+#: The headers of an identity with the roles admin and service.
 ADMIN_HEADERS: Mapping[str, str] = {"x-auth-token": "admin", "x-roles": "admin,service"}
 
 
 class EmbeddedPlacement(abc.ABC):
-    """What both have in common.
+    """The base class of both servers.
 
-    ``load`` is a sample cloud's name or a document of that form; ``options`` go to
-    ``create_app``, which also says what it raises when they are wrong.
+    ``load`` is the name of a sample cloud or a document of that format. ``options`` are
+    passed to ``create_app``; its docstring lists the errors.
     """
 
     def __init__(self, *, load: str | Mapping[str, Any] | None = None, **options: Any) -> None:
@@ -45,32 +45,32 @@ class EmbeddedPlacement(abc.ABC):
     @property
     @abc.abstractmethod
     def url(self) -> str:
-        """Where the service root is; RuntimeError while it is not started."""
+        """The URL of the service root. Raises RuntimeError before ``start``."""
 
     @abc.abstractmethod
     def session(self) -> requests.Session:
-        """A session that reaches the server, and sends ADMIN_HEADERS with each request."""
+        """A session for the server that sends ADMIN_HEADERS with each request."""
 
     @abc.abstractmethod
     def client(self, version: microversion.Microversion | None = None) -> api.Client:
-        """This package's own client of the server; ``version`` pins the microversion."""
+        """This package's client of the server; ``version`` pins the microversion."""
 
     def start(self) -> Self:
-        """Ready to answer when it returns. RuntimeError when it is running already."""
+        """Start the server; it is ready on return. Raises RuntimeError if it is running."""
         if self._app is not None:
             raise RuntimeError("this Placement is running already")
         self._app = server.create_app(load=self._document, **self._options)
         return self
 
     def stop(self) -> None:
-        """Let go of everything; a second call does nothing."""
+        """Stop the server and close its database; a second call has no effect."""
         app, self._app = self._app, None
         if app is not None:
             app.close()
 
     @property
     def app(self) -> server.App:
-        """The WSGI callable; RuntimeError while it is not started."""
+        """The WSGI callable. Raises RuntimeError before ``start``."""
         if self._app is None:
             raise RuntimeError("this Placement is not running: call start() first")
         return self._app
@@ -83,7 +83,7 @@ class EmbeddedPlacement(abc.ABC):
 
 
 class InProcessPlacement(EmbeddedPlacement):
-    """Reached by sessions of its own alone: ``url`` is a name that nobody else resolves."""
+    """A server without a socket: only its own sessions and clients can resolve ``url``."""
 
     @property
     def url(self) -> str:
@@ -92,16 +92,18 @@ class InProcessPlacement(EmbeddedPlacement):
     def session(self) -> requests.Session:
         app = self.app
         session = _admin_session()
-        session.mount(self.url, transport.WsgiAdapter(lambda: _Lent(app)))
+        session.mount(self.url, transport.WsgiAdapter(lambda: _SharedApp(app)))
         return session
 
     def client(self, version: microversion.Microversion | None = None) -> api.Client:
         app = self.app
-        return api.Client(transport.in_process(lambda: _Lent(app), "the embedded server"), version)
+        return api.Client(
+            transport.in_process(lambda: _SharedApp(app), "the embedded server"), version
+        )
 
 
 class LoopbackPlacement(EmbeddedPlacement):
-    """On 127.0.0.1, on a port that the kernel chooses, in a thread of this process."""
+    """A server on a free port of 127.0.0.1, in a thread of this process."""
 
     _listener: serve.Server | None = None
     _thread: threading.Thread | None = None
@@ -137,8 +139,8 @@ class LoopbackPlacement(EmbeddedPlacement):
         return api.Client(transport.over_session(session, endpoint=self.url), version)
 
 
-class _Lent:
-    """An application that outlives its borrower: closing it does nothing."""
+class _SharedApp:
+    """An application whose ``close`` has no effect, because its owner closes it."""
 
     def __init__(self, app: server.App) -> None:
         self._app = app
@@ -147,7 +149,7 @@ class _Lent:
         return self._app(environ, start_response)
 
     def close(self) -> None:
-        """The owner closes it."""
+        """Do nothing."""
 
 
 def _admin_session() -> requests.Session:

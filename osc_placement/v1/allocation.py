@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -287,7 +288,7 @@ def _without(
             kept = {n: a for n, a in kept.items() if resource_class and n != resource_class}
         if kept:
             left[uuid] = kept
-    return consumer.replace(allocations=left)
+    return dataclasses.replace(consumer, allocations=left)
 
 
 def _amended(consumer: allocation.Consumer, changes: allocation.Allocations) -> allocation.Consumer:
@@ -295,7 +296,9 @@ def _amended(consumer: allocation.Consumer, changes: allocation.Allocations) -> 
     for uuid, resources in changes.items():
         amended[uuid] = {**amended.get(uuid, {}), **resources}
     kept = {uuid: {n: a for n, a in res.items() if a} for uuid, res in amended.items()}
-    return consumer.replace(allocations={uuid: res for uuid, res in kept.items() if res})
+    return dataclasses.replace(
+        consumer, allocations={uuid: res for uuid, res in kept.items() if res}
+    )
 
 
 def _shown(client: api.Client, uuids: Iterable[str]) -> tuple[tuple[str, ...], list[Any]]:

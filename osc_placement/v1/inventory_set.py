@@ -144,7 +144,7 @@ def wanted(
     target = dict(existing) if amend else {}
     for name, fields in given.items():
         if name in target:
-            target[name] = target[name].replace(**fields)
+            target[name] = inventory.Inventory.from_dict({**target[name].as_dict(), **fields})
         elif "total" in fields:
             target[name] = inventory.Inventory.from_dict(fields)
         else:

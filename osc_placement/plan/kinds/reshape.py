@@ -139,8 +139,9 @@ def renewed_consumers(after: change.Facts, seen: Seen) -> list[allocation.Consum
         else:
             has[resource_class] = int(amount)
     return [
-        seen.consumers[uuid].replace(
-            allocations={provider: has for provider, has in found.items() if has}
+        dataclasses.replace(
+            seen.consumers[uuid],
+            allocations={provider: has for provider, has in found.items() if has},
         )
         for uuid, found in allocations.items()
     ]

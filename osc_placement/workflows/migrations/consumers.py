@@ -74,7 +74,7 @@ def plan_types(
 
     def fixed(one: allocation.Consumer, item: _Nova) -> allocation.Consumer | None:
         untyped = one.consumer_type == allocation.UNKNOWN_TYPE
-        return one.replace(consumer_type=item.type) if untyped else None
+        return dataclasses.replace(one, consumer_type=item.type) if untyped else None
 
     missing = _Missing(_untyped(client, known))
     return _in_slices(client, known, missing, fixed, after, workers)
@@ -93,7 +93,7 @@ def plan_owners(
     def fixed(one: allocation.Consumer, item: _Nova) -> allocation.Consumer | None:
         if one.project_id != allocation.PLACEHOLDER:
             return None
-        return one.replace(project_id=item.project_id, user_id=item.user_id)
+        return dataclasses.replace(one, project_id=item.project_id, user_id=item.user_id)
 
     incomplete = retry.read(lambda: client.show_total_usage(allocation.PLACEHOLDER))
     missing = _Missing({_ANYBODY: incomplete.consumer_count or 0})

@@ -82,7 +82,9 @@ def _moved(
         target = item.option.target
         of[target] = allocation.add_resources(of.get(target, {}), item.demand.at(item.option))
     return {
-        uuid: consumers[uuid].replace(allocations={key: has for key, has in of.items() if has})
+        uuid: dataclasses.replace(
+            consumers[uuid], allocations={key: has for key, has in of.items() if has}
+        )
         for uuid, of in found.items()
     }
 

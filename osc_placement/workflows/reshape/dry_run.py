@@ -144,7 +144,9 @@ def _known_here(seen: snapshot.TreeSnapshot) -> snapshot.TreeSnapshot:
             for uuid, node in seen.nodes.items()
         },
         consumers={
-            uuid: item.replace(consumer_type=item.consumer_type or allocation.UNKNOWN_TYPE)
+            uuid: dataclasses.replace(
+                item, consumer_type=item.consumer_type or allocation.UNKNOWN_TYPE
+            )
             for uuid, item in seen.consumers.items()
         },
     )

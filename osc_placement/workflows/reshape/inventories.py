@@ -7,6 +7,7 @@ changes begins with the API's own defaults.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 
 from osc_placement import errors
@@ -65,7 +66,7 @@ def _take(
 
 def _resized(item: inventory.Inventory, total: int) -> inventory.Inventory:
     whole = item.max_unit == item.total
-    return item.replace(total=total, max_unit=total if whole else item.max_unit)
+    return dataclasses.replace(item, total=total, max_unit=total if whole else item.max_unit)
 
 
 def _given(
@@ -77,10 +78,10 @@ def _given(
     """What a target has of a class when an amount has come."""
     if held is not None:
         grown = _resized(held, held.total + shift.amount)
-        return grown.replace(reserved=held.reserved + reserved)
+        return dataclasses.replace(grown, reserved=held.reserved + reserved)
     if shift.becomes != shift.resource_class:
         return inventory.Inventory(shift.amount, reserved, max_unit=shift.amount)
-    return _resized(before, shift.amount).replace(reserved=reserved)
+    return dataclasses.replace(_resized(before, shift.amount), reserved=reserved)
 
 
 def _reserved(
@@ -118,7 +119,9 @@ def _put_fields(
             where = wanted.nodes[uuid].provider.name
             faults.add(f"{wanted.document.at(0)}{where} gets no {resource_class} to set fields of")
         else:
-            after[uuid][resource_class] = held.replace(**fields)
+            after[uuid][resource_class] = inventory.Inventory.from_dict(
+                {**held.as_dict(), **fields}
+            )
 
 
 def capacity_over(

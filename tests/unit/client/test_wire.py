@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from typing import Any
 
@@ -59,11 +60,11 @@ def test_a_consumer_reads_back_as_far_as_the_version_knows_it(
     body = wire.consumer_body(consumer, version)
     known = consumer
     if not microversion.supports(version, "allocation project and user"):
-        known = known.replace(project_id=None, user_id=None)
+        known = dataclasses.replace(known, project_id=None, user_id=None)
     if not microversion.supports(version, "consumer generation"):
-        known = known.replace(generation=None)
+        known = dataclasses.replace(known, generation=None)
     if not microversion.supports(version, "consumer types"):
-        known = known.replace(consumer_type=None)
+        known = dataclasses.replace(known, consumer_type=None)
     assert wire.read_consumer(consumer.uuid, told(body, version)) == known
     full = wire.read_consumer_allocations(consumer.uuid, told(body, version))
     assert full == (known, dict.fromkeys(consumer.allocations, 3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import pathlib
 import uuid as uuid_module
 from collections.abc import Iterator, Sequence
@@ -143,14 +144,16 @@ def test_max_count_is_exact_though_many_go_together(
 def test_what_is_changed_is_written_whole_and_taken_back_whole(client: api.Client) -> None:
     client.write_allocations([one(1, project_id="other")])
     before = client.show_allocations(uuid_of(1))
-    after = before.replace(allocations={HOST: {"VCPU": 1}, OTHER: {"VCPU": 2}}, project_id="acme")
+    after = dataclasses.replace(
+        before, allocations={HOST: {"VCPU": 1}, OTHER: {"VCPU": 2}}, project_id="acme"
+    )
     planned = plan.make([allocations.planned("vm-1", before, after)])
     known = {planned.changes[0].key: allocations.observed(before)}
     report = run(client, plan.ObservedPlan(planned, known))
-    assert client.show_allocations(uuid_of(1)) == after.replace(generation=2)
+    assert client.show_allocations(uuid_of(1)) == dataclasses.replace(after, generation=2)
     taken = file.read(report.undo_path)  # type: ignore[arg-type]
     apply.take_back(client, taken, report.undo_path, apply.Options())  # type: ignore[arg-type]
-    assert client.show_allocations(uuid_of(1)) == before.replace(generation=3)
+    assert client.show_allocations(uuid_of(1)) == dataclasses.replace(before, generation=3)
 
 
 def test_what_was_removed_comes_back_with_its_owner_and_type(client: api.Client) -> None:
@@ -159,7 +162,8 @@ def test_what_was_removed_comes_back_with_its_owner_and_type(client: api.Client)
     unknown.write_allocations([one(3, consumer_type=None)])
     before = [client.show_allocations(uuid_of(number)) for number in (1, 2, 3)]
     removing = plan.make(
-        allocations.planned("vm", item, none(0).replace(uuid=item.uuid)) for item in before
+        allocations.planned("vm", item, dataclasses.replace(none(0), uuid=item.uuid))
+        for item in before
     )
     report = run(client, plan.ObservedPlan(removing))
     assert used(client) == 0
@@ -172,7 +176,7 @@ def test_a_type_that_is_set_is_not_taken_back_and_says_so(client: api.Client) ->
     client.at(client.microversion._replace(minor=37)).write_allocations([one(1)])
     before = client.show_allocations(uuid_of(1))
     made = plan.make(
-        [allocations.planned("vm-1", before, before.replace(consumer_type="INSTANCE"))]
+        [allocations.planned("vm-1", before, dataclasses.replace(before, consumer_type="INSTANCE"))]
     )
     report = run(client, plan.ObservedPlan(made))
     assert client.show_allocations(uuid_of(1)).consumer_type == "INSTANCE"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import pathlib
 import random
 import signal
@@ -155,7 +156,9 @@ def test_a_rivals_value_is_overwritten_by_an_absolute_one_and_given_back_by_undo
         item = client.stored[uuid]
         if item.generation == 3:
             item.generation += 1
-            item.inventories["VCPU"] = item.inventories["VCPU"].replace(allocation_ratio=10.0)
+            item.inventories["VCPU"] = dataclasses.replace(
+                item.inventories["VCPU"], allocation_ratio=10.0
+            )
 
     client.before_write = rival
     report = amend(client, "VCPU:allocation_ratio=20", undo_out=tmp_path / "undo")
@@ -172,7 +175,7 @@ def test_a_relative_value_is_never_added_to_a_rivals() -> None:
         item = client.stored[uuid]
         if item.generation == 3:
             item.generation += 1
-            item.inventories["VCPU"] = item.inventories["VCPU"].replace(total=64)
+            item.inventories["VCPU"] = dataclasses.replace(item.inventories["VCPU"], total=64)
 
     client.before_write = rival
     report = amend(client, "VCPU:total+=2")
@@ -371,7 +374,7 @@ def test_what_changed_since_the_plan_was_reviewed_is_stale(tmp_path: pathlib.Pat
     where = tmp_path / "plan"
     amend(client, "VCPU:allocation_ratio=20", dry_run=True, plan_out=where)
     other = client.stored[fake_placement.uuid_of("host-001")]
-    other.inventories["VCPU"] = other.inventories["VCPU"].replace(allocation_ratio=2.0)
+    other.inventories["VCPU"] = dataclasses.replace(other.inventories["VCPU"], allocation_ratio=2.0)
     report = apply.apply(client, plan_file.read(where), where, apply.Options())
     assert statuses(report) == {"applied": 2, "stale": 1}
     assert report.exit_code() == 7
@@ -387,7 +390,7 @@ def test_undo_takes_back_exactly_what_was_applied(tmp_path: pathlib.Path) -> Non
     amend(client, "VCPU:allocation_ratio=20", plan_out=where, max_count=5)
     other = client.stored[fake_placement.uuid_of("host-001")]
     other.generation += 1
-    other.inventories["VCPU"] = other.inventories["VCPU"].replace(allocation_ratio=2.0)
+    other.inventories["VCPU"] = dataclasses.replace(other.inventories["VCPU"], allocation_ratio=2.0)
     report = apply.take_back(client, plan_file.read(where), where, apply.Options())
     assert statuses(report) == {"applied": 4, "stale": 1, "left alone": 4}
     assert ratios(client) == {16.0, 2.0, 20.0}
@@ -429,7 +432,9 @@ def test_a_run_that_changed_nothing_leaves_no_undo_file(state_home: pathlib.Path
     assert statuses(report) == {"failed": 2}
     client.before_write = lambda method, uuid: None
     for item in client.stored.values():
-        item.inventories["VCPU"] = item.inventories["VCPU"].replace(allocation_ratio=21.0)
+        item.inventories["VCPU"] = dataclasses.replace(
+            item.inventories["VCPU"], allocation_ratio=21.0
+        )
     amend(client, "VCPU:allocation_ratio=21")
     assert not list(state_home.glob("*.plan.json"))
 

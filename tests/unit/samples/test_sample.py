@@ -35,5 +35,5 @@ def test_nova_answered_about_the_same_hosts() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(testing.UnknownSample, match=r"no sample cloud '13-hosts'.*12-hosts"):
+    with pytest.raises(testing.UnknownSample, match=r"unknown sample cloud '13-hosts'.*12-hosts"):
         testing.sample_cloud("13-hosts")

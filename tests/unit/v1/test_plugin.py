@@ -90,10 +90,10 @@ def test_a_setting_pins_negotiates_or_takes_the_latest(setting: object, requeste
 
 def test_a_number_that_yaml_may_have_cut_short_is_refused() -> None:
     with pytest.raises(ValueError, match=r'placement_api_version: "1\.10"'):
-        plugin.requested_version({"placement_api_version": "1.1"}, written=1.1)
-    pinned, _ = plugin.requested_version({"placement_api_version": "1.1"}, written="1.1")
+        plugin.requested_version({"placement_api_version": "1.1"}, yaml_value=1.1)
+    pinned, _ = plugin.requested_version({"placement_api_version": "1.1"}, yaml_value="1.1")
     assert pinned == (1, 1)
-    pinned, _ = plugin.requested_version({"placement_api_version": "1.14"}, written=1.14)
+    pinned, _ = plugin.requested_version({"placement_api_version": "1.14"}, yaml_value=1.14)
     assert pinned == (1, 14)
 
 

@@ -48,10 +48,13 @@ class Repair:
     def of(self, before: allocation.Consumer) -> allocation.Consumer:
         """The consumer when it is repaired."""
         parts = {**before.allocations, **self.parts}
-        after = before.replace(allocations={uuid: part for uuid, part in parts.items() if part})
+        after = dataclasses.replace(
+            before, allocations={uuid: part for uuid, part in parts.items() if part}
+        )
         if self.owner is None:
             return after
-        return after.replace(
+        return dataclasses.replace(
+            after,
             project_id=self.owner.project_id,
             user_id=self.owner.user_id,
             consumer_type=self.owner.type or before.consumer_type,

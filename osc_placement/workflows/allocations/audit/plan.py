@@ -78,7 +78,9 @@ def mended(picture: pictures.CloudSnapshot, findings: Iterable[Finding]) -> pict
     for item in findings:
         if item.repair is not None and item.repair.parts:
             uuid = item.subject.uuid
-            after = item.repair.of(picture.consumer(uuid).replace(allocations=allocations[uuid]))
+            after = item.repair.of(
+                dataclasses.replace(picture.consumer(uuid), allocations=allocations[uuid])
+            )
             allocations[uuid] = after.allocations
     kept = {uuid: held for uuid, held in allocations.items() if held}
     return dataclasses.replace(picture, allocations=kept)

@@ -142,7 +142,8 @@ class _Heal:
             uuid: allocation.add_resources(held.get(uuid, {}), resources)
             for uuid, resources in option.allocations.items()
         }
-        return before.replace(
+        return dataclasses.replace(
+            before,
             allocations={**held, **added},
             project_id=server.project_id,
             user_id=server.user_id,
@@ -176,7 +177,7 @@ class _Heal:
         owner = (server.project_id, server.user_id)
         known = server.uuid in self._picture.owners
         if known and (now.project_id, now.user_id) != owner:
-            after = now.replace(project_id=owner[0], user_id=owner[1])
+            after = dataclasses.replace(now, project_id=owner[0], user_id=owner[1])
             return self._change(server, now, after, _other_owner(now, server))
         wrong = self._wrong(server, now, where)
         untold = allocations_ports.untold(self._picture, server)

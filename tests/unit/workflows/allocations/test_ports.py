@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -159,7 +160,9 @@ def test_what_a_server_has_for_a_port_that_does_not_tell_is_not_allocated_twice(
     transport: watched.Watched,
 ) -> None:
     run = Run(transport, 2, port("p", "vm-0003"))
-    whole = run.cloud.consumer(3).replace(allocations={HOST: USES, CARDS[1]: BANDWIDTH})
+    whole = dataclasses.replace(
+        run.cloud.consumer(3), allocations={HOST: USES, CARDS[1]: BANDWIDTH}
+    )
     run.client.write_allocations([whole])
     assert run.healed()["vm-0003"] == "applied"
     assert run.network.profile("p")["allocation"] == CARDS[1]

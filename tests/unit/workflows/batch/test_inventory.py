@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -62,7 +63,7 @@ def test_what_is_so_already_is_no_change() -> None:
 
 
 def test_a_ratio_that_the_database_rounded_is_the_same() -> None:
-    stored = observed(inventories={"VCPU": VCPU.replace(allocation_ratio=1.23457)})
+    stored = observed(inventories={"VCPU": dataclasses.replace(VCPU, allocation_ratio=1.23457)})
     assert isinstance(decided(stored, "VCPU:allocation_ratio=1.234567"), change.Skipped)
 
 
@@ -87,7 +88,9 @@ def test_a_guard_leaves_the_provider_alone_unless_it_is_overridden(
 
 
 def test_being_over_capacity_already_does_not_forbid_to_make_it_better() -> None:
-    item = observed(inventories={"VCPU": VCPU.replace(allocation_ratio=1.0)}, usages={"VCPU": 100})
+    item = observed(
+        inventories={"VCPU": dataclasses.replace(VCPU, allocation_ratio=1.0)}, usages={"VCPU": 100}
+    )
     assert isinstance(decided(item, "VCPU:allocation_ratio=2"), change.Change)
 
 
@@ -146,7 +149,7 @@ def test_a_target_drops_what_is_not_in_it_and_asks_no_guard() -> None:
     wanted = {"VCPU": model.Inventory(total=32, max_unit=32)}
     (found,) = inventory.plan_targets([observed()], lambda _: wanted, exactly=True).changes
     assert inventories.amended({"VCPU": VCPU, "DISK_GB": DISK}, found.after) == wanted
-    late = {"VCPU": VCPU.replace(step_size=2), "DISK_GB": DISK}
+    late = {"VCPU": dataclasses.replace(VCPU, step_size=2), "DISK_GB": DISK}
     assert inventories.amended(late, found.after) == wanted
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -233,7 +234,9 @@ def test_setting_inventories_asks_no_guard_and_lives_with_a_rival(exactly: bool)
         if uuid == rivalled.uuid:
             client.before_write = lambda method, uuid: None
             rivalled.generation += 1
-            rivalled.inventories["VCPU"] = rivalled.inventories["VCPU"].replace(step_size=2)
+            rivalled.inventories["VCPU"] = dataclasses.replace(
+                rivalled.inventories["VCPU"], step_size=2
+            )
 
     client.before_write = rival
     planned = plan.plan_set_inventories(client, members, target, exactly=exactly)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -121,14 +122,17 @@ def test_what_no_move_is_about_may_not_change() -> None:
     cn, a = seen.nodes[uuid_of("cn")], seen.nodes[uuid_of("a")]
     vcpu, half = cn.inventories["VCPU"], inventory.Inventory(4)
     good = {uuid_of("cn"): {"VCPU": vcpu, "VGPU": half}, uuid_of("a"): {"VGPU": half}}
-    bad = {uuid_of("cn"): {"VCPU": vcpu.replace(reserved=1), "VGPU": half}, uuid_of("a"): {}}
+    bad = {
+        uuid_of("cn"): {"VCPU": dataclasses.replace(vcpu, reserved=1), "VGPU": half},
+        uuid_of("a"): {},
+    }
 
     def after(offered: Any, **has: Any) -> snapshot.TreeSnapshot:
         nodes = {cn.provider.uuid: cn, a.provider.uuid: a}
         changed = {key: node.replace(inventories=offered[key]) for key, node in nodes.items()}
         consumers = seen.consumers
         if has:
-            consumers = {key: item.replace(**has) for key, item in consumers.items()}
+            consumers = {key: dataclasses.replace(item, **has) for key, item in consumers.items()}
         return seen.replace(nodes={**seen.nodes, **changed}, consumers=consumers)
 
     assert list(invariants.strayed(seen, after(good), moves, ())) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -111,7 +112,7 @@ class Cloud:
         seen = client.show_allocations(uuid_of(name))
         wanted = {uuid_of(key): amounts for key, amounts in allocations.items()}
         owner = {"project_id": "p", "user_id": "u"} if seen.project_id is None else {}
-        client.replace_allocations(seen.replace(allocations=wanted, **owner))
+        client.replace_allocations(dataclasses.replace(seen, allocations=wanted, **owner))
 
 
 @pytest.fixture
@@ -308,7 +309,10 @@ def test_what_made_it_stale_is_told_and_not_all_that_it_is_about(
     cloud.reshape(tmp_path / "plan")
     gpu = cloud.rival.list_providers(name="gpu")[0].uuid
     told = cloud.rival.list_inventories(gpu)
-    grown = {**told.inventories, "VGPU": told.inventories["VGPU"].replace(total=9, max_unit=9)}
+    grown = {
+        **told.inventories,
+        "VGPU": dataclasses.replace(told.inventories["VGPU"], total=9, max_unit=9),
+    }
     cloud.rival.replace_inventories(gpu, told.generation, grown)
     stale = of(cloud.take_back(tmp_path / "plan"), "reshape")
     assert stale.reason == f"somebody else made it inventory {gpu} VGPU:total=9 instead of 8"

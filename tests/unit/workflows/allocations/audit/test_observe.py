@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -154,12 +155,12 @@ def test_all_is_repaired_in_two_requests_and_then_nothing_is_found(run: Run) -> 
 def test_undo_gives_everything_back_and_its_owner(run: Run, tmp_path: pathlib.Path) -> None:
     uuid = run.holds("nobody", cmp_0000=1, cmp_0001=3)
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
-    before = run.client.show_allocations(uuid).replace(generation=None)
+    before = dataclasses.replace(run.client.show_allocations(uuid), generation=None)
     path = tmp_path / "undo.json"
     run.repaired(undo_out=path)
     assert (run.has("nobody"), run.has("vm-0000")) == ({}, {"cmp-0000": 1})
     apply.take_back(run.client, file.read(path), path, apply.Options())
-    assert run.client.show_allocations(uuid).replace(generation=None) == before
+    assert dataclasses.replace(run.client.show_allocations(uuid), generation=None) == before
     assert run.has("vm-0000") == {"cmp-0000": 1, "cmp-0001": 1}
 
 
@@ -315,9 +316,9 @@ def test_a_service_that_allocates_too_makes_an_orphan_uncertain(
 ) -> None:
     uuid = run.holds("nobody", cmp_0000=1)
     now = run.client.show_allocations(uuid)
-    run.client.replace_allocations(now.replace(allocations={}))
+    run.client.replace_allocations(dataclasses.replace(now, allocations={}))
     older = run.client.at(min(run.client.microversion, type(run.client.microversion)(1, 37)))
-    older.replace_allocations(now.replace(generation=None, consumer_type=None))
+    older.replace_allocations(dataclasses.replace(now, generation=None, consumer_type=None))
     assert run.codes() == ["orphaned"]
     monkeypatch.setattr(nova_api, "service_types", lambda _: frozenset({"application-container"}))
     (found,) = run.audited().findings

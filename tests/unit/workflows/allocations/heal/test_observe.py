@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import datetime
 import pathlib
 from collections.abc import Iterator
@@ -70,7 +71,7 @@ class Run:
 
     def state(self) -> dict[str, allocation.Consumer]:
         found = [self.client.show_allocations(item["id"]) for item in self.cloud.listed]
-        return {item.uuid: item.replace(generation=None) for item in found}
+        return {item.uuid: dataclasses.replace(item, generation=None) for item in found}
 
 
 def statuses(report: result.RunReport) -> dict[str, int]:
@@ -141,7 +142,7 @@ def test_few_servers_cost_few_requests(transport: watched.Watched) -> None:
 def test_a_host_alone_is_healed_and_what_its_servers_have_elsewhere_is_seen(run: Run) -> None:
     other = uuid_of(run.cloud.host(1))
     elsewhere = allocation.Consumer(uuid_of("vm-0003"), {other: {"VCPU": 1}}, "acme", "alice")
-    run.client.write_allocations([elsewhere.replace(consumer_type="INSTANCE")])
+    run.client.write_allocations([dataclasses.replace(elsewhere, consumer_type="INSTANCE")])
     within = scope.Scope(hosts=frozenset({run.cloud.host(0)}))
     made = run.planned(scope=within).plan
     assert len(made.items()) == 10
@@ -159,8 +160,9 @@ def test_unknown_hosts_and_servers_are_refused(run: Run) -> None:
 def test_owners_that_swapped_show_only_when_all_are_read(run: Run) -> None:
     run.healed()
     swapped = [
-        run.cloud.consumer(number, caching_scheduler.OWNERS[other]).replace(
-            generation=run.client.show_allocations(uuid_of(f"vm-{number:04d}")).generation
+        dataclasses.replace(
+            run.cloud.consumer(number, caching_scheduler.OWNERS[other]),
+            generation=run.client.show_allocations(uuid_of(f"vm-{number:04d}")).generation,
         )
         for number, other in ((0, 1), (1, 0))
     ]
@@ -171,7 +173,7 @@ def test_owners_that_swapped_show_only_when_all_are_read(run: Run) -> None:
 
 def test_an_orphan_costs_a_reading_of_itself_and_no_more(run: Run) -> None:
     run.healed()
-    orphan = run.cloud.consumer(0).replace(uuid=uuid_of("orphan"))
+    orphan = dataclasses.replace(run.cloud.consumer(0), uuid=uuid_of("orphan"))
     run.client.write_allocations([orphan])
     run.transport.sent.clear()
     assert run.planned().plan.changes == ()
@@ -284,7 +286,9 @@ def test_nothing_is_written_when_nova_no_longer_answers(run: Run) -> None:
 
 def test_another_writer_makes_one_stale_and_the_others_are_healed(run: Run) -> None:
     planned = run.planned()
-    other = run.cloud.consumer(3).replace(allocations={uuid_of("cmp-0000"): {"VCPU": 7}})
+    other = dataclasses.replace(
+        run.cloud.consumer(3), allocations={uuid_of("cmp-0000"): {"VCPU": 7}}
+    )
     run.client.write_allocations([other])
     report = run.carried_out(planned)
     assert statuses(report) == {"applied": 23, "stale": 1, "unchanged": 6}
@@ -295,7 +299,7 @@ def test_one_that_does_not_fit_costs_the_others_nothing(run: Run) -> None:
     planned = run.planned()
     uuid = uuid_of("cmp-0001")
     known = run.client.list_inventories(uuid)
-    tight = {**known.inventories, "VCPU": known.inventories["VCPU"].replace(total=8)}
+    tight = {**known.inventories, "VCPU": dataclasses.replace(known.inventories["VCPU"], total=8)}
     run.client.replace_inventories(uuid, known.generation, tight)
     report = run.carried_out(planned, workers=1)
     found = statuses(report)
