@@ -100,10 +100,7 @@ KNOWN: set[tuple[str, str]] = {
     # The options and the context that workflows.context is to hold.
     ("workflows.allocations.audit.observe", "workflows.batch.plan"),
     ("workflows.allocations.heal.observe", "workflows.batch.plan"),
-    ("workflows.allocations.holding", "workflows.batch.plan"),
     ("workflows.allocations.observe", "workflows.batch.plan"),
-    ("workflows.allocations.owners", "workflows.batch.plan"),
-    ("workflows.allocations.sharing_providers", "workflows.batch.plan"),
     ("workflows.migrations.runner", "workflows.batch.plan"),
     ("workflows.mirror.observe", "workflows.batch.plan"),
     ("workflows.reshape.dry_run", "workflows.batch.plan"),
@@ -113,11 +110,6 @@ KNOWN: set[tuple[str, str]] = {
     # The selector is shared and is to leave the batch folder.
     ("workflows.reshape.observe", "workflows.batch.selector"),
     ("workflows.reshape.plan", "workflows.batch.selector"),
-    # What the audit shares with heal.
-    ("workflows.allocations.audit.missing", "workflows.allocations.heal.plan"),
-    ("workflows.allocations.audit.observe", "workflows.allocations.heal.observe"),
-    ("workflows.allocations.audit.observe", "workflows.allocations.heal.plan"),
-    ("workflows.allocations.audit.plan", "workflows.allocations.heal.plan"),
 }
 
 #: The server's public API, and the modules besides ``testing`` that may use it: the in-process

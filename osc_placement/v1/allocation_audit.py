@@ -126,7 +126,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
         client = self.connect()
         asked = nova.reached(self, parsed_args)
         self._check_recorded(asked, parsed_args)
-        request = observe.Request(
+        request = observe.AuditRequest(
             hosts=frozenset(parsed_args.host),
             min_age=parsed_args.min_age,
             repair=parsed_args.repair,
@@ -150,7 +150,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
         self,
         client: api.Client,
         asked: nova_api.Nova,
-        request: observe.Request,
+        request: observe.AuditRequest,
         parsed_args: argparse.Namespace,
     ) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.plan import apply
@@ -176,7 +176,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
         return self._repaired(found.findings, report, parsed_args)
 
     def _told(
-        self, found: observe.Audited, target: str, parsed_args: argparse.Namespace
+        self, found: observe.AuditResult, target: str, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[Any]]:
         """What was found."""
         self.exit_code = _code(found.findings, strict=parsed_args.strict)

@@ -14,8 +14,7 @@ from osc_placement.model import allocation, name
 from osc_placement.v1 import change, nova, progress
 
 if TYPE_CHECKING:
-    from osc_placement.workflows.allocations import scope
-    from osc_placement.workflows.allocations.heal import choice, plan as heal_plan
+    from osc_placement.workflows.allocations import request as heal_request, scope
 
 
 class HealAllocations(change.Changing):
@@ -93,16 +92,15 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
 
         typed = [("consumer types", "--consumer-type")] if parsed_args.consumer_type else []
         client = self.connect(typed)
-        wish = _wish(parsed_args)
         asked = nova.reached(self, parsed_args)
         started = datetime.datetime.now(datetime.UTC)
-        within = scope.of_words(
+        within = scope.from_options(
             asked,
             hosts=parsed_args.host,
             host_aggregates=parsed_args.host_aggregate,
             servers=parsed_args.instance,
         )
-        request = _request(parsed_args, within, wish)
+        request = _request(parsed_args, within)
         with progress.shown(quiet=self.is_quiet) as watch:
             reading = batch_plan.ReadContext(parsed_args.workers, watch)
             ports = None if parsed_args.skip_port_allocations else nova.ports(asked, self)
@@ -111,8 +109,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
                 asked,
                 request,
                 reading,
-                ports=ports,
-                check_owners=parsed_args.check_owners,
+                neutron=ports,
             )
             how = dataclasses.replace(
                 change.options(parsed_args, watch),
@@ -137,19 +134,17 @@ def _consumer_type(text: str) -> str:
     return text
 
 
-def _wish(parsed_args: argparse.Namespace) -> choice.HealOptions:
-    from osc_placement.workflows.allocations.heal import assignment_file, choice
+def _request(parsed_args: argparse.Namespace, within: scope.Scope) -> heal_request.HealRequest:
+    from osc_placement.workflows.allocations import request as heal_request
+    from osc_placement.workflows.allocations.heal import assignment_file
 
     assigned = assignment_file.read(parsed_args.assign) if parsed_args.assign else {}
-    return choice.HealOptions(parsed_args.strategy, assigned)
-
-
-def _request(
-    parsed_args: argparse.Namespace, within: scope.Scope, wish: choice.HealOptions
-) -> heal_plan.Request:
-    from osc_placement.workflows.allocations.heal import plan as heal_plan
-
-    return heal_plan.Request(within, parsed_args.consumer_type or allocation.INSTANCE, wish)
+    return heal_request.HealRequest(
+        within,
+        parsed_args.consumer_type or allocation.INSTANCE,
+        heal_request.HealOptions(parsed_args.strategy, assigned),
+        check_owners=parsed_args.check_owners,
+    )
 
 
 def _words(parsed_args: argparse.Namespace) -> Iterator[str]:

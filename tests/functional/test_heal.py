@@ -155,9 +155,9 @@ def test_words_that_mean_nothing_are_refused(openstack: shell.OpenStack) -> None
     for words, said in (
         (("--host", "cmp-9"), "no compute host 'cmp-9'"),
         (("--host-aggregate", "nowhere"), "no host aggregate has the name or id 'nowhere'"),
-        (("--instance", "vm-1"), "'vm-1' is no UUID of a server"),
+        (("--instance", "vm-1"), "'vm-1' is not the UUID of a server"),
         (("--instance", PROVIDERS["nfs-share"]), "nova has no server"),
-        (("--assign", "assign.json"), "'vm-1' is no UUID of a server"),
+        (("--assign", "assign.json"), "'vm-1' is not the UUID of a server"),
         (("--assign", "no.json"), "no.json cannot be read"),
     ):
         code, text = openstack.fails(HEAL, *RECORDED, *words)

@@ -1,37 +1,33 @@
-"""What is free on providers while a plan is made: each server that it heals takes its share.
+"""The free capacity of providers while a plan is made: each planned allocation reduces it. Pure.
 
-Called by ``heal``. The arithmetic is Placement's, which has the last word when it is written.
+The rules are Placement's. Placement checks them again when the plan is applied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from osc_placement import errors
 from osc_placement.client import responses
 from osc_placement.model import allocation, inventory
-from osc_placement.plan import change
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
 _FULL = "full: "
 
 
-class Room:
-    """Capacities and what is used of them; ``take`` uses more.
+class FreeCapacity:
+    """Capacities and usages of a snapshot; ``allocate`` adds to the usages."""
 
-    ``summaries`` tell of providers for which no inventories were read.
-    """
+    def __init__(self, snapshot: CloudSnapshot) -> None:
+        self._inventories = {uuid: dict(each) for uuid, each in snapshot.inventories.items()}
+        self._used = {uuid: dict(each) for uuid, each in snapshot.used.items()}
+        self._name_of = snapshot.name_of
+        for found in snapshot.candidates.values():
+            if not isinstance(found, errors.PlacementError):
+                self._add_summaries(found.summaries)
 
-    def __init__(
-        self,
-        inventories: Mapping[str, inventory.Inventories],
-        used: Mapping[str, allocation.Resources],
-        names: change.Names,
-    ) -> None:
-        self._inventories = {uuid: dict(found) for uuid, found in inventories.items()}
-        self._used = {uuid: dict(found) for uuid, found in used.items()}
-        self._names = names
-
-    def learn(self, summaries: Mapping[str, responses.ProviderSummary]) -> None:
-        """Take in what a candidates query told of providers that are not known yet."""
+    def _add_summaries(self, summaries: Mapping[str, responses.ProviderSummary]) -> None:
+        """Use the summaries of providers whose inventories were not read."""
         for uuid, summary in summaries.items():
             if uuid in self._inventories:
                 continue
@@ -41,26 +37,26 @@ class Room:
             }
             self._used[uuid] = {name: amount.used for name, amount in summary.resources.items()}
 
-    def lacking(self, allocations: allocation.Allocations) -> list[str]:
-        """Why allocations do not fit: what is needed and what is free; empty when they do."""
+    def shortages(self, allocations: allocation.Allocations) -> list[str]:
+        """Why allocations do not fit, with what is needed and what is free; empty if they do."""
         found: list[str] = []
         for uuid, resources in allocations.items():
             parts = [self._why_not(uuid, name, amount) for name, amount in resources.items()]
             full = [part.removeprefix(_FULL) for part in parts if part.startswith(_FULL)]
             if full:
-                found.append(f"no capacity on {self._names.get(uuid, uuid)}: {', '.join(full)}")
+                found.append(f"no capacity on {self._name_of(uuid)}: {', '.join(full)}")
             found += [part for part in parts if part and not part.startswith(_FULL)]
         return found
 
-    def take(self, allocations: allocation.Allocations) -> None:
-        """They are used from now on."""
+    def allocate(self, allocations: allocation.Allocations) -> None:
+        """Count allocations as used."""
         for uuid, resources in allocations.items():
-            here = self._used.setdefault(uuid, {})
+            used = self._used.setdefault(uuid, {})
             for resource_class, amount in resources.items():
-                here[resource_class] = here.get(resource_class, 0) + amount
+                used[resource_class] = used.get(resource_class, 0) + amount
 
-    def share_of(self, allocations: allocation.Allocations) -> float:
-        """How much of its providers' capacity would be used at most, from 0 to 1."""
+    def utilization(self, allocations: allocation.Allocations) -> float:
+        """The highest used share of a class on these providers with the allocations, 0 to 1."""
         return max(
             (
                 (self._used_of(uuid, resource_class) + amount)
@@ -73,18 +69,18 @@ class Room:
         )
 
     def _why_not(self, uuid: str, resource_class: str, amount: int) -> str:
-        where = self._names.get(uuid, uuid)
-        item = self._inventories.get(uuid, {}).get(resource_class)
-        if item is None:
-            return f"{where} has no inventory of {resource_class}, it needs {amount}"
+        provider = self._name_of(uuid)
+        found = self._inventories.get(uuid, {}).get(resource_class)
+        if found is None:
+            return f"{provider} has no inventory of {resource_class}, it needs {amount}"
         used = self._used_of(uuid, resource_class)
-        if not item.has_room(used, amount):
-            free = max(item.capacity - used, 0)
+        if not found.has_room(used, amount):
+            free = max(found.capacity - used, 0)
             return f"{_FULL}{resource_class} needs {amount}, {free} free"
-        if not item.suits_units(amount):
+        if not found.suits_units(amount):
             return (
-                f"{amount} {resource_class} do not suit {where}: min_unit {item.min_unit},"
-                f" max_unit {item.max_unit}, step_size {item.step_size}"
+                f"{amount} {resource_class} do not suit {provider}: min_unit {found.min_unit},"
+                f" max_unit {found.max_unit}, step_size {found.step_size}"
             )
         return ""
 

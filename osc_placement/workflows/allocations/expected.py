@@ -1,9 +1,9 @@
-"""What a server should have on its host: all the answers that there are. Pure.
+"""The allocations that a server should have on its host: every possible answer. Pure.
 
-A class that the root provider has is taken from there; one that only a sharing provider
-has from that; what is left, and every granular group, from where Placement says that it may
-come: one allocation candidates query restricted to the host's tree. Which of several
-answers is true is known on the host alone: ``choice`` takes one.
+Classes of which the root provider has inventory come from the root; classes that only sharing
+providers have come from these. For the rest, and for every granular group, Placement lists the
+possible providers: one allocation candidates query per host and request, restricted to the
+host's tree. Only the host knows which of several answers is true: ``choice`` takes one.
 """
 
 from __future__ import annotations
@@ -18,22 +18,20 @@ from osc_placement.client import query, responses
 from osc_placement.model import allocation
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.nova import flavor, values
-from osc_placement.workflows.allocations import ports as allocations_ports, snapshot as pictures
+from osc_placement.workflows.allocations import ports as allocations_ports
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
-_PCI = "which PCI devices it has (alias {aliases}) is known on its host alone"
+_PCI = "only the host knows which PCI devices it has (alias {aliases})"
 
-#: Somebody changed what was observed after Placement was asked about it.
-_UNASKED = errors.PlacementError("it changed while it was looked at")
+#: The snapshot changed after the round of queries.
+_NOT_QUERIED = errors.PlacementError("its allocations are changing: run the command again")
 
-#: More answers to one query than anybody would look at.
+#: More candidates than an operator would compare.
 _LIMIT = 1000
-
-#: ``{query key: the answer, or why there is none}``
-Answers = Mapping[str, responses.Candidates | errors.PlacementError]
 
 
 class Option(NamedTuple):
-    """One answer: what a server has of which provider, and of it ``{port's group: provider}``."""
+    """One possible answer: the allocations, and in ``ports`` ``{port's group: provider}``."""
 
     allocations: allocation.Allocations
     ports: Mapping[str, str] = {}
@@ -41,10 +39,9 @@ class Option(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Expected:
-    """What a server may have: ``options``, each all that it lacks, by their providers' names.
+    """What a server lacks: ``options``, sorted by their providers' names.
 
-    ``why_none`` tells why there is no option. ``doubts`` are reasons why even a single one
-    may not be all of the truth.
+    ``why_none``: why there is no option. ``doubts``: why a single option may be incomplete.
     """
 
     options: tuple[Option, ...] = ()
@@ -53,180 +50,179 @@ class Expected:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Split:
-    """Where the resources of the group without suffix come from.
+class _Sources:
+    """Where the resources of the unnumbered group come from.
 
-    ``here`` from the root; ``shared`` is ``{class: sharing providers that have it}``;
-    ``rest`` from elsewhere in the tree, if from anywhere.
+    ``root``: amounts from the root. ``shared``: ``{class: sharing providers that have it}``.
+    ``rest``: amounts from other providers of the tree, if from any.
     """
 
-    here: dict[str, int]
+    root: dict[str, int]
     shared: dict[str, list[str]]
     rest: dict[str, int]
 
 
 def request_of(server: values.Server) -> flavor.ServerRequest:
-    """What the server's flavor and image ask for; nothing where its flavor is not known."""
+    """What the server's flavor and image request; ``unknown`` has a reason without a flavor."""
     if server.flavor is None:
-        return flavor.ServerRequest(unknown=("nova does not tell its flavor",))
+        return flavor.ServerRequest(unknown=("nova does not report its flavor",))
     return flavor.request_of(
         server.flavor, server.image_properties, booted_from_volume=server.from_volume
     )
 
 
-def demand_of(picture: pictures.CloudSnapshot, server: values.Server) -> flavor.ServerRequest:
-    """What a server lacks: all of it, with what its ports ask for; or that of some ports alone."""
+def missing_request(snapshot: CloudSnapshot, server: values.Server) -> flavor.ServerRequest:
+    """What a server lacks: everything with its ports' groups, or the groups of some ports."""
     groups = {
         suffix: group
-        for port in allocations_ports.lacking(picture, server)
+        for port in allocations_ports.unallocated(snapshot, server)
         for suffix, group in port.groups.items()
     }
-    if picture.allocations.get(server.uuid):
+    if snapshot.allocations.get(server.uuid):
         return flavor.ServerRequest(groups)
-    asked = request_of(server)
-    return dataclasses.replace(asked, groups={**asked.groups, **groups})
+    request = request_of(server)
+    return dataclasses.replace(request, groups={**request.groups, **groups})
 
 
-def needs_tree(picture: pictures.CloudSnapshot, server: values.Server, root: str) -> bool:
-    """Whether the root and what shares with it do not answer alone."""
-    asked = demand_of(picture, server)
-    return not asked.unknown and (asked.is_granular or bool(_split(picture, root, asked).rest))
+def needs_tree(snapshot: CloudSnapshot, server: values.Server, root: str) -> bool:
+    """Whether resources come from other providers than the root and those that share."""
+    request = missing_request(snapshot, server)
+    if request.unknown:
+        return False
+    return request.is_granular or bool(_sources(snapshot, root, request).rest)
 
 
 def query_of(
-    picture: pictures.CloudSnapshot, server: values.Server, root: str
+    snapshot: CloudSnapshot, server: values.Server, root: str
 ) -> tuple[str, CandidateQuery] | None:
-    """What Placement is to be asked about a server on this root, with its key; None if nothing."""
-    if not needs_tree(picture, server, root):
+    """The candidates query for a server on this root, with its key; None without need."""
+    if not needs_tree(snapshot, server, root):
         return None
-    asked = demand_of(picture, server)
-    subtrees = [port.same_subtree for port in allocations_ports.lacking(picture, server)]
-    split = _split(picture, root, asked)
-    whole = asked.query(root)
+    request = missing_request(snapshot, server)
+    subtrees = [port.same_subtree for port in allocations_ports.unallocated(snapshot, server)]
+    rest = _sources(snapshot, root, request).rest
+    whole = request.query(root)
     groups = [
-        group if group.suffix else dataclasses.replace(group, resources=split.rest)
+        group if group.suffix else dataclasses.replace(group, resources=rest)
         for group in whole.groups
     ]
-    kept = tuple(group for group in groups if group.resources)
-    wanted = dataclasses.replace(
-        whole, groups=kept, same_subtree=tuple(filter(None, subtrees)), limit=_LIMIT
+    restricted = dataclasses.replace(
+        whole,
+        groups=tuple(group for group in groups if group.resources),
+        same_subtree=tuple(filter(None, subtrees)),
+        limit=_LIMIT,
     )
-    return query.encode(query.candidate_pairs(wanted)), wanted
+    return query.encode(query.candidate_pairs(restricted)), restricted
 
 
-def expect(
-    picture: pictures.CloudSnapshot, server: values.Server, root: str, answers: Answers
-) -> Expected:
-    """All that a server may have on the tree of ``root``; capacity is not looked at.
+def expect(snapshot: CloudSnapshot, server: values.Server, root: str) -> Expected:
+    """All that a server may have on the tree of ``root``, regardless of capacity.
 
-    ``picture`` holds the inventories of the root and of what shares with it, and of the whole
-    tree where ``needs_tree``; ``answers`` hold those to ``query_of``.
+    ``snapshot`` needs the inventories of the root and of its sharing providers, those of the
+    whole tree if ``needs_tree``, and the candidates of ``query_of``.
     """
-    asked = demand_of(picture, server)
-    if asked.unknown:
-        return Expected(why_none="; ".join(asked.unknown))
-    unread = [uuid for uuid in _tree(picture, root) if uuid in picture.unread]
+    request = missing_request(snapshot, server)
+    if request.unknown:
+        return Expected(why_none="; ".join(request.unknown))
+    unread = [uuid for uuid in _tree(snapshot, root) if uuid in snapshot.read_errors]
     if unread:
-        why = picture.unread[unread[0]]
-        return Expected(why_none=f"{name_of(picture, unread[0])} cannot be read: {why}")
-    split = _split(picture, root, asked)
-    told = _told(picture, server, root, answers)
-    elsewhere = [] if isinstance(told, errors.PlacementError) else told
-    if not elsewhere:
-        return Expected(why_none=_why_none(picture, root, asked, split, told))
+        why = snapshot.read_errors[unread[0]]
+        return Expected(why_none=f"{snapshot.name_of(unread[0])} cannot be read: {why}")
+    sources = _sources(snapshot, root, request)
+    candidates = _candidates(snapshot, server, root)
+    if isinstance(candidates, errors.PlacementError) or not candidates:
+        return Expected(why_none=_why_none(snapshot, root, request, sources, candidates))
     options = [
-        Option(_merged([{root: split.here}, shared, each.allocations]), each.ports)
-        for shared in _shared(asked, split)
-        for each in elsewhere
+        Option(_merge([{root: sources.root}, shared, each.allocations]), each.ports)
+        for shared in _shared(request, sources)
+        for each in candidates
     ]
-    return Expected(tuple(options), doubts=tuple(_doubts(picture, root, asked)))
+    return Expected(tuple(options), doubts=tuple(_doubts(snapshot, root, request)))
 
 
-def name_of(picture: pictures.CloudSnapshot, uuid: str) -> str:
-    """What a provider is called."""
-    known = picture.providers.get(uuid)
-    return known.name if known else uuid
-
-
-def _split(picture: pictures.CloudSnapshot, root: str, asked: flavor.ServerRequest) -> _Split:
-    split = _Split({}, {}, {})
-    wanted = asked.groups[""].resources if "" in asked.groups else {}
-    for resource_class, amount in wanted.items():
-        shares = [
+def _sources(snapshot: CloudSnapshot, root: str, request: flavor.ServerRequest) -> _Sources:
+    sources = _Sources({}, {}, {})
+    resources = request.groups[""].resources if "" in request.groups else {}
+    for resource_class, amount in resources.items():
+        sharing = [
             uuid
-            for uuid in picture.sharing.get(root, ())
-            if resource_class in picture.inventories.get(uuid, {})
+            for uuid in snapshot.sharing.get(root, ())
+            if resource_class in snapshot.inventories.get(uuid, {})
         ]
-        if resource_class in picture.inventories.get(root, {}):
-            split.here[resource_class] = amount
-        elif shares:
-            split.shared[resource_class] = shares
+        if resource_class in snapshot.inventories.get(root, {}):
+            sources.root[resource_class] = amount
+        elif sharing:
+            sources.shared[resource_class] = sharing
         else:
-            split.rest[resource_class] = amount
-    return split
+            sources.rest[resource_class] = amount
+    return sources
 
 
-def _shared(asked: flavor.ServerRequest, split: _Split) -> Iterator[allocation.Allocations]:
-    """Each way to take what is shared from one provider for each class."""
-    for uuids in itertools.product(*split.shared.values()):
-        yield _merged(
-            {uuid: {resource_class: asked.groups[""].resources[resource_class]}}
-            for resource_class, uuid in zip(split.shared, uuids, strict=True)
+def _shared(request: flavor.ServerRequest, sources: _Sources) -> Iterator[allocation.Allocations]:
+    """Each way to take every shared class from one sharing provider."""
+    for uuids in itertools.product(*sources.shared.values()):
+        yield _merge(
+            {uuid: {resource_class: request.groups[""].resources[resource_class]}}
+            for resource_class, uuid in zip(sources.shared, uuids, strict=True)
         )
 
 
-def _told(
-    picture: pictures.CloudSnapshot, server: values.Server, root: str, answers: Answers
+def _candidates(
+    snapshot: CloudSnapshot, server: values.Server, root: str
 ) -> Sequence[Option] | errors.PlacementError:
-    """What Placement answered, each different one once; one of nothing where it was not asked."""
-    wanted = query_of(picture, server, root)
-    if wanted is None:
+    """The distinct candidates of Placement; a single empty one if no query is needed."""
+    needed = query_of(snapshot, server, root)
+    if needed is None:
         return [Option({})]
-    found = answers.get(wanted[0], _UNASKED)
+    found = snapshot.candidates.get(needed[0], _NOT_QUERIED)
     if isinstance(found, errors.PlacementError):
         return found
     ports = {
         suffix: port.allocation.get(suffix)
-        for port in allocations_ports.lacking(picture, server)
+        for port in allocations_ports.unallocated(snapshot, server)
         for suffix in port.groups
     }
-    # Which group of a flavor a resource is for does not show in allocations; a port's does.
-    different = {
-        repr((_sorted(each.allocations), sorted(each.ports.items()))): each
-        for one in found.requests
-        if (each := _option(one, ports)) is not None
+    # Allocations do not show which group of a flavor a resource is for; a port's group counts.
+    distinct = {
+        repr((_sorted(option.allocations), sorted(option.ports.items()))): option
+        for each in found.requests
+        if (option := _option(each, ports)) is not None
     }
-    # Placement answers in an order of its own, which may be another the next time.
-    ordered = sorted(different.items(), key=lambda item: (_names(picture, item[1]), item[0]))
-    return _as_ports_say([each for _, each in ordered], ports)
+    # Placement's order may differ between two requests.
+    ordered = sorted(distinct.items(), key=lambda item: (_names(snapshot, item[1]), item[0]))
+    return _as_bound([option for _, option in ordered], ports)
 
 
-def _names(picture: pictures.CloudSnapshot, option: Option) -> list[str]:
-    return sorted(name_of(picture, uuid) for uuid in option.allocations)
+def _names(snapshot: CloudSnapshot, option: Option) -> list[str]:
+    return sorted(map(snapshot.name_of, option.allocations))
 
 
-def _option(one: responses.AllocationRequest, ports: Mapping[str, str | None]) -> Option | None:
-    """A candidate; None where it does not tell whose group is where (below 1.34)."""
+def _option(
+    candidate: responses.AllocationRequest, ports: Mapping[str, str | None]
+) -> Option | None:
+    """A candidate as an option; None if it has no mappings (below 1.34) and ports need them."""
     if not ports:
-        return Option(one.allocations)
-    if one.mappings is None:
+        return Option(candidate.allocations)
+    if candidate.mappings is None:
         return None
-    return Option(one.allocations, {suffix: one.mappings[suffix][0] for suffix in ports})
+    return Option(
+        candidate.allocations, {suffix: candidate.mappings[suffix][0] for suffix in ports}
+    )
 
 
-def _as_ports_say(options: list[Option], ports: Mapping[str, str | None]) -> list[Option]:
-    """Those in which ports are where they say they are, if there are such."""
-    said = {suffix: uuid for suffix, uuid in ports.items() if uuid}
-    kept = [each for each in options if said.items() <= each.ports.items()]
-    return kept or options
+def _as_bound(options: list[Option], ports: Mapping[str, str | None]) -> list[Option]:
+    """The options that agree with the ports' binding profiles; all options if none agrees."""
+    bound = {suffix: uuid for suffix, uuid in ports.items() if uuid}
+    agreeing = [option for option in options if bound.items() <= option.ports.items()]
+    return agreeing or options
 
 
 def _sorted(allocations: allocation.Allocations) -> list[tuple[str, list[tuple[str, int]]]]:
     return sorted((uuid, sorted(resources.items())) for uuid, resources in allocations.items())
 
 
-def _merged(parts: Iterable[allocation.Allocations]) -> dict[str, dict[str, int]]:
-    """The sum of allocations; providers of which nothing is taken are left out."""
+def _merge(parts: Iterable[allocation.Allocations]) -> dict[str, dict[str, int]]:
+    """The sum of allocations, without providers of which nothing is allocated."""
     found: dict[str, dict[str, int]] = {}
     for part in parts:
         for uuid, resources in part.items():
@@ -235,49 +231,47 @@ def _merged(parts: Iterable[allocation.Allocations]) -> dict[str, dict[str, int]
     return found
 
 
-def _tree(picture: pictures.CloudSnapshot, root: str) -> list[str]:
-    return [item.uuid for item in picture.trees.get(root, ())]
+def _tree(snapshot: CloudSnapshot, root: str) -> list[str]:
+    return [each.uuid for each in snapshot.trees.get(root, ())]
 
 
 def _why_none(
-    picture: pictures.CloudSnapshot,
+    snapshot: CloudSnapshot,
     root: str,
-    asked: flavor.ServerRequest,
-    split: _Split,
-    told: object,
+    request: flavor.ServerRequest,
+    sources: _Sources,
+    candidates: object,
 ) -> str:
-    """Why no candidate came back: there is no such class in the tree, or not enough of it."""
-    known = [picture.inventories.get(uuid, {}) for uuid in _tree(picture, root)]
-    offered = {name for inventories in known for name in inventories}
-    where = name_of(picture, root)
-    grouped = (group.resources for suffix, group in asked.groups.items() if suffix)
-    wanted = allocation.add_resources(split.rest, *grouped)
-    absent = [name for name in wanted if name not in offered]
+    """Why Placement has no candidate: a class is not in the tree, an error, or no capacity."""
+    offered = snapshot.classes_in_tree(root)
+    name = snapshot.name_of(root)
+    grouped = (group.resources for suffix, group in request.groups.items() if suffix)
+    needed = allocation.add_resources(sources.rest, *grouped)
+    absent = [each for each in needed if each not in offered]
     if absent:
-        needs = ", ".join(f"{name} (it needs {wanted[name]})" for name in absent)
-        return f"nothing in the tree of {where} has inventory of {needs}"
-    if isinstance(told, errors.PlacementError):
-        return f"Placement cannot tell where it fits: {told}"
+        needs = ", ".join(f"{each} (it needs {needed[each]})" for each in absent)
+        return f"nothing in the tree of {name} has inventory of {needs}"
+    if isinstance(candidates, errors.PlacementError):
+        return f"Placement returned no candidates: {candidates}"
     needs = ", ".join(
-        f"{name} needs {amount}, {_free(picture, root, name)} free"
-        for name, amount in wanted.items()
+        f"{each} needs {amount}, {_free(snapshot, root, each)} free"
+        for each, amount in needed.items()
     )
-    return f"no capacity in the tree of {where}: {needs}"
+    return f"no capacity in the tree of {name}: {needs}"
 
 
-def _free(picture: pictures.CloudSnapshot, root: str, resource_class: str) -> int:
-    """Of a class, over all of a tree."""
+def _free(snapshot: CloudSnapshot, root: str, resource_class: str) -> int:
+    """The free capacity of a class in a tree."""
     return sum(
-        max(found.capacity - picture.used.get(uuid, {}).get(resource_class, 0), 0)
-        for uuid in _tree(picture, root)
-        if (found := picture.inventories.get(uuid, {}).get(resource_class))
+        max(found.capacity - snapshot.used.get(uuid, {}).get(resource_class, 0), 0)
+        for uuid in _tree(snapshot, root)
+        if (found := snapshot.inventories.get(uuid, {}).get(resource_class))
     )
 
 
-def _doubts(
-    picture: pictures.CloudSnapshot, root: str, asked: flavor.ServerRequest
-) -> Iterator[str]:
-    offered = {name for uuid in _tree(picture, root) for name in picture.inventories.get(uuid, {})}
-    yield from dict.fromkeys(reason for name, reason in asked.undecided.items() if name in offered)
-    if asked.pci_aliases and any(name.startswith("CUSTOM_PCI_") for name in offered):
-        yield _PCI.format(aliases=", ".join(asked.pci_aliases))
+def _doubts(snapshot: CloudSnapshot, root: str, request: flavor.ServerRequest) -> Iterator[str]:
+    offered = snapshot.classes_in_tree(root)
+    reasons = (reason for name, reason in request.undecided.items() if name in offered)
+    yield from dict.fromkeys(reasons)
+    if request.pci_aliases and any(name.startswith("CUSTOM_PCI_") for name in offered):
+        yield _PCI.format(aliases=", ".join(request.pci_aliases))

@@ -1,9 +1,8 @@
-"""Where a server is, and whether it stays there: what healing and auditing ask first. Pure.
+"""Where a server is, whether it is moving, and on which trees it may hold allocations. Pure.
 
-As nova moves servers since Queens: a server's consumer holds the destination and the
-migration's the source, from the claim until the move is confirmed, reverted or over. An
-evacuation alone leaves both to the server, until nova-compute comes back at the source and
-cleans up: ``done`` then becomes ``completed``.
+Since Queens, a migration's consumer holds the source and the server's the destination, from the
+claim until the move is confirmed, reverted or over. In an evacuation the server's consumer holds
+both, until nova-compute restarts on the source and cleans up: ``done`` becomes ``completed``.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from osc_placement.nova import values
-from osc_placement.workflows.allocations import snapshot as observed
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
 EVACUATION = "evacuation"
 _DONE = "done"
@@ -20,22 +19,30 @@ _DONE = "done"
 OFFLOADED = "it is shelved offloaded, on no host"
 NO_HOST = "it is on no host"
 BUILDING = "it is being built, and on no host yet"
-CELL_DOWN = "its cell is down: nova cannot tell of it"
+CELL_DOWN = "its cell is down: nova does not report it"
 _NO_NODE = "nova lists no compute node {node} of host {host}"
 _BUSY = "its task state is {task}"
 _VERIFY = "its {move} waits to be confirmed or reverted"
 _MOVES = "its {move} is {status}"
 
+_SOFT_DELETED = "it is soft-deleted: restore it, then heal it"
+_NO_PROVIDER = "its host has no resource provider: nova-compute on {host} creates it at its start"
+_OTHER_UUID = "the provider {name} has another UUID than the compute node of that name"
+_READ_ERROR = "the allocations on {name} cannot be read: {why}"
+
+#: Why a server certainly needs no allocations.
+ON_NO_HOST = frozenset({OFFLOADED, NO_HOST})
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Situation:
-    """A server's, now.
+class Location:
+    """A server's location at the time of the snapshot.
 
-    ``moving`` says why nothing of it may be judged or changed; empty when it is at rest.
-    ``node`` is where it is; where that is None, ``absent`` says why. ``roots`` are the
-    roots of the trees on which its consumer may hold something now: its node's, both ends'
-    of a move, the source's of an evacuation that was not cleaned up. ``shared`` are those of
-    the providers that share with these trees. ``anywhere``: there may be others.
+    ``moving``: why the server must not be judged or changed now; empty at rest.
+    ``node``: its compute node; if None, ``absent`` is the reason. ``roots``: the roots of the
+    trees on which its consumer may hold allocations: its node's, both ends' of a move, and the
+    source's of an evacuation before the clean-up. ``shared``: the roots of providers that share
+    with these trees. ``anywhere``: other trees are possible too.
     """
 
     moving: str = ""
@@ -46,31 +53,69 @@ class Situation:
     anywhere: bool = False
 
     def may_hold(self, root_uuid: str) -> bool:
-        """Whether the server's consumer may hold something on a tree, by its root."""
+        """Whether the server's consumer may hold allocations on the tree of this root."""
         return self.anywhere or root_uuid in self.roots or root_uuid in self.shared
 
 
-def of(picture: observed.CloudSnapshot, server: values.Server) -> Situation:
-    """The situation of a server that is not deleted; a soft-deleted one is on its host."""
-    moves = [item for item in picture.moves.get(server.uuid, ()) if not item.is_over]
-    node = picture.node_of(server)
-    ends = [node, *_ends(picture, moves), *_uncleaned(picture, server)]
-    roots = frozenset(picture.root_of(end.uuid) for end in ends if end)
-    moving = _why_moving(server, moves, picture.hosts)
+def locate(snapshot: CloudSnapshot, server: values.Server) -> Location:
+    """The location of a server that is not deleted; a soft-deleted one is on its host."""
+    moves = [move for move in snapshot.migrations_of.get(server.uuid, ()) if not move.is_over]
+    node = snapshot.node_of(server)
+    ends = [node, *_ends(snapshot, moves), *_evacuated_from(snapshot, server)]
+    roots = frozenset(snapshot.root_of(end.uuid) for end in ends if end)
+    moving = _why_moving(server, moves, snapshot.hosts)
     absent = "" if node else _why_absent(server)
-    return Situation(
+    return Location(
         moving=moving,
         node=node,
         absent=absent,
         roots=roots,
-        shared=frozenset(_shared(picture, roots)),
-        # Who is busy without a move that tells where to may be at the beginning of one.
-        anywhere=bool(moving and (None in ends or not moves)) or absent not in _KNOWN,
+        shared=frozenset(_shared(snapshot, roots)),
+        # A task without a migration may be the start of a move to an unknown destination.
+        anywhere=bool(moving and (None in ends or not moves)) or absent not in {"", *ON_NO_HOST},
     )
 
 
-#: Why a server has no node, where that is certain; empty when it has one.
-_KNOWN = frozenset({"", OFFLOADED, NO_HOST})
+def elsewhere(snapshot: CloudSnapshot, server: values.Server, location: Location) -> list[str]:
+    """The providers on which a server holds allocations though it is not there, by UUID."""
+    held = snapshot.allocations.get(server.uuid, {})
+    return [uuid for uuid in held if not location.may_hold(snapshot.root_of(uuid))]
+
+
+def skip_reason(snapshot: CloudSnapshot, server: values.Server, location: Location) -> str:
+    """Why a server's allocations cannot be judged now; empty if they can."""
+    if location.moving:
+        return location.moving
+    if server.vm_state == "soft-delete":
+        return _SOFT_DELETED
+    if location.node is None:
+        return location.absent
+    node = location.node
+    if node.uuid not in snapshot.providers:
+        same_name = any(
+            each.name == node.hostname and each.parent_uuid is None
+            for each in snapshot.providers.values()
+        )
+        reason = _OTHER_UUID if same_name else _NO_PROVIDER
+        return reason.format(host=node.host, name=node.hostname)
+    for each in snapshot.trees.get(node.uuid, ()):
+        if each.uuid in snapshot.read_errors:
+            return _READ_ERROR.format(name=each.name, why=snapshot.read_errors[each.uuid])
+    return ""
+
+
+def root_to_heal(snapshot: CloudSnapshot, server: values.Server) -> str | None:
+    """The UUID of the root provider to heal a server on; None if ``skip_reason`` has a reason."""
+    location = locate(snapshot, server)
+    if location.node is None or skip_reason(snapshot, server, location):
+        return None
+    return location.node.uuid
+
+
+def describe(move: values.Migration) -> str:
+    """What an open migration does to its server."""
+    text = _VERIFY if move.status == "finished" else _MOVES
+    return text.format(move=move.type, status=move.status)
 
 
 def _why_moving(
@@ -89,12 +134,6 @@ def _why_moving(
     return ""
 
 
-def describe(move: values.Migration) -> str:
-    """What a migration that is not over does to its server."""
-    told = _VERIFY if move.status == "finished" else _MOVES
-    return told.format(move=move.type, status=move.status)
-
-
 def _why_absent(server: values.Server) -> str:
     if server.vm_state == "shelved_offloaded":
         return OFFLOADED
@@ -104,25 +143,23 @@ def _why_absent(server: values.Server) -> str:
 
 
 def _ends(
-    picture: observed.CloudSnapshot, moves: Sequence[values.Migration]
+    snapshot: CloudSnapshot, moves: Sequence[values.Migration]
 ) -> Iterator[values.ComputeNode | None]:
-    """Both ends of each move; None for one that is not known (yet)."""
+    """Source and destination of each move; None for a node that is not known yet."""
     for move in moves:
-        yield picture.node_at(move.source_host, move.source_node)
-        yield picture.node_at(move.dest_host, move.dest_node)
+        yield snapshot.node_at(move.source_host, move.source_node)
+        yield snapshot.node_at(move.dest_host, move.dest_node)
 
 
-def _uncleaned(
-    picture: observed.CloudSnapshot, server: values.Server
-) -> Iterator[values.ComputeNode]:
-    """Hosts that it was evacuated from, and that have not cleaned up; gone ones never will."""
-    for move in picture.moves.get(server.uuid, ()):
+def _evacuated_from(snapshot: CloudSnapshot, server: values.Server) -> Iterator[values.ComputeNode]:
+    """The sources of evacuations before the clean-up. A deleted node never cleans up."""
+    for move in snapshot.migrations_of.get(server.uuid, ()):
         if (move.type, move.status) == (EVACUATION, _DONE):
-            node = picture.node_at(move.source_host, move.source_node)
+            node = snapshot.node_at(move.source_host, move.source_node)
             if node:
                 yield node
 
 
-def _shared(picture: observed.CloudSnapshot, roots: frozenset[str]) -> Iterator[str]:
+def _shared(snapshot: CloudSnapshot, roots: frozenset[str]) -> Iterator[str]:
     for root in roots:
-        yield from map(picture.root_of, picture.sharing.get(root, ()))
+        yield from map(snapshot.root_of, snapshot.sharing.get(root, ()))

@@ -1,304 +1,398 @@
-"""Observing nova and Placement for healing and auditing: what fills in a CloudSnapshot.
+"""Reads nova, neutron and Placement for heal and audit: the only module here that sends requests.
 
-Nothing tells both at one time. Of a whole cloud, allocations are read first and servers
-after them: a consumer that is written in between has another generation by then, so that
-no write is built on what was; and a server that nova tells later than its allocations were
-read shows by its task, its move or its time that it was on its way. Where few servers are
-asked about, they are read first, since they tell which consumers to read. What changes
-after that is for a change's premise to find, just before it is written.
+No API reports everything at one time. For a whole cloud, allocations are read first and servers
+after them: a consumer written in between has a new generation, so that no write builds on the
+old state; and a server created or moved in between shows it by its task, its migration or its
+time of change. For a narrow scope, servers are read first, because they decide which consumers
+to read. The precondition of a change finds later changes, just before the write.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
-from osc_placement import errors
+from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors, lookup, responses, retry
 from osc_placement.model import allocation, inventory, provider
 from osc_placement.model.candidate import CandidateQuery
+from osc_placement.neutron import api as neutron_api, port as neutron_port
 from osc_placement.nova import api as nova_api, permission, servers as nova_servers, values
 from osc_placement.plan import workers
-from osc_placement.workflows.allocations import (
-    holding,
-    scope as scopes,
-    sharing_providers,
-    snapshot as pictures,
+from osc_placement.workflows.allocations import needs, scope as scopes
+from osc_placement.workflows.allocations.needs import Reads, Round
+from osc_placement.workflows.allocations.request import HealRequest
+from osc_placement.workflows.allocations.snapshot import (
+    CloudSnapshot,
+    ProjectUser,
+    Records,
+    UsageSum,
+    from_records,
+    with_consumers,
 )
 from osc_placement.workflows.batch import plan
+
+LOG = logging.getLogger(__name__)
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+_SHARES = "MISC_SHARES_VIA_AGGREGATE"
+
+#: Up to this many providers are read without asking first which of them are empty.
+_FEW_PROVIDERS = 5
+
+#: The hosts of one query for usages: the limit of nova's scheduler.
+_SUMMARIES = 1000
 
 #: How many hosts make a part.
 _PART = 64
 
 
-def observe(
-    client: api.Client,
-    asked: nova_api.Nova,
-    scope: scopes.Scope = scopes.EVERYTHING,
-    reading: plan.ReadContext | None = None,
-    *,
-    deleted: bool = False,
-) -> pictures.CloudSnapshot:
-    """Servers, their moves, hosts, providers and allocations; ``deleted``: those servers too.
+class CloudReader:
+    """The three APIs; each method sends the requests of one round of observation."""
 
-    Of a narrow ``scope`` the trees of its servers' hosts, what shares with these, and every
-    consumer of its servers whole: either the consumers one by one or, where these are more,
-    all providers. Inventories are read by ``with_inventories``, owners by ``owner``.
+    def __init__(
+        self,
+        client: api.Client,
+        nova: nova_api.Nova,
+        neutron: neutron_api.Neutron | None = None,
+        context: plan.ReadContext | None = None,
+        request: HealRequest | None = None,
+    ) -> None:
+        client.require_feature("consumer generation", "changing allocations safely")
+        self._client, self._nova, self._neutron = client, nova, neutron
+        self._context = context or plan.ReadContext()
+        self.request = self._supported(request or HealRequest())
 
-    Cost: at nova its services, and in pages of 1000 hypervisors, migrations, servers and, if
-    asked for, deleted ones; for at most five hosts or servers in ``scope`` one request each
-    instead. At Placement one listing of all providers, one of those that share, for each of
-    these two more; one query that tells how much is used of most, and one per provider that is
-    not known to be empty for its allocations. Of a narrow scope: one per provider
-    of its trees, and one per server or per other provider, whichever are fewer.
-    Errors: InvalidInput for hosts and servers that nova does not know, and with every right that
-    is missing.
-    """
-    client.require_feature("consumer generation", "changing allocations safely")
-    reading = reading or plan.ReadContext()
-    faults = errors.InputErrors()
-    found = _ask_hosts(client, asked, faults)
-    faults.reasons += _unknown_hosts(found.hosts, scope)
-    if scope.is_narrow:
-        _ask_servers(asked, scope, found, faults, deleted=deleted)
-    faults.check()
-    sharing = sharing_providers.observe_sharing(client, found.providers, reading)
-    if scope.is_narrow:
-        return _picture(found, sharing, _read_narrow(client, found, sharing, reading))
-    held = holding.read_all(client, found.providers, reading)
-    _ask_servers(asked, scope, found, faults, deleted=deleted)
-    faults.check()
-    return _picture(found, sharing, held)
+    def _supported(self, request: HealRequest) -> HealRequest:
+        """The request without consumer types below 1.38, and without writes to a recording."""
+        typed = microversion.supports(self._client.microversion, "consumer types")
+        return dataclasses.replace(
+            request,
+            consumer_type=request.consumer_type if typed else None,
+            bind=self._neutron is not None and not self._neutron.source,
+        )
 
+    def read_cloud(self, *, with_deleted: bool = False) -> CloudSnapshot:
+        """Servers, migrations, hosts, providers and allocations; other fields stay empty.
 
-def observe_parts(
-    client: api.Client,
-    asked: nova_api.Nova,
-    after: str = "",
-    reading: plan.ReadContext | None = None,
-) -> Iterator[tuple[scopes.Scope, pictures.CloudSnapshot]]:
-    """The hosts that have servers, some at a time in the order of their names.
+        For a narrow scope: the trees of its servers' hosts, the providers that share with
+        them, and all consumers of its servers.
+        Requests: to nova one for services and one per 1000 hypervisors, migrations, servers and
+        deleted servers; for up to five hosts or servers in scope one each instead. To
+        Placement one listing of all providers, one of those that share and two for each of
+        these; one query for usages; one per provider that is not empty. For a narrow scope: one
+        per provider of its trees, and one per server or per other provider, whichever is less.
+        Errors: InvalidInput for unknown hosts and servers, and with every missing right.
+        """
+        scope = self.request.scope
+        found_errors = errors.InputErrors()
+        records = self._read_hosts(found_errors)
+        found_errors.reasons += scope.unknown_hosts(records.hosts)
+        if scope.is_narrow:
+            self._read_servers(records, scope, found_errors, with_deleted=with_deleted)
+        found_errors.check()
+        records.sharing = self._read_sharing(records.providers)
+        if scope.is_narrow:
+            nearby = needs.nearby(
+                records.hosts, records.servers, records.providers, records.sharing
+            )
+            if len(records.servers) > len(records.providers) - len(nearby):
+                self._read_all_allocations(records)
+            else:
+                self._read_allocations(records, nearby)
+                records.consumers = self._read_consumers(one.uuid for one in records.servers)
+            return from_records(records)
+        self._read_all_allocations(records)
+        self._read_servers(records, scope, found_errors, with_deleted=with_deleted)
+        found_errors.check()
+        return from_records(records)
 
-    ``after`` is the name of a host to go on from. Of each part: its scope, and the
-    allocations on the trees of its hosts; a server that has nothing there is read by itself,
-    since it may have something elsewhere. Owners are not read.
-    Cost: as ``observe``, but for allocations: one request per provider of a part's trees,
-    and one for each server without allocations there.
-    """
-    client.require_feature("consumer generation", "changing allocations safely")
-    reading = reading or plan.ReadContext()
-    faults = errors.InputErrors()
-    found = _ask_hosts(client, asked, faults)
-    _ask_servers(asked, scopes.EVERYTHING, found, faults, deleted=False)
-    faults.check()
-    sharing = sharing_providers.observe_sharing(client, found.providers, reading)
-    names = sorted({one.host for one in found.servers if one.host and one.host > after})
-    for start in range(0, len(names), _PART):
-        scope = scopes.Scope(hosts=frozenset(names[start : start + _PART]))
-        servers = [one for one in found.servers if scope.concerns(one)]
-        part = dataclasses.replace(found, servers=servers)
-        near, uuids = _near(part, sharing), [one.uuid for one in servers]
-        held = holding.read_near(client, near, uuids, reading, absent_only=True)
-        yield scope, _picture(part, sharing, held)
+    def read_parts(self, after: str = "") -> Iterator[tuple[scopes.Scope, CloudSnapshot]]:
+        """The hosts that have servers, 64 at a time in the order of their names.
 
+        Starts behind the host ``after``. Yields each part's scope, and the allocations on the
+        trees of its hosts; a server without allocations there is read by itself, because it may
+        have some elsewhere. Owners are not read.
+        Requests: as ``read_cloud``, except for allocations: one per provider of a part's trees,
+        and one per server without allocations there.
+        """
+        found_errors = errors.InputErrors()
+        records = self._read_hosts(found_errors)
+        self._read_servers(records, scopes.WHOLE_CLOUD, found_errors, with_deleted=False)
+        found_errors.check()
+        records.sharing = self._read_sharing(records.providers)
+        names = sorted({one.host for one in records.servers if one.host and one.host > after})
+        for start in range(0, len(names), _PART):
+            scope = scopes.Scope(hosts=frozenset(names[start : start + _PART]))
+            servers = [one for one in records.servers if scope.contains(one)]
+            part = dataclasses.replace(records, servers=servers)
+            self._read_allocations(
+                part, needs.nearby(part.hosts, servers, part.providers, part.sharing)
+            )
+            present = {uuid for each in part.allocations.values() for uuid in each.allocations}
+            part.consumers = self._read_consumers(
+                one.uuid for one in servers if one.uuid not in present
+            )
+            yield scope, from_records(part)
 
-def _ask_hosts(client: api.Client, asked: nova_api.Nova, faults: errors.InputErrors) -> _Found:
-    found = _Found()
-    with permission.collected(faults):
-        found.hosts = nova_api.hosts(asked)
-    with permission.collected(faults):
-        found.providers = retry.read(client.list_providers)
-    return found
+    def complete(
+        self, snapshot: CloudSnapshot, rounds: Iterable[Round], request: HealRequest
+    ) -> CloudSnapshot:
+        """The snapshot after some rounds; each decides on the result of those before."""
+        for decide in rounds:
+            snapshot = self.read(snapshot, decide(snapshot, request))
+        return snapshot
 
+    def read(self, snapshot: CloudSnapshot, reads: Reads) -> CloudSnapshot:
+        """The snapshot with more. Requests: one for each item of ``reads`` not read before.
 
-def _ask_servers(
-    asked: nova_api.Nova,
-    scope: scopes.Scope,
-    found: _Found,
-    faults: errors.InputErrors,
-    *,
-    deleted: bool,
-) -> None:
-    """Servers, and their moves after them: whoever begins to move in between is moving."""
-    with permission.collected(faults):
-        found.servers = _servers(asked, scope) if scope.is_narrow else nova_servers.servers(asked)
-    with permission.collected(faults):
-        found.migrations = nova_servers.migrations(asked)
-    if deleted:
-        with permission.collected(faults):
-            found.deleted = nova_servers.deleted_servers(asked)
+        Ports: one to neutron for 64 servers. Capacities: none if a summary has reported them.
+        """
+        known = {
+            uuid: snapshot.capacities[uuid]
+            for uuid in reads.capacities
+            if uuid in snapshot.capacities
+        }
+        inventories, failed = self._read_inventories(
+            uuid
+            for uuid in reads.inventories
+            if uuid not in snapshot.inventories and uuid not in known
+        )
+        snapshot = dataclasses.replace(
+            snapshot,
+            inventories={**known, **snapshot.inventories, **inventories},
+            read_errors={**snapshot.read_errors, **failed},
+            usages={**snapshot.usages, **self._read_usages(reads.usages)},
+            ports={**snapshot.ports, **self._read_ports(reads.ports)},
+            candidates={**snapshot.candidates, **self._read_candidates(reads.candidates)},
+        )
+        new = (uuid for uuid in reads.consumers if uuid not in snapshot.owners)
+        snapshot = with_consumers(snapshot, self._read_consumers(new))
+        snapshot = self._with_unlisted(snapshot, reads.unlisted)
+        return self._with_root_disks(snapshot, reads.root_disks)
 
-
-def with_inventories(
-    client: api.Client,
-    picture: pictures.CloudSnapshot,
-    uuids: Iterable[str],
-    reading: plan.ReadContext | None = None,
-) -> pictures.CloudSnapshot:
-    """The picture with the inventories of these providers too. One request for each new one."""
-    reading = reading or plan.ReadContext()
-    wanted = [uuid for uuid in dict.fromkeys(uuids) if uuid not in picture.inventories]
-    read, unread = holding.read_each("inventories", client.list_inventories, wanted, reading)
-    told = {uuid: found.inventories for uuid, found in read.items()}
-    return dataclasses.replace(
-        picture,
-        inventories={**picture.inventories, **told},
-        unread={**picture.unread, **unread},
-    )
-
-
-def with_capacities(
-    picture: pictures.CloudSnapshot, uuids: Iterable[str]
-) -> pictures.CloudSnapshot:
-    """The picture with what these providers offer, as far as ``capacities`` tell. No request.
-
-    That is the capacity alone: ``total`` is it, and units are any.
-    """
-    told = {uuid: picture.capacities[uuid] for uuid in uuids if uuid in picture.capacities}
-    return dataclasses.replace(picture, inventories={**told, **picture.inventories})
-
-
-def with_consumers(
-    client: api.Client,
-    picture: pictures.CloudSnapshot,
-    uuids: Iterable[str],
-    reading: plan.ReadContext | None = None,
-) -> pictures.CloudSnapshot:
-    """The picture with these consumers whole and with their owners. One request for each."""
-    reading = reading or plan.ReadContext()
-    wanted = [uuid for uuid in dict.fromkeys(uuids) if uuid not in picture.owners]
-    read = holding.read_consumers(client, wanted, reading)
-    there = {uuid: one for uuid, one in read.items() if one.allocations}
-    kept = {uuid: held for uuid, held in picture.allocations.items() if uuid not in read}
-    return dataclasses.replace(
-        picture,
-        allocations={**kept, **{uuid: one.allocations for uuid, one in there.items()}},
-        generations={
-            **picture.generations,
-            **{uuid: one.generation for uuid, one in read.items()},
-        },
-        owners={**picture.owners, **{uuid: owner_of(one) for uuid, one in there.items()}},
-    )
-
-
-def owner_of(consumer: allocation.Consumer) -> pictures.Owner:
-    """Whose a consumer is."""
-    return pictures.Owner(consumer.project_id, consumer.user_id, consumer.consumer_type)
-
-
-def observe_candidates(
-    client: api.Client,
-    queries: Mapping[str, CandidateQuery],
-    reading: plan.ReadContext | None = None,
-) -> dict[str, responses.Candidates | errors.PlacementError]:
-    """The answer to each query, by its key, or why there is none. One request for each."""
-    reading = reading or plan.ReadContext()
-
-    def tried(asked: CandidateQuery) -> responses.Candidates | errors.PlacementError:
+    def read_providers_with_trait(self, trait: str) -> frozenset[str]:
+        """The providers with a trait, by UUID; empty if Placement does not know the trait."""
         try:
-            return retry.read(lambda: client.list_allocation_candidates(asked))
-        except (api_errors.ApiError, api_errors.UnsupportedVersion) as error:
-            return error
+            found = self._get(lambda: self._client.list_providers(required=[trait]))
+        except api_errors.ApiError as error:
+            if error.status != 400:
+                raise
+            return frozenset()
+        return frozenset(each.uuid for each in found)
 
-    return dict(zip(queries, workers.each(tried, queries.values(), reading.workers), strict=True))
+    def _read_hosts(self, found_errors: errors.InputErrors) -> Records:
+        records = Records()
+        with permission.collected(found_errors):
+            records.hosts = nova_api.hosts(self._nova)
+        with permission.collected(found_errors):
+            records.providers = self._get(self._client.list_providers)
+        return records
+
+    def _read_servers(
+        self,
+        records: Records,
+        scope: scopes.Scope,
+        found_errors: errors.InputErrors,
+        *,
+        with_deleted: bool,
+    ) -> None:
+        """Servers, then migrations: a server that starts to move in between counts as moving."""
+        with permission.collected(found_errors):
+            records.servers = _list_servers(self._nova, scope)
+        with permission.collected(found_errors):
+            records.migrations = nova_servers.migrations(self._nova)
+        if with_deleted:
+            with permission.collected(found_errors):
+                records.deleted = nova_servers.deleted_servers(self._nova)
+
+    def _read_sharing(self, providers: Iterable[provider.Provider]) -> dict[str, tuple[str, ...]]:
+        """``{root uuid: the providers that share with its tree}``, in the order of the listing."""
+        sharing = self._get(lambda: self._client.list_providers(required=[_SHARES]))
+        roots = {each.uuid: each.root_uuid or each.uuid for each in providers}
+        members = self._each(
+            "reading sharing providers", self._list_members, [each.uuid for each in sharing]
+        )
+        found: dict[str, dict[str, None]] = {}
+        for each in sharing:
+            for root in dict.fromkeys(roots.get(uuid, uuid) for uuid in members[each.uuid]):
+                if root != (each.root_uuid or each.uuid):
+                    found.setdefault(root, {})[each.uuid] = None
+        return {root: tuple(uuids) for root, uuids in found.items()}
+
+    def _list_members(self, uuid: str) -> list[str]:
+        """The providers that have an aggregate in common with a provider."""
+        aggregates = self._client.list_aggregates(uuid).aggregates
+        if not aggregates:
+            return []
+        member_of = [f"in:{','.join(aggregates)}"]
+        return [each.uuid for each in self._client.list_providers(member_of=member_of)]
+
+    def _read_all_allocations(self, records: Records) -> None:
+        """The allocations of all providers, except of those that a summary reports as empty."""
+        if len(records.providers) > _FEW_PROVIDERS:
+            records.summaries = self._read_summaries()
+        empty = {
+            uuid
+            for uuid, summary in records.summaries.items()
+            if not any(amount.used for amount in summary.resources.values())
+        }
+        uuids = [each.uuid for each in records.providers if each.uuid not in empty]
+        self._read_allocations(records, uuids)
+
+    def _read_summaries(self) -> Mapping[str, responses.ProviderSummary]:
+        """Capacities and usages of the trees of up to 1000 hosts that have memory left.
+
+        One request, which a busy or an old Placement may refuse: then nothing is known.
+        """
+        pairs = [("resources", "MEMORY_MB:1"), ("limit", str(_SUMMARIES))]
+        try:
+            return self._get(lambda: self._client.list_allocation_candidates(pairs)).summaries
+        except (api_errors.ApiError, api_errors.UnsupportedVersion):
+            return {}
+
+    def _read_allocations(self, records: Records, uuids: Sequence[str]) -> None:
+        records.allocations, records.read_errors = self._try_each(
+            "reading allocations", self._client.list_provider_allocations, uuids
+        )
+
+    def _read_inventories(
+        self, uuids: Iterable[str]
+    ) -> tuple[dict[str, inventory.Inventories], dict[str, str]]:
+        found, failed = self._try_each(
+            "reading inventories", self._client.list_inventories, [*uuids]
+        )
+        return {uuid: each.inventories for uuid, each in found.items()}, failed
+
+    def _read_consumers(self, uuids: Iterable[str]) -> dict[str, allocation.Consumer]:
+        return self._each("reading consumers", self._client.show_allocations, [*uuids])
+
+    def _read_usages(self, owners: Sequence[ProjectUser]) -> dict[ProjectUser, UsageSum]:
+        def usage(owner: ProjectUser) -> UsageSum:
+            total = self._client.show_total_usage(*owner)
+            return UsageSum(total.resources, total.consumer_count)
+
+        return self._each("reading usages", usage, owners)
+
+    def _read_ports(self, servers: Sequence[str]) -> dict[str, tuple[neutron_port.Port, ...]]:
+        if self._neutron is None:
+            return {}
+        found: dict[str, tuple[neutron_port.Port, ...]] = {}
+        for port in neutron_api.ports_of(self._neutron, servers):
+            found[port.server_uuid] = (*found.get(port.server_uuid, ()), port)
+        return found
+
+    def _read_candidates(
+        self, queries: Mapping[str, CandidateQuery]
+    ) -> dict[str, responses.Candidates | errors.PlacementError]:
+        def candidates(key: str) -> responses.Candidates | errors.PlacementError:
+            try:
+                return self._get(lambda: self._client.list_allocation_candidates(queries[key]))
+            except (api_errors.ApiError, api_errors.UnsupportedVersion) as error:
+                return error
+
+        return self._each("reading allocation candidates", candidates, [*queries])
+
+    def _with_unlisted(self, snapshot: CloudSnapshot, uuids: Sequence[str]) -> CloudSnapshot:
+        """Looks consumers up in nova one by one.
+
+        Its listings omit servers of a cell that is down, and servers created meanwhile.
+        Recorded responses contain listings only.
+        """
+        if self._nova.source:
+            return snapshot
+        show = functools.partial(nova_servers.server, self._nova)
+        found, failed = self._try_each("looking for servers", show, uuids)
+        servers = {uuid: each for uuid, each in found.items() if each and not each.is_deleted}
+        return dataclasses.replace(
+            snapshot,
+            servers={**snapshot.servers, **servers},
+            unconfirmed={
+                **snapshot.unconfirmed,
+                **{
+                    uuid: f"nova does not say whether it is a server: {error}"
+                    for uuid, error in failed.items()
+                },
+            },
+        )
+
+    def _with_root_disks(self, snapshot: CloudSnapshot, uuids: Sequence[str]) -> CloudSnapshot:
+        """Sets ``from_volume`` of servers whose root disk is an attached volume.
+
+        Recorded responses contain no attachments: an image counts as a local disk there.
+        """
+        if self._nova.source:
+            return snapshot
+        on_volume = self._each(
+            "reading root disks",
+            lambda uuid: nova_servers.root_is_volume(self._nova, snapshot.servers[uuid]),
+            uuids,
+        )
+        changed = {
+            uuid: dataclasses.replace(snapshot.servers[uuid], from_volume=True)
+            for uuid, is_volume in on_volume.items()
+            if is_volume
+        }
+        return dataclasses.replace(snapshot, servers={**snapshot.servers, **changed})
+
+    def _try_each(
+        self, title: str, read: Callable[[str], R], uuids: Sequence[str]
+    ) -> tuple[dict[str, R], dict[str, str]]:
+        """``({uuid: what was read}, {uuid: why reading failed})``. Errors: 401 and 403."""
+
+        def attempt(uuid: str) -> R | api_errors.ApiError:
+            try:
+                return self._get(lambda: read(uuid))
+            except api_errors.ApiError as error:
+                if error.status in (401, 403):
+                    raise
+                LOG.info("%s: %s: %s", title, uuid, error)
+                return error
+
+        found: dict[str, R] = {}
+        failed: dict[str, str] = {}
+        for uuid, result in self._each(title, attempt, uuids).items():
+            if isinstance(result, api_errors.ApiError):
+                failed[uuid] = str(result)
+            else:
+                found[uuid] = result
+        return found, failed
+
+    def _each(self, title: str, read: Callable[[K], R], keys: Sequence[K]) -> dict[K, R]:
+        """``{key: what was read}``, with all workers and retries."""
+        unique = list(dict.fromkeys(keys))
+        if not unique:
+            return {}
+        LOG.debug("%s: %d", title, len(unique))
+        self._context.watch.expect(title, len(unique))
+        found: dict[K, R] = {}
+        results = workers.each(
+            lambda key: self._get(lambda: read(key)), unique, self._context.workers
+        )
+        for key, result in zip(unique, results, strict=True):
+            found[key] = result
+            self._context.watch.advance()
+        return found
+
+    def _get(self, call: Callable[[], R]) -> R:
+        return retry.read(call)
 
 
-@dataclasses.dataclass(slots=True)
-class _Found:
-    """What is read of a cloud beside its allocations."""
-
-    hosts: values.Hosts = dataclasses.field(default_factory=values.Hosts)
-    providers: Sequence[provider.Provider] = ()
-    servers: Sequence[values.Server] = ()
-    migrations: Sequence[values.Migration] = ()
-    deleted: Sequence[values.Server] = ()
-
-
-Sharing = Mapping[str, tuple[str, ...]]
-
-
-def _unknown_hosts(hosts: values.Hosts, scope: scopes.Scope) -> list[str]:
-    known = hosts.services | hosts.of_host().keys()
-    return [
-        f"nova has no compute host {host!r}: 'openstack compute service list' shows them"
-        for host in sorted((scope.hosts or frozenset()) - known)
-        if known
-    ]
-
-
-def _servers(asked: nova_api.Nova, scope: scopes.Scope) -> list[values.Server]:
-    """Those in a narrow scope. Errors: InvalidInput for those that nova does not know."""
-    ask = functools.partial(nova_servers.servers, asked)
+def _list_servers(nova: nova_api.Nova, scope: scopes.Scope) -> list[values.Server]:
+    """The servers in a scope. Errors: InvalidInput for servers that nova does not have."""
     if scope.servers is not None:
-        listed = [*nova_servers.find_servers(asked, scope.servers).values()]
-    elif len(scope.hosts or ()) <= lookup.MAX_SINGLE_REQUESTS:
-        listed = [one for host in sorted(scope.hosts or ()) for one in ask(host=host)]
+        listed = [*nova_servers.find_servers(nova, scope.servers).values()]
+    elif scope.hosts is not None and len(scope.hosts) <= lookup.MAX_SINGLE_REQUESTS:
+        hosts = sorted(scope.hosts)
+        listed = [one for host in hosts for one in nova_servers.servers(nova, host=host)]
     else:
-        listed = ask()
+        listed = nova_servers.servers(nova)
     known = {one.uuid: one for one in listed}
     unknown = sorted((scope.servers or frozenset()) - known.keys())
     errors.InputErrors(f"nova has no server {uuid}, or has deleted it" for uuid in unknown).check()
-    return [one for one in known.values() if scope.concerns(one)]
-
-
-def _read_narrow(
-    client: api.Client, found: _Found, sharing: Sharing, reading: plan.ReadContext
-) -> holding.Held:
-    """The trees of the servers' hosts, and their consumers wherever they hold something."""
-    near = _near(found, sharing)
-    if len(found.servers) > len(found.providers) - len(near):
-        return holding.read_all(client, found.providers, reading)
-    return holding.read_near(client, near, [one.uuid for one in found.servers], reading)
-
-
-def _near(found: _Found, sharing: Sharing) -> list[str]:
-    """The providers of the trees that the servers are on, and those that share with them."""
-    nodes = {(node.host, node.hostname): node.uuid for node in found.hosts.nodes}
-    on = {nodes.get((server.host or "", server.node or "")) for server in found.servers}
-    shares = {share for root in on if root for share in sharing.get(root, ())}
-    return [
-        item.uuid
-        for item in found.providers
-        if (item.root_uuid or item.uuid) in on or item.uuid in shares
-    ]
-
-
-def _picture(found: _Found, sharing: Sharing, held: holding.Held) -> pictures.CloudSnapshot:
-    allocations: dict[str, dict[str, allocation.Resources]] = {}
-    generations: dict[str, int | None] = {}
-    for provider_uuid, told in held.by_provider.items():
-        for consumer_uuid, share in told.allocations.items():
-            allocations.setdefault(consumer_uuid, {})[provider_uuid] = share.resources
-            _keep_oldest(generations, consumer_uuid, share.consumer_generation)
-    whole = {uuid: one for uuid, one in held.whole.items() if one.allocations}
-    kept = {uuid: what for uuid, what in allocations.items() if uuid not in held.whole}
-    servers = [*found.servers, *(one for one in found.deleted if not one.is_deleted)]
-    return pictures.CloudSnapshot(
-        servers={one.uuid: one for one in servers},
-        deleted={one.uuid: one for one in found.deleted if one.is_deleted},
-        migrations={move.uuid: move for move in found.migrations},
-        hosts=found.hosts,
-        providers=provider.by_uuid(found.providers),
-        allocations={**kept, **{uuid: one.allocations for uuid, one in whole.items()}},
-        generations={**generations, **{uuid: one.generation for uuid, one in whole.items()}},
-        owners={uuid: owner_of(one) for uuid, one in whole.items()},
-        sharing=dict(sharing),
-        unread=held.unread,
-        capacities={
-            uuid: {
-                name: inventory.Inventory(total=amount.capacity)
-                for name, amount in summary.resources.items()
-            }
-            for uuid, summary in held.summaries.items()
-        },
-    )
-
-
-def _keep_oldest(
-    generations: dict[str, int | None], consumer_uuid: str, generation: int | None
-) -> None:
-    """A consumer that was written between two readings is not to be written on the later one."""
-    before = generations.get(consumer_uuid, generation)
-    known = [each for each in (before, generation) if each is not None]
-    generations[consumer_uuid] = min(known, default=None)
+    return [one for one in known.values() if scope.contains(one)]

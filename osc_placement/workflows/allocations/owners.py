@@ -1,136 +1,76 @@
-"""Whose consumers are, compared in bulk: sums first, consumers only where these differ.
+"""Which consumers may have a wrong owner, from Placement's sums. Pure.
 
-No listing tells a consumer's owner, but ``GET /usages`` tells what the consumers of one
-project and user have in all, and from 1.38 how many they are. Two consumers that have
-swapped owners and are of one size do not show so; reading each of them shows everything.
+No listing reports a consumer's owner, but ``GET /usages`` adds up what the consumers of one
+project and user hold, and from 1.38 how many they are. Two consumers of the same size that have
+swapped owners do not show in these sums; ``--check-owners`` reads every consumer instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping
 
-from osc_placement.client import api, retry
 from osc_placement.model import allocation
-from osc_placement.plan import workers
-from osc_placement.workflows.allocations import observe, snapshot as pictures
-from osc_placement.workflows.batch import plan
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot, ProjectUser, UsageSum
 
 
-class Owner(NamedTuple):
-    """Who owns consumers."""
-
-    project_id: str
-    user_id: str
-
-
-class UsageSum(NamedTuple):
-    """What so many ``consumers`` have in all; None where that is not told (below 1.38)."""
-
-    resources: allocation.Resources
-    consumers: int | None
+def server_owners(snapshot: CloudSnapshot) -> list[ProjectUser]:
+    """The owners of all servers that hold allocations."""
+    owners = {
+        ProjectUser(server.project_id, server.user_id)
+        for server in snapshot.servers.values()
+        if server.project_id and server.user_id and snapshot.allocations.get(server.uuid)
+    }
+    return sorted(owners)
 
 
-def with_owners(
-    client: api.Client,
-    picture: pictures.CloudSnapshot,
-    uuids: Collection[str],
-    reading: plan.ReadContext | None = None,
-    *,
-    every: bool = False,
-) -> pictures.CloudSnapshot:
-    """The picture with the owners of those servers' consumers that may be wrong.
-
-    A consumer that is not in ``owners`` afterwards is its server's project's and user's, as far
-    as sums tell. ``every``: read all, and compare nothing.
-    Cost: one request per project and user that has servers; one per consumer of those whose
-    sums differ. Where fewer consumers are neither server's nor migration's, they are read
-    first: what they explain need not be read. ``every``: one per consumer.
-    """
-    reading = reading or plan.ReadContext()
-    held = [uuid for uuid in uuids if picture.allocations.get(uuid)]
-    if every:
-        return observe.with_consumers(client, picture, held, reading)
-    told = _told(client, _owners(picture), reading)
-    suspects = _suspects(picture, held, told)
-    strangers = _strangers(picture)
-    if suspects and len(strangers) < len(suspects):
-        picture = observe.with_consumers(client, picture, strangers, reading)
-        suspects = _suspects(picture, held, told)
-    return observe.with_consumers(client, picture, suspects, reading)
+def suspects(snapshot: CloudSnapshot, uuids: Iterable[str]) -> list[str]:
+    """Of servers, by UUID, those whose consumers may have a wrong owner."""
+    wrong = differing(expected_sums(snapshot), snapshot.usages)
+    return [uuid for uuid in uuids if _expected_owner(snapshot, uuid) in wrong]
 
 
-def differing(expected: Mapping[Owner, UsageSum], told: Mapping[Owner, UsageSum]) -> set[Owner]:
-    """The owners of whom Placement tells other sums than expected. Pure."""
-    return {pair for pair, wanted in expected.items() if not _same(wanted, told.get(pair))}
+def unexplained(snapshot: CloudSnapshot, suspected: Collection[str]) -> list[str]:
+    """Consumers without a known owner that may explain the sums, if they are fewer to read."""
+    unknown = [uuid for uuid in snapshot.allocations if _expected_owner(snapshot, uuid) is None]
+    return unknown if suspected and len(unknown) < len(suspected) else []
 
 
-def expected_sums(picture: pictures.CloudSnapshot) -> dict[Owner, UsageSum]:
-    """What each owner's consumers should have: servers, their migrations, and who was read."""
-    found: dict[Owner, list[allocation.Resources]] = {}
-    for uuid, allocations in picture.allocations.items():
-        pair = _pair_of(picture, uuid)
-        if pair is not None:
-            found.setdefault(pair, []).append(allocation.add_resources(*allocations.values()))
+def differing(
+    expected: Mapping[ProjectUser, UsageSum], reported: Mapping[ProjectUser, UsageSum]
+) -> set[ProjectUser]:
+    """The owners whose sums in Placement are not the expected ones."""
     return {
-        pair: UsageSum(allocation.add_resources(*each), len(each)) for pair, each in found.items()
+        owner for owner, usage in expected.items() if not _sums_equal(usage, reported.get(owner))
     }
 
 
-def _same(wanted: UsageSum, told: UsageSum | None) -> bool:
-    if told is None:
+def expected_sums(snapshot: CloudSnapshot) -> dict[ProjectUser, UsageSum]:
+    """What each owner's consumers should hold in all."""
+    found: dict[ProjectUser, list[allocation.Resources]] = {}
+    for uuid, allocations in snapshot.allocations.items():
+        owner = _expected_owner(snapshot, uuid)
+        if owner is not None:
+            found.setdefault(owner, []).append(allocation.add_resources(*allocations.values()))
+    return {
+        owner: UsageSum(allocation.add_resources(*held), len(held)) for owner, held in found.items()
+    }
+
+
+def _sums_equal(expected: UsageSum, reported: UsageSum | None) -> bool:
+    if reported is None or reported.consumers not in {None, expected.consumers}:
         return False
-    counted = told.consumers is None or told.consumers == wanted.consumers
-    used = {name: amount for name, amount in told.resources.items() if amount}
-    return counted and used == {name: amount for name, amount in wanted.resources.items() if amount}
+    used = {name: amount for name, amount in reported.resources.items() if amount}
+    return used == {name: amount for name, amount in expected.resources.items() if amount}
 
 
-def _pair_of(picture: pictures.CloudSnapshot, uuid: str) -> Owner | None:
-    """Whose a consumer should be, or is where nova does not know it; None if nobody tells."""
-    server = picture.servers.get(uuid) or picture.deleted.get(uuid)
-    move = picture.migrations.get(uuid)
+def _expected_owner(snapshot: CloudSnapshot, uuid: str) -> ProjectUser | None:
+    """The owner in nova; for consumers that nova does not know, the one read from Placement."""
+    server = snapshot.servers.get(uuid) or snapshot.deleted_servers.get(uuid)
+    move = snapshot.migrations.get(uuid)
     if server is None and move is not None:
-        server = picture.servers.get(move.server_uuid) or picture.deleted.get(move.server_uuid)
-    owner = server or picture.owners.get(uuid) or move
+        moved = move.server_uuid
+        server = snapshot.servers.get(moved) or snapshot.deleted_servers.get(moved)
+    owner = server or snapshot.owners.get(uuid) or move
     if owner is None or owner.project_id is None or owner.user_id is None:
         return None
-    return Owner(owner.project_id, owner.user_id)
-
-
-def _owners(picture: pictures.CloudSnapshot) -> list[Owner]:
-    pairs = {
-        Owner(server.project_id, server.user_id)
-        for server in picture.servers.values()
-        if server.project_id and server.user_id and picture.allocations.get(server.uuid)
-    }
-    return sorted(pairs)
-
-
-def _told(
-    client: api.Client, pairs: Sequence[Owner], reading: plan.ReadContext
-) -> dict[Owner, UsageSum]:
-    """What Placement says of each owner. One request each."""
-
-    def told(pair: Owner) -> UsageSum:
-        total = retry.read(lambda: client.show_total_usage(*pair))
-        return UsageSum(total.resources, total.consumer_count)
-
-    reading.watch.expect("reading usages", len(pairs))
-    found = {}
-    for pair, summed in zip(pairs, workers.each(told, pairs, reading.workers), strict=True):
-        found[pair] = summed
-        reading.watch.advance()
-    return found
-
-
-def _suspects(
-    picture: pictures.CloudSnapshot, held: Iterable[str], told: Mapping[Owner, UsageSum]
-) -> list[str]:
-    """The servers' consumers of owners whose sums differ."""
-    wrong = differing(expected_sums(picture), told)
-    return [uuid for uuid in held if _pair_of(picture, uuid) in wrong]
-
-
-def _strangers(picture: pictures.CloudSnapshot) -> list[str]:
-    """Consumers of which nova knows nothing."""
-    return [uuid for uuid in picture.allocations if _pair_of(picture, uuid) is None]
+    return ProjectUser(owner.project_id, owner.user_id)

@@ -35,8 +35,8 @@ _CHANGED = "nova has changed it since: {what} is {now}, it was {before}"
 _SERVER, _MIGRATION = "server", "migration"
 
 #: What the removal of a consumer builds on whose server is deleted, or that is nobody's.
-NO_SERVER: Mapping[str, change.Value] = {_SERVER: False}
-NOBODY: Mapping[str, change.Value] = {_SERVER: False, _MIGRATION: False}
+NOT_A_SERVER: Mapping[str, change.Value] = {_SERVER: False}
+NOT_IN_NOVA: Mapping[str, change.Value] = {_SERVER: False, _MIGRATION: False}
 
 
 def of(server: values.Server) -> dict[str, change.Value]:

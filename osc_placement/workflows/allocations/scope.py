@@ -1,9 +1,9 @@
-"""Which servers a run is about; ``observe`` reads no more than that needs."""
+"""The servers that a run of heal or audit covers."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from osc_placement import errors
 from osc_placement.model import name
@@ -12,56 +12,73 @@ from osc_placement.nova import api, values
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scope:
-    """Hosts by nova's names, servers by UUID; None does not narrow, both narrow each other."""
+    """Hosts by nova's names and servers by UUID. None selects all; both together narrow."""
 
     hosts: frozenset[str] | None = None
     servers: frozenset[str] | None = None
 
     @property
     def is_narrow(self) -> bool:
-        """Whether some servers are out of it."""
+        """Whether the scope leaves out some servers."""
         return self.hosts is not None or self.servers is not None
 
-    def concerns(self, server: values.Server) -> bool:
-        """Whether a server is within it."""
+    def contains(self, server: values.Server) -> bool:
+        """Whether a server is in the scope."""
         if self.servers is not None and server.uuid not in self.servers:
             return False
         return self.hosts is None or server.host in self.hosts
 
+    def unknown_hosts(self, hosts: values.Hosts) -> list[str]:
+        """An error for each host that nova does not have; none if nova reports no host."""
+        known = hosts.services | hosts.of_host().keys()
+        return [
+            f"nova has no compute host {host!r}: 'openstack compute service list' shows them"
+            for host in sorted((self.hosts or frozenset()) - known)
+            if known
+        ]
 
-EVERYTHING = Scope()
+    def select(self, servers: Iterable[values.Server]) -> list[values.Server]:
+        """The servers in the scope, the oldest first."""
+        selected = [server for server in servers if self.contains(server)]
+        return sorted(selected, key=lambda server: (server.created, server.uuid))
 
 
-def of_words(
-    asked: api.Nova,
+WHOLE_CLOUD = Scope()
+
+
+def from_options(
+    nova: api.Nova,
     *,
     hosts: Sequence[str] = (),
     host_aggregates: Sequence[str] = (),
     servers: Sequence[str] = (),
 ) -> Scope:
-    """The scope in an operator's words: hosts, names or ids of host aggregates, server UUIDs.
+    """The scope of ``--host``, ``--host-aggregate`` (names or ids) and ``--instance`` (UUIDs).
 
-    Cost: one request where host aggregates are given. Errors: InvalidInput with every fault.
+    Requests: one to nova if host aggregates are given. Errors: InvalidInput with all errors.
     """
-    faults = errors.InputErrors(
-        f"{text!r} is no UUID of a server" for text in servers if not name.is_uuid(text)
+    found_errors = errors.InputErrors(
+        f"{text!r} is not the UUID of a server" for text in servers if not name.is_uuid(text)
     )
-    known = api.host_aggregates(asked) if host_aggregates else []
-    members = {host for text in host_aggregates for host in _members(known, text, faults)}
-    faults.check()
-    within = frozenset(members) if host_aggregates else frozenset(hosts)
+    aggregates = api.host_aggregates(nova) if host_aggregates else []
+    members = {
+        host for text in host_aggregates for host in _members(aggregates, text, found_errors)
+    }
+    found_errors.check()
+    selected = frozenset(members) if host_aggregates else frozenset(hosts)
     return Scope(
-        hosts=(within & frozenset(hosts or within)) if hosts or host_aggregates else None,
+        hosts=(selected & frozenset(hosts or selected)) if hosts or host_aggregates else None,
         servers=frozenset(map(name.canonical_uuid, servers)) if servers else None,
     )
 
 
 def _members(
-    known: Sequence[values.HostAggregate], text: str, faults: errors.InputErrors
+    aggregates: Sequence[values.HostAggregate], text: str, found_errors: errors.InputErrors
 ) -> Sequence[str]:
-    found = [item for item in known if text in {item.name, item.id, item.uuid}]
-    if len(found) != 1:
-        count = f"{len(found)} host aggregates have" if found else "no host aggregate has"
-        faults.add(f"{count} the name or id {text!r}")
+    """The hosts of the one aggregate with this name, id or UUID."""
+    matching = [each for each in aggregates if text in {each.name, each.id, each.uuid}]
+    if len(matching) != 1:
+        count = f"{len(matching)} host aggregates have" if matching else "no host aggregate has"
+        found_errors.add(f"{count} the name or id {text!r}")
         return ()
-    return found[0].hosts
+    return matching[0].hosts

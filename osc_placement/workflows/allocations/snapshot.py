@@ -1,14 +1,17 @@
-"""What was observed of nova and Placement: the one value that healing and auditing judge.
+"""What nova, neutron and Placement reported at one time: the input of heal and audit.
 
-Pure; ``observe`` fills it in.
+Pure; ``observe`` creates it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from osc_placement import errors
+from osc_placement.client import responses
 from osc_placement.model import allocation, inventory, provider
 from osc_placement.neutron import port
 from osc_placement.nova import values
@@ -16,31 +19,46 @@ from osc_placement.nova import values
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose a consumer is; ``type`` is None below 1.38, ``unknown`` when none was ever set."""
+    """A consumer's owner and type; ``type`` is None below 1.38, ``unknown`` if it was never set."""
 
     project_id: str | None
     user_id: str | None
     type: str | None = None
 
 
+class ProjectUser(NamedTuple):
+    """A project and one of its users: Placement adds up usages for these."""
+
+    project_id: str
+    user_id: str
+
+
+class UsageSum(NamedTuple):
+    """What all consumers of an owner use, and how many there are; None below 1.38."""
+
+    resources: allocation.Resources
+    consumers: int | None
+
+
 @dataclasses.dataclass(frozen=True)
 class CloudSnapshot:
-    """Servers, their moves, hosts, providers and allocations, at one time.
+    """Servers, migrations, hosts, providers and allocations at one time.
 
-    ``servers`` are the living ones by UUID, soft-deleted ones among them; ``deleted`` those
-    that nova only remembers. ``migrations`` are all that nova remembers, by UUID.
-    ``allocations`` is ``{consumer uuid: {provider uuid: {class: amount}}}`` over every
-    provider that was read, ``generations`` ``{consumer uuid: its generation}``.
-    ``inventories`` hold the providers for which they were read. ``owners``
-    hold the consumers that were read; ``unread`` is ``{provider uuid: why}``.
-    ``sharing`` is ``{root uuid: providers that share with its tree}``, of which the
-    resource classes stand in ``inventories``. ``ports`` is ``{server uuid: its ports that ask
-    for resources}``, where neutron was asked. ``capacities`` are inventories of which
-    nothing but the capacity is known, as ``total``.
+    ``servers``: ``{uuid: server}``, soft-deleted ones included. ``deleted_servers``: servers
+    that nova has deleted and not archived yet. ``migrations``: ``{uuid: migration}``.
+    ``allocations``: ``{consumer uuid: {provider uuid: {class: amount}}}`` of all providers
+    that were read. ``generations``: ``{consumer uuid: consumer generation}``.
+    ``owners``: the consumers that were read one by one. ``read_errors``:
+    ``{provider uuid: why it could not be read}``. ``sharing``: ``{root uuid: the providers
+    that share resources with its tree}``. ``ports``: ``{server uuid: its ports with resource
+    requests}``. ``capacities``: inventories of which only the capacity is known, as ``total``.
+    ``usages``: what Placement adds up for each owner. ``candidates``: ``{key of a query: the
+    response, or the error}``. ``unconfirmed``: ``{consumer uuid: why nova cannot say whether
+    it is a server}``.
     """
 
     servers: Mapping[str, values.Server]
-    deleted: Mapping[str, values.Server]
+    deleted_servers: Mapping[str, values.Server]
     migrations: Mapping[str, values.Migration]
     hosts: values.Hosts
     providers: Mapping[str, provider.Provider]
@@ -49,13 +67,18 @@ class CloudSnapshot:
     inventories: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
     owners: Mapping[str, Owner] = dataclasses.field(default_factory=dict)
     sharing: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    unread: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    read_errors: Mapping[str, str] = dataclasses.field(default_factory=dict)
     ports: Mapping[str, tuple[port.Port, ...]] = dataclasses.field(default_factory=dict)
     capacities: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
+    usages: Mapping[ProjectUser, UsageSum] = dataclasses.field(default_factory=dict)
+    candidates: Mapping[str, responses.Candidates | errors.PlacementError] = dataclasses.field(
+        default_factory=dict
+    )
+    unconfirmed: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def compute_nodes(self) -> dict[str, values.ComputeNode]:
-        """``{provider uuid: the compute node that it is}``."""
+        """``{provider uuid: its compute node}``."""
         return {node.uuid: node for node in self.hosts.nodes}
 
     @functools.cached_property
@@ -64,73 +87,92 @@ class CloudSnapshot:
         return self.hosts.of_host()
 
     @functools.cached_property
-    def moves(self) -> dict[str, list[values.Migration]]:
-        """``{server uuid: its migrations}``, in nova's order (newest first)."""
+    def migrations_of(self) -> dict[str, list[values.Migration]]:
+        """``{server uuid: its migrations}``, the newest first."""
         found: dict[str, list[values.Migration]] = {}
-        for item in self.migrations.values():
-            found.setdefault(item.server_uuid, []).append(item)
+        for migration in self.migrations.values():
+            found.setdefault(migration.server_uuid, []).append(migration)
         return found
 
     @functools.cached_property
     def projects(self) -> frozenset[str]:
-        """Those that have or had something to do with nova, as far as it remembers."""
-        owners = [item.project_id for item in (*self.servers.values(), *self.deleted.values())]
-        owners += [item.project_id for item in self.migrations.values()]
-        return frozenset(filter(None, owners))
+        """The projects of all servers and migrations in nova's database."""
+        servers = (*self.servers.values(), *self.deleted_servers.values())
+        projects = {server.project_id for server in servers}
+        projects |= {migration.project_id for migration in self.migrations.values()}
+        return frozenset(filter(None, projects))
 
     @functools.cached_property
     def hostnames(self) -> frozenset[str]:
-        """The names of the compute nodes that nova lists, which their providers have too."""
+        """The names of nova's compute nodes; their providers have the same names."""
         return frozenset(node.hostname for node in self.hosts.nodes)
 
     @functools.cached_property
-    def remembered(self) -> frozenset[str]:
-        """The names of nodes that nova's records speak of, whether they are there or not."""
-        servers = (*self.servers.values(), *self.deleted.values())
+    def recorded_nodes(self) -> frozenset[str]:
+        """The names of nodes in nova's servers and migrations; the nodes may not exist any more."""
+        servers = (*self.servers.values(), *self.deleted_servers.values())
         nodes = {server.node for server in servers}
-        nodes |= {
-            end for one in self.migrations.values() for end in (one.source_node, one.dest_node)
-        }
+        for migration in self.migrations.values():
+            nodes |= {migration.source_node, migration.dest_node}
         return frozenset(node for node in nodes if node)
 
     @functools.cached_property
     def used(self) -> dict[str, dict[str, int]]:
-        """``{provider uuid: {class: used}}``, from the allocations."""
+        """``{provider uuid: {class: used}}``, the sums of the allocations."""
         found: dict[str, dict[str, int]] = {}
         for allocations in self.allocations.values():
             for provider_uuid, resources in allocations.items():
-                here = found.setdefault(provider_uuid, {})
+                used = found.setdefault(provider_uuid, {})
                 for resource_class, amount in resources.items():
-                    here[resource_class] = here.get(resource_class, 0) + amount
+                    used[resource_class] = used.get(resource_class, 0) + amount
         return found
 
     @functools.cached_property
     def trees(self) -> dict[str, list[provider.Provider]]:
-        """``{root uuid: providers of its tree}``, the root among them."""
+        """``{root uuid: the providers of its tree}``, including the root."""
         found: dict[str, list[provider.Provider]] = {}
-        for item in self.providers.values():
-            found.setdefault(item.root_uuid or item.uuid, []).append(item)
+        for each in self.providers.values():
+            found.setdefault(each.root_uuid or each.uuid, []).append(each)
         return found
 
+    @functools.cached_property
+    def provider_names(self) -> dict[str, str]:
+        """``{provider uuid: its name}``."""
+        return {uuid: each.name for uuid, each in self.providers.items()}
+
+    def name_of(self, provider_uuid: str) -> str:
+        """A provider's name; its UUID if it is not known."""
+        return self.provider_names.get(provider_uuid, provider_uuid)
+
     def root_of(self, provider_uuid: str) -> str:
-        """The root of a provider's tree; itself when it is not known."""
+        """The root of a provider's tree; the provider itself if it is not known."""
         known = self.providers.get(provider_uuid)
         return (known.root_uuid if known else None) or provider_uuid
 
+    def classes_in_tree(self, root_uuid: str) -> frozenset[str]:
+        """The resource classes of which some provider of a tree has inventory."""
+        tree = self.trees.get(root_uuid, ())
+        return frozenset(name for each in tree for name in self.inventories.get(each.uuid, {}))
+
     def node_of(self, server: values.Server) -> values.ComputeNode | None:
-        """The compute node that a server is on, if nova lists one of that host and name."""
+        """The compute node of a server, if nova lists it."""
         return self.node_at(server.host, server.node)
 
     def node_at(self, host: str | None, node: str | None) -> values.ComputeNode | None:
-        """The compute node of a host and a hypervisor's hostname, if nova lists it."""
+        """The compute node with this host and hypervisor hostname, if nova lists it."""
         return self._nodes.get((host or "", node or ""))
 
     @functools.cached_property
     def _nodes(self) -> dict[tuple[str, str], values.ComputeNode]:
         return {(node.host, node.hostname): node for node in self.hosts.nodes}
 
+    def knows(self, consumer_uuid: str) -> bool:
+        """Whether nova has a server or a migration with this UUID, deleted ones included."""
+        known = (self.servers, self.deleted_servers, self.migrations)
+        return any(consumer_uuid in each for each in known)
+
     def consumer(self, uuid: str) -> allocation.Consumer:
-        """A consumer as it was observed; its owner where it was read."""
+        """A consumer; its owner only if it was read one by one."""
         owner = self.owners.get(uuid, Owner(None, None))
         return allocation.Consumer(
             uuid,
@@ -140,3 +182,82 @@ class CloudSnapshot:
             generation=self.generations.get(uuid),
             consumer_type=owner.type,
         )
+
+
+@dataclasses.dataclass(slots=True)
+class Records:
+    """What an observation reads first; ``consumers`` are those read one by one."""
+
+    hosts: values.Hosts = dataclasses.field(default_factory=values.Hosts)
+    providers: Sequence[provider.Provider] = ()
+    sharing: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    servers: Sequence[values.Server] = ()
+    migrations: Sequence[values.Migration] = ()
+    deleted: Sequence[values.Server] = ()
+    allocations: Mapping[str, responses.ProviderAllocations] = dataclasses.field(
+        default_factory=dict
+    )
+    consumers: Mapping[str, allocation.Consumer] = dataclasses.field(default_factory=dict)
+    read_errors: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    summaries: Mapping[str, responses.ProviderSummary] = dataclasses.field(default_factory=dict)
+
+
+def from_records(records: Records) -> CloudSnapshot:
+    """The first snapshot of an observation."""
+    allocations: dict[str, dict[str, allocation.Resources]] = {}
+    generations: dict[str, int | None] = {}
+    for provider_uuid, found in records.allocations.items():
+        for consumer_uuid, share in found.allocations.items():
+            allocations.setdefault(consumer_uuid, {})[provider_uuid] = share.resources
+            _keep_oldest(generations, consumer_uuid, share.consumer_generation)
+    # The listing of deleted servers contains soft-deleted ones, which still exist.
+    existing = [*records.servers, *(one for one in records.deleted if not one.is_deleted)]
+    snapshot = CloudSnapshot(
+        servers={one.uuid: one for one in existing},
+        deleted_servers={one.uuid: one for one in records.deleted if one.is_deleted},
+        migrations={move.uuid: move for move in records.migrations},
+        hosts=records.hosts,
+        providers=provider.by_uuid(records.providers),
+        allocations=allocations,
+        generations=generations,
+        sharing=records.sharing,
+        read_errors=records.read_errors,
+        capacities={
+            uuid: {
+                name: inventory.Inventory(total=amount.capacity)
+                for name, amount in summary.resources.items()
+            }
+            for uuid, summary in records.summaries.items()
+        },
+    )
+    return with_consumers(snapshot, records.consumers)
+
+
+def with_consumers(
+    snapshot: CloudSnapshot, consumers: Mapping[str, allocation.Consumer]
+) -> CloudSnapshot:
+    """The snapshot with consumers as read one by one, whole and with their owners."""
+    if not consumers:
+        return snapshot
+    existing = {uuid: one for uuid, one in consumers.items() if one.allocations}
+    kept = {uuid: held for uuid, held in snapshot.allocations.items() if uuid not in consumers}
+    owners = {
+        uuid: Owner(one.project_id, one.user_id, one.consumer_type)
+        for uuid, one in existing.items()
+    }
+    generations = {uuid: one.generation for uuid, one in consumers.items()}
+    return dataclasses.replace(
+        snapshot,
+        allocations={**kept, **{uuid: one.allocations for uuid, one in existing.items()}},
+        generations={**snapshot.generations, **generations},
+        owners={**snapshot.owners, **owners},
+    )
+
+
+def _keep_oldest(
+    generations: dict[str, int | None], consumer_uuid: str, generation: int | None
+) -> None:
+    """A consumer that was written between two reads must not be written at the later generation."""
+    before = generations.get(consumer_uuid, generation)
+    known = [each for each in (before, generation) if each is not None]
+    generations[consumer_uuid] = min(known, default=None)

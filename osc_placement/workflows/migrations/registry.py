@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from osc_placement.plan.kinds import bound_ports
 from osc_placement.workflows.allocations import precondition
-from osc_placement.workflows.allocations.heal import observe as heal_observe, plan
+from osc_placement.workflows.allocations.heal import observe as heal_observe
+from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.migrations import consumers
 from osc_placement.workflows.migrations.runner import Cursor, Migration, Services, Slice
 from osc_placement.workflows.mirror import observe as mirror_observe
@@ -29,9 +30,9 @@ def _heal(services: Services, after: str) -> Iterator[Slice]:
     parts = heal_observe.plan_missing(
         services.client,
         services.nova,
-        plan.Request(),
+        HealRequest(),
         services.reading,
-        ports=services.network,
+        neutron=services.network,
         after=after,
     )
     for position, planned in parts:

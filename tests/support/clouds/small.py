@@ -1,7 +1,7 @@
-"""A cloud of three hosts, built by hand: ``a``, ``b`` with an agent's device, ``c``; a share.
+"""Small snapshots: hosts ``a``, ``b`` (with a network card) and ``c``, and a sharing provider.
 
-A node is called like its host with a dot, and its uuid is ``n-`` and its name. ``a.`` and ``b.``
-take disks from ``nfs``. Each host offers 8 VCPU, 8192 MEMORY_MB and 100 DISK_GB, ``b.`` 8 PCPU too.
+A node's name is its host with a dot; its UUID is ``n-`` and its name. ``nfs`` shares disks with
+``a.`` and ``b.``. Each host has 8 VCPU, 8192 MEMORY_MB and 100 DISK_GB; ``b.`` has 8 PCPU too.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 from osc_placement.model import inventory, provider
 from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
-from osc_placement.workflows.allocations import snapshot
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 
 NODES = tuple(values.ComputeNode(f"n-{host}.", f"{host}.", host) for host in "abc")
 CHILD = provider.Provider("u-nic", "b.:nic", 0, root_uuid="n-b.", parent_uuid="n-b.")
 SHARE = provider.Provider("u-nfs", "nfs", 0, root_uuid="u-nfs")
-GONE = provider.Provider("n-gone.", "gone.", 0, root_uuid="n-gone.")
+STALE = provider.Provider("n-gone.", "gone.", 0, root_uuid="n-gone.")
 PROVIDERS = (
     *(provider.Provider(node.uuid, node.hostname, 3, node.uuid) for node in NODES),
     CHILD,
     SHARE,
-    GONE,
+    STALE,
 )
 OFFERED = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 100}
 OFFERS: Mapping[str, Mapping[str, int]] = {
@@ -39,8 +39,8 @@ LONG_AGO = "2020-01-01T00:00:00Z"
 
 
 def server(host: str | None = "a", uuid: str = "s", **fields: Any) -> values.Server:
-    """An active one, of SMALL, on a host."""
-    told: dict[str, Any] = {
+    """An active server with the flavor SMALL."""
+    defaults: dict[str, Any] = {
         "name": f"vm-{uuid}",
         "project_id": "p",
         "user_id": "u",
@@ -53,13 +53,13 @@ def server(host: str | None = "a", uuid: str = "s", **fields: Any) -> values.Ser
         "created": LONG_AGO,
         "updated": LONG_AGO,
     }
-    return values.Server(uuid, **{**told, **fields})
+    return values.Server(uuid, **{**defaults, **fields})
 
 
 def move(
     kind: str, status: str, ends: str = "ab", uuid: str = "m", of: str = "s"
 ) -> values.Migration:
-    """A migration of server ``s`` from the first to the second of two hosts; ``?`` is none."""
+    """A migration of server ``s`` between two hosts, by their letters; ``?`` is no host."""
     source, dest = (None if end == "?" else end for end in ends)
     return values.Migration(
         uuid,
@@ -78,14 +78,14 @@ def cloud(
     servers: Iterable[values.Server] = (),
     migrations: Iterable[values.Migration] = (),
     allocations: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None,
-    owners: Mapping[str, snapshot.Owner] | None = None,
+    owners: Mapping[str, Owner] | None = None,
     **fields: Any,
-) -> snapshot.CloudSnapshot:
-    """What was observed; who holds something is at generation 1, and the servers' owner's."""
+) -> CloudSnapshot:
+    """A snapshot; all consumers have generation 1 and the owner of the servers."""
     held = allocations or {}
-    told: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "servers": {item.uuid: item for item in servers},
-        "deleted": {},
+        "deleted_servers": {},
         "migrations": {item.uuid: item for item in migrations},
         "hosts": values.Hosts(nodes=NODES, services=frozenset("abc")),
         "providers": provider.by_uuid(PROVIDERS),
@@ -95,8 +95,7 @@ def cloud(
             uuid: {each: inventory.Inventory(total=total) for each, total in offers.items()}
             for uuid, offers in OFFERS.items()
         },
-        "owners": {uuid: snapshot.Owner("p", "u", "INSTANCE") for uuid in held}
-        | dict(owners or {}),
+        "owners": {uuid: Owner("p", "u", "INSTANCE") for uuid in held} | dict(owners or {}),
         "sharing": {"n-a.": ("u-nfs",), "n-b.": ("u-nfs",)},
     }
-    return snapshot.CloudSnapshot(**{**told, **fields})
+    return CloudSnapshot(**{**defaults, **fields})

@@ -1,8 +1,7 @@
-"""What a server is to have on its host, built on what is right of it already. Pure.
+"""The amounts that a server should have on its host, keeping those that are right. Pure.
 
-Classes of which the right amount is there stay where they are; of others the amount is set
-where the class is, or is to be. What a flavor does not speak of (ports' bandwidth, PCI
-devices, accelerators) is not touched. Called by ``place`` and ``size``.
+A wrong amount is changed on the provider that has the class already, or on the one that offers
+it. Resources that a flavor does not request (ports' bandwidth, PCI devices, accelerators) stay.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ from collections.abc import Iterator
 
 from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
-from osc_placement.workflows.allocations import capacity, expected, snapshot as pictures
-from osc_placement.workflows.allocations.audit import finding
+from osc_placement.workflows.allocations import expected
+from osc_placement.workflows.allocations.capacity import FreeCapacity
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
-#: Classes that a server has for its flavor, and for nothing else.
+#: Classes that a server has because of its flavor only.
 OF_FLAVORS = frozenset(
     {
         flavor.VCPU,
@@ -29,146 +29,143 @@ OF_FLAVORS = frozenset(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Amounts:
-    """What is wrong of a server's amounts: ``{class: what it should be}``.
+class Comparison:
+    """A server's amounts compared with its flavor; ``wrong``: ``{class: the right amount}``.
 
-    ``needed`` is what its flavor asks for; ``hidden`` are classes that are not judged, since
-    they depend on what is not shown. ``untold`` says why nothing can be judged.
+    ``requested``: what the flavor requests. ``undecided``: classes that depend on properties
+    that nova does not report. ``unknown``: why nothing can be compared.
     """
 
     wrong: allocation.Resources = dataclasses.field(default_factory=dict)
-    needed: allocation.Resources = dataclasses.field(default_factory=dict)
-    hidden: frozenset[str] = frozenset()
-    untold: str = ""
+    requested: allocation.Resources = dataclasses.field(default_factory=dict)
+    undecided: frozenset[str] = frozenset()
+    unknown: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Settled:
-    """``parts`` are what changes, by provider; or ``why_not`` says why that is not known."""
+class Correction:
+    """``parts``: the changed allocations by provider; or ``why_not``: why there are none."""
 
     parts: allocation.Allocations = dataclasses.field(default_factory=dict)
     why_not: str = ""
 
 
-def amounts(
-    picture: pictures.CloudSnapshot,
+def compare(
+    snapshot: CloudSnapshot,
     server: values.Server,
     root: str,
-    own: allocation.Resources,
-    every: allocation.Resources,
-) -> Amounts:
-    """What is wrong of the amounts ``own`` on the right host; ``every`` are those anywhere."""
-    asked = expected.request_of(server)
-    if asked.unknown:
-        return Amounts(untold="; ".join(asked.unknown))
-    needed = asked.total()
-    hidden = _hidden(picture, root, asked, every) | {*_as_nova_may(picture, server, root, every)}
-    wrong = {name: needed.get(name, 0) for name in _wrong(needed, own, hidden)}
-    return Amounts(wrong, needed, hidden)
+    on_host: allocation.Resources,
+    total: allocation.Resources,
+) -> Comparison:
+    """Compare the amounts ``on_host`` with the flavor; ``total`` includes other hosts."""
+    request = expected.request_of(server)
+    if request.unknown:
+        return Comparison(unknown="; ".join(request.unknown))
+    requested = request.total()
+    undecided = _undecided(snapshot, root, request, total)
+    undecided |= {*_variable(snapshot, server, root, total)}
+    wrong = {name: requested.get(name, 0) for name in _wrong(requested, on_host, undecided)}
+    return Comparison(wrong, requested, undecided)
 
 
-def _hidden(
-    picture: pictures.CloudSnapshot,
+def _undecided(
+    snapshot: CloudSnapshot,
     root: str,
-    asked: flavor.ServerRequest,
-    every: allocation.Resources,
+    request: flavor.ServerRequest,
+    total: allocation.Resources,
 ) -> frozenset[str]:
-    """Classes that properties of an image decide about which nobody sees.
+    """Classes that depend on image properties that nova does not report.
 
-    What nothing offers there is not used there; and who has CPUs that are not pinned was
+    A class without inventory in the tree is not used there. A server with VCPU and no PCPU is
     not pinned by its image.
     """
-    trees = picture.trees.get(root, ())
-    offered = {name for item in trees for name in picture.inventories.get(item.uuid, {})}
-    found = {name for name in asked.undecided if name in offered or name in every}
+    offered = snapshot.classes_in_tree(root)
+    found = {name for name in request.undecided if name in offered or name in total}
     if flavor.PCPU in found:
-        if flavor.VCPU in every and flavor.PCPU not in every:
+        if flavor.VCPU in total and flavor.PCPU not in total:
             found.discard(flavor.PCPU)
         else:
             found.add(flavor.VCPU)
     return frozenset(found)
 
 
-def _as_nova_may(
-    picture: pictures.CloudSnapshot, server: values.Server, root: str, every: allocation.Resources
+def _variable(
+    snapshot: CloudSnapshot, server: values.Server, root: str, total: allocation.Resources
 ) -> Iterator[str]:
-    """Classes of which nova gives other amounts to some servers, and this may be one.
+    """Classes of which nova allocates other amounts to some servers, possibly to this one.
 
-    Pinned CPUs are VCPU on a host that has no PCPU, where nova's scheduler falls back to these;
-    and of a server whose root disk is a volume made from an image nova may tell that image.
+    On a host without PCPU, nova's scheduler falls back to VCPU for pinned CPUs. For a root disk
+    on a volume made from an image, nova may report the image.
     """
-    needed = expected.request_of(server).total()
-    offered = {
-        name
-        for item in picture.trees.get(root, ())
-        for name in picture.inventories.get(item.uuid, {})
-    }
+    requested = expected.request_of(server).total()
     vcpus = server.flavor.vcpus if server.flavor else None
-    if flavor.PCPU in needed.keys() - offered and every.get(flavor.VCPU) == vcpus:
+    offered = snapshot.classes_in_tree(root)
+    if flavor.PCPU in requested.keys() - offered and total.get(flavor.VCPU) == vcpus:
         yield from (flavor.VCPU, flavor.PCPU)
-    of_volume = expected.request_of(dataclasses.replace(server, from_volume=True)).total()
-    disks = [amounts.get(flavor.DISK_GB, 0) for amounts in (every, of_volume)]
-    if server.has_volumes and disks[0] == disks[1] and flavor.MEMORY_MB in every:
+    on_volume = expected.request_of(dataclasses.replace(server, from_volume=True)).total()
+    same_disk = total.get(flavor.DISK_GB, 0) == on_volume.get(flavor.DISK_GB, 0)
+    if server.has_volumes and same_disk and flavor.MEMORY_MB in total:
         yield flavor.DISK_GB
 
 
 def _wrong(
-    needed: allocation.Resources, held: allocation.Resources, hidden: frozenset[str]
+    requested: allocation.Resources, held: allocation.Resources, undecided: frozenset[str]
 ) -> Iterator[str]:
-    for name in sorted({*needed, *(OF_FLAVORS & held.keys())} - hidden):
-        has, needs = held.get(name, 0), needed.get(name, 0)
-        # More of an operator's own class may be a device's that the server has too.
+    for name in sorted({*requested, *(OF_FLAVORS & held.keys())} - undecided):
+        has, needs = held.get(name, 0), requested.get(name, 0)
+        # A surplus of a custom class may be for a device that the server has too.
         if has < needs or (has > needs and name in OF_FLAVORS):
             yield name
 
 
-def settle(
-    picture: pictures.CloudSnapshot,
+def correct(
+    snapshot: CloudSnapshot,
     root: str,
     own: allocation.Allocations,
     wrong: allocation.Resources,
-    free: capacity.Room,
-) -> Settled:
-    """How ``own``, what is on the right host, comes to have the amounts of ``wrong``.
+    free: FreeCapacity,
+) -> Correction:
+    """Change ``own``, the allocations on the right host, to the amounts of ``wrong``.
 
-    What is taken of ``free`` is gone for the next one.
+    Subtracts what it adds from ``free``.
     """
     parts = {uuid: dict(part) for uuid, part in own.items()}
-    touched = set()
-    taken: list[allocation.Allocations] = []
+    changed = set()
+    added: list[allocation.Allocations] = []
     for resource_class, amount in wrong.items():
         holders = [uuid for uuid, part in own.items() if resource_class in part]
-        holders = holders or _places(picture, root, resource_class)
+        holders = holders or _offering(snapshot, root, resource_class)
         if len(holders) != 1:
-            return Settled(why_not=_where(picture, root, resource_class, holders))
+            return Correction(why_not=_why_not_one(snapshot, root, resource_class, holders))
         uuid = holders[0]
-        touched.add(uuid)
+        changed.add(uuid)
         part = parts.setdefault(uuid, {})
         more = amount - part.pop(resource_class, 0)
-        lacking = free.lacking({uuid: {resource_class: more}}) if more > 0 else []
-        if lacking:
-            return Settled(why_not="; ".join(lacking))
         if more > 0:
-            taken.append({uuid: {resource_class: more}})
+            addition = {uuid: {resource_class: more}}
+            shortages = free.shortages(addition)
+            if shortages:
+                return Correction(why_not="; ".join(shortages))
+            added.append(addition)
         if amount:
             part[resource_class] = amount
-    for each in taken:
-        free.take(each)
-    return Settled({uuid: parts[uuid] for uuid in touched})
+    for each in added:
+        free.allocate(each)
+    return Correction({uuid: parts[uuid] for uuid in changed})
 
 
-def _places(picture: pictures.CloudSnapshot, root: str, resource_class: str) -> list[str]:
-    """Where a class is to be taken from: the root, or else what shares it with its tree."""
-    if resource_class in picture.inventories.get(root, {}):
+def _offering(snapshot: CloudSnapshot, root: str, resource_class: str) -> list[str]:
+    """The providers that offer a class to a host: the root, or else those that share."""
+    if resource_class in snapshot.inventories.get(root, {}):
         return [root]
-    shares = picture.sharing.get(root, ())
-    return [uuid for uuid in shares if resource_class in picture.inventories.get(uuid, {})]
+    sharing = snapshot.sharing.get(root, ())
+    return [uuid for uuid in sharing if resource_class in snapshot.inventories.get(uuid, {})]
 
 
-def _where(
-    picture: pictures.CloudSnapshot, root: str, resource_class: str, holders: list[str]
+def _why_not_one(
+    snapshot: CloudSnapshot, root: str, resource_class: str, holders: list[str]
 ) -> str:
     if not holders:
-        return f"{finding.name_of(picture, root)} has no inventory of {resource_class}"
-    names = ", ".join(sorted(finding.name_of(picture, uuid) for uuid in holders))
+        return f"{snapshot.name_of(root)} has no inventory of {resource_class}"
+    names = ", ".join(sorted(map(snapshot.name_of, holders)))
     return f"{resource_class} could be on each of {names}"

@@ -1,22 +1,20 @@
-"""What auditing finds: one thing that is wrong, how that shows, and what would mend it. Pure.
-
-Made by the judges (``stranger``, ``place``, ``size``, ``lack``, ``offer``), gathered by ``audit``.
-"""
+"""A finding of the audit: what is wrong, the evidence, and the repair. Pure."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from osc_placement.model import allocation
 from osc_placement.plan import change
-from osc_placement.workflows.allocations import snapshot as pictures
+from osc_placement.workflows.allocations.ports import Bindings
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 
 
 class Code(enum.StrEnum):
-    """Why something is a finding. About consumers, all but ``unknown`` can be repaired."""
+    """What is wrong. Findings about consumers can be repaired, except ``unknown``."""
 
     ORPHANED = "orphaned"
     DOUBLED = "doubled"
@@ -32,21 +30,21 @@ class Code(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Repair:
-    """What becomes of a consumer: ``parts`` of it by provider, empty ones are removed.
+    """The change of a consumer: ``parts`` replaces its allocations by provider, empty removes.
 
-    ``owner`` replaces its owner; of that, a type of None stays as it is. ``premise`` is what
-    nova must still say when it is written. ``bound`` is ``{fact of a port: what it is, what it
-    shall be}``. ``frees``: it only takes away, and goes first.
+    ``owner`` replaces its owner; a type of None keeps the type. ``precondition``: what nova must
+    still report just before the write. ``bindings``: providers for the binding profiles of
+    ports. ``frees``: it only removes, and so comes first.
     """
 
     parts: allocation.Allocations = dataclasses.field(default_factory=dict)
-    owner: pictures.Owner | None = None
-    premise: change.Facts = dataclasses.field(default_factory=dict)
-    bound: Mapping[str, tuple[change.Value, change.Value]] = dataclasses.field(default_factory=dict)
+    owner: Owner | None = None
+    precondition: change.Facts = dataclasses.field(default_factory=dict)
+    bindings: Bindings = dataclasses.field(default_factory=dict)
     frees: bool = False
 
-    def of(self, before: allocation.Consumer) -> allocation.Consumer:
-        """The consumer when it is repaired."""
+    def apply(self, before: allocation.Consumer) -> allocation.Consumer:
+        """The repaired consumer."""
         parts = {**before.allocations, **self.parts}
         after = dataclasses.replace(
             before, allocations={uuid: part for uuid, part in parts.items() if part}
@@ -63,10 +61,10 @@ class Repair:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """``subject`` is a consumer, by the name that people know it by, or a provider.
+    """``subject`` is a consumer, by its server's name if known, or a provider.
 
-    ``hosts`` are the names of what it is about: hosts, or providers that are none.
-    ``proposed`` says in words what ``repair`` does; or, where there is none, what to do.
+    ``hosts``: names of hosts, or of root providers that are not compute nodes. ``proposed``:
+    the text of ``repair``, or what to do without one.
     """
 
     code: Code
@@ -76,89 +74,82 @@ class Finding:
     proposed: str
     repair: Repair | None = None
 
-    def doubted(self, why: str) -> Finding:
-        """The same when it is not sure enough to be repaired: ``why`` tells."""
+    def as_unknown(self, reason: str) -> Finding:
+        """The finding without repair, for ``reason``."""
         return dataclasses.replace(
             self,
             code=Code.UNKNOWN,
             evidence=f"it seems {self.code}: {self.evidence}",
-            proposed=f"left alone: {why}",
+            proposed=f"skipped: {reason}",
             repair=None,
         )
 
     def sort_key(self) -> tuple[bool, str, change.Subject]:
-        """Findings of a kind together, what is unsure last."""
+        """By code, unknown findings last."""
         return (self.code is Code.UNKNOWN, self.code, self.subject)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuditContext:
-    """What is known beside the picture.
+    """What the audit knows besides the snapshot.
 
-    ``now`` (UTC) and ``min_age`` (seconds) keep off what has just happened. ``doubts`` is
-    ``{consumer uuid: why nova cannot tell that it is no server}``; ``computes`` are providers
-    that nova-compute has marked as its own. ``others`` names another service of this cloud that
-    allocates CPUs and memory; empty when there is none. ``named`` are the hosts and providers
-    that the operator speaks of.
+    ``now`` (UTC) and ``min_age`` (seconds) exclude recent changes. ``computes``: the providers
+    with the trait COMPUTE_NODE, which nova-compute sets. ``other_service``: another service of
+    this cloud that allocates CPUs and memory; empty if there is none. ``hosts``: the hosts and
+    providers that the operator named.
     """
 
     now: datetime.datetime
     min_age: float = 0.0
-    doubts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     computes: frozenset[str] = frozenset()
-    others: str = ""
-    named: frozenset[str] = frozenset()
+    other_service: str = ""
+    hosts: frozenset[str] = frozenset()
 
-    def too_young(self, stamps: Iterable[str]) -> str:
-        """Why nothing is to be repaired yet that changed at these times; empty when it may be.
+    def too_young(self, times: Iterable[str]) -> str:
+        """Why a change at one of these times is too recent to repair; empty if none is.
 
-        A time that is farther off than ``min_age`` in either direction is another clock's.
+        A time in the future by more than ``min_age`` is another clock's.
         """
-        ages = [abs((self.now - _time(stamp)).total_seconds()) for stamp in stamps if stamp]
+        ages = [abs((self.now - _parse_time(time)).total_seconds()) for time in times if time]
         least = min(ages, default=self.min_age)
         return f"it changed {least:.0f} seconds ago (--min-age)" if least < self.min_age else ""
 
 
-def amounts(resources: allocation.Resources) -> str:
-    """``VCPU=1, MEMORY_MB=512``."""
+def format_amounts(resources: allocation.Resources) -> str:
+    """``MEMORY_MB=512, VCPU=1``, sorted by class."""
     return ", ".join(f"{name}={amount}" for name, amount in sorted(resources.items())) or "nothing"
 
 
-def emptied(provider_uuids: Iterable[str]) -> allocation.Allocations:
-    """Parts of a consumer that are removed."""
+def removal(provider_uuids: Iterable[str]) -> allocation.Allocations:
+    """The parts of a repair that remove allocations."""
     return {uuid: {} for uuid in provider_uuids}
 
 
-def told(picture: pictures.CloudSnapshot, allocations: allocation.Allocations) -> str:
-    """``VCPU=1 on cmp-0001; DISK_GB=20 on nfs-share``, by name."""
-    parts = sorted((place_of(picture, uuid), amounts(part)) for uuid, part in allocations.items())
-    return "; ".join(f"{what} on {name}" for name, what in parts) or "nothing"
+def describe(snapshot: CloudSnapshot, allocations: allocation.Allocations) -> str:
+    """``VCPU=1 on cmp-0001; DISK_GB=20 on nfs-share``, sorted by name."""
+    parts = sorted(
+        (_host_or_name(snapshot, uuid), format_amounts(part)) for uuid, part in allocations.items()
+    )
+    return "; ".join(f"{amounts} on {name}" for name, amounts in parts) or "nothing"
 
 
-def place_of(picture: pictures.CloudSnapshot, provider_uuid: str) -> str:
-    """A compute node by its host, where that has no other; any other provider by its name."""
-    node = picture.compute_nodes.get(provider_uuid)
-    if node is None or len(picture.nodes_of_host[node.host]) > 1:
-        return name_of(picture, provider_uuid)
+def _host_or_name(snapshot: CloudSnapshot, provider_uuid: str) -> str:
+    """The host of a compute node that is the only one of its host; else the provider's name."""
+    node = snapshot.compute_nodes.get(provider_uuid)
+    if node is None or len(snapshot.nodes_of_host[node.host]) > 1:
+        return snapshot.name_of(provider_uuid)
     return node.host
 
 
-def name_of(picture: pictures.CloudSnapshot, provider_uuid: str) -> str:
-    """What a provider is called."""
-    known = picture.providers.get(provider_uuid)
-    return known.name if known else provider_uuid
+def hosts_of(snapshot: CloudSnapshot, provider_uuids: Iterable[str]) -> tuple[str, ...]:
+    """The hosts of the providers' trees; the name of a root that is not a compute node."""
+    nodes = snapshot.compute_nodes
+    roots = {snapshot.root_of(uuid) for uuid in provider_uuids}
+    names = {nodes[root].host if root in nodes else snapshot.name_of(root) for root in roots}
+    return tuple(sorted(names))
 
 
-def hosts_of(picture: pictures.CloudSnapshot, provider_uuids: Iterable[str]) -> tuple[str, ...]:
-    """The hosts of the trees that providers are in; roots that are no compute node by name."""
-    roots = {picture.root_of(uuid) for uuid in provider_uuids}
-    nodes = picture.compute_nodes
-    return tuple(
-        sorted({nodes[root].host if root in nodes else name_of(picture, root) for root in roots})
-    )
-
-
-def _time(stamp: str) -> datetime.datetime:
-    """A time as nova tells it, with or without a zone; all of them are UTC."""
-    found = datetime.datetime.fromisoformat(stamp)
+def _parse_time(text: str) -> datetime.datetime:
+    """A time from nova, with or without a zone; always UTC."""
+    found = datetime.datetime.fromisoformat(text)
     return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)

@@ -1,162 +1,125 @@
-"""Servers that have nothing, or are not said to be whose they are: as ``heal`` sees them. Pure.
+"""Servers without allocations or with a wrong owner, as heal decides about them. Pure.
 
-What healing would do is what is proposed; what it leaves alone is unknown. Called by ``audit``.
+The proposal is what heal would do. A server that heal skips is unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from osc_placement import errors
-from osc_placement.client import responses
 from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan import change
-from osc_placement.plan.kinds import allocations
-from osc_placement.workflows.allocations import expected, location, snapshot as pictures
+from osc_placement.workflows.allocations import expected, precondition
 from osc_placement.workflows.allocations.audit import finding
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding, Repair
-from osc_placement.workflows.allocations.heal import plan
+from osc_placement.workflows.allocations.decision import Decision, decide
+from osc_placement.workflows.allocations.location import BUILDING, CELL_DOWN, ON_NO_HOST, locate
+from osc_placement.workflows.allocations.request import HealRequest
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 
 _NOTHING = "it has no allocations"
-_CHANGING = "it had allocations a moment ago: run it again"
-_STUCK = "it has been so since {since}"
+_STUCK = "unchanged since {since}"
 
-#: For so many seconds may a server be built before that is odd.
-_LONG = 3600
-
-
-class _Answers(dict[str, responses.Candidates | errors.PlacementError]):
-    """Placement's; it was not asked about who has just lost what it had."""
-
-    def __missing__(self, _: str) -> errors.PlacementError:
-        return errors.PlacementError(_CHANGING)
+#: A server that is being built for more seconds than this is a finding.
+_LONG_BUILD = 3600
 
 
-def find(
-    picture: pictures.CloudSnapshot,
-    hints: AuditContext,
-    request: plan.Request,
-    answers: expected.Answers,
-) -> Iterator[Finding]:
-    """What healing would change, and what it would if it could."""
-    made = plan.plan_heal(picture, request, _Answers(answers))
-    for item in made.items():
-        server = picture.servers[item.subject.uuid]
-        found = (
-            list(_of_change(picture, item))
-            if isinstance(item, change.Change)
-            else list(_of_remark(picture, server, item, hints))
-        )
-        why = hints.too_young([server.updated])
-        for one in found:
-            yield one.doubted(why) if why and one.repair else one
+def find(snapshot: CloudSnapshot, context: AuditContext, request: HealRequest) -> Iterator[Finding]:
+    """What heal would change, and what it cannot."""
+    for decision in decide(snapshot, request):
+        found = _changes(snapshot, decision) if decision.is_change else ()
+        too_young = context.too_young([decision.server.updated])
+        for each in found or _skipped(snapshot, decision, context):
+            yield each.as_unknown(too_young) if too_young and each.repair else each
 
 
-def _of_change(picture: pictures.CloudSnapshot, item: change.Change) -> Iterator[Finding]:
+def _changes(snapshot: CloudSnapshot, decision: Decision) -> list[Finding]:
     """A server that gets what it lacks, or another owner, or both."""
-    now = picture.consumer(item.subject.uuid)
-    after = allocations.read(now.uuid, item.after, now.generation)
-    owner = pictures.Owner(after.project_id, after.user_id, after.consumer_type)
-    hosts = _hosts(picture, picture.servers[now.uuid])
+    before, after = decision.before, decision.after
+    subject = change.Subject(decision.server.name, decision.server.uuid)
+    hosts = _hosts(snapshot, decision.server)
+    owner = Owner(after.project_id, after.user_id, after.consumer_type)
+    nova = precondition.of(decision.server)
     parts = {
-        uuid: part for uuid, part in after.allocations.items() if now.allocations.get(uuid) != part
+        uuid: part
+        for uuid, part in after.allocations.items()
+        if before.allocations.get(uuid) != part
     }
-    bound = {
-        key: (item.before[key], item.after[key])
-        for key in item.after
-        if key not in allocations.facts(now).keys() | allocations.facts(after).keys()
-    }
-    if parts or bound:
-        evidence = _evidence(now, parts)
-        proposed = finding.told(picture, parts) if parts else item.reason
-        repair = Repair(parts, None if now.allocations else owner, item.premise, bound)
-        yield Finding(Code.MISSING, item.subject, hosts, evidence, proposed, repair)
-    if now.allocations and _pair(now) != _pair(after):
-        yield _owner(now, after, item, hosts, owner)
+    found = []
+    if parts or decision.bindings:
+        proposed = finding.describe(snapshot, parts) if parts else decision.reason
+        repair = Repair(parts, None if before.allocations else owner, nova, decision.bindings)
+        evidence = _evidence(before, parts)
+        found.append(Finding(Code.MISSING, subject, hosts, evidence, proposed, repair))
+    if before.allocations and _owner_of(before) != _owner_of(after):
+        incomplete = allocation.PLACEHOLDER in _owner_of(before)
+        evidence = f"its owner is {_differing(before, after)}"
+        found.append(
+            Finding(
+                Code.INCOMPLETE if incomplete else Code.WRONG_OWNER,
+                subject,
+                hosts,
+                "its owner is a placeholder" if incomplete else evidence,
+                f"{_differing(after, before)} instead",
+                Repair(owner=owner, precondition=nova),
+            )
+        )
+    return found
 
 
-def _evidence(now: allocation.Consumer, parts: allocation.Allocations) -> str:
-    if not now.allocations:
+def _evidence(before: allocation.Consumer, parts: allocation.Allocations) -> str:
+    if not before.allocations:
         return _NOTHING
-    return "it lacks what its ports ask for" if parts else "its ports do not tell what they have"
+    if parts:
+        return "it lacks resources that its ports request"
+    return "the binding profiles of its ports do not name their providers"
 
 
-def _owner(
-    now: allocation.Consumer,
-    after: allocation.Consumer,
-    item: change.Change,
-    hosts: tuple[str, ...],
-    owner: pictures.Owner,
-) -> Finding:
-    incomplete = allocation.PLACEHOLDER in _pair(now)
-    return Finding(
-        Code.INCOMPLETE if incomplete else Code.WRONG_OWNER,
-        item.subject,
-        hosts,
-        "its owner is a placeholder" if incomplete else f"it is of {_differing(now, after)}",
-        f"{_differing(after, now)} instead",
-        Repair(owner=owner, premise=item.premise),
-    )
-
-
-def _pair(one: allocation.Consumer) -> tuple[str | None, str | None]:
-    return (one.project_id, one.user_id)
+def _owner_of(consumer: allocation.Consumer) -> tuple[str | None, str | None]:
+    return (consumer.project_id, consumer.user_id)
 
 
 def _differing(one: allocation.Consumer, other: allocation.Consumer) -> str:
-    """What is not the same of whose one is: ``project 7fc7; user 3079``."""
-    pairs = zip(("project", "user"), _pair(one), _pair(other), strict=True)
-    return "; ".join(f"{what} {whose}" for what, whose, others in pairs if whose != others)
+    """What is different in the owner of one: ``project 7fc7; user 3079``."""
+    fields = zip(("project", "user"), _owner_of(one), _owner_of(other), strict=True)
+    return "; ".join(f"{name} {mine}" for name, mine, theirs in fields if mine != theirs)
 
 
-def _of_remark(
-    picture: pictures.CloudSnapshot,
-    server: values.Server,
-    item: change.Skipped,
-    hints: AuditContext,
+def _skipped(
+    snapshot: CloudSnapshot, decision: Decision, context: AuditContext
 ) -> Iterator[Finding]:
-    """What healing leaves alone: odd if the server should have something and has nothing."""
-    where = location.of(picture, server)
-    if not server.known or where.moving == location.CELL_DOWN:
+    """A finding if the server needs allocations and has none, or if its build takes too long."""
+    server = decision.server
+    location = locate(snapshot, server)
+    if decision.is_change or not server.known or location.moving == CELL_DOWN:
         return
-    if not plan.lacks(picture, server):
-        if where.moving == location.BUILDING and _is_old(server, hints):
-            yield _unknown(
-                picture,
-                item,
-                f"{where.moving}, yet has {_held(picture, server)}",
-                _STUCK.format(since=server.updated),
-            )
-    elif where.absent not in _ON_NONE and _should_have(server):
-        yield _unknown(picture, item, _NOTHING, item.reason)
+    if decision.before.allocations:
+        building = AuditContext(context.now, _LONG_BUILD).too_young([server.updated])
+        if location.moving == BUILDING and not building:
+            held = finding.describe(snapshot, decision.before.allocations)
+            evidence = f"{location.moving}, but has {held}"
+            yield _unknown(snapshot, server, evidence, _STUCK.format(since=server.updated))
+    elif location.absent not in ON_NO_HOST and _requests_something(server):
+        yield _unknown(snapshot, server, _NOTHING, decision.reason)
 
 
-#: Who is on no host has nothing.
-_ON_NONE = frozenset({location.OFFLOADED, location.NO_HOST})
+def _requests_something(server: values.Server) -> bool:
+    request = expected.request_of(server)
+    return bool(request.unknown or request.total())
 
 
-def _should_have(server: values.Server) -> bool:
-    asked = expected.request_of(server)
-    return bool(asked.unknown or asked.total())
+def _unknown(snapshot: CloudSnapshot, server: values.Server, evidence: str, reason: str) -> Finding:
+    return Finding(
+        Code.UNKNOWN,
+        change.Subject(server.name or server.uuid, server.uuid),
+        _hosts(snapshot, server),
+        evidence,
+        f"skipped: {reason}",
+    )
 
 
-def _is_old(server: values.Server, hints: AuditContext) -> bool:
-    return not AuditContext(hints.now, _LONG).too_young([server.updated])
-
-
-def _held(picture: pictures.CloudSnapshot, server: values.Server) -> str:
-    return finding.told(picture, picture.allocations[server.uuid])
-
-
-def _unknown(
-    picture: pictures.CloudSnapshot, item: change.Skipped, evidence: str, why: str
-) -> Finding:
-    hosts = _hosts(picture, picture.servers[item.subject.uuid])
-    return Finding(Code.UNKNOWN, item.subject, hosts, evidence, f"left alone: {why}")
-
-
-def _hosts(picture: pictures.CloudSnapshot, server: values.Server) -> tuple[str, ...]:
+def _hosts(snapshot: CloudSnapshot, server: values.Server) -> tuple[str, ...]:
     if server.host:
         return (server.host,)
-    return finding.hosts_of(picture, picture.allocations.get(server.uuid, {}))
+    return finding.hosts_of(snapshot, snapshot.allocations.get(server.uuid, {}))

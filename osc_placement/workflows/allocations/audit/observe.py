@@ -1,44 +1,37 @@
-"""Observing and auditing in one: what the command calls. ``audit`` decides."""
+"""Reads what the audit needs, and finds and plans: for ``allocation audit``."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
-from osc_placement import errors, microversion
-from osc_placement.client import api, api_errors, retry
-from osc_placement.model import allocation
+from osc_placement import errors
+from osc_placement.client import api
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api, servers, values
-from osc_placement.plan import plan, workers
-from osc_placement.workflows.allocations import (
-    expected,
-    location,
-    observe,
-    owners,
-    snapshot as pictures,
-)
-from osc_placement.workflows.allocations.audit import orphaned, plan as audit_plan
+from osc_placement.nova import api as nova_api
+from osc_placement.plan import plan
+from osc_placement.workflows.allocations import needs, plans
+from osc_placement.workflows.allocations.audit import plan as audit_plan
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding
-from osc_placement.workflows.allocations.heal import (
-    observe as heal_observe,
-    plan as heal_plan,
-)
+from osc_placement.workflows.allocations.needs import Reads
+from osc_placement.workflows.allocations.observe import CloudReader
+from osc_placement.workflows.allocations.request import HealRequest
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.batch import plan as batch_plan
 
 _COMPUTE_NODE = "COMPUTE_NODE"
 
-#: Services that allocate what nova does, by their types in the catalog.
-_OTHERS = {"application-container": "Zun", "container": "Zun"}
+#: Services that allocate the same resources as nova, by their types in the catalog.
+_OTHER_SERVICES = {"application-container": "Zun", "container": "Zun"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Request:
-    """What is to be audited: ``hosts`` by nova's names or, of providers, theirs; none is all.
+class AuditRequest:
+    """What to audit: ``hosts`` by nova's names or by providers' names; empty for all.
 
-    ``only`` findings of these codes, or all. ``min_age`` in seconds keeps repairs off what has
-    just changed.
+    ``only``: findings with these codes; empty for all. ``min_age``: servers that changed within
+    so many seconds are not repaired.
     """
 
     hosts: frozenset[str] = frozenset()
@@ -48,8 +41,8 @@ class Request:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Audited:
-    """What was found, and the plan that repairs it; that is empty where none was asked for."""
+class AuditResult:
+    """The findings, and the plan that repairs them; the plan is empty without ``repair``."""
 
     findings: Sequence[Finding]
     planned: plan.ObservedPlan
@@ -57,149 +50,70 @@ class Audited:
 
 def audit_cloud(
     client: api.Client,
-    asked: nova_api.Nova,
-    request: Request,
-    reading: batch_plan.ReadContext | None = None,
-    ports: neutron_api.Neutron | None = None,
-) -> Audited:
-    """Everything that is wrong with allocations, and what mends it.
+    nova: nova_api.Nova,
+    request: AuditRequest,
+    context: batch_plan.ReadContext | None = None,
+    neutron: neutron_api.Neutron | None = None,
+) -> AuditResult:
+    """Everything that is wrong with allocations, and the plan that repairs it.
 
-    Cost: what ``observe`` costs for a whole cloud, one request more per provider for its
-    inventories, one for the providers that nova-compute has marked; what ``owner`` costs; two
-    requests for each consumer that nova does not know, one at Placement and one at nova. For
-    servers that lack allocations, and for ``ports``, what healing asks. To repair, one read
-    for each consumer that is to be changed.
-    Errors: as ``observe``; InvalidInput for hosts that nobody knows.
+    Requests: ``CloudReader.read_cloud``; one per provider for its inventories; one for the
+    providers with the trait COMPUTE_NODE; one per owner of servers, and one per consumer of
+    owners whose sums differ; two per consumer that nova does not list, one to Placement and one
+    to nova; for servers without allocations and for ports those of ``plan_healing``. To
+    repair: one read per consumer to change.
+    Errors: as ``read_cloud``; InvalidInput for unknown hosts.
     """
-    reading = reading or batch_plan.ReadContext()
-    picture = observe.observe(client, asked, reading=reading, deleted=True)
-    _check_hosts(picture, request.hosts)
-    picture = observe.with_inventories(client, picture, picture.providers, reading)
-    picture, doubts = _suspected(client, asked, picture, reading)
-    at_rest = [
-        uuid for uuid, one in picture.servers.items() if not location.of(picture, one).moving
-    ]
-    picture = owners.with_owners(client, picture, at_rest, reading)
-    if ports is not None:
-        picture = heal_observe.with_ports(client, ports, picture, _healing(client, ports), reading)
-    hints = AuditContext(
-        now=datetime.datetime.now(datetime.UTC) - nova_api.clock_offset(asked),
+    reader = CloudReader(client, nova, neutron, context)
+    snapshot = reader.read_cloud(with_deleted=True)
+    _check_hosts(snapshot, request.hosts)
+    snapshot = reader.complete(snapshot, needs.AUDIT_ROUNDS, reader.request)
+    audit_context = AuditContext(
+        now=datetime.datetime.now(datetime.UTC) - nova_api.clock_offset(nova),
         min_age=request.min_age,
-        doubts=doubts,
-        computes=_marked(client),
-        others=_others(asked),
-        named=request.hosts,
+        computes=reader.read_providers_with_trait(_COMPUTE_NODE),
+        other_service=_other_service(nova),
+        hosts=request.hosts,
     )
-    return _Auditing(client, asked, request, reading, hints, _healing(client, ports)).run(picture)
+    findings = _find(snapshot, audit_context, reader.request, request)
+    if not request.repair:
+        return AuditResult(findings, plan.ObservedPlan(_plan(snapshot, (), nova.source)))
+    repairable = [finding.subject.uuid for finding in findings if finding.repair]
+    snapshot = reader.read(snapshot, Reads(consumers=repairable))
+    # A consumer may have changed since its allocations were read.
+    findings = _find(snapshot, audit_context, reader.request, request)
+    planned = _plan(snapshot, findings, nova.source)
+    return AuditResult(findings, plans.observed_plan(planned, snapshot))
 
 
-def _healing(client: api.Client, ports: neutron_api.Neutron | None) -> heal_plan.Request:
-    """As healing would be asked; recorded ports are not told anything."""
-    typed = microversion.supports(client.microversion, "consumer types")
-    return heal_plan.Request(
-        consumer_type=allocation.INSTANCE if typed else None,
-        bind=ports is not None and not ports.source,
-    )
+def _find(
+    snapshot: CloudSnapshot,
+    context: AuditContext,
+    heal_request: HealRequest,
+    request: AuditRequest,
+) -> list[Finding]:
+    found = audit_plan.find(snapshot, context, heal_request)
+    return audit_plan.select(found, request.hosts, request.only)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Auditing:
-    client: api.Client
-    asked: nova_api.Nova
-    request: Request
-    reading: batch_plan.ReadContext
-    hints: AuditContext
-    healing: heal_plan.Request
-
-    def run(self, picture: pictures.CloudSnapshot) -> Audited:
-        picture = heal_observe.with_root_disks(self.asked, picture, self.healing, self.reading)
-        picture, answers = heal_observe.with_answers(
-            self.client, picture, self.healing, self.reading
-        )
-        findings = self._find(picture, answers)
-        if self.request.repair:
-            chosen = [item.subject.uuid for item in findings if item.repair]
-            picture = observe.with_consumers(self.client, picture, chosen, self.reading)
-            # What was changed since is judged as it is now.
-            findings = self._find(picture, answers)
-        return Audited(findings, self._planned(picture, findings))
-
-    def _find(self, picture: pictures.CloudSnapshot, answers: expected.Answers) -> list[Finding]:
-        found = audit_plan.find(picture, self.hints, answers, self.healing)
-        return audit_plan.concerning(found, self.request.hosts, self.request.only)
-
-    def _planned(
-        self, picture: pictures.CloudSnapshot, findings: Iterable[Finding]
-    ) -> plan.ObservedPlan:
-        chosen = findings if self.request.repair else ()
-        made = audit_plan.plan_repair(picture, chosen)
-        if self.asked.source:
-            made = made.replace(notes=(f"nova's answers come from {self.asked.source}",))
-        return heal_observe.with_known(made, picture)
+def _plan(snapshot: CloudSnapshot, findings: Sequence[Finding], source: str) -> plan.Plan:
+    """The plan; ``source`` names the recording if nova's responses are recorded."""
+    planned = audit_plan.plan_repair(snapshot, findings)
+    notes = (f"nova's responses come from {source}",) if source else ()
+    return planned.replace(notes=notes)
 
 
-def _check_hosts(picture: pictures.CloudSnapshot, hosts: Collection[str]) -> None:
-    known = {node.host for node in picture.hosts.nodes} | picture.hosts.services
-    known |= {server.host for server in picture.servers.values() if server.host}
-    known |= {item.name for item in picture.providers.values()}
+def _check_hosts(snapshot: CloudSnapshot, hosts: Collection[str]) -> None:
+    known = {node.host for node in snapshot.hosts.nodes} | snapshot.hosts.services
+    known |= {server.host for server in snapshot.servers.values() if server.host}
+    known |= set(snapshot.provider_names.values())
     errors.InputErrors(
-        f"nova has no compute host {host!r}, and Placement no provider of that name"
+        f"nova has no compute host {host!r}, and Placement has no provider of that name"
         for host in sorted(set(hosts) - known)
     ).check()
 
 
-def _suspected(
-    client: api.Client,
-    asked: nova_api.Nova,
-    picture: pictures.CloudSnapshot,
-    reading: batch_plan.ReadContext,
-) -> tuple[pictures.CloudSnapshot, dict[str, str]]:
-    """Whose the consumers are that nova does not list, and why it may know them nevertheless.
-
-    Nova shows alone what it does not list: servers of a cell that is down, and those
-    that were made meanwhile. Recorded answers hold no more than the lists.
-    """
-    uuids = orphaned.suspects(picture)
-    picture = observe.with_consumers(client, picture, uuids, reading)
-    if asked.source:
-        return picture, {}
-    reading.watch.expect("looking for servers", len(uuids))
-    found: dict[str, values.Server] = {}
-    doubts: dict[str, str] = {}
-    for uuid, told in zip(
-        uuids, workers.each(lambda each: _shown(asked, each), uuids, reading.workers), strict=True
-    ):
-        if isinstance(told, values.Server) and not told.is_deleted:
-            found[uuid] = told
-        elif isinstance(told, str):
-            doubts[uuid] = told
-        reading.watch.advance()
-    return dataclasses.replace(picture, servers={**picture.servers, **found}), doubts
-
-
-def _shown(asked: nova_api.Nova, uuid: str) -> values.Server | str | None:
-    """The server of that UUID, None if there is none, or why nova cannot tell."""
-    try:
-        return retry.read(lambda: servers.server(asked, uuid))
-    except api_errors.ApiError as error:
-        if error.status in (401, 403):
-            raise
-        return f"nova cannot tell that it is no server: {error}"
-
-
-def _marked(client: api.Client) -> frozenset[str]:
-    """The providers that nova-compute has marked as its own; older ones do not."""
-    try:
-        found = retry.read(lambda: client.list_providers(required=[_COMPUTE_NODE]))
-    except api_errors.ApiError as error:
-        if error.status != 400:
-            raise
-        # Placement before Train knows no such trait.
-        return frozenset()
-    return frozenset(item.uuid for item in found)
-
-
-def _others(asked: nova_api.Nova) -> str:
-    """Another service that allocates CPUs and memory, if this cloud has one."""
-    types = nova_api.service_types(asked)
-    return next((name for each, name in _OTHERS.items() if each in types), "")
+def _other_service(nova: nova_api.Nova) -> str:
+    """Another service of this cloud that allocates CPUs and memory; empty if there is none."""
+    types = nova_api.service_types(nova)
+    return next((name for each, name in _OTHER_SERVICES.items() if each in types), "")

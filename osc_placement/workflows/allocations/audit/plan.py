@@ -1,19 +1,19 @@
-"""Auditing: everything that is wrong with allocations, and the plan that mends it. Pure.
+"""The findings of the audit and the plan that repairs them. Pure.
 
-``auditing`` observes and calls this. Whoever holds what nobody uses is judged first: what
-that frees is there for servers that lack something.
+What holds resources that nothing uses is found first: repairing it frees capacity for servers
+that lack allocations.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Collection, Iterable, Iterator
 
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations
-from osc_placement.workflows.allocations import expected, snapshot as pictures
+from osc_placement.workflows.allocations import plans
 from osc_placement.workflows.allocations.audit import (
-    finding,
     missing,
     orphaned,
     providers,
@@ -21,130 +21,121 @@ from osc_placement.workflows.allocations.audit import (
     wrong_size,
 )
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding
-from osc_placement.workflows.allocations.heal import plan as heal_plan
+from osc_placement.workflows.allocations.ports import Bindings
+from osc_placement.workflows.allocations.request import HealRequest
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
-#: Frees first: in one stage, what is freed would be there too late for some.
+LOG = logging.getLogger(__name__)
+
+#: Stages: within one stage, capacity may be freed too late for a change that needs it.
 _FREEING, _TAKING = 0, 1
 
 
 def find(
-    picture: pictures.CloudSnapshot,
-    hints: AuditContext,
-    answers: expected.Answers | None = None,
-    request: heal_plan.Request | None = None,
+    snapshot: CloudSnapshot, context: AuditContext, request: HealRequest | None = None
 ) -> list[Finding]:
-    """What is wrong, in the order in which it is shown.
+    """All findings, in the order in which they are listed.
 
-    A consumer may be several findings; then what is proposed of each builds on those before.
+    A consumer may have several findings; each proposal builds on the proposals before.
     """
-    offers = list(providers.find(picture, hints))
-    found = [*orphaned.find(picture, hints), *wrong_host.find(picture, hints)]
-    picture = mended(picture, found)
-    sizes = _placed(found, wrong_size.find(picture, hints))
-    picture = mended(picture, sizes)
-    lacks = _placed(
-        found, missing.find(picture, hints, request or heal_plan.Request(), answers or {})
-    )
-    return sorted([*offers, *_once([*found, *sizes, *lacks])], key=Finding.sort_key)
+    of_providers = list(providers.find(snapshot, context))
+    placed = [*orphaned.find(snapshot, context), *wrong_host.find(snapshot, context)]
+    snapshot = repaired(snapshot, placed)
+    sized = _without_doubted(placed, wrong_size.find(snapshot, context))
+    snapshot = repaired(snapshot, sized)
+    lacking = _without_doubted(placed, missing.find(snapshot, context, request or HealRequest()))
+    found = sorted([*of_providers, *_once([*placed, *sized, *lacking])], key=Finding.sort_key)
+    for finding in found:
+        LOG.info("%s %s: %s", finding.code, finding.subject.uuid, finding.evidence)
+    return found
 
 
-def _placed(places: Iterable[Finding], more: Iterable[Finding]) -> list[Finding]:
-    """What may be done beside what is in doubt about where a server is: nothing to its amounts.
+def _without_doubted(placed: Iterable[Finding], more: Iterable[Finding]) -> list[Finding]:
+    """Further findings, without changes of amounts for servers whose location is in doubt.
 
-    They would tell otherwise of what it holds elsewhere.
+    What such a server holds elsewhere may turn out to be right.
     """
-    doubted = {item.subject.uuid for item in places if item.code is Code.UNKNOWN}
+    doubted = {finding.subject.uuid for finding in placed if finding.code is Code.UNKNOWN}
     return [
-        item
-        for item in more
-        if item.subject.uuid not in doubted or item.repair is None or not item.repair.parts
+        finding
+        for finding in more
+        if finding.subject.uuid not in doubted or finding.repair is None or not finding.repair.parts
     ]
 
 
 def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Of a server whose place is in doubt nothing else needs to be in doubt."""
+    """Only the first unknown finding of each server."""
     doubted: set[str] = set()
-    for item in findings:
-        if item.code is Code.UNKNOWN:
-            if item.subject.uuid in doubted:
+    for finding in findings:
+        if finding.code is Code.UNKNOWN:
+            if finding.subject.uuid in doubted:
                 continue
-            doubted.add(item.subject.uuid)
-        yield item
+            doubted.add(finding.subject.uuid)
+        yield finding
 
 
-def mended(picture: pictures.CloudSnapshot, findings: Iterable[Finding]) -> pictures.CloudSnapshot:
-    """The picture as it will be when what can be is repaired."""
-    allocations = dict(picture.allocations)
-    for item in findings:
-        if item.repair is not None and item.repair.parts:
-            uuid = item.subject.uuid
-            after = item.repair.of(
-                dataclasses.replace(picture.consumer(uuid), allocations=allocations[uuid])
-            )
-            allocations[uuid] = after.allocations
+def repaired(snapshot: CloudSnapshot, findings: Iterable[Finding]) -> CloudSnapshot:
+    """The snapshot as it is after the repairs."""
+    allocations = dict(snapshot.allocations)
+    for finding in findings:
+        if finding.repair is not None and finding.repair.parts:
+            uuid = finding.subject.uuid
+            before = dataclasses.replace(snapshot.consumer(uuid), allocations=allocations[uuid])
+            allocations[uuid] = finding.repair.apply(before).allocations
     kept = {uuid: held for uuid, held in allocations.items() if held}
-    return dataclasses.replace(picture, allocations=kept)
+    return dataclasses.replace(snapshot, allocations=kept)
 
 
-def concerning(
+def select(
     findings: Iterable[Finding], hosts: Collection[str] = (), codes: Collection[Code] = ()
 ) -> list[Finding]:
-    """Those about some hosts and of some codes; none of them do not narrow."""
+    """The findings about some hosts and with some codes; an empty collection selects all."""
     return [
-        item
-        for item in findings
-        if (not hosts or any(each in hosts for each in item.hosts))
-        and (not codes or item.code in codes)
+        finding
+        for finding in findings
+        if (not hosts or any(host in hosts for host in finding.hosts))
+        and (not codes or finding.code in codes)
     ]
 
 
-def plan_repair(picture: pictures.CloudSnapshot, findings: Iterable[Finding]) -> plan.Plan:
-    """One change for each consumer of which something is to be repaired.
+def plan_repair(snapshot: CloudSnapshot, findings: Iterable[Finding]) -> plan.Plan:
+    """One change for each consumer with a repair; other findings are not in the plan.
 
-    ``picture`` holds those consumers whole, with their owners. What is left is not in the
-    plan: it stands among the findings.
+    ``snapshot`` contains these consumers with their owners.
     """
     chosen: dict[str, list[Finding]] = {}
-    for item in findings:
-        if item.repair is not None:
-            chosen.setdefault(item.subject.uuid, []).append(item)
-    made = plan.make(_change(picture, each) for each in chosen.values())
-    spoken = {key.partition(":")[0] for item in made.changes for key in item.before}
-    known = spoken & picture.providers.keys()
-    return made.replace(names={uuid: finding.name_of(picture, uuid) for uuid in known})
+    for finding in findings:
+        if finding.repair is not None:
+            chosen.setdefault(finding.subject.uuid, []).append(finding)
+    made = plan.make(_change(snapshot, each) for each in chosen.values())
+    return made.replace(names=plans.provider_names(made, snapshot))
 
 
-def _change(picture: pictures.CloudSnapshot, findings: list[Finding]) -> change.Change:
-    """All that is to be done about one consumer."""
-    before = after = picture.consumer(findings[0].subject.uuid)
-    premise: dict[str, change.Value] = {}
-    bound: dict[str, tuple[change.Value, change.Value]] = {}
+def _change(snapshot: CloudSnapshot, findings: list[Finding]) -> change.Change:
+    """One change for all repairs of a consumer."""
+    before = after = snapshot.consumer(findings[0].subject.uuid)
+    precondition: dict[str, change.Value] = {}
+    bindings: Bindings = {}
     frees = True
-    for item in sorted(findings, key=lambda each: _ORDER.index(each.code)):
-        if item.repair is None:
-            raise AssertionError(item)
-        after = item.repair.of(after)
-        premise |= item.repair.premise
-        bound |= item.repair.bound
-        frees = frees and item.repair.frees
+    for finding in sorted(findings, key=lambda each: _ORDER.index(each.code)):
+        if finding.repair is None:
+            raise AssertionError(finding)
+        after = finding.repair.apply(after)
+        precondition |= finding.repair.precondition
+        bindings |= finding.repair.bindings
+        frees = frees and finding.repair.frees
     made = kinds_allocations.planned(
         findings[0].subject.name,
         before,
         after,
-        reason="; ".join(item.code for item in findings),
+        reason="; ".join(finding.code for finding in findings),
         stage=_FREEING if frees else _TAKING,
-        premise=premise,
+        premise=precondition,
     )
-    if not bound:
-        return made
-    return made.replace(
-        kind=change.BOUND,
-        before={**made.before, **{key: was for key, (was, _) in bound.items()}},
-        after={**made.after, **{key: becomes for key, (_, becomes) in bound.items()}},
-    )
+    return plans.with_bindings(made, snapshot, bindings)
 
 
-#: What each repair builds on comes before it.
+#: The order of repairs of one consumer: each builds on those before.
 _ORDER = (
     Code.ORPHANED,
     Code.DOUBLED,

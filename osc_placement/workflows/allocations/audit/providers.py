@@ -1,7 +1,7 @@
-"""Providers that give more than they have, or that nova has no compute node for. Pure.
+"""Providers that are over capacity or that have no compute node. Pure.
 
-Nothing of it is repaired: what a host offers is nova-compute's to say, and whether a
-provider may go only somebody who knows the machine. Called by ``audit``.
+The audit does not repair providers: nova-compute reports the inventory of a host, and only the
+operator knows whether a provider can be deleted.
 """
 
 from __future__ import annotations
@@ -11,106 +11,105 @@ from collections.abc import Iterator
 from osc_placement.model import provider
 from osc_placement.nova import flavor
 from osc_placement.plan import change
-from osc_placement.workflows.allocations import snapshot as pictures
 from osc_placement.workflows.allocations.audit import finding
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
 _MORE = "move servers away, or offer more (resource provider inventory amend)"
 _DELETE = "resource provider delete --tree"
-_EMPTY_FIRST = f"repair what has something there; then: {_DELETE}"
+_EMPTY_FIRST = f"repair the consumers on it; then: {_DELETE}"
 _CELL_DOWN = "the cell of {hosts} is down, and it may be a compute node there"
 _UNDISCOVERED = "host {host} has a compute service: nova-manage cell_v2 discover_hosts"
-_WHOSE = "find out whose it is"
+_FIND_OWNER = "find out which service uses it"
 
 
-def find(picture: pictures.CloudSnapshot, hints: AuditContext) -> Iterator[Finding]:
-    """Providers that something is wrong with."""
-    for item in picture.providers.values():
-        if item.uuid in picture.unread:
-            yield _unread(picture, item)
+def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
+    """Findings about providers."""
+    for each in snapshot.providers.values():
+        if each.uuid in snapshot.read_errors:
+            yield _unread(snapshot, each)
             continue
-        over = _over_capacity(picture, item)
+        over = _over_capacity(snapshot, each)
         if over is not None:
             yield over
-        stale = _stale(picture, item, hints)
+        stale = _stale(snapshot, each, context)
         if stale is not None:
             yield stale
 
 
-def _unread(picture: pictures.CloudSnapshot, item: provider.Provider) -> Finding:
+def _unread(snapshot: CloudSnapshot, found: provider.Provider) -> Finding:
     return Finding(
         Code.UNKNOWN,
-        change.Subject(item.name, item.uuid),
-        finding.hosts_of(picture, [item.uuid]),
-        f"it cannot be read: {picture.unread[item.uuid]}",
-        "run it again",
+        change.Subject(found.name, found.uuid),
+        finding.hosts_of(snapshot, [found.uuid]),
+        f"it cannot be read: {snapshot.read_errors[found.uuid]}",
+        "run the command again",
     )
 
 
-def _over_capacity(picture: pictures.CloudSnapshot, item: provider.Provider) -> Finding | None:
-    used = picture.used.get(item.uuid, {})
-    offered = picture.inventories.get(item.uuid, {})
+def _over_capacity(snapshot: CloudSnapshot, found: provider.Provider) -> Finding | None:
+    used = snapshot.used.get(found.uuid, {})
     over = [
-        f"{name} {used[name]} used of {found.capacity}"
-        for name, found in sorted(offered.items())
-        if used.get(name, 0) > found.capacity
+        f"{name} {used[name]} used of {offered.capacity}"
+        for name, offered in sorted(snapshot.inventories.get(found.uuid, {}).items())
+        if used.get(name, 0) > offered.capacity
     ]
     if not over:
         return None
     return Finding(
         Code.OVER_CAPACITY,
-        change.Subject(item.name, item.uuid),
-        finding.hosts_of(picture, [item.uuid]),
+        change.Subject(found.name, found.uuid),
+        finding.hosts_of(snapshot, [found.uuid]),
         ", ".join(over),
         _MORE,
     )
 
 
 def _stale(
-    picture: pictures.CloudSnapshot, item: provider.Provider, hints: AuditContext
+    snapshot: CloudSnapshot, found: provider.Provider, context: AuditContext
 ) -> Finding | None:
-    """A root that looks like a compute node's and is none; other services have theirs too."""
-    if item.uuid != picture.root_of(item.uuid) or item.uuid in picture.compute_nodes:
+    """A root like a compute node's without compute node; other services have such roots too."""
+    if found.uuid != snapshot.root_of(found.uuid) or found.uuid in snapshot.compute_nodes:
         return None
-    why = _why_novas(picture, item, hints)
-    if not why and not flavor.HOST_CLASSES & picture.inventories.get(item.uuid, {}).keys():
+    evidence = _nova_evidence(snapshot, found, context)
+    offered = snapshot.inventories.get(found.uuid, {}).keys()
+    if not evidence and not flavor.HOST_CLASSES & offered:
         return None
-    tree = picture.trees[item.uuid]
-    busy = any(picture.used.get(each.uuid) for each in tree)
-    found = Finding(
+    in_use = any(snapshot.used.get(each.uuid) for each in snapshot.trees[found.uuid])
+    stale = Finding(
         Code.STALE_PROVIDER,
-        change.Subject(item.name, item.uuid),
-        (item.name,),
-        why or "nova has no compute node of it",
-        _EMPTY_FIRST if busy else _DELETE,
+        change.Subject(found.name, found.uuid),
+        (found.name,),
+        evidence or "nova has no compute node for it",
+        _EMPTY_FIRST if in_use else _DELETE,
     )
-    if picture.hosts.unreachable:
-        return found.doubted(_CELL_DOWN.format(hosts=", ".join(sorted(picture.hosts.unreachable))))
-    awaited = _awaited(picture, item)
-    if awaited:
-        return found.doubted(_UNDISCOVERED.format(host=awaited))
-    if not why:
-        return found.doubted(f"{_WHOSE}; if nova's: {found.proposed}")
-    return found
+    unreachable = snapshot.hosts.unreachable
+    if unreachable:
+        return stale.as_unknown(_CELL_DOWN.format(hosts=", ".join(sorted(unreachable))))
+    undiscovered = _undiscovered_host(snapshot, found)
+    if undiscovered:
+        return stale.as_unknown(_UNDISCOVERED.format(host=undiscovered))
+    if not evidence:
+        return stale.as_unknown(f"{_FIND_OWNER}; if nova: {stale.proposed}")
+    return stale
 
 
-def _awaited(picture: pictures.CloudSnapshot, item: provider.Provider) -> str:
-    """The host whose compute node it may be, that nova does not list yet; empty when none is.
+def _undiscovered_host(snapshot: CloudSnapshot, found: provider.Provider) -> str:
+    """The undiscovered host whose compute node the provider may be; empty if there is none.
 
-    A host that was not discovered has a compute service and a provider, and no hypervisor.
+    Before its discovery, a host has a compute service and a provider, but no hypervisor.
     """
-    without = picture.hosts.services - picture.nodes_of_host.keys()
-    return next((host for host in (item.name, item.name.partition(".")[0]) if host in without), "")
+    without_node = snapshot.hosts.services - snapshot.nodes_of_host.keys()
+    names = (found.name, found.name.partition(".")[0])
+    return next((name for name in names if name in without_node), "")
 
 
-def _why_novas(
-    picture: pictures.CloudSnapshot, item: provider.Provider, hints: AuditContext
-) -> str:
-    """What tells that a provider was a compute node's; empty when nothing does."""
-    if item.name in picture.hostnames:
-        return "nova's compute node of this name has another uuid"
-    if item.uuid in hints.computes:
-        return "nova has no compute node of it, though it has the trait COMPUTE_NODE"
-    if item.name in picture.remembered:
-        return "nova has no compute node of it any more"
+def _nova_evidence(snapshot: CloudSnapshot, found: provider.Provider, context: AuditContext) -> str:
+    """The evidence that a provider was a compute node's; empty if there is none."""
+    if found.name in snapshot.hostnames:
+        return "nova's compute node of this name has another UUID"
+    if found.uuid in context.computes:
+        return "nova has no compute node for it, but it has the trait COMPUTE_NODE"
+    if found.name in snapshot.recorded_nodes:
+        return "nova has no compute node for it any more"
     return ""

@@ -1,7 +1,6 @@
-"""The file in which an operator says which servers use which providers.
+"""The file of ``--assign``: which providers the devices of servers are on.
 
-``{"<server uuid>": ["<provider name or uuid>", ...]}``, JSON; one provider may stand alone.
-Called by the commands.
+``{"<server uuid>": ["<provider name or uuid>", ...]}`` in JSON; a single provider needs no list.
 """
 
 from __future__ import annotations
@@ -15,29 +14,26 @@ from osc_placement.model import name
 
 
 def read(path: pathlib.Path) -> dict[str, frozenset[str]]:
-    """``{server uuid: names or UUIDs of providers}``. Errors: InvalidInput with every fault."""
+    """``{server uuid: names or UUIDs of providers}``. Errors: InvalidInput with all errors."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise errors.InvalidInput([f"{path} cannot be read: {error}"]) from error
     if not isinstance(document, dict):
-        raise errors.InvalidInput([f"{path} is no object of the form {{server: [provider]}}"])
-    faults = errors.InputErrors()
-    found = {}
-    for server, words in document.items():
+        raise errors.InvalidInput([f"{path} is not an object of the form {{server: [provider]}}"])
+    found_errors = errors.InputErrors()
+    assigned = {}
+    for server, value in document.items():
+        providers = value if isinstance(value, list) else [value]
         if not name.is_uuid(server):
-            faults.add(f"{path}: {server!r} is no UUID of a server")
-        elif not _are_words(words):
-            faults.add(f"{path}: what {server} uses is no provider and no list of providers")
+            found_errors.add(f"{path}: {server!r} is not the UUID of a server")
+        elif not _are_names(providers):
+            found_errors.add(f"{path}: the value of {server} is not a provider or a list of them")
         else:
-            found[name.canonical_uuid(server)] = frozenset(_listed(words))
-    faults.check()
-    return found
+            assigned[name.canonical_uuid(server)] = frozenset(providers)
+    found_errors.check()
+    return assigned
 
 
-def _are_words(given: Any) -> bool:
-    return bool(given) and all(isinstance(word, str) and word for word in _listed(given))
-
-
-def _listed(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else [given]
+def _are_names(providers: list[Any]) -> bool:
+    return bool(providers) and all(isinstance(each, str) and each for each in providers)

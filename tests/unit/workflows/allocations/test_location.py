@@ -1,4 +1,4 @@
-"""Where a server is and whether it stays there, as a table of what nova tells."""
+"""The location of servers in every state that nova reports."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from osc_placement.workflows.allocations import location
 from tests.support.clouds import small
 from tests.support.clouds.small import move, server
 
-#: What a server is, its moves, and of its situation: why it moves, its node's host, the hosts
-#: on which it may hold something (``*`` for anywhere).
+#: A server's fields, its migrations, and of its location: why it is moving, its node's host,
+#: and the hosts on which it may hold allocations (``*`` for any).
 TABLE: dict[str, tuple[dict[str, Any], tuple[values.Migration, ...], str, str, str]] = {
     "active": ({}, (), "", "a", "a"),
     "stopped": ({"vm_state": "stopped"}, (), "", "a", "a"),
@@ -81,7 +81,7 @@ TABLE: dict[str, tuple[dict[str, Any], tuple[values.Migration, ...], str, str, s
         "b",
         "b",
     ),
-    "evacuated from a host that is gone": (
+    "evacuated from a deleted host": (
         {},
         (dataclasses.replace(move("evacuation", "done"), source_host="z", source_node="z."),),
         "",
@@ -100,33 +100,33 @@ TABLE: dict[str, tuple[dict[str, Any], tuple[values.Migration, ...], str, str, s
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_a_server_is_where_nova_says_and_may_hold_what_its_moves_leave_it(name: str) -> None:
-    fields, moves, moving, node, places = TABLE[name]
+def test_location_and_hosts_that_may_hold_allocations(name: str) -> None:
+    fields, moves, moving, node, hosts = TABLE[name]
     one = server(**fields)
-    found = location.of(small.cloud([one], moves), one)
+    found = location.locate(small.cloud([one], moves), one)
     assert moving in found.moving
     assert bool(found.moving) == bool(moving)
     assert (found.node.host if found.node else "") == node
     assert bool(found.absent) == (not node)
-    where = "*" if found.anywhere else "".join(h for h in "abc" if found.may_hold(f"n-{h}."))
-    assert where == places
+    may_hold = "*" if found.anywhere else "".join(h for h in "abc" if found.may_hold(f"n-{h}."))
+    assert may_hold == hosts
 
 
-def test_a_share_belongs_to_the_hosts_that_take_from_it() -> None:
+def test_sharing_provider_belongs_to_the_hosts_in_its_aggregate() -> None:
     for host, shares in (("a", True), ("c", False)):
         one = server(host)
-        found = location.of(small.cloud([one]), one)
+        found = location.locate(small.cloud([one]), one)
         assert found.may_hold("u-nfs") is shares
 
 
-def test_a_child_counts_as_its_root() -> None:
-    picture = small.cloud([server("b")])
-    found = location.of(picture, picture.servers["s"])
-    assert found.may_hold(picture.root_of("u-nic"))
+def test_child_provider_counts_as_its_root() -> None:
+    snapshot = small.cloud([server("b")])
+    found = location.locate(snapshot, snapshot.servers["s"])
+    assert found.may_hold(snapshot.root_of("u-nic"))
 
 
-def test_a_host_of_a_cell_that_is_down_is_not_judged() -> None:
+def test_host_in_cell_that_is_down_counts_as_moving() -> None:
     one = server("a")
     down = values.Hosts(nodes=small.NODES, unreachable=frozenset({"a"}))
-    found = location.of(small.cloud([one], hosts=down), one)
+    found = location.locate(small.cloud([one], hosts=down), one)
     assert found.moving == location.CELL_DOWN

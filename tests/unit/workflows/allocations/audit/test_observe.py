@@ -1,4 +1,4 @@
-"""Auditing as a whole on an embedded server: what it costs, and what others do meanwhile."""
+"""The audit on an embedded server: requests sent, and concurrent writers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ TASK = {"OS-EXT-STS:task_state": "migrating"}
 
 
 class Nova(nova_api.RecordedNova):
-    """As a cloud's own: it also tells of one server at a time; ``hidden`` ones only so."""
+    """Nova that also shows single servers; ``hidden`` servers are in no listing."""
 
     def __init__(self, cloud: caching_scheduler.OldCloud) -> None:
         super().__init__(cloud.answers, "")
         self.cloud = cloud
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.hidden: list[dict[str, Any]] = []
         self.broken: set[str] = set()
 
@@ -41,9 +41,9 @@ class Nova(nova_api.RecordedNova):
         plain = path.partition("?")[0]
         kind, _, uuid = plain.strip("/").partition("/")
         if kind != "servers" or uuid == "detail":
-            self.asked.append(plain)
+            self.requests.append(plain)
             return super().ask(path, version)
-        self.asked.append("/servers/{uuid}")
+        self.requests.append("/servers/{uuid}")
         if uuid in self.broken:
             raise nova_api.NovaRefused(400, "cannot tell", url=path)
         found = [one for one in [*self.cloud.listed, *self.hidden] if one["id"] == uuid]
@@ -53,7 +53,7 @@ class Nova(nova_api.RecordedNova):
 
 
 class Run:
-    """A cloud of three hosts and three servers that are right, and what a test breaks."""
+    """A cloud of three hosts and two servers with right allocations, and what a test breaks."""
 
     def __init__(self, client: api.Client, transport: watched.Watched) -> None:
         self.client, self.transport = client, transport
@@ -63,7 +63,7 @@ class Run:
         transport.sent.clear()
 
     def holds(self, name: str, **hosts: int) -> str:
-        """A consumer of acme's with so many VCPU on hosts, whatever it had."""
+        """Write a consumer of project acme with these VCPU on hosts; returns its UUID."""
         uuid = uuid_of(name)
         now = self.client.show_allocations(uuid)
         parts = {
@@ -81,8 +81,8 @@ class Run:
         hosts = {uuid_of(self.cloud.host(number)): self.cloud.host(number) for number in range(3)}
         return {hosts[uuid]: part["VCPU"] for uuid, part in found.items()}
 
-    def audited(self, **fields: Any) -> observe.Audited:
-        return observe.audit_cloud(self.client, self.nova, observe.Request(**fields))
+    def audited(self, **fields: Any) -> observe.AuditResult:
+        return observe.audit_cloud(self.client, self.nova, observe.AuditRequest(**fields))
 
     def codes(self, **fields: Any) -> list[str]:
         return [str(item.code) for item in self.audited(**fields).findings]
@@ -114,14 +114,14 @@ def run() -> Iterator[Run]:
         yield Run(api.Client(transport), transport)  # type: ignore[arg-type]
 
 
-def test_a_right_cloud_costs_no_consumer_a_request_and_no_write(run: Run) -> None:
+def test_right_cloud_needs_no_request_per_consumer_and_no_write(run: Run) -> None:
     assert run.codes(repair=True) == []
     assert run.transport.count() == {
-        # Allocations and inventories of each; all, those that share, those nova-compute marks.
+        # Allocations and inventories of each; the listings: all, sharing, with COMPUTE_NODE.
         "GET /resource_providers": 3 + 3 + 3,
         "GET /usages": 2,
     }
-    assert collections.Counter(run.nova.asked) == {
+    assert collections.Counter(run.nova.requests) == {
         "/os-services": 1,
         "/os-hypervisors/detail": 1,
         "/servers/detail": 2,
@@ -129,16 +129,16 @@ def test_a_right_cloud_costs_no_consumer_a_request_and_no_write(run: Run) -> Non
     }
 
 
-def test_only_what_looks_like_an_orphan_is_asked_about_alone(run: Run) -> None:
+def test_only_unknown_consumers_are_read_one_by_one(run: Run) -> None:
     run.holds("nobody", cmp_0000=1)
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
     assert run.codes() == ["doubled", "orphaned"]
-    # The stranger alone: what it holds explains the sums of its owner.
+    # Only the unknown consumer: its allocations explain the sums of its owner.
     assert run.transport.count()["GET /allocations"] == 1
-    assert run.nova.asked.count("/servers/{uuid}") == 1
+    assert run.nova.requests.count("/servers/{uuid}") == 1
 
 
-def test_all_is_repaired_in_two_requests_and_then_nothing_is_found(run: Run) -> None:
+def test_repair_takes_two_requests_and_second_audit_finds_nothing(run: Run) -> None:
     run.holds("nobody", cmp_0000=1)
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
     run.holds("vm-0001", cmp_0002=1)
@@ -146,13 +146,13 @@ def test_all_is_repaired_in_two_requests_and_then_nothing_is_found(run: Run) -> 
     assert set(statuses(report).values()) == {"applied"}
     assert (run.has("nobody"), run.has("vm-0000")) == ({}, {"cmp-0000": 1})
     assert run.has("vm-0001") == {"cmp-0001": 1}
-    # What frees, and then what takes.
+    # First the changes that free capacity, then those that need it.
     assert run.transport.count()["POST /allocations"] == 1
     assert run.transport.count()["PUT /allocations"] == 1
     assert run.codes() == []
 
 
-def test_undo_gives_everything_back_and_its_owner(run: Run, tmp_path: pathlib.Path) -> None:
+def test_undo_restores_allocations_and_owner(run: Run, tmp_path: pathlib.Path) -> None:
     uuid = run.holds("nobody", cmp_0000=1, cmp_0001=3)
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
     before = dataclasses.replace(run.client.show_allocations(uuid), generation=None)
@@ -164,22 +164,22 @@ def test_undo_gives_everything_back_and_its_owner(run: Run, tmp_path: pathlib.Pa
     assert run.has("vm-0000") == {"cmp-0000": 1, "cmp-0001": 1}
 
 
-def test_a_server_that_nova_shows_alone_is_no_orphan(run: Run) -> None:
+def test_server_that_nova_does_not_list_is_not_orphaned(run: Run) -> None:
     hidden = run.cloud.server(7)
     run.nova.hidden.append(hidden)
     run.holds("vm-0007", cmp_0001=1)
-    # What it has is right, and alice's, who wrote it here.
+    # Its allocations are right; the test wrote them as alice.
     assert run.codes() == ["wrong-owner"]
 
 
-def test_of_what_nova_cannot_tell_nothing_is_repaired(run: Run) -> None:
+def test_consumer_that_nova_cannot_show_is_not_repaired(run: Run) -> None:
     run.nova.broken.add(run.holds("nobody", cmp_0000=1))
     (found,) = run.audited().findings
     assert found.code is Code.UNKNOWN
     assert "cannot tell" in found.evidence
 
 
-def test_an_orphan_that_becomes_a_server_is_left_alone(run: Run) -> None:
+def test_orphaned_consumer_that_becomes_a_server_is_skipped(run: Run) -> None:
     run.holds("vm-0007", cmp_0001=1)
     report = run.repaired(lambda: run.cloud.listed.append(run.cloud.server(7)))
     (ended,) = report.outcomes
@@ -187,7 +187,7 @@ def test_an_orphan_that_becomes_a_server_is_left_alone(run: Run) -> None:
     assert run.has("vm-0007") == {"cmp-0001": 1}
 
 
-def test_an_orphan_that_is_a_migration_when_nova_is_asked_again_is_left_alone(run: Run) -> None:
+def test_orphaned_consumer_that_becomes_a_migration_is_skipped(run: Run) -> None:
     uuid = run.holds("a move", cmp_0001=1)
     ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
     old = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "resize"}
@@ -204,7 +204,7 @@ def test_an_orphan_that_is_a_migration_when_nova_is_asked_again_is_left_alone(ru
         {"OS-EXT-STS:vm_state": "error", "status": "DELETED"},
     ],
 )
-def test_a_deleted_server_in_whatever_state_is_not_healed_and_leaves_orphans(
+def test_deleted_server_in_any_state_is_not_healed_and_is_orphaned(
     run: Run, state: dict[str, str]
 ) -> None:
     run.cloud.answers[DELETED]["servers"] += [
@@ -222,16 +222,14 @@ def test_a_deleted_server_in_whatever_state_is_not_healed_and_leaves_orphans(
         ("extra_specs", "os_compute_api:os-flavor-extra-specs:index"),
     ],
 )
-def test_what_nova_hides_by_its_policy_is_a_missing_right_and_not_an_absent_host(
-    run: Run, hidden: str, rule: str
-) -> None:
+def test_field_hidden_by_policy_is_a_missing_right(run: Run, hidden: str, rule: str) -> None:
     one = run.cloud.listed[0]
     (one if hidden in one else one["flavor"]).pop(hidden)
     with pytest.raises(errors.InvalidInput, match=f"a right is missing in nova.*{rule}"):
         run.audited()
 
 
-def test_an_orphan_of_a_deleted_server_goes_though_nova_remembers_it(run: Run) -> None:
+def test_consumer_of_deleted_server_is_removed(run: Run) -> None:
     gone = {**run.cloud.server(7), "OS-EXT-STS:vm_state": "deleted", "status": "DELETED"}
     run.cloud.answers[DELETED]["servers"].append(gone)
     run.nova = Nova(run.cloud)
@@ -241,7 +239,7 @@ def test_an_orphan_of_a_deleted_server_goes_though_nova_remembers_it(run: Run) -
     assert run.has("vm-0007") == {}
 
 
-def test_who_begins_to_move_after_planning_is_left_alone(run: Run) -> None:
+def test_server_that_moves_after_planning_is_skipped(run: Run) -> None:
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
     run.holds("nobody", cmp_0000=1)
     report = run.repaired(lambda: run.cloud.moves(0, **TASK))
@@ -250,7 +248,7 @@ def test_who_begins_to_move_after_planning_is_left_alone(run: Run) -> None:
     assert run.has("nobody") == {}
 
 
-def test_another_writer_wins_and_costs_the_others_nothing(run: Run) -> None:
+def test_concurrent_write_makes_one_repair_stale(run: Run) -> None:
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
     run.holds("nobody", cmp_0000=1)
     report = run.repaired(lambda: run.holds("nobody", cmp_0002=5))
@@ -259,20 +257,20 @@ def test_another_writer_wins_and_costs_the_others_nothing(run: Run) -> None:
     assert (run.has("nobody"), run.has("vm-0000")) == ({"cmp-0002": 5}, {"cmp-0000": 1})
 
 
-def test_what_changes_between_two_readings_is_judged_as_it_is_then(run: Run) -> None:
+def test_consumer_changed_between_two_reads_is_judged_again(run: Run) -> None:
     uuid = run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
 
-    def mended(request: str, _: Any) -> None:
+    def repair(request: str, _: Any) -> None:
         if request.endswith(f"/{uuid}"):
             run.transport.before = lambda request, body: None
             run.holds("vm-0000", cmp_0000=1)
 
-    run.transport.before = mended
+    run.transport.before = repair
     audited = run.audited(repair=True)
     assert (list(audited.findings), audited.planned.plan.changes) == ([], ())
 
 
-def test_a_run_that_was_killed_goes_on_to_the_same_end(run: Run, tmp_path: pathlib.Path) -> None:
+def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "plan.json"
     names = [f"nobody-{number}" for number in range(5)]
     for name in names:
@@ -297,7 +295,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_end(run: Run, tmp_path: pathl
     assert run.codes() == []
 
 
-def test_findings_and_repairs_are_narrowed_alike(run: Run) -> None:
+def test_hosts_and_codes_narrow_findings_and_repairs(run: Run) -> None:
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
     run.holds("nobody", cmp_0002=1)
     for fields, code in (
@@ -311,7 +309,7 @@ def test_findings_and_repairs_are_narrowed_alike(run: Run) -> None:
         run.audited(hosts=frozenset({"nowhere"}))
 
 
-def test_a_service_that_allocates_too_makes_an_orphan_uncertain(
+def test_other_service_makes_orphaned_consumer_unknown(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uuid = run.holds("nobody", cmp_0000=1)
@@ -325,7 +323,7 @@ def test_a_service_that_allocates_too_makes_an_orphan_uncertain(
     assert (found.code, "Zun" in found.evidence) == (Code.UNKNOWN, True)
 
 
-def test_a_placement_that_does_not_know_novas_trait_marks_nobody(
+def test_placement_without_compute_node_trait_works(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = api.Client.list_providers
@@ -339,7 +337,7 @@ def test_a_placement_that_does_not_know_novas_trait_marks_nobody(
     assert run.codes() == []
 
 
-def test_the_catalog_tells_what_services_there_are() -> None:
+def test_service_types_come_from_the_catalog() -> None:
     class Connection:
         service_catalog = ({"type": "compute"}, {"type": "container"})
 

@@ -1,4 +1,4 @@
-"""What auditing finds in small clouds built by hand, and what it would do about it."""
+"""Findings and repairs of the audit in small clouds built by hand."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
 from osc_placement.plan import change
 from osc_placement.v1 import allocation_audit
-from osc_placement.workflows.allocations import snapshot
 from osc_placement.workflows.allocations.audit import plan
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding
-from osc_placement.workflows.allocations.snapshot import Owner
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from tests.support.clouds.small import LONG_AGO, NODES, SMALL, USES, cloud, move, server
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -37,13 +36,13 @@ OFFLOADED: dict[str, Any] = {"vm_state": "shelved_offloaded", "host": None}
 NO_TYPE = Owner("p", "u", "unknown")
 
 
-def hints(**fields: Any) -> AuditContext:
+def context(**fields: Any) -> AuditContext:
     return AuditContext(**{"now": NOW, "min_age": 60.0, **fields})
 
 
-def find(seen: snapshot.CloudSnapshot, **fields: Any) -> list[Finding]:
-    """Without what is told of the provider that is always stale."""
-    found = plan.find(seen, hints(**fields))
+def find(snapshot: CloudSnapshot, **fields: Any) -> list[Finding]:
+    """All findings, except about the provider that is always stale."""
+    found = plan.find(snapshot, context(**fields))
     return [item for item in found if item.subject.uuid != "n-gone."]
 
 
@@ -51,18 +50,18 @@ def codes(found: list[Finding]) -> list[str]:
     return [str(item.code) for item in found]
 
 
-def repaired(seen: snapshot.CloudSnapshot, found: list[Finding]) -> dict[str, Any]:
-    """``{consumer: what it has when all is repaired}``, of those that change."""
-    made = plan.plan_repair(seen, found)
-    told = {}
+def repaired(snapshot: CloudSnapshot, found: list[Finding]) -> dict[str, Any]:
+    """``{consumer: its allocations after the repair}``, of consumers that change."""
+    made = plan.plan_repair(snapshot, found)
+    repaired = {}
     for item in made.changes:
         after: dict[str, dict[str, Any]] = {}
         for key, value in item.after.items():
             if ":" in key and value is not None:
                 provider, _, name = key.rpartition(":")
                 after.setdefault(provider, {})[name] = value
-        told[item.subject.uuid] = after
-    return told
+        repaired[item.subject.uuid] = after
+    return repaired
 
 
 def on(**parts: Any) -> dict[str, Any]:
@@ -85,7 +84,7 @@ HEALTHY: dict[str, tuple[values.Server, tuple[values.Migration, ...], dict[str, 
         (),
         {"s": on(b=USES, nic={"NET_BW_EGR_KILOBIT_PER_SEC": 10})},
     ),
-    "with a device that no flavor speaks of": (
+    "with a device that its flavor does not request": (
         server(),
         (),
         {"s": on(a={**USES, "CUSTOM_PCI_8086_1572": 1})},
@@ -144,12 +143,12 @@ HEALTHY: dict[str, tuple[values.Server, tuple[values.Migration, ...], dict[str, 
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_a_healthy_server_is_no_finding(name: str) -> None:
+def test_right_server_has_no_finding(name: str) -> None:
     one, moves, held = HEALTHY[name]
     assert find(cloud([one], moves, held)) == []
 
 
-#: A server, its moves, what is held, the codes, and what the repair leaves.
+#: A server, its migrations, the allocations, the codes, and the allocations after the repair.
 WRONG: dict[
     str,
     tuple[values.Server, tuple[values.Migration, ...], dict[str, Any], list[str], dict[str, Any]],
@@ -162,7 +161,7 @@ WRONG: dict[
         ["doubled"],
         {"s": on(a=CPUS, nfs=DISK)},
     ),
-    "evacuated from a host that is gone": (
+    "evacuated from a deleted host": (
         server("b"),
         (dataclasses.replace(move("evacuation", "done"), source_host="gone"),),
         {"s": on(b=USES, gone=USES)},
@@ -259,17 +258,17 @@ WRONG: dict[
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_has_its_code_and_what_mends_it(name: str) -> None:
-    one, moves, held, wanted, left = WRONG[name]
-    seen = cloud([one], moves, held)
-    found = find(seen)
-    assert codes(found) == wanted
-    assert repaired(seen, found) == left
+def test_wrong_server_has_its_code_and_its_repair(name: str) -> None:
+    one, moves, held, expected, left = WRONG[name]
+    snapshot = cloud([one], moves, held)
+    found = find(snapshot)
+    assert codes(found) == expected
+    assert repaired(snapshot, found) == left
     after = {uuid: parts for uuid, parts in {**held, **left}.items() if parts}
     assert find(cloud([one], moves, after)) == []
 
 
-#: What is odd but not sure, and a word of why.
+#: A server, its migrations, the allocations, and a part of the reason why it is unknown.
 UNSURE: dict[str, tuple[values.Server, tuple[values.Migration, ...], dict[str, Any], str]] = {
     "doubled while it reboots": (
         server(task_state="rebooting"),
@@ -346,17 +345,17 @@ UNSURE: dict[str, tuple[values.Server, tuple[values.Migration, ...], dict[str, A
 
 
 @pytest.mark.parametrize("name", UNSURE)
-def test_what_is_not_sure_is_unknown_and_left_alone(name: str) -> None:
+def test_uncertain_finding_is_unknown_and_not_repaired(name: str) -> None:
     one, moves, held, why = UNSURE[name]
-    seen = cloud([one], moves, held)
-    (found,) = find(seen)
+    snapshot = cloud([one], moves, held)
+    (found,) = find(snapshot)
     assert found.code is Code.UNKNOWN
     assert why in f"{found.evidence}; {found.proposed}"
-    assert repaired(seen, [found]) == {}
+    assert repaired(snapshot, [found]) == {}
 
 
-#: A consumer that is no server: what it holds, whose it is, what else is known, and the code.
-STRANGERS: dict[str, tuple[dict[str, Any], Owner, dict[str, Any], str]] = {
+#: A consumer that nova does not know: its allocations, its owner, the context, and the code.
+UNKNOWN_CONSUMERS: dict[str, tuple[dict[str, Any], Owner, dict[str, Any], str]] = {
     "of nova's classes and project": (on(a=CPUS), NO_TYPE, {}, "orphaned"),
     "of a placeholder": (
         on(a=CPUS),
@@ -367,170 +366,182 @@ STRANGERS: dict[str, tuple[dict[str, Any], Owner, dict[str, Any], str]] = {
     "on two hosts": (on(a=CPUS, b=CPUS), NO_TYPE, {}, "orphaned"),
     "of a type of nova's": (on(a={"CUSTOM_X": 1}), Owner("x", "u", "INSTANCE"), {}, "orphaned"),
     "on a port's device": (on(nic={"NET_BW_EGR_KILOBIT_PER_SEC": 1}), NO_TYPE, {}, "orphaned"),
-    "on a provider that is gone": (on(gone=CPUS), NO_TYPE, {}, "orphaned"),
+    "on a deleted provider": (on(gone=CPUS), NO_TYPE, {}, "orphaned"),
     "below microversion 1.38": (on(a=CPUS), Owner("p", "u"), {}, "orphaned"),
     "of another service's type": (on(a=CPUS), Owner("p", "u", "CONTAINER"), {}, ""),
     "of a project that nova does not know": (on(a=CPUS), Owner("x", "u", "unknown"), {}, "unknown"),
     "of an operator's own class": (on(a={"CUSTOM_X": 1}), NO_TYPE, {}, "unknown"),
     "on a disk that others may use": (on(nfs=DISK), NO_TYPE, {}, "unknown"),
-    "where Zun is": (on(a=CPUS), NO_TYPE, {"others": "Zun"}, "unknown"),
-    "of which nova cannot tell": (on(a=CPUS), NO_TYPE, {"doubts": {"x": "503"}}, "unknown"),
+    "where Zun is": (on(a=CPUS), NO_TYPE, {"other_service": "Zun"}, "unknown"),
 }
 
 
-@pytest.mark.parametrize("name", STRANGERS)
-def test_a_consumer_without_server_is_an_orphan_only_if_it_was_surely_novas(name: str) -> None:
-    held, owner, more, code = STRANGERS[name]
+@pytest.mark.parametrize("name", UNKNOWN_CONSUMERS)
+def test_unknown_consumer_is_orphaned_only_if_nova_created_it(name: str) -> None:
+    held, owner, more, code = UNKNOWN_CONSUMERS[name]
     others = server("a", uuid="o")
-    seen = cloud([others], allocations={"x": held, "o": on(a=USES)}, owners={"x": owner})
-    found = find(seen, **more)
+    snapshot = cloud([others], allocations={"x": held, "o": on(a=USES)}, owners={"x": owner})
+    found = find(snapshot, **more)
     assert codes(found) == ([code] if code else [])
-    assert repaired(seen, found) == ({"x": {}} if code == "orphaned" else {})
+    assert repaired(snapshot, found) == ({"x": {}} if code == "orphaned" else {})
 
 
-def test_a_bare_metal_node_gives_its_own_class_to_nova_alone() -> None:
+def test_consumer_that_nova_cannot_show_is_unknown() -> None:
+    snapshot = cloud(
+        [server("a", uuid="o")],
+        allocations={"x": on(a=CPUS), "o": on(a=USES)},
+        owners={"x": NO_TYPE},
+        unconfirmed={"x": "503"},
+    )
+    assert codes(find(snapshot)) == ["unknown"]
+
+
+def test_only_nova_allocates_the_class_of_a_bare_metal_node() -> None:
     node = values.ComputeNode("u-nfs", "nfs", "ironic")
-    seen = cloud(
+    snapshot = cloud(
         [server("a", uuid="o")],
         allocations={"x": on(nfs={"CUSTOM_GOLD": 1}), "o": on(a=USES)},
         owners={"x": NO_TYPE},
         hosts=values.Hosts(nodes=(*NODES, node)),
         sharing={},
     )
-    assert codes(find(seen)) == ["orphaned"]
+    assert codes(find(snapshot)) == ["orphaned"]
 
 
-def test_a_cell_that_is_down_may_know_what_is_not_on_the_other_cells_nodes() -> None:
+def test_consumer_may_belong_to_a_cell_that_is_down() -> None:
     down = values.Hosts(nodes=NODES[:2], unreachable=frozenset({"c"}))
     typed = Owner("p", "u", "MIGRATION")
-    seen = cloud(
+    snapshot = cloud(
         [server("a", uuid="o")],
         allocations={"x": on(c=USES), "y": on(b=USES), "o": on(a=USES)},
         owners={"x": typed, "y": typed},
         hosts=down,
     )
-    found = {item.subject.uuid: item.code for item in find(seen)}
+    found = {item.subject.uuid: item.code for item in find(snapshot)}
     assert (found["x"], found["y"]) == (Code.UNKNOWN, Code.ORPHANED)
 
 
-def test_hosts_of_which_nova_knows_nothing_at_all_may_be_another_novas() -> None:
+def test_several_hosts_that_nova_does_not_know_may_be_another_novas() -> None:
     nodes = values.Hosts(nodes=NODES[:1])
     held: dict[str, Any] = {"x": on(b=USES), "y": on(c=USES), "z": on(a=USES), "o": on(a=USES)}
     typed = dict.fromkeys("xyz", Owner("p", "u", "INSTANCE"))
-    seen = cloud([server("a", uuid="o")], allocations=held, owners=typed, hosts=nodes)
+    snapshot = cloud([server("a", uuid="o")], allocations=held, owners=typed, hosts=nodes)
 
-    def orphans(seen: snapshot.CloudSnapshot, **fields: Any) -> set[str]:
-        found = find(seen, **fields)
+    def orphaned(snapshot: CloudSnapshot, **fields: Any) -> set[str]:
+        found = find(snapshot, **fields)
         return {item.subject.uuid for item in found if item.code is Code.ORPHANED}
 
-    assert orphans(seen) == {"z"}
+    assert orphaned(snapshot) == {"z"}
     assert "another nova's" in next(
-        item.evidence for item in find(seen) if item.subject.uuid == "x"
+        item.evidence for item in find(snapshot) if item.subject.uuid == "x"
     )
-    # The operator says whose it is; or nova remembers a server, or knows one that is there.
-    assert orphans(seen, named=frozenset({"b."})) == {"x", "z"}
-    once = dataclasses.replace(seen, deleted={"d": dataclasses.replace(GONE, node="b.")})
-    assert orphans(once) == {"x", "y", "z"}
+    # The operator names the host; or nova has a record of a server there, or a server.
+    assert orphaned(snapshot, hosts=frozenset({"b."})) == {"x", "z"}
+    once = dataclasses.replace(
+        snapshot, deleted_servers={"d": dataclasses.replace(GONE, node="b.")}
+    )
+    assert orphaned(once) == {"x", "y", "z"}
     there = {**held, "o": on(b=USES)}
-    assert orphans(dataclasses.replace(seen, allocations=there)) == {"x", "y", "z"}
-    # A single one went, rather.
-    assert orphans(dataclasses.replace(seen, allocations={"x": held["x"]})) == {"x"}
+    assert orphaned(dataclasses.replace(snapshot, allocations=there)) == {"x", "y", "z"}
+    # A single such host was removed.
+    assert orphaned(dataclasses.replace(snapshot, allocations={"x": held["x"]})) == {"x"}
 
 
-@pytest.mark.parametrize(
-    ("is_known", "more"), [(False, {}), (True, {"doubts": {"another": "503"}})]
-)
-def test_when_a_cell_went_down_while_nova_was_asked_no_stranger_is_an_orphan(
-    is_known: bool, more: dict[str, Any]
+@pytest.mark.parametrize(("is_known", "unconfirmed"), [(False, {}), (True, {"another": "503"})])
+def test_no_consumer_is_orphaned_if_a_cell_went_down_during_the_audit(
+    is_known: bool, unconfirmed: dict[str, str]
 ) -> None:
-    seen = cloud(
+    snapshot = cloud(
         [server("a", uuid="o", known=is_known)],
         allocations={"x": on(a=USES), "o": on(a=USES)},
         owners={"x": Owner("p", "u", "MIGRATION")},
+        unconfirmed=unconfirmed,
     )
-    (found,) = find(seen, **more)
+    (found,) = find(snapshot)
     assert (found.code, "cell that is down" in found.evidence) == (Code.UNKNOWN, True)
 
 
-def test_a_deleted_server_leaves_an_orphan_and_so_does_its_migration() -> None:
-    seen = cloud(
+def test_consumers_of_deleted_server_and_of_its_migration_are_orphaned() -> None:
+    snapshot = cloud(
         [],
         [move("resize", "finished")],
         {"s": on(b=USES), "m": on(a=USES)},
-        deleted={"s": GONE},
+        deleted_servers={"s": GONE},
     )
-    found = find(seen)
+    found = find(snapshot)
     assert codes(found) == ["orphaned", "orphaned"]
     assert [item.subject.name for item in found] == ["resize of vm-s", "vm-s"]
     late = dataclasses.replace(GONE, updated=JUST_NOW)
     assert Code.UNKNOWN in {
-        item.code for item in find(dataclasses.replace(seen, deleted={"s": late}))
+        item.code for item in find(dataclasses.replace(snapshot, deleted_servers={"s": late}))
     }
 
 
-def test_a_migration_whose_server_nova_does_not_tell_is_left_alone_until_it_is_over() -> None:
+def test_open_migration_without_server_is_unknown() -> None:
     for state, code in (("finished", Code.UNKNOWN), ("confirmed", Code.ORPHANED)):
-        seen = cloud([], [move("resize", state)], {"m": on(a=USES)})
-        assert [item.code for item in find(seen)] == [code]
+        snapshot = cloud([], [move("resize", state)], {"m": on(a=USES)})
+        assert [item.code for item in find(snapshot)] == [code]
 
 
-def test_a_wrong_owner_and_a_placeholder_are_told_apart_and_both_are_the_servers_after() -> None:
+def test_wrong_owner_and_placeholder_have_different_codes() -> None:
     nobody = Owner(allocation.PLACEHOLDER, allocation.PLACEHOLDER, "unknown")
     for owner, code in ((Owner("q", "u", "INSTANCE"), "wrong-owner"), (nobody, "incomplete")):
-        seen = cloud([server()], allocations={"s": on(a=USES)}, owners={"s": owner})
-        found = find(seen)
+        snapshot = cloud([server()], allocations={"s": on(a=USES)}, owners={"s": owner})
+        found = find(snapshot)
         assert codes(found) == [code]
-        (item,) = plan.plan_repair(seen, found).changes
+        (item,) = plan.plan_repair(snapshot, found).changes
         assert (item.after["project_id"], item.after["user_id"]) == ("p", "u")
         assert item.after["consumer_type"] == owner.type
 
 
-def test_a_consumer_with_two_findings_is_written_once() -> None:
-    seen = cloud(
+def test_consumer_with_two_findings_is_written_once() -> None:
+    snapshot = cloud(
         [server()], allocations={"s": on(a=USES, b=USES)}, owners={"s": Owner("q", "u", "INSTANCE")}
     )
-    found = find(seen)
+    found = find(snapshot)
     assert codes(found) == ["doubled", "wrong-owner"]
-    (item,) = plan.plan_repair(seen, found).changes
+    (item,) = plan.plan_repair(snapshot, found).changes
     assert item.after["n-b.:VCPU"] is None
     assert (item.after["n-a.:VCPU"], item.after["project_id"]) == (1, "p")
-    (alone,) = plan.plan_repair(seen, plan.concerning(found, codes=[Code.WRONG_OWNER])).changes
+    (alone,) = plan.plan_repair(snapshot, plan.select(found, codes=[Code.WRONG_OWNER])).changes
     assert alone.after["n-b.:VCPU"] == 1
 
 
-def test_a_port_that_does_not_tell_what_it_has_is_told_with_the_rest() -> None:
+def test_missing_binding_is_repaired_with_the_rest() -> None:
     egress = {"NET_BW_EGR_KILOBIT_PER_SEC": 10}
     port = neutron_port.Port("t", "t", "s", {"t": RequestGroup("t", egress)})
-    seen = cloud(
+    snapshot = cloud(
         [server("b", flavor=LARGE)],
         allocations={"s": on(b=USES, nic=egress)},
         ports={"s": (port,)},
     )
-    found = find(seen)
+    found = find(snapshot)
     assert codes(found) == ["missing", "wrong-size"]
-    assert found[0].evidence == "its ports do not tell what they have"
-    (item,) = plan.plan_repair(seen, found).changes
+    assert "do not name their providers" in found[0].evidence
+    (item,) = plan.plan_repair(snapshot, found).changes
     assert item.kind == change.BOUND
     assert (item.before["port t:t"], item.after["port t:t"]) == (None, "u-nic")
     assert (item.after["n-b.:VCPU"], item.after["u-nic:NET_BW_EGR_KILOBIT_PER_SEC"]) == (2, 10)
 
 
-def test_what_frees_is_done_before_what_takes() -> None:
+def test_repairs_that_free_capacity_come_first() -> None:
     full = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 90}
-    seen = cloud(
+    snapshot = cloud(
         [server()], allocations={"x": on(a=full)}, owners={"x": Owner("p", "u", "INSTANCE")}
     )
-    found = find(seen)
+    found = find(snapshot)
     assert codes(found) == ["missing", "orphaned"]
-    assert {item.subject.uuid: item.stage for item in plan.plan_repair(seen, found).changes} == {
+    assert {
+        item.subject.uuid: item.stage for item in plan.plan_repair(snapshot, found).changes
+    } == {
         "x": 0,
         "s": 1,
     }
 
 
-def test_a_provider_that_gives_more_than_it_has_is_told_and_never_repaired() -> None:
-    seen = cloud([server()], allocations={"s": on(a={**USES, "DISK_GB": 200})})
-    over = next(item for item in find(seen) if item.code is Code.OVER_CAPACITY)
+def test_provider_over_capacity_is_reported_and_not_repaired() -> None:
+    snapshot = cloud([server()], allocations={"s": on(a={**USES, "DISK_GB": 200})})
+    over = next(item for item in find(snapshot) if item.code is Code.OVER_CAPACITY)
     assert over.evidence == "DISK_GB 200 used of 100"
     assert (over.subject.name, over.hosts, over.repair) == ("a.", ("a",), None)
 
@@ -540,7 +551,11 @@ def test_a_provider_that_gives_more_than_it_has_is_told_and_never_repaired() -> 
     [
         ({}, {"computes": frozenset({"n-gone."})}, Code.STALE_PROVIDER),
         ({}, {}, Code.UNKNOWN),
-        ({"deleted": {"s": dataclasses.replace(GONE, node="gone.")}}, {}, Code.STALE_PROVIDER),
+        (
+            {"deleted_servers": {"s": dataclasses.replace(GONE, node="gone.")}},
+            {},
+            Code.STALE_PROVIDER,
+        ),
         (
             {"hosts": values.Hosts(nodes=(*NODES, values.ComputeNode("other", "gone.", "gone")))},
             {},
@@ -558,50 +573,50 @@ def test_a_provider_that_gives_more_than_it_has_is_told_and_never_repaired() -> 
         ),
     ],
 )
-def test_a_provider_without_compute_node_is_stale_if_it_was_surely_one(
+def test_provider_without_compute_node_is_stale_only_with_evidence(
     fields: dict[str, Any], more: dict[str, Any], code: Code
 ) -> None:
-    (found,) = plan.find(cloud(**fields), hints(**more))
+    (found,) = plan.find(cloud(**fields), context(**more))
     assert (found.code, found.subject.uuid, found.repair) == (code, "n-gone.", None)
-    is_awaited = "hosts" in fields and not code.startswith("stale")
-    assert ("resource provider delete --tree" in found.proposed) is not is_awaited
+    is_undiscovered = "hosts" in fields and not code.startswith("stale")
+    assert ("resource provider delete --tree" in found.proposed) is not is_undiscovered
 
 
-def test_a_provider_that_cannot_be_read_is_told_and_its_host_is_not_judged() -> None:
-    seen = cloud([server()], unread={"n-a.": "500"})
-    found = find(seen)
+def test_provider_with_read_error_is_reported_and_its_host_not_judged() -> None:
+    snapshot = cloud([server()], read_errors={"n-a.": "500"})
+    found = find(snapshot)
     assert {item.code for item in found} == {Code.UNKNOWN}
-    assert repaired(seen, found) == {}
+    assert repaired(snapshot, found) == {}
 
 
-def test_findings_are_narrowed_to_hosts_and_codes() -> None:
-    seen = cloud(
+def test_select_narrows_to_hosts_and_codes() -> None:
+    snapshot = cloud(
         [server(), server("b", uuid="t")], allocations={"x": on(c=USES)}, owners={"x": NO_TYPE}
     )
-    found = find(seen)
-    assert codes(plan.concerning(found, ["b"])) == ["missing"]
-    assert codes(plan.concerning(found, ["c"], [Code.ORPHANED])) == ["orphaned"]
-    assert codes(plan.concerning(found, codes=[Code.UNKNOWN])) == []
+    found = find(snapshot)
+    assert codes(plan.select(found, ["b"])) == ["missing"]
+    assert codes(plan.select(found, ["c"], [Code.ORPHANED])) == ["orphaned"]
+    assert codes(plan.select(found, codes=[Code.UNKNOWN])) == []
 
 
-def test_the_command_knows_every_code() -> None:
+def test_command_lists_every_code() -> None:
     assert tuple(map(str, Code)) == allocation_audit.CODES
 
 
-def test_a_time_of_a_clock_that_is_far_off_keeps_nothing_from_its_repair() -> None:
+def test_time_of_another_clock_does_not_prevent_repair() -> None:
     later = "2030-01-01T00:00:00.000000"
-    assert hints().too_young([later, LONG_AGO, ""]) == ""
-    assert "0 seconds" in hints().too_young(["2026-01-01T00:00:00"])
+    assert context().too_young([later, LONG_AGO, ""]) == ""
+    assert "0 seconds" in context().too_young(["2026-01-01T00:00:00"])
 
 
-def test_the_amounts_of_a_server_whose_place_is_in_doubt_are_left_alone() -> None:
-    """Set right on its host, they would make what it has elsewhere look doubled."""
+def test_amounts_are_unchanged_if_the_location_is_in_doubt() -> None:
+    """After a correction on its host, its allocations elsewhere would look doubled."""
     devices = {"VCPU": 1, "MEMORY_MB": 1, "CUSTOM_X": 1}
     held = {**on(a={"VCPU": 1, "CUSTOM_X": 1}), **on(c=devices)}
-    seen = cloud([server()], allocations={"s": held})
-    found = find(seen)
+    snapshot = cloud([server()], allocations={"s": held})
+    found = find(snapshot)
     assert codes(found) == ["unknown"]
-    assert repaired(seen, found) == {}
+    assert repaired(snapshot, found) == {}
 
 
 parts = strategies.dictionaries(
@@ -625,13 +640,13 @@ parts = strategies.dictionaries(
     kind=strategies.sampled_from(["resize", "evacuation", "live-migration"]),
     flavor=strategies.sampled_from([SMALL, LARGE, PINNED, CUSTOM]),
 )
-def test_after_the_repair_nothing_can_be_repaired(
+def test_second_audit_finds_nothing_to_repair(
     held: Any, orphan: Any, host: str | None, state: str, status_of: str, kind: str, flavor: Flavor
 ) -> None:
     one = server(host, vm_state=state, flavor=flavor)
     moves = [move(kind, status_of)]
-    seen = cloud([one], moves, {k: v for k, v in {"s": held, "m": orphan}.items() if v})
-    left = {**seen.allocations, **repaired(seen, found := find(seen))}
+    snapshot = cloud([one], moves, {k: v for k, v in {"s": held, "m": orphan}.items() if v})
+    left = {**snapshot.allocations, **repaired(snapshot, found := find(snapshot))}
     again = find(cloud([one], moves, {uuid: each for uuid, each in left.items() if each}))
     assert [item for item in again if item.repair] == []
     providers = {Code.OVER_CAPACITY, Code.STALE_PROVIDER, Code.UNKNOWN}

@@ -1,4 +1,4 @@
-"""Healing as a whole on an embedded server: what it costs, and what others do meanwhile."""
+"""Heal on an embedded server: requests sent, and concurrent writers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, executor, file, plan, result
 from osc_placement.testing import service
 from osc_placement.workflows.allocations import precondition, scope
-from osc_placement.workflows.allocations.heal import observe, plan as heal_plan
+from osc_placement.workflows.allocations.heal import observe
+from osc_placement.workflows.allocations.request import HealRequest
 from tests.support import watched
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import uuid_of
@@ -30,22 +31,22 @@ _NOTHING: dict[str, Any] = {"servers": [], "migrations": []}
 
 
 class CountingNova(nova_api.RecordedNova):
-    """Recorded answers that are asked for, and may be refused."""
+    """Recorded responses; counts the requests, and may refuse them."""
 
     def __init__(self, answers: Any) -> None:
         super().__init__(answers, "a recording")
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.refused: errors.PlacementError | None = None
 
     def ask(self, path: str, version: str) -> Any:
-        self.asked.append(path.partition("?")[0])
+        self.requests.append(path.partition("?")[0])
         if self.refused is not None:
             raise self.refused
         return super().ask(path, version)
 
 
 class Run:
-    """One cloud and what a test does to it."""
+    """One cloud, and what a test does with it."""
 
     def __init__(self, client: api.Client, transport: watched.Watched, **size: int) -> None:
         self.client, self.transport = client, transport
@@ -54,9 +55,7 @@ class Run:
         transport.sent.clear()
 
     def planned(self, **fields: Any) -> plan.ObservedPlan:
-        checked = fields.pop("check_owners", False)
-        request = heal_plan.Request(**fields)
-        return observe.plan_healing(self.client, self.nova, request, check_owners=checked)
+        return observe.plan_healing(self.client, self.nova, HealRequest(**fields))
 
     def carried_out(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
         names = ("max_count", "workers")
@@ -89,7 +88,7 @@ def run(transport: watched.Watched) -> Run:
     return Run(api.Client(transport), transport)  # type: ignore[arg-type]
 
 
-def test_all_are_healed_at_once_and_the_second_run_writes_nothing(run: Run) -> None:
+def test_second_run_writes_nothing(run: Run) -> None:
     assert run.healed() == {"applied": 24, "unchanged": 6}
     wanted = {item.uuid: item for item in map(run.cloud.consumer, range(30))}
     assert run.state() == wanted
@@ -99,7 +98,7 @@ def test_all_are_healed_at_once_and_the_second_run_writes_nothing(run: Run) -> N
 
 
 @pytest.mark.parametrize(("hosts", "servers"), [(3, 30), (21, 210)])
-def test_placement_is_asked_per_host_and_not_per_server(
+def test_requests_grow_with_hosts_and_not_with_servers(
     transport: watched.Watched, hosts: int, servers: int
 ) -> None:
     run = Run(api.Client(transport), transport, hosts=hosts, servers=servers)  # type: ignore[arg-type]
@@ -108,38 +107,38 @@ def test_placement_is_asked_per_host_and_not_per_server(
     with_owner_read = servers * 3 // 10
     few = hosts if hosts <= 5 else 0
     assert run.transport.count() == {
-        # The allocations of each; all of them, and those that share. Inventories of a few.
+        # Allocations of each provider; two listings; inventories of a few providers.
         "GET /resource_providers": hosts + 2 + few,
         **({} if few else {"GET /allocation_candidates": 1}),
         "GET /usages": len(caching_scheduler.OWNERS),
-        # All three owners lack some consumer.
+        # All three owners have a consumer without allocations.
         "GET /allocations": with_owner_read,
         "POST /allocations": -(-lacking // 64) + -(-ownerless // 64),
     }
-    assert collections.Counter(run.nova.asked) == {
+    assert collections.Counter(run.nova.requests) == {
         "/os-services": 1,
         "/os-hypervisors/detail": 1,
-        # For the plan, and once just before writing.
+        # For the plan, and just before the first write.
         "/servers/detail": 2,
         "/os-migrations": 2,
     }
 
 
-def test_a_whole_cloud_costs_no_consumer_a_request(run: Run) -> None:
+def test_whole_cloud_needs_no_request_per_consumer(run: Run) -> None:
     run.healed()
     run.transport.sent.clear()
     run.healed()
     assert run.transport.count() == {"GET /resource_providers": 5, "GET /usages": 3}
 
 
-def test_few_servers_cost_few_requests(transport: watched.Watched) -> None:
+def test_one_server_needs_few_requests(transport: watched.Watched) -> None:
     run = Run(api.Client(transport), transport, hosts=20, servers=200)  # type: ignore[arg-type]
     planned = run.planned(scope=scope.Scope(servers=frozenset({uuid_of("vm-0003")})))
     assert [item.subject.name for item in planned.plan.changes] == ["vm-0003"]
     assert run.transport.count() == {"GET /resource_providers": 4, "GET /allocations": 1}
 
 
-def test_a_host_alone_is_healed_and_what_its_servers_have_elsewhere_is_seen(run: Run) -> None:
+def test_narrow_scope_sees_allocations_on_other_hosts(run: Run) -> None:
     other = uuid_of(run.cloud.host(1))
     elsewhere = allocation.Consumer(uuid_of("vm-0003"), {other: {"VCPU": 1}}, "acme", "alice")
     run.client.write_allocations([dataclasses.replace(elsewhere, consumer_type="INSTANCE")])
@@ -157,7 +156,7 @@ def test_unknown_hosts_and_servers_are_refused(run: Run) -> None:
         run.planned(scope=scope.Scope(servers=frozenset({uuid_of("nobody")})))
 
 
-def test_owners_that_swapped_show_only_when_all_are_read(run: Run) -> None:
+def test_swapped_owners_show_only_with_check_owners(run: Run) -> None:
     run.healed()
     swapped = [
         dataclasses.replace(
@@ -171,7 +170,7 @@ def test_owners_that_swapped_show_only_when_all_are_read(run: Run) -> None:
     assert len(run.planned(check_owners=True).plan.changes) == 2
 
 
-def test_an_orphan_costs_a_reading_of_itself_and_no_more(run: Run) -> None:
+def test_orphaned_consumer_costs_one_request(run: Run) -> None:
     run.healed()
     orphan = dataclasses.replace(run.cloud.consumer(0), uuid=uuid_of("orphan"))
     run.client.write_allocations([orphan])
@@ -180,12 +179,14 @@ def test_an_orphan_costs_a_reading_of_itself_and_no_more(run: Run) -> None:
     assert run.transport.count()["GET /allocations"] == 1
 
 
-def test_max_count_is_exact_and_the_rest_follows(run: Run) -> None:
+def test_max_count_is_exact_and_next_run_does_the_rest(run: Run) -> None:
     assert run.healed(max_count=5)["applied"] == 5
     assert run.healed() == {"applied": 19, "unchanged": 11}
 
 
-def test_a_dry_run_writes_nothing_and_undo_takes_all_back(run: Run, tmp_path: pathlib.Path) -> None:
+def test_dry_run_writes_nothing_and_undo_restores_everything(
+    run: Run, tmp_path: pathlib.Path
+) -> None:
     before = run.state()
     assert run.healed(dry_run=True)["planned"] == 24
     assert run.state() == before
@@ -196,7 +197,7 @@ def test_a_dry_run_writes_nothing_and_undo_takes_all_back(run: Run, tmp_path: pa
     assert run.state() == before
 
 
-def test_who_begins_to_move_after_planning_is_left_alone(run: Run) -> None:
+def test_server_that_moves_after_planning_is_skipped(run: Run) -> None:
     planned = run.planned()
     run.cloud.moves(3, **TASK)
     run.cloud.moves(4, **{"OS-EXT-SRV-ATTR:host": "cmp-0002"})
@@ -216,7 +217,7 @@ def test_who_begins_to_move_after_planning_is_left_alone(run: Run) -> None:
     assert reasons["vm-0007"] == "its migration is queued"
 
 
-def test_a_plan_file_is_stale_where_nova_went_on(run: Run, tmp_path: pathlib.Path) -> None:
+def test_plan_file_is_stale_where_nova_changed(run: Run, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "plan.json"
     run.healed(dry_run=True, plan_out=path)
     run.cloud.moves(3, **TASK)
@@ -228,7 +229,7 @@ def test_a_plan_file_is_stale_where_nova_went_on(run: Run, tmp_path: pathlib.Pat
         apply.apply(run.client, made, path, apply.Options())
 
 
-def test_an_old_plan_notices_a_server_that_was_archived(run: Run) -> None:
+def test_old_plan_notices_archived_server(run: Run) -> None:
     planned = run.planned()
     item = planned.plan.changes[-1]
     run.cloud.listed[:] = [one for one in run.cloud.listed if one["id"] != item.subject.uuid]
@@ -237,9 +238,7 @@ def test_an_old_plan_notices_a_server_that_was_archived(run: Run) -> None:
     assert precondition.NovaPreconditions(run.nova)(item) == ""
 
 
-def test_nova_is_asked_what_changed_by_its_own_clock(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_since_uses_novas_clock(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     item = run.planned().plan.changes[-1]
     monkeypatch.setattr(nova_api, "clock_offset", lambda _: datetime.timedelta(hours=3))
@@ -253,7 +252,7 @@ def test_nova_is_asked_what_changed_by_its_own_clock(
     }
 
 
-def test_a_move_that_is_on_record_before_its_server_is_touched_is_seen(
+def test_migration_is_noticed_before_its_server_changes(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = run.planned().plan.changes[-1]
@@ -265,18 +264,18 @@ def test_a_move_that_is_on_record_before_its_server_is_touched_is_seen(
     assert precondition.NovaPreconditions(run.nova)(item) == "its migration is queued"
 
 
-def test_nova_is_looked_at_again_when_an_answer_is_two_seconds_old(run: Run) -> None:
+def test_precondition_reads_nova_again_after_two_seconds(run: Run) -> None:
     item = run.planned().plan.changes[-1]
     now = [100.0]
     eyes = precondition.NovaPreconditions(run.nova, clock=lambda: now[0])
-    run.nova.asked.clear()
+    run.nova.requests.clear()
     for later in (0.0, 1.9, 0.2, 1.0):
         now[0] += later
         assert eyes(item) == ""
-    assert len(run.nova.asked) == 2 * 2
+    assert len(run.nova.requests) == 2 * 2
 
 
-def test_nothing_is_written_when_nova_no_longer_answers(run: Run) -> None:
+def test_nothing_is_written_if_nova_refuses(run: Run) -> None:
     planned = run.planned()
     run.nova.refused = nova_api.NovaRefused(403, "Policy doesn't allow os_compute_api:x")
     report = run.carried_out(planned)
@@ -284,7 +283,7 @@ def test_nothing_is_written_when_nova_no_longer_answers(run: Run) -> None:
     assert statuses(report).get("applied", 0) == 0
 
 
-def test_another_writer_makes_one_stale_and_the_others_are_healed(run: Run) -> None:
+def test_concurrent_write_makes_one_change_stale(run: Run) -> None:
     planned = run.planned()
     other = dataclasses.replace(
         run.cloud.consumer(3), allocations={uuid_of("cmp-0000"): {"VCPU": 7}}
@@ -295,7 +294,7 @@ def test_another_writer_makes_one_stale_and_the_others_are_healed(run: Run) -> N
     assert run.client.show_allocations(other.uuid).allocations == other.allocations
 
 
-def test_one_that_does_not_fit_costs_the_others_nothing(run: Run) -> None:
+def test_change_that_does_not_fit_does_not_block_others(run: Run) -> None:
     planned = run.planned()
     uuid = uuid_of("cmp-0001")
     known = run.client.list_inventories(uuid)
@@ -307,7 +306,7 @@ def test_one_that_does_not_fit_costs_the_others_nothing(run: Run) -> None:
     assert report.exit_code() == result.Exit.SOME_FAILED
 
 
-def test_a_run_that_was_killed_goes_on_to_the_same_end(run: Run, tmp_path: pathlib.Path) -> None:
+def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "plan.json"
     run.healed(dry_run=True, plan_out=path)
     made, writes = file.read(path), []
@@ -329,21 +328,21 @@ def test_a_run_that_was_killed_goes_on_to_the_same_end(run: Run, tmp_path: pathl
     assert not run.client.show_allocations(uuid_of("vm-0003")).allocations
 
 
-def test_a_right_that_is_missing_in_nova_is_named(run: Run) -> None:
+def test_missing_right_in_nova_is_reported(run: Run) -> None:
     run.nova.refused = nova_api.NovaRefused(403, "Policy doesn't allow os_compute_api:servers:x")
     with pytest.raises(errors.InvalidInput, match="a right is missing in nova"):
         run.planned()
 
 
-def test_a_provider_that_is_known_to_be_empty_is_not_asked(transport: watched.Watched) -> None:
+def test_empty_providers_are_not_read(transport: watched.Watched) -> None:
     run = Run(api.Client(transport), transport, hosts=21, servers=21)  # type: ignore[arg-type]
     run.planned()
     with_allocations = sum(number % 10 < 3 for number in range(21))
-    # And the listings: of all, and of those that share.
+    # And two listings: all providers, and sharing providers.
     assert run.transport.count()["GET /resource_providers"] == with_allocations + 2
 
 
-def test_of_a_narrow_scope_servers_or_providers_are_asked_whichever_are_fewer(
+def test_narrow_scope_reads_servers_or_providers_whichever_are_fewer(
     transport: watched.Watched,
 ) -> None:
     run = Run(api.Client(transport), transport, hosts=3, servers=60)  # type: ignore[arg-type]
@@ -351,7 +350,7 @@ def test_of_a_narrow_scope_servers_or_providers_are_asked_whichever_are_fewer(
     assert run.transport.count() == {"GET /resource_providers": 3 + 2 + 1, "GET /allocations": 6}
 
 
-def test_placement_before_consumer_types_is_healed_without_them(
+def test_placement_before_consumer_types_works(
     transport: watched.Watched,
 ) -> None:
     client = api.Client(transport)  # type: ignore[arg-type]
@@ -377,4 +376,4 @@ def test_a_root_disk_on_a_volume_that_was_made_from_an_image_is_not_allocated(ru
     run.healed()
     held = [run.state()[uuid_of(f"vm-{number:04d}")].total() for number in (3, 4, 5)]
     assert [total.get("DISK_GB", 0) for total in held] == [0, 10, 10]
-    assert sum("os-volume_attachments" in path for path in run.nova.asked) == 2
+    assert sum("os-volume_attachments" in path for path in run.nova.requests) == 2

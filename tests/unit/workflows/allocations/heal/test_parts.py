@@ -1,4 +1,4 @@
-"""Healing host by host, as the online data migration does it."""
+"""Heal some hosts at a time, as the online data migration does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply
 from osc_placement.testing import service
 from osc_placement.workflows.allocations import observe, precondition
-from osc_placement.workflows.allocations.heal import observe as heal_observe, plan
+from osc_placement.workflows.allocations.heal import observe as heal_observe
+from osc_placement.workflows.allocations.request import HealRequest
 from tests.support import watched
 from tests.support.clouds import caching_scheduler
 
@@ -35,41 +36,41 @@ def cloud(client: api.Client, monkeypatch: pytest.MonkeyPatch) -> caching_schedu
     return caching_scheduler.OldCloud(client, hosts=HOSTS, servers=SERVERS)
 
 
-def test_the_parts_together_are_the_whole(
+def test_parts_add_up_to_the_whole_plan(
     client: api.Client, cloud: caching_scheduler.OldCloud
 ) -> None:
-    asked = nova_api.RecordedNova(cloud.answers, "a recording")
-    whole = heal_observe.plan_healing(client, asked, plan.Request()).plan
-    parts = list(heal_observe.plan_missing(client, asked, plan.Request()))
+    nova = nova_api.RecordedNova(cloud.answers, "a recording")
+    whole = heal_observe.plan_healing(client, nova, HealRequest()).plan
+    parts = list(heal_observe.plan_missing(client, nova, HealRequest()))
     missing = {item.key: item.after for item in whole.changes if not any(item.before.values())}
     assert len(parts) == HOSTS / 2
     assert {item.key: item.after for _, part in parts for item in part.plan.changes} == missing
     assert len(missing) == SERVERS * 7 / 10
 
 
-def test_a_position_leaves_out_the_hosts_before_it(
+def test_position_skips_the_hosts_before_it(
     client: api.Client, cloud: caching_scheduler.OldCloud
 ) -> None:
-    asked = nova_api.RecordedNova(cloud.answers, "a recording")
-    (first, _), *rest = heal_observe.plan_missing(client, asked, plan.Request())
-    after = list(heal_observe.plan_missing(client, asked, plan.Request(), after=first))
+    nova = nova_api.RecordedNova(cloud.answers, "a recording")
+    (first, _), *rest = heal_observe.plan_missing(client, nova, HealRequest())
+    after = list(heal_observe.plan_missing(client, nova, HealRequest(), after=first))
     assert [position for position, _ in after] == [position for position, _ in rest]
 
 
-def test_only_the_hosts_of_the_part_and_who_lacks_something_there_are_read(
+def test_part_reads_its_hosts_and_servers_without_allocations(
     client: api.Client, transport: watched.Watched, cloud: caching_scheduler.OldCloud
 ) -> None:
-    asked = nova_api.RecordedNova(cloud.answers, "a recording")
+    nova = nova_api.RecordedNova(cloud.answers, "a recording")
     transport.sent.clear()
-    parts = heal_observe.plan_missing(client, asked, plan.Request())
+    parts = heal_observe.plan_missing(client, nova, HealRequest())
     _, planned = next(parts)
     lacking = len(planned.plan.changes)
     assert transport.count() == {
-        # All of them, those that share; allocations and inventories of two hosts.
+        # All providers, sharing providers; allocations and inventories of two hosts.
         "GET /resource_providers": 2 + 2 + 2,
         "GET /allocations": lacking,
     }
-    how = apply.Options(broken=precondition.NovaPreconditions(asked))
+    how = apply.Options(broken=precondition.NovaPreconditions(nova))
     apply.carry_out(client, planned, "a test", how)
-    (_, again), *_ = heal_observe.plan_missing(client, asked, plan.Request())
+    (_, again), *_ = heal_observe.plan_missing(client, nova, HealRequest())
     assert not again.plan.changes

@@ -1,4 +1,4 @@
-"""Plans that heal, as values: a picture in, changes and reasons out."""
+"""The plan of heal: a snapshot in, changes and reasons out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from osc_placement.model import inventory, provider
 from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
 from osc_placement.plan import change, plan
-from osc_placement.workflows.allocations import expected, scope, snapshot
-from osc_placement.workflows.allocations.heal import choice, plan as heal_plan
+from osc_placement.workflows.allocations import expected, scope
+from osc_placement.workflows.allocations.heal import plan as heal_plan
+from osc_placement.workflows.allocations.request import HealOptions, HealRequest
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from tests.support.clouds.small import OFFERED, PROVIDERS, SMALL, USES, cloud, move, server
 
 WITH_GPU = dataclasses.replace(SMALL, extra_specs={"resources:VGPU": "1"})
@@ -25,36 +27,32 @@ GPUS = tuple(
 OWNER = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
 
 
-def healed(
-    seen: snapshot.CloudSnapshot, answers: expected.Answers | None = None, **fields: Any
-) -> plan.Plan:
-    return heal_plan.plan_heal(seen, heal_plan.Request(**fields), answers)
+def plan_heal(snapshot: CloudSnapshot, **fields: Any) -> plan.Plan:
+    return heal_plan.plan_heal(snapshot, HealRequest(**fields))
 
 
-def the_change(made: plan.Plan) -> change.Change:
+def only_change(made: plan.Plan) -> change.Change:
     (item,) = made.changes
     return item
 
 
-def the_reason(made: plan.Plan) -> str:
+def only_reason(made: plan.Plan) -> str:
     (item,) = made.remarks
     assert not made.changes
     return item.reason
 
 
-def with_gpus(
-    *used: int, server: values.Server, free: int = 1
-) -> tuple[snapshot.CloudSnapshot, Any]:
-    """Host ``c`` with two GPUs of which so much is used, and Placement's answer about them."""
+def with_gpus(*used: int, server: values.Server, free: int = 1) -> CloudSnapshot:
+    """Host ``c`` with two GPUs, how much of each is used, and Placement's candidates."""
     others = {item.uuid: {"VGPU": taken} for item, taken in zip(GPUS, used, strict=True) if taken}
-    seen = cloud(
+    snapshot = cloud(
         [server],
         providers=provider.by_uuid([*PROVIDERS, *GPUS]),
         allocations={"others": others} if others else {},
     )
     gpus = {item.uuid: {"VGPU": inventory.Inventory(total=free)} for item in GPUS}
-    seen = dataclasses.replace(seen, inventories={**seen.inventories, **gpus})
-    query = expected.query_of(seen, server, "n-c.")
+    snapshot = dataclasses.replace(snapshot, inventories={**snapshot.inventories, **gpus})
+    query = expected.query_of(snapshot, server, "n-c.")
     assert query is not None
     fitting = [item for item, taken in zip(GPUS, used, strict=True) if taken < free]
     found = responses.Candidates(
@@ -64,131 +62,137 @@ def with_gpus(
             for item, taken in zip(GPUS, used, strict=True)
         },
     )
-    return seen, {query[0]: found}
+    return dataclasses.replace(snapshot, candidates={query[0]: found})
 
 
-def test_a_server_without_allocations_gets_what_its_flavor_says_on_its_host() -> None:
-    item = the_change(healed(cloud([server("a")])))
+def test_server_without_allocations_gets_its_flavor_on_its_host() -> None:
+    item = only_change(plan_heal(cloud([server("a")])))
     assert item.after == {f"n-a.:{name}": amount for name, amount in USES.items()} | OWNER
     assert set(item.before.values()) == {None}
     assert (item.subject, item.generation) == (change.Subject("vm-s", "s"), None)
     assert item.reason == "on a.: DISK_GB=10, MEMORY_MB=512, VCPU=1"
 
 
-def test_what_a_server_has_stays_and_is_unchanged() -> None:
-    made = healed(cloud([server("a")], allocations={"s": {"n-a.": USES}}))
+def test_right_allocations_are_unchanged() -> None:
+    made = plan_heal(cloud([server("a")], allocations={"s": {"n-a.": USES}}))
     assert (made.changes, made.remarks[0].unchanged) == ((), True)
 
 
-def test_a_disk_comes_from_the_sharing_provider_only_where_the_root_has_none() -> None:
-    seen = cloud([server("a")])
-    diskless = {name: one for name, one in seen.inventories["n-a."].items() if name != "DISK_GB"}
-    without = dataclasses.replace(seen, inventories={**seen.inventories, "n-a.": diskless})
-    made = healed(without)
-    assert the_change(made).after == OWNER | {
+def test_disk_comes_from_sharing_provider_only_if_root_has_none() -> None:
+    snapshot = cloud([server("a")])
+    diskless = {
+        name: one for name, one in snapshot.inventories["n-a."].items() if name != "DISK_GB"
+    }
+    without = dataclasses.replace(snapshot, inventories={**snapshot.inventories, "n-a.": diskless})
+    made = plan_heal(without)
+    assert only_change(made).after == OWNER | {
         "n-a.:VCPU": 1,
         "n-a.:MEMORY_MB": 512,
         "u-nfs:DISK_GB": 10,
     }
-    assert the_change(made).reason == "on a.: MEMORY_MB=512, VCPU=1; nfs: DISK_GB=10"
+    assert only_change(made).reason == "on a.: MEMORY_MB=512, VCPU=1; nfs: DISK_GB=10"
     assert made.names == {"n-a.": "a.", "u-nfs": "nfs"}
 
 
-def test_of_two_sharing_providers_either_may_be_it() -> None:
-    seen = cloud([server("c")], sharing={"n-c.": ("u-nfs", "n-gone.")})
-    inventories = {**seen.inventories, "n-c.": {}}
+def test_two_sharing_providers_are_ambiguous() -> None:
+    snapshot = cloud([server("c")], sharing={"n-c.": ("u-nfs", "n-gone.")})
+    inventories = {**snapshot.inventories, "n-c.": {}}
     for name in ("VCPU", "MEMORY_MB"):
         inventories["n-c."][name] = inventory.Inventory(total=OFFERED[name])  # type: ignore[index]
-    seen = dataclasses.replace(seen, inventories=inventories)
-    assert "ambiguous: it is on nfs or gone." in the_reason(healed(seen))
+    snapshot = dataclasses.replace(snapshot, inventories=inventories)
+    assert "ambiguous: it is on nfs or gone." in only_reason(plan_heal(snapshot))
 
 
 @pytest.mark.parametrize("flavor", [WITH_GPU, GRANULAR])
-def test_the_one_device_with_room_is_certain(flavor: Flavor) -> None:
-    made = healed(*with_gpus(1, 0, server=server("c", flavor=flavor)))
-    assert the_change(made).after == OWNER | {
+def test_only_device_with_capacity_is_certain(flavor: Flavor) -> None:
+    made = plan_heal(with_gpus(1, 0, server=server("c", flavor=flavor)))
+    assert only_change(made).after == OWNER | {
         **{f"n-c.:{name}": amount for name, amount in USES.items()},
         "u-gpu1:VGPU": 1,
     }
-    assert "guessed" not in the_change(made).reason
+    assert "guessed" not in only_change(made).reason
 
 
 @pytest.mark.parametrize(
-    ("wish", "goal", "how"),
+    ("options", "goal", "how"),
     [
-        (choice.HealOptions("spread"), "u-gpu1", "spread"),
-        (choice.HealOptions("pack"), "u-gpu0", "pack"),
-        (choice.HealOptions(assigned={"s": frozenset({"gpu0"})}), "u-gpu0", "as assigned"),
-        (choice.HealOptions("pack", {"s": frozenset({"u-gpu1"})}), "u-gpu1", "as assigned"),
+        (HealOptions("spread"), "u-gpu1", "spread"),
+        (HealOptions("pack"), "u-gpu0", "pack"),
+        (HealOptions(assigned={"s": frozenset({"gpu0"})}), "u-gpu0", "as assigned"),
+        (HealOptions("pack", {"s": frozenset({"u-gpu1"})}), "u-gpu1", "as assigned"),
     ],
 )
-def test_of_two_devices_the_operator_decides_and_the_plan_says_so(
-    wish: choice.HealOptions, goal: str, how: str
+def test_operator_decides_between_two_devices_and_plan_says_guessed(
+    options: HealOptions, goal: str, how: str
 ) -> None:
-    seen, answers = with_gpus(2, 1, server=server("c", flavor=WITH_GPU), free=4)
-    assert the_reason(healed(seen, answers)) == (
+    snapshot = with_gpus(2, 1, server=server("c", flavor=WITH_GPU), free=4)
+    assert only_reason(plan_heal(snapshot)) == (
         "ambiguous: it is on gpu0 or gpu1 (--assign or --strategy decides)"
     )
-    item = the_change(healed(seen, answers, wish=wish))
+    item = only_change(plan_heal(snapshot, options=options))
     assert item.after[f"{goal}:VGPU"] == 1
     assert item.reason.startswith(f"guessed ({how}): on c.: ")
 
 
-def test_an_assignment_that_cannot_be_is_not_followed() -> None:
-    seen, answers = with_gpus(0, 1, server=server("c", flavor=WITH_GPU))
-    wish = choice.HealOptions(assigned={"s": frozenset({"gpu1"})})
-    assert "it cannot be on gpu1" in the_reason(healed(seen, answers, wish=wish))
+def test_impossible_assignment_is_refused() -> None:
+    snapshot = with_gpus(0, 1, server=server("c", flavor=WITH_GPU))
+    options = HealOptions(assigned={"s": frozenset({"gpu1"})})
+    assert "it cannot be on gpu1" in only_reason(plan_heal(snapshot, options=options))
 
 
-def test_what_one_guess_takes_is_not_there_for_the_next() -> None:
+def test_guess_reduces_capacity_for_next_server() -> None:
     servers = [
         server("c", uuid, flavor=WITH_GPU, created=f"2020-01-0{day}")
         for uuid, day in (("young", 3), ("old", 1), ("middle", 2))
     ]
-    seen, answers = with_gpus(0, 0, server=servers[0])
-    seen = dataclasses.replace(seen, servers={item.uuid: item for item in servers})
-    made = healed(seen, answers, wish=choice.HealOptions("pack"))
+    snapshot = with_gpus(0, 0, server=servers[0])
+    snapshot = dataclasses.replace(snapshot, servers={item.uuid: item for item in servers})
+    made = plan_heal(snapshot, options=HealOptions("pack"))
     assert {item.subject.uuid for item in made.changes} == {"old", "middle"}
     (left,) = made.remarks
     assert left.subject.uuid == "young"
     assert left.reason == "no capacity on gpu0: VGPU needs 1, 0 free"
 
 
-def test_no_device_is_told_from_no_room() -> None:
-    seen, answers = with_gpus(1, 1, server=server("c", flavor=WITH_GPU))
-    assert the_reason(healed(seen, answers)) == (
+def test_missing_device_and_missing_capacity_have_different_reasons() -> None:
+    snapshot = with_gpus(1, 1, server=server("c", flavor=WITH_GPU))
+    assert only_reason(plan_heal(snapshot)) == (
         "no capacity in the tree of c.: VGPU needs 1, 0 free"
     )
-    (key,) = answers
+    (key,) = snapshot.candidates
     elsewhere = dataclasses.replace(
-        seen,
-        inventories={uuid: found for uuid, found in seen.inventories.items() if "gpu" not in uuid},
+        snapshot,
+        inventories={
+            uuid: found for uuid, found in snapshot.inventories.items() if "gpu" not in uuid
+        },
     )
-    assert the_reason(healed(elsewhere, answers)) == (
+    assert only_reason(plan_heal(elsewhere)) == (
         "nothing in the tree of c. has inventory of VGPU (it needs 1)"
     )
-    refused = {key: api_errors.ApiError(500, "it broke")}
-    assert "Placement cannot tell where it fits: it broke" in the_reason(healed(seen, refused))
+    refused = dataclasses.replace(snapshot, candidates={key: api_errors.ApiError(500, "it broke")})
+    assert only_reason(plan_heal(refused)) == (
+        "Placement returned no candidates: it broke (HTTP 500)"
+    )
 
 
-def test_capacity_is_counted_along_and_the_oldest_come_first() -> None:
+def test_oldest_server_gets_the_capacity() -> None:
     big = dataclasses.replace(SMALL, vcpus=5)
     servers = [
         server("c", "young", flavor=big, created="2021-01-01"),
         server("c", "old", flavor=big, created="2020-01-01"),
     ]
-    made = healed(cloud(servers))
-    assert the_change(made).subject.uuid == "old"
+    made = plan_heal(cloud(servers))
+    assert only_change(made).subject.uuid == "old"
     (left,) = made.remarks
     assert left.reason == "no capacity on c.: VCPU needs 5, 3 free"
     assert left.refused
 
 
-def test_what_does_not_suit_the_units_is_told() -> None:
-    seen = cloud([server("c")])
-    few = {**seen.inventories["n-c."], "VCPU": inventory.Inventory(total=8, min_unit=2)}
-    seen = dataclasses.replace(seen, inventories={**seen.inventories, "n-c.": few})
-    assert "1 VCPU do not suit c.: min_unit 2" in the_reason(healed(seen))
+def test_unsuitable_unit_is_reported() -> None:
+    snapshot = cloud([server("c")])
+    few = {**snapshot.inventories["n-c."], "VCPU": inventory.Inventory(total=8, min_unit=2)}
+    snapshot = dataclasses.replace(snapshot, inventories={**snapshot.inventories, "n-c.": few})
+    assert "1 VCPU do not suit c.: min_unit 2" in only_reason(plan_heal(snapshot))
 
 
 @pytest.mark.parametrize(
@@ -212,64 +216,66 @@ def test_what_does_not_suit_the_units_is_told() -> None:
         ),
     ],
 )
-def test_who_is_not_healed_is_left_alone_with_the_reason_and_stops_nobody(
+def test_server_that_cannot_be_healed_is_skipped_and_stops_no_other(
     one: values.Server, moves: list[values.Migration], reason: str, refused: bool
 ) -> None:
-    made = healed(cloud([one, server("c", "other")], moves))
-    assert the_change(made).subject.uuid == "other"
+    made = plan_heal(cloud([one, server("c", "other")], moves))
+    assert only_change(made).subject.uuid == "other"
     (left,) = made.remarks
     assert reason in left.reason
     assert (left.refused, left.unchanged) == (refused, False)
 
 
-def test_a_node_without_provider_is_told_from_one_with_another_uuid() -> None:
+def test_missing_provider_and_other_uuid_have_different_reasons() -> None:
     known = [item for item in PROVIDERS if item.uuid != "n-a."]
-    made = healed(cloud([server("a")], providers=provider.by_uuid(known)))
-    assert the_reason(made).startswith("its host has no resource provider: nova-compute on a makes")
+    made = plan_heal(cloud([server("a")], providers=provider.by_uuid(known)))
+    assert only_reason(made).startswith(
+        "its host has no resource provider: nova-compute on a creates"
+    )
     renewed = [*known, provider.Provider("n-new", "a.", 0, root_uuid="n-new")]
-    made = healed(cloud([server("a")], providers=provider.by_uuid(renewed)))
-    assert the_reason(made).startswith("the provider a. has another uuid")
+    made = plan_heal(cloud([server("a")], providers=provider.by_uuid(renewed)))
+    assert only_reason(made).startswith("the provider a. has another UUID")
 
 
-def test_a_tree_that_could_not_be_read_is_left_alone() -> None:
-    made = healed(cloud([server("b"), server("a", "t")], unread={"u-nic": "timeout"}))
-    assert the_change(made).subject.uuid == "t"
+def test_tree_with_read_error_is_skipped() -> None:
+    made = plan_heal(cloud([server("b"), server("a", "t")], read_errors={"u-nic": "timeout"}))
+    assert only_change(made).subject.uuid == "t"
     assert made.remarks[0].reason == "the allocations on b.:nic cannot be read: timeout"
 
 
-def test_hidden_image_properties_matter_only_where_they_decide() -> None:
+def test_hidden_image_properties_matter_only_if_host_has_pcpu() -> None:
     hidden = server("a", image_properties=None)
-    assert the_change(healed(cloud([hidden])))
+    assert only_change(plan_heal(cloud([hidden])))
     pinned = server("b", image_properties=None)
-    assert the_reason(healed(cloud([pinned]))).startswith("ambiguous: the image may pin CPUs")
-    guessed = the_change(healed(cloud([pinned]), wish=choice.HealOptions("spread")))
+    assert only_reason(plan_heal(cloud([pinned]))).startswith("ambiguous: the image may pin CPUs")
+    guessed = only_change(plan_heal(cloud([pinned]), options=HealOptions("spread")))
     assert guessed.after["n-b.:VCPU"] == 1
     assert "guessed" in guessed.reason
 
 
-def test_an_image_that_pins_takes_pinned_cpus() -> None:
+def test_image_with_dedicated_cpus_gets_pcpu() -> None:
     pinned = server("b", image_properties={"hw_cpu_policy": "dedicated"})
-    after = the_change(healed(cloud([pinned]))).after
+    after = only_change(plan_heal(cloud([pinned]))).after
     assert (after.get("n-b.:PCPU"), after.get("n-b.:VCPU")) == (1, None)
 
 
-def test_wrong_owners_get_the_servers_and_keep_type_and_allocations() -> None:
+def test_wrong_owner_is_replaced_and_type_and_allocations_stay() -> None:
     zero = "00000000-0000-0000-0000-000000000000"
-    seen = cloud(
+    snapshot = cloud(
         [server("a")],
         allocations={"s": {"n-a.": USES}},
-        owners={"s": snapshot.Owner(zero, zero, "unknown")},
+        owners={"s": Owner(zero, zero, "unknown")},
     )
-    item = the_change(healed(seen))
+    item = only_change(plan_heal(snapshot))
     changed = {key: value for key, value in item.after.items() if item.before[key] != value}
     assert changed == {"project_id": "p", "user_id": "u"}
     assert item.generation == 1
     assert item.reason == f"project p instead of {zero}; user u instead of {zero}"
 
 
-def test_an_owner_that_was_not_read_is_taken_as_right() -> None:
-    seen = cloud([server("a")], allocations={"s": {"n-a.": USES}})
-    made = healed(dataclasses.replace(seen, owners={}))
+def test_owner_that_was_not_read_counts_as_right() -> None:
+    snapshot = cloud([server("a")], allocations={"s": {"n-a.": USES}})
+    made = plan_heal(dataclasses.replace(snapshot, owners={}))
     assert made.remarks[0].unchanged
 
 
@@ -278,32 +284,32 @@ def test_an_owner_that_was_not_read_is_taken_as_right() -> None:
     [
         ({"n-c.": USES}, "it has allocations on c., where it is not"),
         ({"n-a.": USES, "n-c.": USES}, "it has allocations on c., where it is not"),
-        ({"n-a.": {"VCPU": 1}}, "it has VCPU=1 where its flavor says"),
+        ({"n-a.": {"VCPU": 1}}, "it has VCPU=1, but its flavor requests"),
         ({"n-a.": {"VCPU": 1, "MEMORY_MB": 512}, "u-nfs": {"DISK_GB": 10}}, ""),
     ],
 )
-def test_wrong_allocations_are_told_and_not_touched(
+def test_wrong_allocations_are_reported_and_unchanged(
     held: dict[str, dict[str, int]], reason: str
 ) -> None:
-    made = healed(cloud([server("a")], allocations={"s": held}))
+    made = plan_heal(cloud([server("a")], allocations={"s": held}))
     (left,) = made.remarks
     assert (made.changes, left.unchanged, left.refused) == ((), not reason, False)
     assert left.reason.startswith(reason)
 
 
-def test_only_servers_in_scope_stand_in_the_plan() -> None:
-    seen = cloud([server("a"), server("c", "t")])
+def test_plan_contains_only_servers_in_scope() -> None:
+    snapshot = cloud([server("a"), server("c", "t")])
     for within, found in (
         (scope.Scope(hosts=frozenset("c")), {"t"}),
         (scope.Scope(servers=frozenset({"s"})), {"s"}),
         (scope.Scope(frozenset("c"), frozenset({"s"})), set()),
     ):
-        made = healed(seen, scope=within)
+        made = plan_heal(snapshot, scope=within)
         assert {item.subject.uuid for item in made.items()} == found
 
 
-def test_a_change_builds_on_what_nova_said() -> None:
-    premise = the_change(healed(cloud([server("a")]))).premise
+def test_change_has_nova_precondition() -> None:
+    premise = only_change(plan_heal(cloud([server("a")]))).premise
     assert premise == {
         "host": "a",
         "node": "a.",
@@ -313,11 +319,14 @@ def test_a_change_builds_on_what_nova_said() -> None:
     }
 
 
-def test_below_consumer_types_none_is_named() -> None:
-    assert "consumer_type" not in the_change(healed(cloud([server("a")]), consumer_type=None)).after
+def test_no_consumer_type_below_1_38() -> None:
+    assert (
+        "consumer_type"
+        not in only_change(plan_heal(cloud([server("a")]), consumer_type=None)).after
+    )
 
 
-def test_the_same_picture_makes_the_same_plan() -> None:
+def test_same_snapshot_gives_same_plan() -> None:
     servers = [server(host, f"{host}{number}") for host in "abc" for number in range(9)]
-    one, other = healed(cloud(servers)), healed(cloud(reversed(servers)))
+    one, other = plan_heal(cloud(servers)), plan_heal(cloud(reversed(servers)))
     assert one.to_json() == other.to_json()

@@ -1,4 +1,4 @@
-"""What is so of every plan that heals, whatever the cloud."""
+"""Invariants of every plan of heal, on generated clouds."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import dataclasses
 
 from hypothesis import given, strategies as st
 
+from osc_placement import errors
 from osc_placement.client import responses
 from osc_placement.nova import values
 from osc_placement.plan import change, plan
-from osc_placement.workflows.allocations import expected, snapshot
+from osc_placement.workflows.allocations import expected
 from osc_placement.workflows.allocations.heal import plan as heal_plan
+from osc_placement.workflows.allocations.request import HealRequest
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from tests.support.clouds.small import SMALL, USES, cloud, move, server
 
 STATES = st.sampled_from(
@@ -28,7 +31,7 @@ HELD = st.sampled_from([None, {"n-a.": USES}, {"n-c.": {"VCPU": 1}}, {"n-a.": US
 
 
 @st.composite
-def clouds(draw: st.DrawFn) -> snapshot.CloudSnapshot:
+def clouds(draw: st.DrawFn) -> CloudSnapshot:
     servers: list[values.Server] = []
     held = {}
     for number in range(draw(st.integers(0, 12))):
@@ -45,20 +48,20 @@ def clouds(draw: st.DrawFn) -> snapshot.CloudSnapshot:
     return cloud(servers, moves, held)
 
 
-def planned(seen: snapshot.CloudSnapshot) -> plan.Plan:
-    """Where Placement is asked for candidates, it has none."""
-    answers = {}
-    for one in seen.servers.values():
-        query = expected.query_of(seen, one, f"n-{one.host}.")
+def planned(snapshot: CloudSnapshot) -> plan.Plan:
+    """Placement has no candidates."""
+    candidates: dict[str, responses.Candidates | errors.PlacementError] = {}
+    for one in snapshot.servers.values():
+        query = expected.query_of(snapshot, one, f"n-{one.host}.")
         if query is not None:
-            answers[query[0]] = responses.Candidates((), {})
-    return heal_plan.plan_heal(seen, heal_plan.Request(), answers)
+            candidates[query[0]] = responses.Candidates((), {})
+    return heal_plan.plan_heal(dataclasses.replace(snapshot, candidates=candidates), HealRequest())
 
 
-def after(seen: snapshot.CloudSnapshot, made: plan.Plan) -> snapshot.CloudSnapshot:
-    """The picture when the plan was carried out."""
-    held = {uuid: dict(found) for uuid, found in seen.allocations.items()}
-    owners = dict(seen.owners)
+def after(snapshot: CloudSnapshot, made: plan.Plan) -> CloudSnapshot:
+    """The snapshot after the plan is applied."""
+    held = {uuid: dict(found) for uuid, found in snapshot.allocations.items()}
+    owners = dict(snapshot.owners)
     for item in made.changes:
         found: dict[str, dict[str, int]] = {}
         for key, value in item.after.items():
@@ -66,43 +69,45 @@ def after(seen: snapshot.CloudSnapshot, made: plan.Plan) -> snapshot.CloudSnapsh
                 provider, _, name = key.rpartition(":")
                 found.setdefault(provider, {})[name] = value
         held[item.subject.uuid] = found
-        owners[item.subject.uuid] = snapshot.Owner("p", "u", "INSTANCE")
-    return dataclasses.replace(seen, allocations=held, owners=owners)
+        owners[item.subject.uuid] = Owner("p", "u", "INSTANCE")
+    return dataclasses.replace(snapshot, allocations=held, owners=owners)
 
 
 @given(clouds())
-def test_every_server_stands_in_the_plan_once(seen: snapshot.CloudSnapshot) -> None:
-    assert sorted(item.subject.uuid for item in planned(seen).items()) == sorted(seen.servers)
+def test_plan_lists_every_server_once(snapshot: CloudSnapshot) -> None:
+    assert sorted(item.subject.uuid for item in planned(snapshot).items()) == sorted(
+        snapshot.servers
+    )
 
 
 @given(clouds())
-def test_what_was_healed_needs_no_healing(seen: snapshot.CloudSnapshot) -> None:
-    made = planned(seen)
-    again = planned(after(seen, made))
+def test_second_plan_is_empty(snapshot: CloudSnapshot) -> None:
+    made = planned(snapshot)
+    again = planned(after(snapshot, made))
     assert again.changes == ()
     right = {item.subject.uuid for item in again.remarks if item.unchanged}
     assert {item.subject.uuid for item in made.changes} <= right
 
 
 @given(clouds())
-def test_nothing_is_taken_away_and_no_provider_gets_fuller_than_it_may(
-    seen: snapshot.CloudSnapshot,
+def test_nothing_is_removed_and_no_provider_exceeds_its_capacity(
+    snapshot: CloudSnapshot,
 ) -> None:
-    made = planned(seen)
+    made = planned(snapshot)
     for item in made.changes:
         assert all(
             change.same(item.after[key], value)
             for key, value in item.before.items()
             if isinstance(value, int)
         )
-    before, then = seen.used, after(seen, made).used
+    before, then = snapshot.used, after(snapshot, made).used
     for uuid, resources in then.items():
         for name, used in resources.items():
-            capacity = seen.inventories[uuid][name].capacity
+            capacity = snapshot.inventories[uuid][name].capacity
             assert used <= max(capacity, before.get(uuid, {}).get(name, 0))
 
 
 @given(clouds())
-def test_who_is_left_alone_is_told_why(seen: snapshot.CloudSnapshot) -> None:
-    for item in planned(seen).remarks:
+def test_every_skipped_server_has_a_reason(snapshot: CloudSnapshot) -> None:
+    for item in planned(snapshot).remarks:
         assert item.unchanged or item.reason

@@ -1,0 +1,187 @@
+"""What each server lacks and gets: allocations, the right owner, bindings of its ports. Pure.
+
+Heal plans these decisions, the audit reports them. The oldest server is first, as in
+nova-manage, because each decision reduces the free capacity for the next.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+
+from osc_placement.model import allocation
+from osc_placement.nova import values
+from osc_placement.workflows.allocations import expected, ports
+from osc_placement.workflows.allocations.capacity import FreeCapacity
+from osc_placement.workflows.allocations.choice import choose
+from osc_placement.workflows.allocations.location import (
+    ON_NO_HOST,
+    elsewhere,
+    locate,
+    skip_reason,
+)
+from osc_placement.workflows.allocations.ports import Bindings
+from osc_placement.workflows.allocations.request import HealRequest
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot
+
+LOG = logging.getLogger(__name__)
+
+_AUDIT = "run 'openstack placement allocation audit'"
+_ELSEWHERE = "it has allocations on {names}, where it is not: {audit}"
+_WRONG_SIZE = "it has {held}, but its flavor requests {requested}: {audit}"
+_NOTHING = "its flavor requests nothing"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decision:
+    """A server's consumer ``before`` and ``after``; equal if it stays as it is.
+
+    ``bindings``: providers to write to the binding profiles of its ports. ``refused``: the
+    server lacks something and does not get it, for ``reason``.
+    """
+
+    server: values.Server
+    before: allocation.Consumer
+    after: allocation.Consumer
+    reason: str = ""
+    bindings: Bindings = dataclasses.field(default_factory=dict)
+    refused: bool = False
+
+    @property
+    def is_change(self) -> bool:
+        """Whether Placement or neutron is to be written."""
+        return self.before != self.after or bool(self.bindings)
+
+
+def decide(snapshot: CloudSnapshot, request: HealRequest) -> Iterator[Decision]:
+    """The decision for each server in scope, from what ``needs.heal_rounds`` read."""
+    deciding = _Deciding(snapshot, request)
+    for server in request.scope.select(snapshot.servers.values()):
+        decision = deciding.decide(server)
+        action = "change" if decision.is_change else "skip"
+        if decision.reason:
+            LOG.info("server %s: %s: %s", server.uuid, action, decision.reason)
+        else:
+            LOG.debug("server %s: has its allocations", server.uuid)
+        yield decision
+
+
+class _Deciding:
+    def __init__(self, snapshot: CloudSnapshot, request: HealRequest) -> None:
+        self._snapshot, self._request = snapshot, request
+        self._free = FreeCapacity(snapshot)
+
+    def decide(self, server: values.Server) -> Decision:
+        location = locate(self._snapshot, server)
+        before = self._snapshot.consumer(server.uuid)
+        reason = skip_reason(self._snapshot, server, location)
+        if reason:
+            needs_nothing = location.absent in ON_NO_HOST or server.vm_state == "soft-delete"
+            refused = not before.allocations and not needs_nothing
+            return Decision(server, before, before, reason, refused=refused)
+        if location.node is None:
+            raise AssertionError(server)
+        away = elsewhere(self._snapshot, server, location)
+        unallocated = ports.unallocated(self._snapshot, server)
+        if not before.allocations or (unallocated and not away):
+            return self._allocate(server, before, location.node.uuid)
+        return self._keep(server, before, away)
+
+    def _allocate(self, server: values.Server, before: allocation.Consumer, root: str) -> Decision:
+        """Everything that a server lacks, or what its ports lack."""
+        found = expected.expect(self._snapshot, server, root)
+        if any(not option.allocations for option in found.options):
+            return Decision(server, before, before, _NOTHING)
+        options, names = self._request.options, self._snapshot.provider_names
+        chosen = choose(server.uuid, found, self._free, options, names)
+        if chosen.option is None:
+            return Decision(server, before, before, chosen.why_not, refused=True)
+        self._free.allocate(chosen.option.allocations)
+        reason = self._describe(chosen.option.allocations, root)
+        if chosen.guessed:
+            reason = f"guessed ({chosen.guessed}): {reason}"
+        after = self._with_option(server, before, chosen.option)
+        bindings = self._bindings(server, chosen.option)
+        return Decision(server, before, after, reason, bindings)
+
+    def _with_option(
+        self, server: values.Server, before: allocation.Consumer, option: expected.Option
+    ) -> allocation.Consumer:
+        """The consumer with the option's allocations and its server's owner."""
+        held = before.allocations
+        added = {
+            uuid: allocation.add_resources(held.get(uuid, {}), resources)
+            for uuid, resources in option.allocations.items()
+        }
+        return dataclasses.replace(
+            before,
+            allocations={**held, **added},
+            project_id=server.project_id,
+            user_id=server.user_id,
+            consumer_type=before.consumer_type if held else self._request.consumer_type,
+        )
+
+    def _bindings(self, server: values.Server, option: expected.Option) -> Bindings:
+        if not self._request.bind:
+            return {}
+        return {
+            port.uuid: {group: option.ports[group] for group in port.groups}
+            for port in ports.unallocated(self._snapshot, server)
+        }
+
+    def _keep(
+        self, server: values.Server, before: allocation.Consumer, away: list[str]
+    ) -> Decision:
+        """A server with allocations: its owner and its ports' bindings may be wrong."""
+        known = server.uuid in self._snapshot.owners
+        if known and (before.project_id, before.user_id) != (server.project_id, server.user_id):
+            after = dataclasses.replace(
+                before, project_id=server.project_id, user_id=server.user_id
+            )
+            return Decision(server, before, after, _owner_change(before, after))
+        wrong = self._why_wrong(server, before, away)
+        bindings = ports.missing_bindings(self._snapshot, server)
+        if bindings and known and not wrong and self._request.bind:
+            uuids = {uuid for groups in bindings.values() for uuid in groups.values()}
+            names = ", ".join(sorted(map(self._snapshot.name_of, uuids)))
+            return Decision(server, before, before, f"bind its port to {names}", bindings)
+        return Decision(server, before, before, wrong)
+
+    def _why_wrong(
+        self, server: values.Server, before: allocation.Consumer, away: list[str]
+    ) -> str:
+        """What is wrong with allocations that heal does not change; the audit repairs them."""
+        if away:
+            names = ", ".join(sorted(set(map(self._snapshot.name_of, away))))
+            return _ELSEWHERE.format(names=names, audit=_AUDIT)
+        request = expected.request_of(server)
+        requested, held = request.total(), before.total()
+        if (
+            request.unknown
+            or request.undecided
+            or all(held.get(name, 0) >= amount for name, amount in requested.items())
+        ):
+            return ""
+        return _WRONG_SIZE.format(held=_amounts(held), requested=_amounts(requested), audit=_AUDIT)
+
+    def _describe(self, allocations: allocation.Allocations, root: str) -> str:
+        """``on cmp-0001: VCPU=1, MEMORY_MB=2048; nfs-share: DISK_GB=20``, the root first."""
+        name_of = self._snapshot.name_of
+        ordered = sorted(allocations, key=lambda uuid: (uuid != root, name_of(uuid)))
+        return "on " + "; ".join(
+            f"{name_of(uuid)}: {_amounts(allocations[uuid])}" for uuid in ordered
+        )
+
+
+def _owner_change(before: allocation.Consumer, after: allocation.Consumer) -> str:
+    """``project acme instead of 0000``, and the same for the user."""
+    fields = (
+        ("project", before.project_id, after.project_id),
+        ("user", before.user_id, after.user_id),
+    )
+    return "; ".join(f"{name} {new} instead of {old}" for name, old, new in fields if old != new)
+
+
+def _amounts(resources: allocation.Resources) -> str:
+    return ", ".join(f"{name}={amount}" for name, amount in resources.items()) or "nothing"
