@@ -1,4 +1,4 @@
-"""What every test may import, and what is told about the whole run."""
+"""The import path, the options and the summary of all tests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-# At the end: an .egg-info that a build left in the checkout must not hide the entry points of
-# the installed package.
+# Append: an .egg-info in the checkout must not hide the entry points of the installed package.
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
 
 
@@ -18,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--serve",
         choices=("embedded", "placement"),
         default="embedded",
-        help="whom the gabbi tests judge: the embedded server, or openstack-placement itself",
+        help="the server that the gabbi tests check: the embedded server or openstack-placement",
     )
     parser.addoption(
         "--peer",
@@ -29,21 +28,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--long",
         action="store_true",
-        help="let the load test and the fuzz tests go on for minutes",
+        help="run the load and fuzz tests for minutes",
     )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The gabbi tests of all files in one line."""
+    """Print the number of passed gabbi tests."""
     properties = [
         dict(report.user_properties)
         for outcome in ("passed", "failed")
         for report in terminalreporter.getreports(outcome)
     ]
-    judged = [entry for entry in properties if "gabbi_total" in entry]
-    if judged:
-        passed = sum(entry["gabbi_passed"] for entry in judged)
-        total = sum(entry["gabbi_total"] for entry in judged)
-        terminalreporter.write_line(
-            f"gabbi: {passed} of {total} tests pass, in {len(judged)} files"
-        )
+    files = [entry for entry in properties if "gabbi_total" in entry]
+    if files:
+        passed = sum(entry["gabbi_passed"] for entry in files)
+        total = sum(entry["gabbi_total"] for entry in files)
+        terminalreporter.write_line(f"gabbi: {passed} of {total} tests pass, in {len(files)} files")

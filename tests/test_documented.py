@@ -1,4 +1,4 @@
-"""Every command is registered, has a whole help, and stands in the documentation."""
+"""Every command is registered, has a complete help text, and is in the documentation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUP = "openstack.placement.v1"
 
 
 def entry_points(group: str) -> dict[str, str]:
-    """``{name: "module:object"}`` as setup.cfg registers them."""
+    """The entry points of a group in setup.cfg: ``{name: "module:object"}``."""
     config = configparser.ConfigParser(delimiters=("=",))
     config.optionxform = str  # type: ignore[assignment, method-assign]
     config.read(ROOT / "setup.cfg")
@@ -35,7 +35,7 @@ def entry_points(group: str) -> dict[str, str]:
 
 COMMANDS = entry_points(GROUP)
 
-#: As much of a shell as it takes to make a parser: help needs no cloud.
+#: The part of a shell that a parser needs.
 APP = types.SimpleNamespace(command_manager=types.SimpleNamespace(namespace="openstack.cli"))
 
 
@@ -45,32 +45,32 @@ def load(path: str) -> object:
 
 
 def parser_of(entry: str) -> argparse.ArgumentParser:
-    command = load(COMMANDS[entry])(APP, None, words(entry))
-    return command.get_parser(f"openstack {words(entry)}")
+    command = load(COMMANDS[entry])(APP, None, command_name(entry))
+    return command.get_parser(f"openstack {command_name(entry)}")
 
 
-def words(entry: str) -> str:
+def command_name(entry: str) -> str:
     """``resource provider list`` for ``resource_provider_list``."""
     return entry.replace("_", " ")
 
 
-def registrable() -> Iterator[type[base.PlacementCommand]]:
-    """Every class under v1 that is a whole command: it acts by itself and is no base class."""
+def command_classes() -> Iterator[type[base.PlacementCommand]]:
+    """Every command class in v1, without base classes."""
     for info in pkgutil.iter_modules(v1.__path__):
         module = importlib.import_module(f"{v1.__name__}.{info.name}")
-        for thing in vars(module).values():
+        for value in vars(module).values():
             if (
-                isinstance(thing, type)
-                and issubclass(thing, base.PlacementCommand)
-                and thing.__module__ == module.__name__
-                and not thing.__name__.startswith("_")
-                and thing.example
+                isinstance(value, type)
+                and issubclass(value, base.PlacementCommand)
+                and value.__module__ == module.__name__
+                and not value.__name__.startswith("_")
+                and value.example
             ):
-                yield thing
+                yield value
 
 
 def documented() -> list[str]:
-    """The patterns of all autoprogram-cliff directives, as ``resource provider *``."""
+    """The patterns of all autoprogram-cliff directives, such as ``resource provider *``."""
     directive = re.compile(
         rf"^\.\. autoprogram-cliff:: {re.escape(GROUP)}\n\s+:command: (.+)$", re.MULTILINE
     )
@@ -97,46 +97,46 @@ def test_a_command_has_a_description_an_example_and_its_exit_codes(entry: str) -
 
 
 @pytest.mark.parametrize("entry", sorted(COMMANDS))
-def test_every_argument_says_what_it_is(entry: str) -> None:
-    silent = [action.dest for action in parser_of(entry)._actions if not action.help]
-    assert silent == []
+def test_every_argument_has_a_help_text(entry: str) -> None:
+    missing = [action.dest for action in parser_of(entry)._actions if not action.help]
+    assert missing == []
 
 
 @pytest.mark.parametrize("entry", sorted(COMMANDS))
-def test_an_example_is_a_command_line_that_the_command_takes(entry: str) -> None:
+def test_the_command_accepts_its_examples(entry: str) -> None:
     lines = [line.strip() for line in example_lines(entry)]
-    own = [line for line in lines if f" {words(entry)} " in f" {line} "]
-    assert own, f"no line of the example shows {words(entry)}"
-    for line in own:
-        arguments = shlex.split(line.partition(f" {words(entry)}")[2].partition(" |")[0])
+    examples = [line for line in lines if f" {command_name(entry)} " in f" {line} "]
+    assert examples, f"no line of the example has {command_name(entry)}"
+    for line in examples:
+        arguments = shlex.split(line.partition(f" {command_name(entry)}")[2].partition(" |")[0])
         parser_of(entry).parse_args(arguments)
 
 
 @pytest.mark.parametrize("entry", sorted(COMMANDS))
-def test_a_command_stands_in_the_documentation_once(entry: str) -> None:
-    patterns = [name for name in documented() if fnmatch.fnmatch(words(entry), name)]
-    assert len(patterns) == 1, f"{words(entry)}: {patterns}"
+def test_a_command_is_in_the_documentation_once(entry: str) -> None:
+    patterns = [name for name in documented() if fnmatch.fnmatch(command_name(entry), name)]
+    assert len(patterns) == 1, f"{command_name(entry)}: {patterns}"
 
 
 def test_every_documented_pattern_is_a_command() -> None:
-    names = [words(entry) for entry in COMMANDS]
+    names = [command_name(entry) for entry in COMMANDS]
     assert [name for name in documented() if not fnmatch.filter(names, name)] == []
 
 
 def test_every_command_class_is_registered() -> None:
     registered = {load(path) for path in COMMANDS.values()}
-    assert {command for command in registrable() if command not in registered} == set()
+    assert {command for command in command_classes() if command not in registered} == set()
 
 
-def test_every_exit_code_that_a_command_tells_is_explained() -> None:
+def test_every_exit_code_of_a_command_is_documented() -> None:
     page = (DOCS / "user" / "exit-codes.rst").read_text()
     codes = {code for path in COMMANDS.values() for code in load(path).exit_codes}
     assert [code for code in sorted(codes) if not re.search(rf"^{code} +\S", page, re.M)] == []
 
 
-def test_the_installed_package_has_these_commands() -> None:
+def test_the_installed_package_has_all_commands() -> None:
     installed = {point.name: point.value for point in importlib.metadata.entry_points(group=GROUP)}
-    assert installed == COMMANDS, "setup.cfg has changed: install the project again"
+    assert installed == COMMANDS, "setup.cfg has changed: reinstall the project"
 
 
 def test_the_programs_of_the_package_exist() -> None:

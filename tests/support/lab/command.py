@@ -1,8 +1,9 @@
-"""A small OpenStack of real services for tests: keystone, placement, nova-api, nova-manage.
+"""Run a small OpenStack for tests: keystone, placement, nova-api and nova-manage.
 
-They come from PyPI into a virtual environment of their own, and listen on 127.0.0.1.
-Environment: OSC_PLACEMENT_LAB, the folder (.lab in the checkout); OSC_PLACEMENT_LAB_PORT,
-the first of five ports (24000) for a lab that is made; OSC_PLACEMENT_LAB_PYTHON.
+The services come from PyPI, run in a separate virtual environment and listen on 127.0.0.1.
+Environment variables: OSC_PLACEMENT_LAB, the folder (default: .lab in the checkout);
+OSC_PLACEMENT_LAB_PORT, the first of five ports of a new lab (default: 24000);
+OSC_PLACEMENT_LAB_PYTHON, the Python of the virtual environment.
 """
 
 from __future__ import annotations
@@ -16,43 +17,50 @@ from tests.support.lab import database, lifecycle, place, process
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    made = argparse.ArgumentParser(
+    """The parser of the command line."""
+    result = argparse.ArgumentParser(
         "tools/lab", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    verbs = made.add_subparsers(dest="verb", required=True)
-    up = verbs.add_parser("up", help="install, configure and start what is missing")
+    verbs = result.add_subparsers(dest="verb", required=True)
+    up = verbs.add_parser("up", help="install, configure and start the services")
     up.add_argument(
         "--only",
         nargs="+",
         choices=place.needed(),
         default=(),
         metavar="SERVICE",
-        help=f"of {', '.join(place.needed())}; with what they need (default: all)",
+        help=f"{', '.join(place.needed())}; with their dependencies (default: all)",
     )
-    up.add_argument("--workers", type=int, default=1, help="processes of each (%(default)s)")
-    seed = verbs.add_parser("seed", help="fill it anew, and save that state as 'seeded'")
+    up.add_argument("--workers", type=int, default=1, help="processes per service (%(default)s)")
+    seed = verbs.add_parser("seed", help="create the seeded state, and save it as 'seeded'")
     seed.add_argument("--hosts", type=int, default=12, help="compute hosts (%(default)s)")
     seed.add_argument(
-        "--servers", type=int, default=60, help="ordinary ones, beside the special (%(default)s)"
+        "--servers",
+        type=int,
+        default=60,
+        help="ordinary servers, in addition to the special ones (%(default)s)",
     )
     seed.add_argument(
-        "--ordinary", action="store_true", help="none but those: nothing stops nova-manage"
+        "--ordinary",
+        action="store_true",
+        help="only ordinary servers, at which nova-manage does not stop",
     )
-    for verb, text in (("save", "keep the state"), ("reset", "put a kept state back")):
-        kept = verbs.add_parser(verb, help=f"{text} under a name, while the services run")
-        kept.add_argument("name", nargs="?", default=database.SEEDED, help="(%(default)s)")
-    down = verbs.add_parser("down", help="end the services")
-    down.add_argument("--purge", action="store_true", help="remove databases and configuration too")
-    verbs.add_parser("status", help="what runs; exits with 1 if anything that was made does not")
-    verbs.add_parser("env", help="lines to eval, so that openstack talks to it")
-    manage = verbs.add_parser("manage", help="the lab's own nova-manage")
+    for verb, text in (("save", "save the state"), ("reset", "restore a saved state")):
+        states = verbs.add_parser(verb, help=f"{text}, while the services run")
+        states.add_argument("name", nargs="?", default=database.SEEDED, help="name (%(default)s)")
+    down = verbs.add_parser("down", help="stop the services")
+    down.add_argument(
+        "--purge", action="store_true", help="also remove databases and configuration"
+    )
+    verbs.add_parser("status", help="show the services; exits with 1 if one is down")
+    verbs.add_parser("env", help="print shell commands that set the cloud for openstack")
+    manage = verbs.add_parser("manage", help="run the lab's nova-manage")
     manage.add_argument("words", nargs=argparse.REMAINDER, metavar="...")
-    return made
+    return result
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do one thing; 1 with the reason on stderr when it cannot be done."""
+    """Run a subcommand; return 1 after an error, with the reason on stderr."""
     options = parser().parse_args(arguments)
     lab = place.find()
     try:
@@ -63,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(lab: place.Place, options: argparse.Namespace) -> int:
-    """The exit code of what was asked."""
+    """Run a subcommand and return its exit code."""
     if options.verb == "up":
         lifecycle.up(lab, options.only, options.workers)
     elif options.verb == "seed":
@@ -81,20 +89,20 @@ def run(lab: place.Place, options: argparse.Namespace) -> int:
         print(f"export OS_CLIENT_CONFIG_FILE={lab.path('clouds.yaml')} OS_CLOUD=lab")
     elif options.verb == "manage":
         program = lab.program("nova-manage")
-        words = [program, "--config-dir", str(lab.path("etc", "nova")), *options.words]
-        os.execve(program, words, dict(lab.environment()))
+        command = [program, "--config-dir", str(lab.path("etc", "nova")), *options.words]
+        os.execve(program, command, dict(lab.environment()))
     return 0
 
 
 def status(lab: place.Place) -> int:
-    """Print what runs; 1 if one that was made does not."""
+    """Print the state of each service; return 1 if an installed one is down."""
     code = 0
     for name in place.needed():
         number = process.pid(lab, name)
-        made = database.is_made(lab, name)
+        installed = database.is_made(lab, name)
         up = number is not None and process.answers(lab, name)
-        code |= made and not up
-        word = "answers" if up else "down" if made else "not made"
-        print(f"{name:10} port {lab.port(name)}  pid {number or '-':<8} {word}")
+        code |= installed and not up
+        text = "up" if up else "down" if installed else "not installed"
+        print(f"{name:10} port {lab.port(name)}  pid {number or '-':<8} {text}")
     print(f"saved states: {', '.join(database.saved(lab)) or '-'}")
     return code
