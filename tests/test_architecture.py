@@ -27,7 +27,16 @@ ENGINE = {"engine", "engine.candidates"}
 #: The services and Placement's values.
 BELOW_PLAN = {"nova", "neutron", "client", "model"}
 #: What every workflow may import: the layers below, and the modules that all workflows share.
-BELOW_WORKFLOWS = PLAN | BELOW_PLAN | ENGINE | {"workflows.context", "workflows.state_file"}
+BELOW_WORKFLOWS = (
+    PLAN
+    | BELOW_PLAN
+    | ENGINE
+    | {
+        "workflows.context",
+        "workflows.selector",
+        "workflows.state_file",
+    }
+)
 WORKFLOWS = {
     "workflows",
     "workflows.allocations",
@@ -42,6 +51,7 @@ WORKFLOWS = {
     "workflows.reshape.document",
     "workflows.reshape.recipe",
     "workflows.reshape.snapshot",
+    "workflows.selector",
     "workflows.state_file",
 }
 
@@ -65,6 +75,7 @@ LAYERS: dict[str, set[str]] = {
     "plan.kinds": CHANGE_LEVEL | BELOW_PLAN,
     "plan": {"plan.kinds"} | CHANGE_LEVEL | BELOW_PLAN,
     "workflows.context": PLAN | BELOW_PLAN,
+    "workflows.selector": {"workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
     "workflows.state_file": PLAN,
     "workflows.batch": BELOW_WORKFLOWS,
     "workflows.mirror": BELOW_WORKFLOWS,
@@ -96,21 +107,7 @@ LAYERS: dict[str, set[str]] = {
 }
 
 #: (module, imported module): imports that break LAYERS today and are to be removed.
-KNOWN: set[tuple[str, str]] = {
-    # The options and the context that workflows.context is to hold.
-    ("workflows.allocations.audit.observe", "workflows.batch.plan"),
-    ("workflows.allocations.heal.observe", "workflows.batch.plan"),
-    ("workflows.allocations.observe", "workflows.batch.plan"),
-    ("workflows.migrations.runner", "workflows.batch.plan"),
-    ("workflows.mirror.observe", "workflows.batch.plan"),
-    ("workflows.reshape.dry_run", "workflows.batch.plan"),
-    ("workflows.reshape.observe", "workflows.batch.plan"),
-    ("workflows.reshape.plan", "workflows.batch.plan"),
-    ("workflows.reshape.recipe.read", "workflows.batch.plan"),
-    # The selector is shared and is to leave the batch folder.
-    ("workflows.reshape.observe", "workflows.batch.selector"),
-    ("workflows.reshape.plan", "workflows.batch.selector"),
-}
+KNOWN: set[tuple[str, str]] = set()
 
 #: The server's public API, and the modules besides ``testing`` that may use it: the in-process
 #: transport of the plugin and the dry run of a reshape.

@@ -78,7 +78,7 @@ openstack placement aggregate mirror --host-aggregate az1 \\
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.plan import apply, result
-        from osc_placement.workflows.batch import plan
+        from osc_placement.workflows import context
         from osc_placement.workflows.mirror import observe
 
         client = self.connect()
@@ -91,7 +91,7 @@ openstack placement aggregate mirror --host-aggregate az1 \\
             forget=tuple(parsed_args.forget),
         )
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = plan.ReadContext(parsed_args.workers, watch)
+            reading = context.ReadContext(parsed_args.workers, watch)
             mirrored = observe.plan_mirror(client, asked, wish, reading)
             report = apply.carry_out(
                 client,

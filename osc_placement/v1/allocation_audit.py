@@ -155,13 +155,13 @@ openstack placement allocation audit --repair --host cmp-0001"""
     ) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.plan import apply
         from osc_placement.plan.kinds import bound_ports
+        from osc_placement.workflows import context
         from osc_placement.workflows.allocations import precondition
         from osc_placement.workflows.allocations.audit import observe
-        from osc_placement.workflows.batch import plan
 
         started = datetime.datetime.now(datetime.UTC)
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = plan.ReadContext(parsed_args.workers, watch)
+            reading = context.ReadContext(parsed_args.workers, watch)
             ports = None if parsed_args.skip_port_allocations else nova.ports(asked, self)
             found = observe.audit_cloud(client, asked, request, reading, ports)
             if not request.repair:

@@ -86,9 +86,9 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.plan import apply
         from osc_placement.plan.kinds import bound_ports
+        from osc_placement.workflows import context
         from osc_placement.workflows.allocations import precondition, scope
         from osc_placement.workflows.allocations.heal import observe
-        from osc_placement.workflows.batch import plan as batch_plan
 
         typed = [("consumer types", "--consumer-type")] if parsed_args.consumer_type else []
         client = self.connect(typed)
@@ -102,7 +102,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
         )
         request = _request(parsed_args, within)
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = batch_plan.ReadContext(parsed_args.workers, watch)
+            reading = context.ReadContext(parsed_args.workers, watch)
             ports = None if parsed_args.skip_port_allocations else nova.ports(asked, self)
             planned = observe.plan_healing(
                 client,

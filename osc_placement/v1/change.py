@@ -17,7 +17,8 @@ from osc_placement.v1 import arguments, base, progress, rows, selector
 
 if TYPE_CHECKING:
     from osc_placement.plan import apply, progress as plan_progress, result
-    from osc_placement.workflows.batch import plan, selector as batch_selector
+    from osc_placement.workflows import context, selector as batch_selector
+    from osc_placement.workflows.batch import plan
 
 COLUMNS = ("name", "uuid", "before", "after", "status", "reason")
 
@@ -162,12 +163,12 @@ class Batch(Changing):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.plan import apply
-        from osc_placement.workflows.batch import plan
+        from osc_placement.workflows import context
 
         client = self.connect([*selector.features(parsed_args), *self.features(parsed_args)])
         selected = selector.read_selector(parsed_args)
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = plan.ReadContext(parsed_args.workers, watch, self._host_aggregates())
+            reading = context.ReadContext(parsed_args.workers, watch, self._host_aggregates())
             planned = self.planner(parsed_args)(client, selected, reading=reading)
             report = apply.carry_out(
                 client, planned, self.line(parsed_args, selected), options(parsed_args, watch)
@@ -190,7 +191,7 @@ class Batch(Changing):
         """The command line, as a plan file tells it."""
         return f"{self.cmd_name} {shlex.join(self.asked(parsed_args))} {selected}"
 
-    def _host_aggregates(self) -> batch_selector.HostAggregates | None:
+    def _host_aggregates(self) -> context.HostAggregates | None:
         if self._embedded():
             return None
         from osc_placement.nova import api

@@ -71,7 +71,7 @@ openstack placement migration run --max-count 50"""
         nova.add_recording(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows.batch import plan
+        from osc_placement.workflows import context
         from osc_placement.workflows.migrations import registry, runner
 
         columns = tuple(self.column_names)
@@ -86,7 +86,7 @@ openstack placement migration run --max-count 50"""
                 client,
                 asked,
                 nova.ports(asked, self),
-                plan.ReadContext(parsed_args.workers, watch),
+                context.ReadContext(parsed_args.workers, watch),
             )
             result = runner.run(
                 services,

@@ -96,14 +96,14 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.plan import apply
-        from osc_placement.workflows.batch import plan as batch_plan
+        from osc_placement.workflows import context
         from osc_placement.workflows.reshape import plan as reshape_plan
 
         if (parsed_args.file is None) == (parsed_args.to_tree is None):
             self.usage_error("give a file of moves, or --to-tree")
         client = self.connect(selector.features(parsed_args))
         with progress.shown(quiet=self.is_quiet) as watch:
-            reading = batch_plan.ReadContext(parsed_args.workers, watch)
+            reading = context.ReadContext(parsed_args.workers, watch)
             asked = self._asked(client, parsed_args)
             prepared = reshape_plan.plan_reshape(client, asked, reading)
             report = apply.carry_out(

@@ -14,7 +14,7 @@ from osc_placement.v1 import base, nova
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.workflows.batch import plan
+    from osc_placement.workflows import context
     from osc_placement.workflows.reshape.recipe import replacement, vgpu, yaml_writer
 
 
@@ -33,18 +33,18 @@ class Recipe(base.Command):
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from osc_placement.workflows.batch import plan
+        from osc_placement.workflows import context
         from osc_placement.workflows.reshape.recipe import yaml_writer
 
         client = self.connect()
-        text = yaml_writer.write(self.recipe(client, parsed_args, plan.ReadContext()))
+        text = yaml_writer.write(self.recipe(client, parsed_args, context.ReadContext()))
         if parsed_args.out is None:
             sys.stdout.write(text)
         else:
             _write(parsed_args.out, text)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.ReadContext
+        self, client: api.Client, parsed_args: argparse.Namespace, reading: context.ReadContext
     ) -> yaml_writer.Recipe:
         """Read what there is, and decide."""
         raise NotImplementedError
@@ -87,7 +87,7 @@ openstack placement reshape recipe vgpu cn1 \\
         super().add_arguments(parser)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.ReadContext
+        self, client: api.Client, parsed_args: argparse.Namespace, reading: context.ReadContext
     ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape.recipe import read, vgpu
 
@@ -126,7 +126,7 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
         super().add_arguments(parser)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.ReadContext
+        self, client: api.Client, parsed_args: argparse.Namespace, reading: context.ReadContext
     ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape.recipe import pcpu, read
 
@@ -182,7 +182,7 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
         super().add_arguments(parser)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: plan.ReadContext
+        self, client: api.Client, parsed_args: argparse.Namespace, reading: context.ReadContext
     ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape.recipe import read, replace_host
 

@@ -12,7 +12,7 @@ from osc_placement import errors
 from osc_placement.v1 import arguments
 
 if TYPE_CHECKING:
-    from osc_placement.workflows.batch import selector
+    from osc_placement.workflows import selector
 
 
 def add_selector(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def add_selector(parser: argparse.ArgumentParser) -> None:
 
 def read_selector(parsed_args: argparse.Namespace) -> selector.Selector:
     """What the command line selects. Errors: PlacementError for an unreadable file."""
-    from osc_placement.workflows.batch import selector
+    from osc_placement.workflows import selector
 
     return selector.Selector(
         providers=(*parsed_args.providers, *_from_file(parsed_args.providers_from)),
@@ -97,7 +97,7 @@ def _from_file(path: str | None) -> tuple[str, ...]:
 
 
 def _named(text: str, where: str) -> tuple[str, ...]:
-    from osc_placement.workflows.batch import selector
+    from osc_placement.workflows import selector
 
     found = selector.provider_lines(text.splitlines())
     if not found:

@@ -33,7 +33,7 @@ from osc_placement.workflows.allocations.snapshot import (
     from_records,
     with_consumers,
 )
-from osc_placement.workflows.batch import plan
+from osc_placement.workflows.context import ReadContext
 
 LOG = logging.getLogger(__name__)
 
@@ -60,12 +60,12 @@ class CloudReader:
         client: api.Client,
         nova: nova_api.Nova,
         neutron: neutron_api.Neutron | None = None,
-        context: plan.ReadContext | None = None,
+        context: ReadContext | None = None,
         request: HealRequest | None = None,
     ) -> None:
         client.require_feature("consumer generation", "changing allocations safely")
         self._client, self._nova, self._neutron = client, nova, neutron
-        self._context = context or plan.ReadContext()
+        self._context = context or ReadContext()
         self.request = self._supported(request or HealRequest())
 
     def _supported(self, request: HealRequest) -> HealRequest:

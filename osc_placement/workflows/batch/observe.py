@@ -14,7 +14,8 @@ from osc_placement import microversion
 from osc_placement.client import api, api_errors, retry
 from osc_placement.model import provider
 from osc_placement.plan import change, progress, workers as plan_workers
-from osc_placement.workflows.batch import inventory, membership, selector
+from osc_placement.workflows import selector
+from osc_placement.workflows.batch import inventory, membership
 
 T = TypeVar("T")
 

@@ -6,7 +6,6 @@ return. Commands call this, and whoever writes a program of their own may.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -14,31 +13,22 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
-from osc_placement.plan import change, guards, plan, progress
+from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories, memberships
+from osc_placement.workflows import context, selector as batch_selector
 from osc_placement.workflows.batch import (
     aggregate,
     expression,
     inventory,
     membership,
     observe,
-    selector as batch_selector,
     trait,
 )
 
 T = TypeVar("T")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReadContext:
-    """How a cloud is read: by how many workers, who watches, who knows nova's aggregates."""
-
-    workers: int = guards.WORKERS
-    watch: progress.Progress = dataclasses.field(default_factory=progress.NullProgress)
-    host_aggregates: batch_selector.HostAggregates | None = None
-
-
-_PLAIN = ReadContext()
+_PLAIN = context.ReadContext()
 
 
 #: Called with a client, a selector and ``reading=``.
@@ -52,7 +42,7 @@ def plan_amend(
     *,
     create: bool = False,
     allow: Iterable[str] = (),
-    reading: ReadContext = _PLAIN,
+    reading: context.ReadContext = _PLAIN,
 ) -> plan.ObservedPlan:
     """What ``VCPU:allocation_ratio=4`` and the like mean for each selected provider.
 
@@ -79,7 +69,7 @@ def plan_set_inventories(
     target: inventory.Target,
     *,
     exactly: bool,
-    reading: ReadContext = _PLAIN,
+    reading: context.ReadContext = _PLAIN,
 ) -> plan.ObservedPlan:
     """``inventory set AGG --aggregate``: what ``target`` says, for every member of an aggregate.
 
@@ -105,7 +95,7 @@ def plan_traits(
     remove: Sequence[str] = (),
     create: bool = False,
     allow: Iterable[str] = (),
-    reading: ReadContext = _PLAIN,
+    reading: context.ReadContext = _PLAIN,
 ) -> plan.ObservedPlan:
     """Traits added to and removed from each selected provider; ``create`` makes custom ones.
 
@@ -134,7 +124,7 @@ def plan_set_traits(
     client: api.Client,
     members: Sequence[provider.Provider],
     traits: Sequence[str],
-    reading: ReadContext = _PLAIN,
+    reading: context.ReadContext = _PLAIN,
 ) -> plan.ObservedPlan:
     """``trait set AGG --aggregate``: exactly these traits on every member of an aggregate.
 
@@ -158,7 +148,7 @@ def plan_aggregates(
     *,
     add: Sequence[str] = (),
     remove: Sequence[str] = (),
-    reading: ReadContext = _PLAIN,
+    reading: context.ReadContext = _PLAIN,
 ) -> plan.ObservedPlan:
     """Aggregates added to and removed from each selected provider.
 
@@ -186,7 +176,7 @@ def _plan_inventories(
     client: api.Client,
     chosen: batch_selector.Selection,
     request: inventory.Request,
-    reading: ReadContext,
+    reading: context.ReadContext,
 ) -> plan.ObservedPlan:
     seen = observe.observe_inventories(client, chosen.providers, reading.workers, reading.watch)
     observed, unread = _sorted_out(seen)
@@ -209,7 +199,7 @@ def _observed_traits(
     client: api.Client,
     chosen: batch_selector.Selection,
     names: Sequence[str],
-    reading: ReadContext,
+    reading: context.ReadContext,
 ) -> list[membership.Observed | change.Skipped]:
     """As ``observe_traits``; a trait that the cloud does not have is a fault.
 

@@ -18,8 +18,7 @@ from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, attempt, executor, plan, result as plan_result
 from osc_placement.plan.kinds import base, registry
-from osc_placement.workflows import state_file
-from osc_placement.workflows.batch import plan as batch_plan
+from osc_placement.workflows import context, state_file
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class Services:
     client: api.Client
     nova: nova_api.Nova
     network: neutron_api.Neutron
-    reading: batch_plan.ReadContext = dataclasses.field(default_factory=batch_plan.ReadContext)
+    reading: context.ReadContext = dataclasses.field(default_factory=context.ReadContext)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from osc_placement.client import api, retry
 from osc_placement.model import name, provider
 from osc_placement.nova import api as nova_api, permission, values
 from osc_placement.plan import plan, workers
-from osc_placement.workflows.batch import plan as batch_plan
+from osc_placement.workflows import context
 from osc_placement.workflows.mirror import plan as mirror_plan, record as mirror_record
 
 
@@ -47,7 +47,7 @@ def plan_mirror(
     client: api.Client,
     asked: nova_api.Nova,
     wish: MirrorRequest,
-    reading: batch_plan.ReadContext | None = None,
+    reading: context.ReadContext | None = None,
 ) -> Mirrored:
     """What it takes to make Placement's aggregates agree with nova's host aggregates.
 
@@ -61,7 +61,7 @@ def plan_mirror(
     request = _request(first, wish)
     record = mirror_record.load(client.target)
     snapshot = _observed(
-        client, asked, first, record.words, request, reading or batch_plan.ReadContext()
+        client, asked, first, record.words, request, reading or context.ReadContext()
     )
     made = mirror_plan.plan_mirror(snapshot, request)
     trouble = record.trouble or _remembered(client.target, record.words, snapshot)
@@ -97,7 +97,7 @@ def _observed(
     cloud: _Cloud,
     seen: Mapping[str, str],
     request: mirror_plan.Request,
-    reading: batch_plan.ReadContext,
+    reading: context.ReadContext,
 ) -> mirror_plan.Snapshot:
     """Who is in which aggregate of nova's, now or once."""
     current = {item.uuid: item.name for item in cloud.aggregates}
@@ -123,7 +123,7 @@ def _observed(
 
 
 def _members(
-    client: api.Client, uuids: Collection[str], reading: batch_plan.ReadContext
+    client: api.Client, uuids: Collection[str], reading: context.ReadContext
 ) -> dict[str, frozenset[str]]:
     """``{aggregate uuid: provider uuids}``. One request for each."""
 

@@ -16,7 +16,7 @@ from osc_placement import errors, microversion
 from osc_placement.engine import standard
 from osc_placement.model import allocation, name as names
 from osc_placement.plan import attempt, change, executor, journal, result
-from osc_placement.workflows.batch import plan
+from osc_placement.workflows import context
 from osc_placement.workflows.reshape import invariants, observe, sandbox, snapshot
 
 #: Who holds what is used by consumers that are not in the picture.
@@ -55,7 +55,7 @@ def rehearse(
         failed = [item for item in run.outcomes if item.status not in _GOOD]
         if failed:
             raise Refused(_failed(failed))
-        reading = plan.ReadContext(workers=1)
+        reading = context.ReadContext(workers=1)
         left = _known_here(observe.observe_picture(stage.client, wanted.roots, reading))
         requests = tuple(stage.recorder.requests)
     # What nobody's consumer uses is not read back: it cannot have changed.

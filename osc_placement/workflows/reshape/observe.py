@@ -15,7 +15,7 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.model import allocation, name as names, provider
 from osc_placement.plan import workers
-from osc_placement.workflows.batch import plan
+from osc_placement.workflows import context
 from osc_placement.workflows.reshape import snapshot
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def known_traits(client: api.Client, traits: Iterable[str]) -> frozenset[str]:
 
 
 def observe_picture(
-    client: api.Client, roots: Collection[str], reading: plan.ReadContext
+    client: api.Client, roots: Collection[str], reading: context.ReadContext
 ) -> snapshot.TreeSnapshot:
     """The trees of these roots, with their closure.
 
@@ -79,7 +79,7 @@ class _Look:
     What was read stands as long as its generation does.
     """
 
-    def __init__(self, client: api.Client, reading: plan.ReadContext) -> None:
+    def __init__(self, client: api.Client, reading: context.ReadContext) -> None:
         self._client, self._reading = client, reading
         self._known: dict[str, _Detail] = {}
         self._met: dict[str, responses.ConsumerAllocations] = {}

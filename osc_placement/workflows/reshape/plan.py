@@ -16,7 +16,7 @@ from osc_placement.client import api, lookup, retry
 from osc_placement.engine import standard
 from osc_placement.model import name as names, provider
 from osc_placement.plan import change, plan
-from osc_placement.workflows.batch import plan as batch_plan, selector as batch_selector
+from osc_placement.workflows import context, selector as batch_selector
 from osc_placement.workflows.reshape import (
     assign,
     changes as compiling,
@@ -70,7 +70,7 @@ def replace(asked: ReshapeRequest, **fields: Any) -> ReshapeRequest:
 def select_roots(
     client: api.Client,
     selector: batch_selector.Selector,
-    host_aggregates: batch_selector.HostAggregates | None = None,
+    host_aggregates: context.HostAggregates | None = None,
 ) -> tuple[provider.Provider, ...]:
     """The roots of the trees that selected providers stand in. Cost: as ``select``.
 
@@ -84,7 +84,7 @@ def select_roots(
 
 
 def plan_reshape(
-    client: api.Client, asked: ReshapeRequest, reading: batch_plan.ReadContext
+    client: api.Client, asked: ReshapeRequest, reading: context.ReadContext
 ) -> Prepared:
     """Read the trees, decide where everything goes, and try it.
 
@@ -109,7 +109,7 @@ def plan_reshape(
 
 
 def _observed(
-    client: api.Client, asked: ReshapeRequest, reading: batch_plan.ReadContext
+    client: api.Client, asked: ReshapeRequest, reading: context.ReadContext
 ) -> snapshot.TreeSnapshot:
     targets = [item.target for item in asked.document.moves]
     targets += asked.document.providers

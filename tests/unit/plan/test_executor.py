@@ -16,7 +16,8 @@ from osc_placement import errors
 from osc_placement.client import api_errors
 from osc_placement.model import inventory as model
 from osc_placement.plan import apply, executor, file as plan_file, journal, plan, result
-from osc_placement.workflows.batch import plan as batch_plan, selector
+from osc_placement.workflows import selector
+from osc_placement.workflows.batch import plan as batch_plan
 from tests.support import fake_placement
 
 IN_AGGREGATE = selector.Selector(member_of=(fake_placement.AGGREGATE,))

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from osc_placement.plan import apply, executor, file as plan_file, journal, result
-from osc_placement.workflows.batch import plan, selector
+from osc_placement.workflows import selector
+from osc_placement.workflows.batch import plan
 from tests.support import fake_placement
 
 IN_AGGREGATE = selector.Selector(member_of=(fake_placement.AGGREGATE,))

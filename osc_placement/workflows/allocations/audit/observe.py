@@ -18,7 +18,7 @@ from osc_placement.workflows.allocations.needs import Reads
 from osc_placement.workflows.allocations.observe import CloudReader
 from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
-from osc_placement.workflows.batch import plan as batch_plan
+from osc_placement.workflows.context import ReadContext
 
 _COMPUTE_NODE = "COMPUTE_NODE"
 
@@ -52,7 +52,7 @@ def audit_cloud(
     client: api.Client,
     nova: nova_api.Nova,
     request: AuditRequest,
-    context: batch_plan.ReadContext | None = None,
+    context: ReadContext | None = None,
     neutron: neutron_api.Neutron | None = None,
 ) -> AuditResult:
     """Everything that is wrong with allocations, and the plan that repairs it.

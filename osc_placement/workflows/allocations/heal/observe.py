@@ -14,14 +14,14 @@ from osc_placement.workflows.allocations.heal.plan import plan_heal
 from osc_placement.workflows.allocations.observe import CloudReader
 from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
-from osc_placement.workflows.batch import plan as batch_plan
+from osc_placement.workflows.context import ReadContext
 
 
 def plan_healing(
     client: api.Client,
     nova: nova_api.Nova,
     request: HealRequest,
-    context: batch_plan.ReadContext | None = None,
+    context: ReadContext | None = None,
     *,
     neutron: neutron_api.Neutron | None = None,
 ) -> plan.ObservedPlan:
@@ -45,7 +45,7 @@ def plan_missing(
     client: api.Client,
     nova: nova_api.Nova,
     request: HealRequest,
-    context: batch_plan.ReadContext | None = None,
+    context: ReadContext | None = None,
     *,
     neutron: neutron_api.Neutron | None = None,
     after: str = "",

@@ -13,7 +13,7 @@ from osc_placement.nova import (
     servers as nova_servers,
     values,
 )
-from osc_placement.workflows.batch import plan
+from osc_placement.workflows import context
 from osc_placement.workflows.reshape import observe, snapshot
 
 
@@ -45,7 +45,7 @@ def find_root(client: api.Client, text: str) -> provider.Provider:
 
 
 def trees(
-    client: api.Client, roots: Collection[str], reading: plan.ReadContext
+    client: api.Client, roots: Collection[str], reading: context.ReadContext
 ) -> snapshot.TreeSnapshot:
     """The trees with these roots, their consumers whole. Cost: as ``observe_picture``."""
     return observe.observe_picture(client, roots, reading)

@@ -10,7 +10,8 @@ from osc_placement.client import api_errors
 from osc_placement.model import inventory
 from osc_placement.nova import values
 from osc_placement.plan import apply, plan as plan_module, result
-from osc_placement.workflows.batch import plan, selector as batch_selector
+from osc_placement.workflows import selector as batch_selector
+from osc_placement.workflows.batch import plan
 from tests.support import fake_placement
 
 IN_AGGREGATE = batch_selector.Selector(member_of=(fake_placement.AGGREGATE,))

@@ -11,7 +11,8 @@ import pytest
 from osc_placement import microversion
 from osc_placement.client import api_errors
 from osc_placement.neutron import api
-from osc_placement.workflows.batch import plan, selector as batch_selector
+from osc_placement.workflows import selector as batch_selector
+from osc_placement.workflows.batch import plan
 from osc_placement.workflows.migrations import registry, runner
 from osc_placement.workflows.migrations.runner import Exit
 from tests.support import fake_placement

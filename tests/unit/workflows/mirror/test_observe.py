@@ -13,7 +13,7 @@ from osc_placement import errors
 from osc_placement.client import api_errors
 from osc_placement.nova import api
 from osc_placement.plan import apply, file, result
-from osc_placement.workflows.batch import plan
+from osc_placement.workflows import context
 from osc_placement.workflows.mirror import observe, record
 from tests.support import fake_placement
 
@@ -78,7 +78,7 @@ def run(
     client: Any, nova: FakeNova, wish: observe.MirrorRequest | None = None, **options: Any
 ) -> result.RunReport:
     mirrored = observe.plan_mirror(
-        client, nova, wish or observe.MirrorRequest(prune=True), plan.ReadContext()
+        client, nova, wish or observe.MirrorRequest(prune=True), context.ReadContext()
     )
     return apply.carry_out(
         client, mirrored.planned, "placement aggregate mirror", apply.Options(**options)

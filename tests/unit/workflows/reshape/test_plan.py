@@ -16,7 +16,7 @@ from osc_placement.model import allocation, inventory
 from osc_placement.plan import apply as plan_apply, change, file, result
 from osc_placement.plan.kinds import registry
 from osc_placement.testing import service
-from osc_placement.workflows.batch import plan as batch_plan
+from osc_placement.workflows import context
 from osc_placement.workflows.reshape import assign, observe, plan as reshape_plan
 from osc_placement.workflows.reshape.document import parse
 from tests.support.reshape import cloud_builder
@@ -24,7 +24,7 @@ from tests.support.reshape.cloud_builder import uuid_of
 
 OLD = microversion.Microversion(1, 37)
 NEW = microversion.MAXIMUM
-READING = batch_plan.ReadContext(workers=1)
+READING = context.ReadContext(workers=1)
 PROVIDERS: dict[str, Any] = {
     "cn1": (None, {"VCPU": 16, "VGPU": 8}),
     "old": ("cn1", {"CUSTOM_FPGA": 2}),

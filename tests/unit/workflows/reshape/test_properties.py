@@ -10,7 +10,7 @@ from osc_placement import errors, microversion
 from osc_placement.client import api
 from osc_placement.plan import attempt, executor, journal, plan, result, undo
 from osc_placement.testing import service
-from osc_placement.workflows.batch import plan as batch_plan
+from osc_placement.workflows import context
 from osc_placement.workflows.reshape import (
     assign,
     invariants,
@@ -20,7 +20,7 @@ from osc_placement.workflows.reshape import (
 from osc_placement.workflows.reshape.document import parse
 from tests.support.reshape import cases, cloud_builder
 
-READING = batch_plan.ReadContext(workers=2)
+READING = context.ReadContext(workers=2)
 FEW = hypothesis.settings(
     max_examples=60,
     deadline=None,

@@ -9,18 +9,14 @@ import dataclasses
 import fnmatch
 import functools
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
-from osc_placement.nova import values as nova_values
-
-#: Asks nova for its host aggregates; called only when an aggregate is given by another
-#: word than a UUID.
-HostAggregates = Callable[[], Sequence[nova_values.HostAggregate]]
+from osc_placement.workflows import context
 
 _NOTHING = (
     "nothing is selected: name providers, or give --member-of, --in-tree, --required,"
@@ -80,7 +76,7 @@ def provider_lines(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def select(
-    client: api.Client, selector: Selector, host_aggregates: HostAggregates | None = None
+    client: api.Client, selector: Selector, host_aggregates: context.HostAggregates | None = None
 ) -> Selection:
     """Ask the cloud which providers these are.
 
@@ -130,7 +126,9 @@ def unknown_trait_fault(trait: str) -> str:
     )
 
 
-def aggregate_uuids(texts: Iterable[str], host_aggregates: HostAggregates | None) -> dict[str, str]:
+def aggregate_uuids(
+    texts: Iterable[str], host_aggregates: context.HostAggregates | None
+) -> dict[str, str]:
     """``{text: aggregate UUID}``; what is no UUID is a nova host aggregate's name or id.
 
     Cost: nova is asked once, and only for what is no UUID. Errors: InvalidInput.
@@ -160,7 +158,7 @@ def aggregate_uuids(texts: Iterable[str], host_aggregates: HostAggregates | None
 def _filters(
     client: api.Client,
     selector: Selector,
-    host_aggregates: HostAggregates | None,
+    host_aggregates: context.HostAggregates | None,
     faults: errors.InputErrors,
 ) -> dict[str, Any]:
     """The parameters of the listing; empty when nothing asks for one."""
@@ -176,7 +174,7 @@ def _filters(
     return filters
 
 
-def _member_of(texts: Sequence[str], host_aggregates: HostAggregates | None) -> list[str]:
+def _member_of(texts: Sequence[str], host_aggregates: context.HostAggregates | None) -> list[str]:
     parts = {text: text.removeprefix("!").removeprefix("in:").split(",") for text in texts}
     uuids = aggregate_uuids((part for found in parts.values() for part in found), host_aggregates)
     return [_with_prefix(text, [uuids[part] for part in parts[text]]) for text in texts]

@@ -1,0 +1,25 @@
+"""How a workflow reads a cloud: parallel requests, progress, nova's host aggregates."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from osc_placement.nova import values
+from osc_placement.plan import guards, progress
+
+#: Reads nova's host aggregates. Called only for an aggregate that is not given as a UUID.
+HostAggregates = Callable[[], Sequence[values.HostAggregate]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReadContext:
+    """What every workflow receives for reading.
+
+    ``workers`` is the number of parallel requests; ``watch`` receives the progress;
+    ``host_aggregates`` is None where there is no nova.
+    """
+
+    workers: int = guards.WORKERS
+    watch: progress.Progress = dataclasses.field(default_factory=progress.NullProgress)
+    host_aggregates: HostAggregates | None = None
