@@ -1,7 +1,7 @@
-"""The lab (see tests/support/lab) as fixtures, and the ``openstack`` command led to it.
+"""Fixtures of the lab (see tests/support/lab), and the ``openstack`` command for it.
 
-A lab that runs already is used and left running; one that does not is started, and ended
-with the tests. Their states are put back to what ``tools/lab seed`` saved, if it did.
+The tests use a running lab and leave it running; otherwise they start one and stop it at the
+end. They restore the state that ``tools/lab seed`` saved, if there is one.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ from tests.support.lab import database, lifecycle, place, process
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[place.Place]:
-    """Keystone and placement; what the tests leave there is forgotten."""
-    with _up(("keystone", "placement")) as found:
-        yield found
+    """Keystone and placement; discards what the tests write there."""
+    with _up(("keystone", "placement")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
 def seeded_lab() -> Iterator[place.Place]:
-    """Nova as well, with the hosts and servers of tests/support/lab/seed."""
-    with _up(()) as found:
-        if not lifecycle.is_seeded(found):
-            lifecycle.seed(found, hosts=12, servers=60)
-        database.reset(found, database.SEEDED)
-        yield found
+    """Also nova, with the hosts and servers of tests/support/lab/seed."""
+    with _up(()) as running:
+        if not lifecycle.is_seeded(running):
+            lifecycle.seed(running, hosts=12, servers=60)
+        database.reset(running, database.SEEDED)
+        yield running
 
 
 @contextlib.contextmanager
 def _up(services: Sequence[str]) -> Iterator[place.Place]:
-    found = place.find()
-    started = lifecycle.up(found, services)
+    running = place.find()
+    started = lifecycle.up(running, services)
     try:
-        yield found
+        yield running
     finally:
-        if database.SEEDED in database.saved(found):
-            database.reset(found, database.SEEDED)
-        process.stop(found, started)
+        if database.SEEDED in database.saved(running):
+            database.reset(running, database.SEEDED)
+        process.stop(running, started)
 
 
 @contextlib.contextmanager
 def embedded_server(lab: place.Place) -> Iterator[str]:
-    """The embedded server with ``--auth keystone``, where the lab's catalog says; its URL."""
+    """Run the embedded server with ``--auth keystone`` at the URL of the lab's catalog."""
     port, config = str(lab.port("embedded")), str(lab.path("etc", "embedded.conf"))
-    words = ["--auth", "keystone", "--config-file", config, "--port", port]
+    arguments = ["--auth", "keystone", "--config-file", config, "--port", port]
     with lab.path("log", "embedded.out").open("w") as log:
         server = subprocess.Popen(
-            [sys.executable, "-m", "osc_placement.server", *words],
+            [sys.executable, "-m", "osc_placement.server", *arguments],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -72,31 +72,31 @@ def embedded_server(lab: place.Place) -> Iterator[str]:
 
 
 class OpenStack:
-    """The ``openstack`` command, a process each time, with the lab's clouds.yaml.
+    """Runs ``openstack`` as a process with the lab's clouds.yaml.
 
-    ``where`` is how the clouds begin whose catalog names this placement: ``lab``,
-    ``embedded``, or ``empty``, which names none.
+    ``cloud`` is the prefix of the cloud's name: ``lab``, ``embedded``, or ``empty``, whose
+    catalog has no placement.
     """
 
-    def __init__(self, lab: place.Place, folder: pathlib.Path, where: str) -> None:
+    def __init__(self, lab: place.Place, folder: pathlib.Path, cloud: str) -> None:
         self._lab = lab
         self._folder = folder
-        self.where = where
-        self.url = lab.url("embedded" if where == "embedded" else "placement")
+        self.cloud = cloud
+        self.url = lab.url("embedded" if cloud == "embedded" else "placement")
 
     def run(
-        self, words: str, who: str = "", **environment: str
+        self, command: str, user: str = "", **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """The outcome of a command; ``who`` asks is the end of a cloud's name."""
+        """The completed command; ``user`` is the suffix of the cloud's name."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OS")}
         named = {
             "HOME": str(self._folder),
-            "OS_CLOUD": self.where + who,
+            "OS_CLOUD": self.cloud + user,
             "OS_CLIENT_CONFIG_FILE": str(self._lab.path("clouds.yaml")),
             **environment,
         }
         return subprocess.run(
-            [pathlib.Path(sys.executable).with_name("openstack"), *words.split()],
+            [pathlib.Path(sys.executable).with_name("openstack"), *command.split()],
             env={**kept, **{name: value for name, value in named.items() if value}},
             cwd=self._folder,
             capture_output=True,
@@ -104,15 +104,15 @@ class OpenStack:
             timeout=120,
         )
 
-    def __call__(self, words: str, who: str = "") -> Any:
-        """What a successful command hands back."""
-        outcome = self.run(f"{words} -f json", who)
+    def __call__(self, command: str, user: str = "") -> Any:
+        """The JSON output of a command that must succeed."""
+        outcome = self.run(f"{command} -f json", user)
         assert outcome.returncode == 0, outcome.stderr
         return json.loads(outcome.stdout or "null")
 
-    def refused(self, words: str, who: str = "", **environment: str) -> str:
-        """The one line that a command which fails says."""
-        outcome = self.run(words, who, **environment)
+    def refused(self, command: str, user: str = "", **environment: str) -> str:
+        """The one error line of a command that must fail."""
+        outcome = self.run(command, user, **environment)
         assert outcome.returncode == 1, outcome.stdout
         assert outcome.stdout == ""
         (line,) = outcome.stderr.splitlines()
@@ -123,7 +123,7 @@ class OpenStack:
 def openstack(
     request: pytest.FixtureRequest, lab: place.Place, tmp_path: pathlib.Path
 ) -> Iterator[OpenStack]:
-    """``openstack`` against an empty placement: the real one, and the embedded server."""
+    """``openstack`` with an empty placement: the real one, and the embedded server."""
     if request.param == "embedded":
         with embedded_server(lab):
             yield OpenStack(lab, tmp_path, "embedded")

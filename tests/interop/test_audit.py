@@ -1,4 +1,4 @@
-"""Auditing on a real keystone, nova and placement: the seed says what is to be found."""
+"""The audit with a real keystone, nova and placement: the seed contains the expected codes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tests.support.lab import database, identity, place
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
-#: The seed is of a moment ago, and so is what it did.
+#: The lab was seeded a moment ago.
 AUDIT = "placement allocation audit --min-age 0"
 
-#: Said otherwise than the seed says it: what nobody can put right is unknown, a consumer whose
-#: type is another service's is none of nova's matters, and that provider lacks COMPUTE_NODE.
-OTHERWISE = {"container": "", "cmp-gone.lab.example.org": "unknown"}
+#: Codes that differ from the seed: the type of one consumer is another service's, and one
+#: provider lacks the trait COMPUTE_NODE.
+DIFFERENT = {"container": "", "cmp-gone.lab.example.org": "unknown"}
 
 
 class Cloud:
-    """A seeded lab: what is in its placement, and ``openstack`` on it."""
+    """A seeded lab: the contents of its placement, and the ``openstack`` command."""
 
     def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
         self.seed: Any = json.loads(lab.path("seed.json").read_text())
@@ -39,14 +39,14 @@ class Cloud:
             }
         )
 
-    def run(self, words: str, code: int) -> list[dict[str, Any]]:
-        outcome = self._openstack.run(f"{words} -f json")
+    def run(self, command: str, code: int) -> list[dict[str, Any]]:
+        outcome = self._openstack.run(f"{command} -f json")
         assert outcome.returncode == code, outcome.stderr
         found: list[dict[str, Any]] = json.loads(outcome.stdout)
         return found
 
     def known(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        """``{uuid: (name, what the seed says)}`` of everything that may be found."""
+        """``{uuid: (name, entry of the seed)}`` for everything that may have a finding."""
         kinds = ("servers", "consumers", "faulty")
         return {
             each["uuid"]: (name, each) for kind in kinds for name, each in self.seed[kind].items()
@@ -56,20 +56,20 @@ class Cloud:
         """``{consumer: its allocations and owner}``, without generations."""
         found = {}
         for uuid in self.known():
-            told = self._session.get(self._lab.url("placement", f"/allocations/{uuid}")).json()
-            told.pop("consumer_generation", None)
-            for each in told["allocations"].values():
+            body = self._session.get(self._lab.url("placement", f"/allocations/{uuid}")).json()
+            body.pop("consumer_generation", None)
+            for each in body["allocations"].values():
                 del each["generation"]
-            found[uuid] = told
+            found[uuid] = body
         return found
 
 
-def wanted(name: str, told: dict[str, Any]) -> str:
-    """The code that auditing should give; empty for none."""
-    if name in OTHERWISE:
-        return OTHERWISE[name]
-    code = str(told["audit"])
-    return "unknown" if code == "missing" and told.get("stays") else code
+def expected_code(name: str, entry: dict[str, Any]) -> str:
+    """The code that the audit should report; empty for none."""
+    if name in DIFFERENT:
+        return DIFFERENT[name]
+    code = str(entry["audit"])
+    return "unknown" if code == "missing" and entry.get("stays") else code
 
 
 @pytest.fixture
@@ -78,30 +78,32 @@ def cloud(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Cloud:
     return Cloud(seeded_lab, tmp_path)
 
 
-def test_everything_seeded_wrong_has_its_code_and_nothing_healthy_has_one(cloud: Cloud) -> None:
+def test_every_seeded_fault_has_its_code_and_nothing_else_has_one(cloud: Cloud) -> None:
     codes: dict[str, set[str]] = {}
     for row in cloud.run(AUDIT, 3):
         codes.setdefault(row["uuid"], set()).add(row["code"])
     known = cloud.known()
     assert codes.keys() <= known.keys()
-    told = {name: codes.get(uuid, set()) for uuid, (name, _) in known.items()}
-    assert told == {name: {wanted(name, each)} - {""} for name, each in known.values()}
+    found_codes = {name: codes.get(uuid, set()) for uuid, (name, _) in known.items()}
+    assert found_codes == {
+        name: {expected_code(name, each)} - {""} for name, each in known.values()
+    }
 
 
-def test_after_the_repair_only_unknown_is_left_and_undo_takes_all_back(cloud: Cloud) -> None:
+def test_repair_leaves_only_unknown_and_undo_restores_everything(cloud: Cloud) -> None:
     before = cloud.state()
     found = cloud.run(f"{AUDIT} --repair --undo-out undo.json", 4)
     assert {row["status"] for row in found} == {"applied", "left alone"}
     again = cloud.run(AUDIT, 0)
     assert {row["code"] for row in again} == {"unknown"}
-    # One filled its host beyond its capacity, and Placement takes no such thing again.
+    # One consumer exceeds its host's capacity: Placement refuses to write it again.
     undone = cloud.run("placement plan undo undo.json", 6)
     assert [row["name"] for row in undone if row["status"] == "failed"] == [cloud.filling]
     after = cloud.state()
     assert {uuid for uuid in before if before[uuid] != after[uuid]} == {cloud.filling}
 
 
-def test_nova_manage_finds_afterwards_only_what_it_mistakes(
+def test_nova_manage_then_reports_only_its_false_positives(
     cloud: Cloud, seeded_lab: place.Place
 ) -> None:
     cloud.run(f"{AUDIT} --repair", 4)

@@ -1,4 +1,4 @@
-"""What a server is allocated by our arithmetic, and by nova's own functions."""
+"""Compares the resources requested for a server with those that nova's functions compute."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AMOUNTS = ("0", "1", "2", "3", "x", "-1", " 4 ", "1.5")
 CLASSES = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU", "CUSTOM_X", "NONSENSE")
 SUFFIXES = ("", "", "", "1", "2", "_A", "_a-b", "x.y")
 
-#: extra spec -> (how often, its values)
+#: extra spec -> (probability, values)
 SPECS: Mapping[str, tuple[float, tuple[str, ...]]] = {
     "hw:cpu_policy": (0.5, POLICIES),
     "hw:cpu_dedicated_mask": (0.4, MASKS),
@@ -53,18 +53,18 @@ IMAGE: Mapping[str, tuple[float, tuple[str, ...]]] = {
     "trait:CUSTOM_B": (0.1, ("required",)),
 }
 
-#: Traits that nova adds to the group of the tree say where a server may go, not what it takes.
-OWN_TRAITS = ("COMPUTE_", "HW_CPU_")
+#: Traits that nova adds to the unnumbered group; they do not affect allocations.
+NOVA_TRAITS = ("COMPUTE_", "HW_CPU_")
 
 
 class Case(NamedTuple):
-    """A server as nova would be asked for it."""
+    """The flavor and image of a server."""
 
     flavor: flavor.Flavor
     image: Mapping[str, str]
     volume: bool
 
-    def written(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         numbers = dataclasses.asdict(self.flavor)
         specs = numbers.pop("extra_specs")
         return {"flavor": numbers, "specs": specs, "image": self.image, "volume": self.volume}
@@ -73,60 +73,60 @@ class Case(NamedTuple):
         return flavor.request_of(self.flavor, self.image, booted_from_volume=self.volume)
 
 
-def some(
-    chance: random.Random, known: Mapping[str, tuple[float, tuple[str, ...]]]
+def choose(
+    rng: random.Random, known: Mapping[str, tuple[float, tuple[str, ...]]]
 ) -> dict[str, str]:
     return {
-        name: chance.choice(values)
-        for name, (often, values) in known.items()
-        if chance.random() < often
+        name: rng.choice(values)
+        for name, (probability, values) in known.items()
+        if rng.random() < probability
     }
 
 
-def cases(chance: random.Random) -> Iterator[Case]:
+def cases(rng: random.Random) -> Iterator[Case]:
     while True:
-        specs = some(chance, SPECS)
-        if chance.random() < 0.7:
+        specs = choose(rng, SPECS)
+        if rng.random() < 0.7:
             for name in ("hw:cpu_policy", "hw:cpu_dedicated_mask", "hw:cpu_realtime"):
-                if chance.random() < 0.5:
+                if rng.random() < 0.5:
                     specs.pop(name, None)
-        for _ in range(chance.choice((0, 0, 1, 2, 4))):
-            key = f"resources{chance.choice(SUFFIXES)}:{chance.choice(CLASSES)}"
-            specs[key] = chance.choice(AMOUNTS)
-        for _ in range(chance.choice((0, 0, 1, 2))):
-            key = f"trait{chance.choice(SUFFIXES)}:CUSTOM_{chance.choice('AB')}"
-            specs[key] = chance.choice(("required", "forbidden", "preferred"))
+        for _ in range(rng.choice((0, 0, 1, 2, 4))):
+            key = f"resources{rng.choice(SUFFIXES)}:{rng.choice(CLASSES)}"
+            specs[key] = rng.choice(AMOUNTS)
+        for _ in range(rng.choice((0, 0, 1, 2))):
+            key = f"trait{rng.choice(SUFFIXES)}:CUSTOM_{rng.choice('AB')}"
+            specs[key] = rng.choice(("required", "forbidden", "preferred"))
         yield Case(
             flavor.Flavor(
-                vcpus=chance.choice((1, 4, 4, 8)),
-                ram=chance.choice((512, 2048)),
-                disk=chance.choice((0, 20)),
-                ephemeral=chance.choice((0, 0, 5)),
-                swap=chance.choice((0, 0, 1, 1024, 1025)),
+                vcpus=rng.choice((1, 4, 4, 8)),
+                ram=rng.choice((512, 2048)),
+                disk=rng.choice((0, 20)),
+                ephemeral=rng.choice((0, 0, 5)),
+                swap=rng.choice((0, 0, 1, 1024, 1025)),
                 extra_specs=specs,
             ),
-            some(chance, IMAGE) if chance.random() < 0.5 else {},
-            chance.random() < 0.3,
+            choose(rng, IMAGE) if rng.random() < 0.5 else {},
+            rng.random() < 0.3,
         )
 
 
-def ask_nova(lab: place.Place, asked: list[Case]) -> list[dict[str, Any]]:
-    """``{scheduler: a query or refused, manage: resources or refused}`` of each."""
-    ended = subprocess.run(
+def run_nova(lab: place.Place, sample: list[Case]) -> list[dict[str, Any]]:
+    """``{scheduler: a query or refused, manage: resources or refused}`` of each case."""
+    completed = subprocess.run(
         [lab.program("python"), "-P", str(place.HERE / "scheduler.py")],
-        input=json.dumps([case.written() for case in asked]),
+        input=json.dumps([case.to_dict() for case in sample]),
         env=dict(lab.environment()),
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert ended.returncode == 0, ended.stderr
-    found: list[dict[str, Any]] = json.loads(ended.stdout)
+    assert completed.returncode == 0, completed.stderr
+    found: list[dict[str, Any]] = json.loads(completed.stdout)
     return found
 
 
 def groups_of(query: Mapping[str, str]) -> dict[str, tuple[dict[str, int], set[str]]]:
-    """``{suffix: (resources, traits)}`` of a query string's parts, where there are resources."""
+    """``{suffix: (resources, traits)}`` of the groups of a query that request resources."""
     found = {}
     for key, value in query.items():
         if key.startswith("resources") and value:
@@ -134,7 +134,7 @@ def groups_of(query: Mapping[str, str]) -> dict[str, tuple[dict[str, int], set[s
             resources = {name: int(amount) for name, amount in _pairs(value)}
             traits = set(filter(None, query.get(f"required{suffix}", "").split(",")))
             if not suffix:
-                traits = {each for each in traits if not each.lstrip("!").startswith(OWN_TRAITS)}
+                traits = {each for each in traits if not each.lstrip("!").startswith(NOVA_TRAITS)}
             found[suffix] = (resources, traits)
     return found
 
@@ -143,8 +143,8 @@ def _pairs(text: str) -> Iterator[list[str]]:
     return (each.split(":") for each in text.split(","))
 
 
-def groups_asked(request: flavor.ServerRequest) -> dict[str, tuple[dict[str, int], set[str]]]:
-    """The same of ours."""
+def groups_requested(request: flavor.ServerRequest) -> dict[str, tuple[dict[str, int], set[str]]]:
+    """The groups of our request, in the same form."""
     return {
         suffix: (
             dict(group.resources),
@@ -157,39 +157,39 @@ def groups_asked(request: flavor.ServerRequest) -> dict[str, tuple[dict[str, int
 
 @pytest.fixture(scope="module")
 def lab() -> place.Place:
-    """A lab with nova's code; nothing of it needs to run."""
+    """A lab with nova's code; no service needs to run."""
     found = place.find()
     lifecycle.provide(found)
     return found
 
 
-def test_a_server_is_allocated_what_novas_scheduler_asks_for(lab: place.Place) -> None:
-    chance = random.Random(7)
-    asked = list(itertools.islice(cases(chance), MANY))
+def test_request_equals_the_query_of_novas_scheduler(lab: place.Place) -> None:
+    rng = random.Random(7)
+    sample = list(itertools.islice(cases(rng), MANY))
     compared = 0
-    for case, told in zip(asked, ask_nova(lab, asked), strict=True):
-        request, query = case.request(), told["scheduler"]
+    for case, result in zip(sample, run_nova(lab, sample), strict=True):
+        request, query = case.request(), result["scheduler"]
         if "refused" in query:
-            # No such server can be; what is told of it must not be taken for an amount,
-            # unless all that is wrong is what else encrypted memory needs.
+            # Nova refuses such a server: its request must be unknown, except where only a
+            # requirement of encrypted memory is missing.
             assert request.unknown or flavor.MEM_ENCRYPTION_CONTEXT in request.total(), (
                 case,
                 query,
             )
             continue
         compared += 1
-        assert groups_asked(request) == groups_of(query), (case, query)
+        assert groups_requested(request) == groups_of(query), (case, query)
         assert request.isolate == (query.get("group_policy") == "isolate"), (case, query)
         assert bool(request.unknown) == ("accel:device_profile" in case.flavor.extra_specs), case
     assert compared > MANY / 2
 
 
-def test_nova_manage_differs_in_nothing_but_what_the_image_asks_for(lab: place.Place) -> None:
-    chance = random.Random(8)
-    asked = [case._replace(image={}) for case in itertools.islice(cases(chance), MANY)]
+def test_request_without_image_equals_nova_manage(lab: place.Place) -> None:
+    rng = random.Random(8)
+    sample = [case._replace(image={}) for case in itertools.islice(cases(rng), MANY)]
     compared = 0
-    for case, told in zip(asked, ask_nova(lab, asked), strict=True):
-        if "refused" not in told["manage"]:
+    for case, result in zip(sample, run_nova(lab, sample), strict=True):
+        if "refused" not in result["manage"]:
             compared += 1
-            assert case.request().total() == told["manage"], case
+            assert case.request().total() == result["manage"], case
     assert compared > MANY / 3

@@ -1,4 +1,4 @@
-"""Healing on a real keystone, nova and placement; the oracle is the real nova-manage."""
+"""Heal with a real keystone, nova and placement; the oracle is the real nova-manage."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 HEAL = "placement allocation heal"
 
-#: What we do otherwise on purpose; told in doc/source/user/heal.rst.
+#: Intended differences, documented in doc/source/user/heal.rst.
 PINNED_BY_IMAGE = "rs-pinned-image"
 MOVING = {"mg-pending", "mg-resized-old"}
 
-#: Where nova-manage stops, and we do not.
+#: Servers at which nova-manage stops and which heal changes.
 HEALED_BY_US = {
     "al-nested-placeholder",
     "st-unmapped",
@@ -33,8 +33,8 @@ HEALED_BY_US = {
     "xx-shared",
     "xx-vgpu",
 }
-#: Where it stops, and we tell why we leave it alone.
-TOLD = {
+#: Servers at which nova-manage stops and which heal skips, with the reason.
+SKIPPED = {
     "po-two": "ambiguous: it is on cmp-0006:NIC Switch agent:ens1 or",
     "xx-cyborg": "Cyborg knows what the device profile dp1 takes",
     "xx-nocapacity": "no capacity on cmp-0003.lab.example.org: DISK_GB needs 80, 60 free",
@@ -46,7 +46,7 @@ TOLD = {
 
 
 class Lab(Cloud):
-    """The seeded lab, with what its servers have and its ports tell."""
+    """The seeded lab, with the allocations of its servers and the profiles of its ports."""
 
     def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
         super().__init__(lab, folder)
@@ -55,21 +55,21 @@ class Lab(Cloud):
     def held(self, name: str) -> dict[str, Any]:
         """Allocations as ``{provider uuid: {class: amount}}``, owner and type."""
         uuid = self.seed["servers"][name]["uuid"]
-        told = self.ask("placement", "GET", f"/allocations/{uuid}")
-        found = {each: part["resources"] for each, part in told["allocations"].items()}
-        told.pop("consumer_generation", None)
-        return {**told, "allocations": found}
+        body = self.ask("placement", "GET", f"/allocations/{uuid}")
+        found = {each: part["resources"] for each, part in body["allocations"].items()}
+        body.pop("consumer_generation", None)
+        return {**body, "allocations": found}
 
     def everything(self) -> dict[str, dict[str, Any]]:
         return {name: self.held(name) for name in self.seed["servers"]}
 
     def profiles(self) -> dict[str, Any]:
-        """What the ports tell, by server's name."""
+        """``{server name: the binding profile of its port}``"""
         ports = json.loads(self.lab.path("neutron.json").read_text())["ports"].values()
         return {self.names[port["device_id"]]: port["binding:profile"] for port in ports}
 
-    def heal(self, words: str = "", code: int = 6) -> dict[str, dict[str, Any]]:
-        outcome = self.openstack.run(f"{HEAL} {words} -f json")
+    def heal(self, options: str = "", code: int = 6) -> dict[str, dict[str, Any]]:
+        outcome = self.openstack.run(f"{HEAL} {options} -f json")
         assert outcome.returncode == code, outcome
         return {row["name"]: row for row in json.loads(outcome.stdout)}
 
@@ -89,18 +89,18 @@ def lab(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def oracle(seeded_lab: place.Place) -> dict[str, Healed]:
-    """``{server's name: what nova-manage makes of it alone}``"""
+    """``{server name: the result of nova-manage for it}``"""
     seed = json.loads(seeded_lab.path("seed.json").read_text())
     names = {each["uuid"]: name for name, each in seed["servers"].items()}
-    told = nova_manage.heal_each(seeded_lab, names)
-    return {names[uuid]: outcome for uuid, outcome in told.items()}
+    results = nova_manage.heal_each(seeded_lab, names)
+    return {names[uuid]: outcome for uuid, outcome in results.items()}
 
 
 def owner(held: Mapping[str, Any]) -> tuple[Any, Any]:
     return held.get("project_id"), held.get("user_id")
 
 
-def test_every_server_that_nova_manage_heals_ends_in_the_same_state(
+def test_same_result_as_nova_manage_for_every_server_it_heals(
     lab: Lab, oracle: dict[str, Healed]
 ) -> None:
     before = lab.everything()
@@ -124,21 +124,23 @@ def test_every_server_that_nova_manage_heals_ends_in_the_same_state(
 
 
 @pytest.mark.smoke
-def test_it_heals_or_explains_where_nova_manage_stops(lab: Lab, oracle: dict[str, Healed]) -> None:
+def test_heals_or_skips_with_reason_where_nova_manage_stops(
+    lab: Lab, oracle: dict[str, Healed]
+) -> None:
     rows = lab.heal()
-    fine = {nova_manage.HEALED, nova_manage.NOTHING}
-    stops = {name for name, outcome in oracle.items() if outcome.code not in fine}
-    # A hidden server is not listed; one was right all the time.
-    assert stops - {"st-hidden", "al-nested"} == HEALED_BY_US | TOLD.keys()
+    completes = {nova_manage.HEALED, nova_manage.NOTHING}
+    stops = {name for name, outcome in oracle.items() if outcome.code not in completes}
+    # Nova does not list the hidden server; al-nested has the right allocations.
+    assert stops - {"st-hidden", "al-nested"} == HEALED_BY_US | SKIPPED.keys()
     assert {rows[name]["status"] for name in HEALED_BY_US} == {"applied"}
-    for name, reason in TOLD.items():
+    for name, reason in SKIPPED.items():
         assert (rows[name]["status"], reason in rows[name]["reason"]) == ("left alone", True)
     gpu = lab.seed["providers"]["cmp-0004_gpu0"]
     assert lab.held("xx-vgpu")["allocations"][gpu] == {"VGPU": 1}
     assert lab.held("xx-granular")["allocations"][gpu] == {"VGPU": 1}
 
 
-def test_a_second_run_writes_nothing_and_undo_takes_all_back(lab: Lab) -> None:
+def test_second_run_writes_nothing_and_undo_restores_everything(lab: Lab) -> None:
     before, ports = lab.everything(), lab.profiles()
     lab.heal("--undo-out undo.json")
     with lab.counting() as sent:
@@ -149,18 +151,18 @@ def test_a_second_run_writes_nothing_and_undo_takes_all_back(lab: Lab) -> None:
     assert (lab.everything(), lab.profiles()) == (before, ports)
 
 
-def test_placement_is_asked_for_providers_and_owners_and_not_for_servers(lab: Lab) -> None:
+def test_requests_grow_with_providers_and_owners_not_servers(lab: Lab) -> None:
     lab.heal()
     with lab.counting() as sent:
         lab.heal("--skip-port-allocations")
     read = [line for line in sent["placement"] if "/allocations/" in line]
     providers = len(lab.providers())
-    # Orphans are read, since nobody else tells whose they are.
+    # Consumers that nova does not know are read one by one for their owners.
     assert len(sent["placement"]) - len(read) <= 2 * providers + 10, sent["placement"]
     assert len(sent["nova"]) <= 6, sent["nova"]
 
 
-def test_one_server_and_one_host_are_asked_for_by_nova_s_own_filters(lab: Lab) -> None:
+def test_one_server_and_one_host_use_novas_filters(lab: Lab) -> None:
     uuid = lab.seed["servers"]["st-stopped"]["uuid"]
     with lab.counting() as sent:
         found = lab.heal(f"--instance {uuid} --dry-run", code=0)
@@ -173,7 +175,7 @@ def test_one_server_and_one_host_are_asked_for_by_nova_s_own_filters(lab: Lab) -
     assert any("host=cmp-0004" in line for line in sent["nova"])
 
 
-def test_a_server_that_begins_to_move_before_a_plan_is_applied_is_left_alone(lab: Lab) -> None:
+def test_server_that_moves_before_plan_is_applied_is_stale(lab: Lab) -> None:
     lab.heal("--dry-run --plan-out plan.json", code=0)
     uuid = lab.seed["servers"]["st-stopped"]["uuid"]
     path = lab.lab.database("nova_cell1")
@@ -192,9 +194,9 @@ def test_a_server_that_begins_to_move_before_a_plan_is_applied_is_left_alone(lab
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("who", ["-member", "-reader"])
-def test_a_user_without_rights_hears_which_are_missing(lab: Lab, who: str) -> None:
-    outcome = lab.openstack.run(HEAL, who)
+@pytest.mark.parametrize("user", ["-member", "-reader"])
+def test_user_without_rights_gets_the_missing_ones(lab: Lab, user: str) -> None:
+    outcome = lab.openstack.run(HEAL, user)
     assert (outcome.returncode, outcome.stdout) == (1, "")
     assert "a right is missing" in outcome.stderr
     assert "Traceback" not in outcome.stderr

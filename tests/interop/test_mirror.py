@@ -1,4 +1,4 @@
-"""The mirror on a real keystone, nova and placement; the oracle is the real nova-manage."""
+"""The mirror with a real keystone, nova and placement; the oracle is the real nova-manage."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 MIRROR = "placement aggregate mirror"
 CHECK = f"{MIRROR} --dry-run --detailed-exitcode"
-STRANGER = "5f6c1c8e-5a80-4a4c-9b8e-0f2c9ad3a001"
+FOREIGN = "5f6c1c8e-5a80-4a4c-9b8e-0f2c9ad3a001"
 FAR = "11111111-1111-4111-8111-111111111111"
 
 State = dict[str, frozenset[str]]
 
 
 class Cloud:
-    """A seeded lab: raw requests to its services, and ``openstack`` on it."""
+    """A seeded lab: requests to its services, and the ``openstack`` command."""
 
     def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
         self.lab = lab
@@ -48,7 +48,7 @@ class Cloud:
         self.seed = json.loads(lab.path("seed.json").read_text())
 
     def ask(self, service: str, method: str, path: str, body: Any = None) -> Any:
-        """The JSON of a request that must succeed."""
+        """The JSON response of a request that must succeed."""
         answer = self._session.request(method, self.lab.url(service, path), json=body)
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
@@ -57,12 +57,12 @@ class Cloud:
         return str(self.aggregates[aggregate]["uuid"])
 
     def act(self, aggregate: str, action: str, host: str) -> None:
-        """Add or remove a host through nova-api, which mirrors that itself."""
+        """Add or remove a host with nova-api, which mirrors the change itself."""
         number = self.aggregates[aggregate]["id"]
         self.ask("nova", "POST", f"/v2.1/os-aggregates/{number}/action", {action: {"host": host}})
 
     def remove_hosts(self, *hosts: str) -> None:
-        """From all host aggregates, in nova's database: its API refuses to remove a ghost."""
+        """Remove hosts from all host aggregates in the database: nova-api refuses unknown hosts."""
         path = self.lab.database("nova_api")
         with contextlib.closing(sqlite3.connect(path, timeout=30)) as nova, nova:
             nova.executemany(
@@ -74,7 +74,7 @@ class Cloud:
         return {entry["name"]: entry for entry in answer["resource_providers"]}
 
     def state(self) -> State:
-        """``{provider: its aggregates}``, whoever's these are."""
+        """``{provider: its aggregates}``, including foreign aggregates."""
         found = {}
         for name, entry in self.providers().items():
             path = f"/resource_providers/{entry['uuid']}/aggregates"
@@ -82,7 +82,7 @@ class Cloud:
         return found
 
     def join(self, provider: str, *aggregates: str) -> None:
-        """Make a provider a member of exactly these."""
+        """Replace a provider's aggregates."""
         entry = self.providers()[provider]
         body = {
             "aggregates": list(aggregates),
@@ -92,23 +92,27 @@ class Cloud:
 
     def nova_manage(self) -> int:
         """The exit code of ``nova-manage placement sync_aggregates``."""
-        words = [self.lab.program("nova-manage"), "--config-dir", str(self.lab.path("etc", "nova"))]
+        command = [
+            self.lab.program("nova-manage"),
+            "--config-dir",
+            str(self.lab.path("etc", "nova")),
+        ]
         return subprocess.run(
-            [*words, "placement", "sync_aggregates"],
+            [*command, "placement", "sync_aggregates"],
             env=dict(self.lab.environment()),
             capture_output=True,
             timeout=120,
         ).returncode
 
-    def mirror(self, words: str = MIRROR, code: int = 0) -> dict[str, dict[str, Any]]:
-        """``{name: row}`` of a run that must exit so."""
-        outcome = self.openstack.run(f"{words} -f json")
+    def mirror(self, command: str = MIRROR, code: int = 0) -> dict[str, dict[str, Any]]:
+        """``{name: row}`` of a run that must exit with ``code``."""
+        outcome = self.openstack.run(f"{command} -f json")
         assert outcome.returncode == code, outcome
         return {row["name"]: row for row in json.loads(outcome.stdout)}
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[dict[str, list[str]]]:
-        """Collects ``METHOD path`` of every request that nova and placement answer meanwhile."""
+        """Collects ``METHOD path`` of every request to nova and placement in the block."""
         before = {service: self._logged(service) for service in ("nova", "placement")}
         sent: dict[str, list[str]] = {}
         yield sent
@@ -117,7 +121,7 @@ class Cloud:
             sent[service] = [line.partition('"')[2].partition(" HTTP")[0] for line in lines]
 
     def _logged(self, service: str) -> int:
-        """How many lines the access log has once all that was asked so far stands in it."""
+        """The number of lines in the access log, after all requests so far are logged."""
         mark = f"/?mark={uuid.uuid4()}"
         self.ask(service, "GET", mark)
         while not any(mark in line for line in self._log(service)):
@@ -138,7 +142,7 @@ def names(rows: dict[str, dict[str, Any]], *status: str) -> set[str]:
     return {name for name, row in rows.items() if row["status"] in status}
 
 
-def test_it_leaves_what_nova_manage_leaves_where_that_finishes(cloud: Cloud) -> None:
+def test_same_result_as_nova_manage_if_that_finishes(cloud: Cloud) -> None:
     cloud.remove_hosts("ghost-unmapped", "ghost-nonode", "cmp-0010")
     database.save(cloud.lab, "mirror-clean")
     try:
@@ -156,7 +160,7 @@ def test_it_leaves_what_nova_manage_leaves_where_that_finishes(cloud: Cloud) -> 
 
 
 @pytest.mark.smoke
-def test_it_goes_on_where_nova_manage_stops(cloud: Cloud) -> None:
+def test_continues_where_nova_manage_stops(cloud: Cloud) -> None:
     before = cloud.state()
     assert cloud.nova_manage() == 2, "a provider is missing"
     stopped = cloud.state()
@@ -174,7 +178,7 @@ def test_it_goes_on_where_nova_manage_stops(cloud: Cloud) -> None:
     }
 
 
-def test_every_node_of_an_ironic_host_is_mirrored_where_nova_manage_refuses(cloud: Cloud) -> None:
+def test_mirrors_every_node_of_an_ironic_host(cloud: Cloud) -> None:
     cloud.act("empty", "add_host", "ironic-1")
     assert cloud.nova_manage() == 1
     cloud.mirror(f"{MIRROR} --host-aggregate empty")
@@ -183,7 +187,7 @@ def test_every_node_of_an_ironic_host_is_mirrored_where_nova_manage_refuses(clou
     assert nodes == {"bm-1", "bm-2", "bm-3"}
 
 
-def test_drift_of_every_kind_is_found_shown_mended_and_not_found_again(cloud: Cloud) -> None:
+def test_every_kind_of_drift_is_repaired(cloud: Cloud) -> None:
     cloud.mirror(code=6)
     right = cloud.state()
     segment = cloud.ask("placement", "POST", "/resource_providers", {"name": "Neutron segment"})
@@ -192,7 +196,7 @@ def test_drift_of_every_kind_is_found_shown_mended_and_not_found_again(cloud: Cl
     inject: dict[str, tuple[str, ...]] = {
         node(2): (),
         node(3): (*right[node(3)], cloud.uuid_of("ssd")),
-        node(7): (*(right[node(7)] - {cloud.uuid_of("az2")}), STRANGER, cloud.uuid_of("az1")),
+        node(7): (*(right[node(7)] - {cloud.uuid_of("az2")}), FOREIGN, cloud.uuid_of("az1")),
         "bm-1": (cloud.uuid_of("empty"),),
         "Neutron segment": (cloud.uuid_of("az1"),),
         gone: (cloud.uuid_of("az2"),),
@@ -208,9 +212,9 @@ def test_drift_of_every_kind_is_found_shown_mended_and_not_found_again(cloud: Cl
         cloud.mirror(f"{MIRROR} --prune", code=6)
     assert len(sent["placement"]) <= len(cloud.aggregates) + 2 * 4 + 2, sent
     assert len(sent["nova"]) <= 6, sent
-    # A stranger's aggregate stays where it is, and so does what is no compute node.
+    # A foreign aggregate stays, and so do providers that are not compute nodes.
     expected = right | {
-        node(7): right[node(7)] | {STRANGER},
+        node(7): right[node(7)] | {FOREIGN},
         segment["name"]: frozenset(inject["Neutron segment"]),
         gone: frozenset(inject[gone]),
     }
@@ -223,26 +227,26 @@ def test_drift_of_every_kind_is_found_shown_mended_and_not_found_again(cloud: Cl
     assert cloud.state() == expected | {gone: frozenset(), segment["name"]: frozenset()}
 
 
-def test_what_nova_deletes_is_known_from_the_last_run(cloud: Cloud) -> None:
+def test_deleted_host_aggregate_is_known_from_the_last_run(cloud: Cloud) -> None:
     cloud.mirror(code=6)
     expected = cloud.state()
     pinned = cloud.uuid_of("pinned")
     for host in cloud.aggregates["pinned"]["hosts"]:
         cloud.act("pinned", "remove_host", host)
     cloud.ask("nova", "DELETE", f"/v2.1/os-aggregates/{cloud.aggregates['pinned']['id']}")
-    # nova-api has taken the hosts out of Placement too: as if that had failed.
+    # nova-api has removed the hosts from Placement too: restore them, as if that had failed.
     for name, aggregates in expected.items():
         if pinned in aggregates:
             cloud.join(name, *aggregates)
-    told = cloud.mirror(CHECK, code=3)
-    assert sum("nova has deleted it" in row["reason"] for row in told.values()) == len(
+    rows = cloud.mirror(CHECK, code=3)
+    assert sum("nova has deleted it" in row["reason"] for row in rows.values()) == len(
         cloud.aggregates["pinned"]["hosts"]
     )
     cloud.mirror(f"{MIRROR} --forget {pinned}", code=6)
     assert not any(pinned in aggregates for aggregates in cloud.state().values())
 
 
-def test_a_plan_is_reviewed_applied_and_taken_back(cloud: Cloud) -> None:
+def test_plan_is_applied_and_undone(cloud: Cloud) -> None:
     before = cloud.state()
     cloud.mirror(f"{MIRROR} --dry-run --plan-out plan.json")
     assert cloud.openstack.run("placement plan apply plan.json").returncode == 6
@@ -253,10 +257,10 @@ def test_a_plan_is_reviewed_applied_and_taken_back(cloud: Cloud) -> None:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("who", ["-member", "-reader"])
-def test_a_user_without_rights_hears_which_are_missing(cloud: Cloud, who: str) -> None:
+@pytest.mark.parametrize("user", ["-member", "-reader"])
+def test_user_without_rights_gets_the_missing_ones(cloud: Cloud, user: str) -> None:
     before = cloud.state()
-    outcome = cloud.openstack.run(MIRROR, who)
+    outcome = cloud.openstack.run(MIRROR, user)
     assert (outcome.returncode, outcome.stdout) == (1, "")
     assert "a right is missing in nova" in outcome.stderr
     assert "os_compute_api:os-aggregates:index" in outcome.stderr
@@ -267,7 +271,7 @@ def test_a_user_without_rights_hears_which_are_missing(cloud: Cloud, who: str) -
 
 @contextlib.contextmanager
 def cell_down(lab: place.Place, host: str) -> Iterator[None]:
-    """A second cell whose database cannot be opened, and which runs a host."""
+    """A second cell with one host, whose database cannot be opened."""
     with (
         contextlib.closing(sqlite3.connect(lab.database("nova_api"), timeout=30)) as nova,
         nova,
@@ -287,12 +291,12 @@ def cell_down(lab: place.Place, host: str) -> Iterator[None]:
 
 
 def _restart_nova(lab: place.Place) -> None:
-    """It keeps in mind which cells there are."""
+    """Nova caches its cells."""
     process.stop(lab, ["nova"])
     process.start(lab, ["nova"])
 
 
-def test_a_cell_that_is_down_is_told_apart_and_its_providers_stay(cloud: Cloud) -> None:
+def test_providers_of_a_cell_that_is_down_stay(cloud: Cloud) -> None:
     far = cloud.ask("placement", "POST", "/resource_providers", {"name": "far-0001.example.org"})
     cloud.join(far["name"], cloud.uuid_of("az1"))
     cloud.join("cmp-0001.lab.example.org", cloud.uuid_of("pinned"))

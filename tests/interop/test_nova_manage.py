@@ -1,4 +1,4 @@
-"""What is said of nova-manage in the documentation is so, on the seed."""
+"""Checks the statements of the documentation about nova-manage on the seeded lab."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.nova_manage import Audited, Healed
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
-#: The image is not looked at.
+#: nova-manage does not read the image.
 PINNED_BY_IMAGE = "rs-pinned-image"
 
 
@@ -26,10 +26,10 @@ def seed(seeded_lab: place.Place) -> Any:
 
 @pytest.fixture(scope="module")
 def healed(seeded_lab: place.Place, seed: Any) -> dict[str, Healed]:
-    """``{server's name: what came of it}``"""
+    """``{server name: result}``"""
     names = {server["uuid"]: name for name, server in seed["servers"].items()}
-    told = nova_manage.heal_each(seeded_lab, names)
-    return {names[uuid]: outcome for uuid, outcome in told.items()}
+    results = nova_manage.heal_each(seeded_lab, names)
+    return {names[uuid]: outcome for uuid, outcome in results.items()}
 
 
 @pytest.fixture(scope="module")
@@ -37,32 +37,34 @@ def audited(seeded_lab: place.Place) -> Audited:
     return nova_manage.audit(seeded_lab)
 
 
-def test_each_healed_server_has_what_its_flavor_says_and_its_owner(
+def test_healed_server_has_amounts_of_its_flavor_and_its_owner(
     seed: Any, healed: dict[str, Healed]
 ) -> None:
     for name, outcome in healed.items():
         if outcome.code != nova_manage.HEALED or name == PINNED_BY_IMAGE:
             continue
         server = seed["servers"][name]
-        asked = flavor.request_of(
+        requested = flavor.request_of(
             flavor.Flavor(**seed["flavors"][server["flavor"]]),
             server["image_properties"],
             booted_from_volume=server["volume"],
         ).total()
         root = seed["hosts"][server["host"]][server["node"]]["uuid"]
-        assert outcome.allocations[root] == asked, name
+        assert outcome.allocations[root] == requested, name
         assert (outcome.project_id, outcome.user_id) == (server["project"], server["user"])
 
 
-def test_a_server_that_its_image_pins_gets_shared_cpus(healed: dict[str, Healed]) -> None:
+def test_server_pinned_by_its_image_gets_vcpu(healed: dict[str, Healed]) -> None:
     (resources,) = healed[PINNED_BY_IMAGE].allocations.values()
     assert "VCPU" in resources
     assert "PCPU" not in resources
 
 
-def test_it_stops_at_each_server_that_is_seeded_to_stop_it(healed: dict[str, Healed]) -> None:
-    goes_on = {nova_manage.HEALED, nova_manage.NOTHING}
-    stops = {name: outcome.code for name, outcome in healed.items() if outcome.code not in goes_on}
+def test_stops_at_every_server_seeded_to_stop_it(healed: dict[str, Healed]) -> None:
+    continues = {nova_manage.HEALED, nova_manage.NOTHING}
+    stops = {
+        name: outcome.code for name, outcome in healed.items() if outcome.code not in continues
+    }
     assert stops == {
         "al-nested": nova_manage.NOT_SUPPORTED,
         "al-nested-placeholder": nova_manage.NOT_SUPPORTED,
@@ -83,18 +85,18 @@ def test_it_stops_at_each_server_that_is_seeded_to_stop_it(healed: dict[str, Hea
     assert not any(healed[name].changed for name in stops)
 
 
-def test_a_queued_migration_does_not_keep_it_from_healing(healed: dict[str, Healed]) -> None:
+def test_heals_despite_queued_migration(healed: dict[str, Healed]) -> None:
     assert healed["mg-pending"].code == nova_manage.HEALED
     assert healed["mg-resized-old"].code == nova_manage.HEALED
 
 
-def test_what_is_allocated_wrongly_is_up_to_date_for_it(healed: dict[str, Healed]) -> None:
+def test_wrong_allocations_count_as_up_to_date(healed: dict[str, Healed]) -> None:
     for name in ("al-wronghost", "al-wrongsize", "al-double", "al-custom-only", "mg-live-failed"):
         assert healed[name].code == nova_manage.NOTHING
         assert "up-to-date" in healed[name].reason
 
 
-def test_its_audit_takes_healthy_servers_for_orphans_and_misses_some(
+def test_audit_reports_right_servers_as_orphaned_and_misses_some(
     seed: Any, audited: Audited
 ) -> None:
     kinds = ("servers", "consumers")
@@ -118,18 +120,18 @@ def test_its_audit_takes_healthy_servers_for_orphans_and_misses_some(
 @pytest.mark.parametrize(
     ("name", "code"), [("rs-swap", nova_manage.HEALED), ("xx-vgpu", nova_manage.NOT_SUPPORTED)]
 )
-def test_calling_its_commands_many_times_is_as_good_as_starting_it(
+def test_commands_in_one_process_give_the_same_result(
     seeded_lab: place.Place, seed: Any, healed: dict[str, Healed], name: str, code: int
 ) -> None:
     config = ("--config-dir", str(seeded_lab.path("etc", "nova")))
-    words = ("placement", "heal_allocations", "--verbose", "--instance")
-    ended = subprocess.run(
-        [seeded_lab.program("nova-manage"), *config, *words, seed["servers"][name]["uuid"]],
+    arguments = ("placement", "heal_allocations", "--verbose", "--instance")
+    completed = subprocess.run(
+        [seeded_lab.program("nova-manage"), *config, *arguments, seed["servers"][name]["uuid"]],
         env=dict(seeded_lab.environment()),
         capture_output=True,
         text=True,
         timeout=120,
     )
     database.reset(seeded_lab, database.SEEDED)
-    assert ended.returncode == healed[name].code == code
-    assert ended.stdout.strip() == healed[name].said
+    assert completed.returncode == healed[name].code == code
+    assert completed.stdout.strip() == healed[name].output

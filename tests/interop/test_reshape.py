@@ -1,7 +1,7 @@
-"""The VGPU case of 2018 with real tokens, on the real placement and the embedded server.
+"""A VGPU reshape with real tokens, on the real placement and the embedded server.
 
-One compute node offers 4 + 4 VGPU and network functions itself; servers have some of both.
-They go to a child for each GPU: as an admin may not, and a service may.
+One compute node has the inventory of 4 + 4 VGPU and of network functions; servers use both.
+The reshape moves them to one child provider per GPU. It needs the role service, not admin.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ def allocations(openstack: conftest.OpenStack) -> dict[str, Any]:
     }
 
 
-def test_vgpus_go_to_their_gpus_with_their_servers(
+def test_vgpus_move_to_their_gpus_with_their_servers(
     openstack: conftest.OpenStack, tmp_path: pathlib.Path
 ) -> None:
     uuids = arrange(openstack, tmp_path)
     before = allocations(openstack)
     providers = openstack("resource provider list", SERVICE)
 
-    said = openstack.run("placement reshape vgpu.yaml")
-    assert said.returncode == 1
-    assert "placement:reshaper:reshape" in said.stderr
-    assert "role service" in said.stderr
+    completed = openstack.run("placement reshape vgpu.yaml")
+    assert completed.returncode == 1
+    assert "placement:reshaper:reshape" in completed.stderr
+    assert "role service" in completed.stderr
     assert openstack("resource provider list", SERVICE) == providers
 
     planned = openstack("placement reshape vgpu.yaml --dry-run", SERVICE)
@@ -91,8 +91,8 @@ def test_vgpus_go_to_their_gpus_with_their_servers(
         uuids[B]: {"VGPU": 1, "SRIOV_NET_VF": 1},
         uuids["cn2"]: {"VCPU": 1},
     }
-    taken_back = openstack("placement plan undo undo.json", SERVICE)
-    assert {row["status"] for row in taken_back} == {"applied"}
+    undone = openstack("placement plan undo undo.json", SERVICE)
+    assert {row["status"] for row in undone} == {"applied"}
     assert allocations(openstack) == before
     left = [(row["name"], row["uuid"]) for row in openstack("resource provider list", SERVICE)]
     assert left == [(row["name"], row["uuid"]) for row in providers]

@@ -1,7 +1,6 @@
-"""The recipes of the user guide on a real keystone, nova and placement, as they are printed there.
+"""Runs the recipes of the user guide with a real keystone, nova and placement.
 
-Every command of doc/source/user/reshape-recipes.rst runs, in its order, and says what the
-page says.
+Every command of doc/source/user/reshape-recipes.rst runs in order and prints what the page shows.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ NEW = "3f1c6a52-7b0e-4d8e-9a55-0c2f6a7d1e11"
 
 
 class Step(NamedTuple):
-    """A command of the page, and what it says there; ``...`` is anything."""
+    """A command of the page and its output there; ``...`` matches any lines."""
 
     command: str
-    said: str
+    output: str
 
 
 def steps(title: str) -> list[Step]:
@@ -43,13 +42,13 @@ def steps(title: str) -> list[Step]:
     for block in blocks:
         text = re.sub(r"^   ", "", block, flags=re.MULTILINE).rstrip()
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-            command, said = re.fullmatch(r"((?:.*\\\n)*.*)\n?((?:.*\n?)*)", part).groups()  # type: ignore[union-attr]
-            found.append(Step(command.replace("\\\n", " "), said.rstrip()))
+            command, output = re.fullmatch(r"((?:.*\\\n)*.*)\n?((?:.*\n?)*)", part).groups()  # type: ignore[union-attr]
+            found.append(Step(command.replace("\\\n", " "), output.rstrip()))
     return found
 
 
 class Cloud(Lab):
-    """The lab, and the folder that its operator works in."""
+    """The lab, and the operator's working directory."""
 
     def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
         super().__init__(lab, folder)
@@ -64,20 +63,20 @@ def lab(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Iterator[Cloud]:
 
 
 class Operator:
-    """Types the commands of the page."""
+    """Runs the commands of the page."""
 
     def __init__(self, lab: Cloud) -> None:
         self._lab = lab
 
-    def does(self, step: Step) -> str:
-        """What a command says, as the page would print it."""
-        words = step.command
-        if words.startswith("cat "):
-            return self._plain((self._lab.folder / words.split()[1]).read_text())
-        assert words.startswith("openstack "), words
-        who = "-service" if "--os-cloud service " in words else ""
-        words = words.replace("--os-cloud service ", "").removeprefix("openstack ")
-        outcome = self._lab.openstack.run(words, who, COLUMNS="120")
+    def run(self, step: Step) -> str:
+        """The output of a command, as the page shows it."""
+        command = step.command
+        if command.startswith("cat "):
+            return self._plain((self._lab.folder / command.split()[1]).read_text())
+        assert command.startswith("openstack "), command
+        user = "-service" if "--os-cloud service " in command else ""
+        command = command.replace("--os-cloud service ", "").removeprefix("openstack ")
+        outcome = self._lab.openstack.run(command, user, COLUMNS="120")
         return self._plain(outcome.stdout + outcome.stderr)
 
     def _plain(self, text: str) -> str:
@@ -87,15 +86,15 @@ class Operator:
         return "\n".join(line.rstrip() for line in text.rstrip().splitlines())
 
 
-def agrees(said: str, printed: str) -> bool:
-    """Whether an output is as it is printed, ``...`` being any lines."""
+def matches(output: str, printed: str) -> bool:
+    """Whether an output is the printed one; ``...`` matches any lines."""
     parts = re.split(r"^\.\.\.(?:\n|$)", printed, flags=re.MULTILINE)
     pattern = r"[\s\S]*?".join(re.escape(part) for part in parts)
-    return re.fullmatch(pattern, said) is not None
+    return re.fullmatch(pattern, output) is not None
 
 
-def have(lab: Cloud, name: str, provider: str, **more: int) -> None:
-    """Give a server more of a provider that it uses."""
+def add_resources(lab: Cloud, name: str, provider: str, **more: int) -> None:
+    """Add resources of a provider to the allocations of a server that uses it."""
     path = f"/allocations/{lab.seed['servers'][name]['uuid']}"
     body = lab.ask("placement", "GET", path)
     for uuid, part in body["allocations"].items():
@@ -106,14 +105,14 @@ def have(lab: Cloud, name: str, provider: str, **more: int) -> None:
 
 
 def arrange_gpus(lab: Cloud) -> None:
-    """One compute node that offers 4 + 4 VGPU and two network functions itself, to servers."""
+    """One compute node with 4 + 4 VGPU and two network functions, all used by servers."""
     lab.heal("--host cmp-0012 --skip-port-allocations", code=0)
     more = "--resource VGPU=8 --resource SRIOV_NET_VF=2"
     uuid = lab.seed["providers"][GPUS]
     lab.openstack(f"resource provider inventory set {uuid} --amend {more}")
-    have(lab, "vm-00009", GPUS, VGPU=1)
-    have(lab, "vm-00019", GPUS, VGPU=2, SRIOV_NET_VF=1)
-    have(lab, "vm-00029", GPUS, VGPU=2)
+    add_resources(lab, "vm-00009", GPUS, VGPU=1)
+    add_resources(lab, "vm-00019", GPUS, VGPU=2, SRIOV_NET_VF=1)
+    add_resources(lab, "vm-00029", GPUS, VGPU=2)
     evidence = {"vm-00009": "84", "vm-00019": "85", "vm-00029": "84"}
     lines = (
         f"{lab.seed['servers'][name]['uuid']}=pci_0000_{bus}_00_0\n"
@@ -123,12 +122,12 @@ def arrange_gpus(lab: Cloud) -> None:
 
 
 def arrange_rebuilt(lab: Cloud) -> None:
-    """Servers on a host; below its provider, what neutron's agent has made."""
+    """Servers on a host with child providers of neutron's agent."""
     lab.heal("--host cmp-0006 --skip-port-allocations", code=0)
 
 
 def arrange_pinned(lab: Cloud) -> None:
-    """Servers with dedicated CPUs that were allocated VCPU, as before Train."""
+    """Servers with dedicated CPUs and allocations of VCPU, as before Train."""
     lab.openstack.run("placement allocation heal --host cmp-0002 --skip-port-allocations")
     for name, cpus in (("rs-pinned", 4), ("rs-pinned-image", 4)):
         path = f"/allocations/{lab.seed['servers'][name]['uuid']}"
@@ -147,7 +146,7 @@ def arrange_pinned(lab: Cloud) -> None:
         ("VCPU to PCPU", arrange_pinned),
     ],
 )
-def test_the_guide_prints_what_services_say_and_undo_leaves_no_trace(
+def test_guide_shows_the_real_output_and_undo_restores_everything(
     lab: Cloud, title: str, arrange: Callable[[Cloud], None]
 ) -> None:
     arrange(lab)
@@ -155,32 +154,32 @@ def test_the_guide_prints_what_services_say_and_undo_leaves_no_trace(
     operator, found = Operator(lab), steps(title)
     assert len(found) > 5
     for step in found:
-        said = operator.does(step)
-        assert agrees(said, step.said), f"$ {step.command}\n{said}"
+        output = operator.run(step)
+        assert matches(output, step.output), f"$ {step.command}\n{output}"
     assert (lab.everything(), lab.state()) == before
 
 
 def start_nova_compute(lab: Cloud) -> None:
-    """What nova-compute does with compute_id: its node has the new UUID. There is none here."""
+    """Set the new UUID of the node, as nova-compute does with compute_id; the lab has none."""
     path = lab.lab.database("nova_cell1")
     with contextlib.closing(sqlite3.connect(path, timeout=30)) as nova, nova:
         nova.execute("UPDATE compute_nodes SET uuid = ? WHERE host = 'cmp-0006'", (NEW,))
 
 
-def test_nova_finds_the_servers_of_a_rebuilt_host_where_they_are(lab: Cloud) -> None:
+def test_nova_finds_the_servers_of_a_rebuilt_host(lab: Cloud) -> None:
     arrange_rebuilt(lab)
     before, clean = lab.everything(), nova_manage_audit(lab, lab.seed["providers"][REBUILT])
     assert clean.returncode == 0, clean
-    for words in ("--down", "--disable"):
-        done = lab.openstack.run(f"compute service set {words} cmp-0006 nova-compute")
-        assert done.returncode == 0, done.stderr
+    for command in ("--down", "--disable"):
+        completed = lab.openstack.run(f"compute service set {command} cmp-0006 nova-compute")
+        assert completed.returncode == 0, completed.stderr
     recipe = f"placement reshape recipe replace-host {REBUILT} {REBUILT} --uuid {NEW}"
     lab.openstack.run(f"{recipe} --out replace.yaml")
     lab.openstack("placement reshape replace.yaml --allow nova-owned", "-service")
     start_nova_compute(lab)
     lab.openstack.run("compute service set --up --enable cmp-0006 nova-compute")
-    told = nova_manage_audit(lab, NEW)
-    assert told.returncode == 0, told
+    audited = nova_manage_audit(lab, NEW)
+    assert audited.returncode == 0, audited
     healed = lab.heal("--host cmp-0006 --skip-port-allocations --dry-run", code=0)
     assert {row["status"] for row in healed.values()} <= {"unchanged", "left alone"}
     found = lab.openstack("placement allocation audit --host cmp-0006 --skip-port-allocations")
@@ -191,16 +190,16 @@ def test_nova_finds_the_servers_of_a_rebuilt_host_where_they_are(lab: Cloud) -> 
         expected = {NEW if uuid == old else uuid: part for uuid, part in had.items()}
         assert held["allocations"] == expected, name
         assert held.get("consumer_type") == before[name].get("consumer_type")
-    done = lab.openstack.run(f"resource provider delete {old}")
-    assert done.returncode == 0, done.stderr
+    completed = lab.openstack.run(f"resource provider delete {old}")
+    assert completed.returncode == 0, completed.stderr
 
 
 def nova_manage_audit(lab: Cloud, provider: str) -> subprocess.CompletedProcess[str]:
-    """The real one, of one provider; 0 when it finds nothing."""
+    """nova-manage placement audit of one provider; exits with 0 if it finds nothing."""
     config = str(lab.lab.path("etc", "nova"))
-    words = [lab.lab.program("nova-manage"), "--config-dir", config, "placement", "audit"]
+    command = [lab.lab.program("nova-manage"), "--config-dir", config, "placement", "audit"]
     return subprocess.run(
-        [*words, "--verbose", "--resource_provider", provider],
+        [*command, "--verbose", "--resource_provider", provider],
         env=dict(lab.lab.environment()),
         capture_output=True,
         text=True,

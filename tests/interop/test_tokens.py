@@ -1,4 +1,4 @@
-"""The embedded server answers the same tokens as the real placement answers them."""
+"""The embedded server and the real placement give the same responses for every token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.lab import database, identity, place
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 RESHAPE = {"inventories": {}, "allocations": {}}
-#: What only the middleware may say; a client that says it gains nothing.
+#: Headers that only the middleware may set; a client gains nothing by sending them.
 SMUGGLED = {
     "x-identity-status": "Confirmed",
     "x-user-id": "mallory",
@@ -38,7 +38,7 @@ def in_project(projects: Mapping[str, str], name: str) -> dict[str, Any]:
 
 
 def expired(lab: place.Place, admin: identity.Keystone) -> str:
-    """A token that has been valid for two seconds."""
+    """A token that has expired after two seconds."""
     until = datetime.datetime.now(datetime.UTC) + SHORT
     made = admin.post(
         f"/users/{admin.user_id}/application_credentials",
@@ -66,7 +66,7 @@ def projects(lab: place.Place) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def tokens(lab: place.Place, projects: dict[str, str]) -> Tokens:
-    """One of every kind."""
+    """One token of each kind."""
     admin = identity.Keystone(lab)
     scopes = {
         "system": ("admin", {"system": {"all": True}}),
@@ -98,19 +98,19 @@ def servers(lab: place.Place) -> Iterator[tuple[str, str]]:
         yield lab.url("placement"), url
 
 
-def asked(
+def request(
     url: str, method: str, path: str, headers: Mapping[str, str], body: Any
 ) -> tuple[int, dict[str, str | None], Any]:
-    """Status, the headers that matter, and what is told, without what differs each time."""
+    """Status, compared headers and body, without request ids."""
     session = requests.Session()
     session.trust_env = False
-    answer = session.request(method, url + path, headers=headers, json=body, timeout=60)
-    told = answer.json() if answer.content else None
-    if path == "/traits" and answer.ok:
-        told = sorted(told["traits"])
-    for error in (told or {}).get("errors", []) if isinstance(told, dict) else []:
+    response = session.request(method, url + path, headers=headers, json=body, timeout=60)
+    content = response.json() if response.content else None
+    if path == "/traits" and response.ok:
+        content = sorted(content["traits"])
+    for error in (content or {}).get("errors", []) if isinstance(content, dict) else []:
         del error["request_id"]
-    return answer.status_code, {name: answer.headers.get(name) for name in HEADERS}, told
+    return response.status_code, {name: response.headers.get(name) for name in HEADERS}, content
 
 
 KINDS = (
@@ -131,19 +131,19 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize("beside", ["", "smuggled", "member", "service", "garbage"])
+@pytest.mark.parametrize("extra", ["", "smuggled", "member", "service", "garbage"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_token_is_answered_as_the_real_placement_answers_it(
-    servers: tuple[str, str], tokens: Tokens, projects: dict[str, str], kind: str, beside: str
+def test_token_gets_the_response_of_the_real_placement(
+    servers: tuple[str, str], tokens: Tokens, projects: dict[str, str], kind: str, extra: str
 ) -> None:
-    """``beside``: headers that are not for a client, or a token as x-service-token."""
+    """``extra``: headers that a client must not set, or a token as x-service-token."""
     headers = {"openstack-api-version": "placement 1.39"}
     if (token := tokens[kind]) is not None:
         headers["x-auth-token"] = token
-    if beside == "smuggled":
+    if extra == "smuggled":
         headers.update(SMUGGLED, **{"x-project-id": projects["acme"]})
-    elif beside:
-        headers["x-service-token"] = tokens[beside] or ""
+    elif extra:
+        headers["x-service-token"] = tokens[extra] or ""
     for method, path, body in (
         ("GET", "/", None),
         ("GET", "/resource_providers", None),
@@ -154,5 +154,5 @@ def test_a_token_is_answered_as_the_real_placement_answers_it(
         ("GET", f"/usages?project_id={projects['admin']}", None),
         ("GET", "/nothing", None),
     ):
-        real, ours = (asked(url, method, path, headers, body) for url in servers)
+        real, ours = (request(url, method, path, headers, body) for url in servers)
         assert ours == real, f"{method} {path}"

@@ -1,7 +1,7 @@
-"""What the real nova-manage makes of the seed: the oracle for healing and auditing.
+"""Results of the real nova-manage on the seeded lab: the oracle for heal and audit.
 
-Starting nova-manage takes seconds, so ``tests.support.lab.manage`` calls its commands many
-times in one process: healing each server alone takes about ten seconds.
+A start of nova-manage takes seconds. ``tests.support.lab.manage`` runs its commands many times
+in one process: healing every server one by one takes about ten seconds.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _FOUND = re.compile(r"for consumer UUID (\S+) on Resource Provider (\S+) can be 
 
 
 class Healed(NamedTuple):
-    """What heal_allocations made of one server, alone, from the seeded state.
+    """The result of heal_allocations for one server, from the seeded state.
 
-    ``allocations`` (``{provider uuid: {class: amount}}``), owner and type are those of
-    afterwards, whatever the exit code; ``ports`` is ``{port: its binding profile}``.
+    ``allocations`` (``{provider uuid: {class: amount}}``), owner and type are read afterwards,
+    whatever the exit code; ``ports`` is ``{port: its binding profile}``.
     """
 
     code: int
-    said: str
+    output: str
     changed: bool
     allocations: Mapping[str, Mapping[str, int]]
     project_id: str | None
@@ -38,8 +38,8 @@ class Healed(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What it says of the server, in one line."""
-        lines = [line for line in self.said.splitlines() if not _NOISE.match(line)]
+        """Its message about the server, in one line."""
+        lines = [line for line in self.output.splitlines() if not _NOISE.match(line)]
         return " ".join(filter(None, lines))
 
 
@@ -47,44 +47,44 @@ _NOISE = re.compile(r"Looking for instances|Found \d+ candidate|Processed \d+ in
 
 
 class Audited(NamedTuple):
-    """What audit says: the findings are ``{(consumer uuid, provider uuid)}``."""
+    """The result of audit; ``findings`` are pairs ``(consumer uuid, provider uuid)``."""
 
     code: int
-    said: str
+    output: str
     findings: frozenset[tuple[str, str]]
 
 
 def heal_each(
     lab: place.Place, servers: Iterable[str], state: str = database.SEEDED
 ) -> dict[str, Healed]:
-    """``{uuid: what became of it}``; the lab is in the saved state again afterwards."""
-    told = _ask(lab, "heal", state, list(servers))
-    return {uuid: Healed(**_only(Healed._fields, each)) for uuid, each in told.items()}
+    """``{uuid: result}``; restores the lab to the saved state."""
+    reported = _run(lab, "heal", state, list(servers))
+    return {uuid: Healed(**_select(Healed._fields, each)) for uuid, each in reported.items()}
 
 
 def audit(lab: place.Place, *, delete: bool = False, state: str = database.SEEDED) -> Audited:
-    """What audit finds in the saved state; ``delete`` leaves the lab without it."""
-    told = _ask(lab, "audit", state, ["delete"] if delete else [])
-    found = {(match[1], match[2]) for match in _FOUND.finditer(told["said"])}
-    return Audited(told["code"], told["said"], frozenset(found))
+    """The findings of audit in the saved state; ``delete`` removes them from the lab."""
+    reported = _run(lab, "audit", state, ["delete"] if delete else [])
+    found = {(match[1], match[2]) for match in _FOUND.finditer(reported["output"])}
+    return Audited(reported["code"], reported["output"], frozenset(found))
 
 
-def _only(names: Iterable[str], told: Mapping[str, Any]) -> dict[str, Any]:
-    # Placement tells neither owner nor type of what has no allocations.
-    return {name: told.get(name) for name in names}
+def _select(names: Iterable[str], reported: Mapping[str, Any]) -> dict[str, Any]:
+    # Placement returns no owner and no type for a consumer without allocations.
+    return {name: reported.get(name) for name in names}
 
 
-def _ask(lab: place.Place, verb: str, state: str, words: list[str]) -> Any:
-    ended = subprocess.run(
+def _run(lab: place.Place, verb: str, state: str, arguments: list[str]) -> Any:
+    completed = subprocess.run(
         [
             *(lab.program("python"), "-m", "tests.support.lab.manage"),
             *(str(lab.folder), str(lab.first_port), verb, state),
         ],
-        input=json.dumps(words),
+        input=json.dumps(arguments),
         env={**lab.environment(), "PYTHONPATH": str(place.ROOT)},
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout)
+    assert completed.returncode == 0, completed.stderr
+    return json.loads(completed.stdout)

@@ -3,7 +3,7 @@
 Run it with the lab's own Python and the checkout in PYTHONPATH:
 ``python -m tests.support.lab.manage FOLDER PORT heal|audit STATE < ARGUMENTS.json``.
 ``heal`` takes a list of server UUIDs and heals each server alone, from the state that was
-saved under that name; ``audit`` takes the list [delete]. The output is JSON: ``{code, said}``
+saved under that name; ``audit`` takes the list [delete]. The output is JSON: ``{code, output}``
 and more.
 """
 
@@ -82,15 +82,15 @@ class Oracle:
 
 def _outcome(command: Callable[[], Any]) -> dict[str, Any]:
     """Exit code and text; an exception gives 255, as it does in nova-manage."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         try:
             code = command() or 0
         # Nova-manage itself ends so on any.
         except Exception:  # noqa: BLE001
             code = 255
-            said.write(traceback.format_exc(limit=0))
-    return {"code": code, "said": said.getvalue().strip()}
+            output.write(traceback.format_exc(limit=0))
+    return {"code": code, "output": output.getvalue().strip()}
 
 
 def main() -> None:
