@@ -46,7 +46,7 @@ enabled = True
 backend = oslo_cache.dict
 """
 
-# The incomplete consumers' owner is as devstack and the deployment tools leave it.
+# devstack and the deployment tools set the same owner for incomplete consumers.
 PLACEMENT = """\
 [DEFAULT]
 log_file = {folder}/log/placement.log
@@ -60,8 +60,8 @@ connection = sqlite:///{folder}/db/placement.sqlite
 sqlite_synchronous = False
 {tokens}"""
 
-# There is no queue: casts go nowhere, and calls time out after a second. The computes
-# are rows in a database that never report: all of them count as up.
+# There is no message queue: casts are lost, and calls time out after one second. The compute
+# services are database rows that never report; they count as up for ten years.
 NOVA = """\
 [DEFAULT]
 log_file = {folder}/log/nova.log
@@ -109,10 +109,10 @@ CLOUD = """\
 
 IN_PROJECT = "project_name: {}\n      project_domain_name: Default"
 
-#: The clouds' names begin with where their placement is...
+#: The first part of a cloud's name selects its placement endpoint...
 REGIONS = {"lab": place.REGION, "embedded": place.EMBEDDED_REGION, "empty": place.EMPTY_REGION}
-#: ...and end with who asks: (user, scope).
-WHO = {
+#: ...and the last part its identity: (user, scope).
+IDENTITIES = {
     "": ("admin", IN_PROJECT.format("admin")),
     "-system": ("admin", "system_scope: all"),
     "-domain": ("admin", "domain_name: Default"),
@@ -123,7 +123,7 @@ WHO = {
 
 
 def configure(lab: place.Place, service: str) -> None:
-    """Write what one service reads."""
+    """Write the configuration of one service."""
     if service == "keystone":
         lab.write("etc/keystone/keystone.conf", KEYSTONE.format(**_facts(lab)))
         lab.write("etc/embedded.conf", tokens(lab, "placement", "placement"))
@@ -145,17 +145,17 @@ def configure(lab: place.Place, service: str) -> None:
 
 
 def tokens(lab: place.Place, user: str, kind: str) -> str:
-    """The section by which a service of this kind asks keystone about tokens."""
+    """The section that a service of this kind needs to validate tokens."""
     return TOKENS.format(**_facts(lab), kind=kind, auth=_auth(lab, user))
 
 
 def clouds(lab: place.Place) -> str:
-    """A clouds.yaml: ``lab``, ``lab-member``, ``embedded-member``... by REGIONS and WHO."""
+    """A clouds.yaml with a cloud for each of REGIONS and IDENTITIES, such as ``lab-member``."""
     facts = {"keystone": lab.url("keystone"), "password": place.PASSWORD}
     entries = [
-        CLOUD.format(**facts, name=where + who, region=region, user=user, scope=scope)
-        for where, region in REGIONS.items()
-        for who, (user, scope) in WHO.items()
+        CLOUD.format(**facts, name=prefix + identity, region=region, user=user, scope=scope)
+        for prefix, region in REGIONS.items()
+        for identity, (user, scope) in IDENTITIES.items()
     ]
     return "clouds:\n" + "".join(entries)
 

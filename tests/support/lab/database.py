@@ -1,4 +1,4 @@
-"""The services' databases: made, saved under a name, and put back while they are in use."""
+"""Create, save and restore the databases of the services; restore works while they run."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ DATABASES = {
     "nova": ("nova_api", "nova_cell0", "nova_cell1"),
     "neutron": (),
 }
-#: service -> files that go with them
+#: service -> files that are saved with its databases
 FILES = {"neutron": "neutron.json", "nova": "seed.json"}
 EMPTY = "empty"
 SEEDED = "seeded"
 
 
 def is_made(lab: place.Place, service: str) -> bool:
-    """Whether ``make`` came to its end."""
+    """Whether ``make`` was completed."""
     return lab.path("saved", EMPTY, f"{service}.made").exists()
 
 
 def make(lab: place.Place, service: str) -> None:
-    """Make a service's databases anew; the service must not run."""
+    """Create the databases of a service again; the service must not run."""
     lab.path("db").mkdir(parents=True, exist_ok=True)
     for name in DATABASES[service]:
         for left in lab.path("db").glob(f"{name}.sqlite*"):
@@ -37,7 +37,7 @@ def make(lab: place.Place, service: str) -> None:
     {"keystone": _keystone, "placement": _placement, "nova": _nova}.get(service, _nothing)(lab)
     for name in DATABASES[service]:
         with contextlib.closing(sqlite3.connect(lab.database(name))) as connection:
-            # Readers do not block the writer then.
+            # In this mode readers do not block the writer.
             connection.execute("PRAGMA journal_mode=WAL")
 
 
@@ -66,7 +66,7 @@ def _nova(lab: place.Place) -> None:
     at = {name: f"sqlite:///{lab.database(name)}" for name in DATABASES["nova"]}
     lab.run(*manage, "api_db", "sync")
     lab.run(*manage, "cell_v2", "map_cell0", "--database_connection", at["nova_cell0"])
-    # Of cell0 and, since nova.conf names it as the database, cell1.
+    # Of cell0, and of cell1, which is the database in nova.conf.
     lab.run(*manage, "db", "sync")
     cell = ("--name", "cell1", "--transport-url", "fake:/")
     connection = ("--database_connection", at["nova_cell1"])
@@ -74,11 +74,11 @@ def _nova(lab: place.Place) -> None:
 
 
 def _nothing(lab: place.Place) -> None:
-    """The stand-ins have none."""
+    """The substitute services have no database."""
 
 
 def save(lab: place.Place, name: str, *services: str) -> None:
-    """Keep the state of services, all that are made if none is named, under a name."""
+    """Save the state of services under a name; by default of all installed services."""
     folder = lab.path("saved", name)
     folder.mkdir(parents=True, exist_ok=True)
     for service in services or DATABASES:
@@ -95,11 +95,11 @@ def save(lab: place.Place, name: str, *services: str) -> None:
 
 
 def reset(lab: place.Place, name: str, *services: str) -> None:
-    """Put back what ``save`` kept; the services may run. Raises LabError where there is none."""
+    """Restore a saved state; the services may run. Raises LabError for an unknown state."""
     folder = lab.path("saved", name)
     if not folder.is_dir():
         known = ", ".join(saved(lab)) or "none"
-        raise place.LabError(f"no state is saved as {name}; there are: {known}")
+        raise place.LabError(f"no state is saved as {name}; saved states: {known}")
     for service in services or DATABASES:
         for each in DATABASES[service]:
             if (folder / f"{each}.sqlite").exists():
@@ -117,7 +117,7 @@ def saved(lab: place.Place) -> list[str]:
 
 
 def _copy(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Copy a database over another, which others may have open."""
+    """Replace the content of a database that other processes may have open."""
     with (
         contextlib.closing(sqlite3.connect(source, timeout=30)) as origin,
         contextlib.closing(sqlite3.connect(target, timeout=30)) as copy,

@@ -1,4 +1,4 @@
-"""Keystone's API, as far as the lab and its tests need it: users, roles, the catalog, tokens."""
+"""The part of keystone's API that the lab and its tests use: users, roles, catalog, tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.lab import place
 
 DOMAIN = {"id": "default"}
 
-#: (user, project, roles); ``robot`` is a service without the role admin, ``nobody`` may enter only.
+#: (user, project, roles); ``robot`` is a service without the role admin.
 USERS = (
     ("nova", "service", ("admin", "service")),
     ("placement", "service", ("admin", "service")),
@@ -26,7 +26,7 @@ PROJECT = {"project": {"name": "admin", "domain": DOMAIN}}
 
 
 class Keystone:
-    """A session of one user. ``scope`` is as keystone's API has it."""
+    """A session of one user. ``scope`` has the form of keystone's API."""
 
     def __init__(
         self, lab: place.Place, user: str = "admin", scope: Mapping[str, Any] | str = PROJECT
@@ -38,7 +38,7 @@ class Keystone:
 
     @classmethod
     def by_credential(cls, lab: place.Place, number: str, secret: str) -> Keystone:
-        """A session by an application credential."""
+        """A session with an application credential."""
         made = cls.__new__(cls)
         made._lab, made.token = lab, ""
         credential = {"id": number, "secret": secret}
@@ -55,19 +55,19 @@ class Keystone:
         self.expires_at: str = answer["token"]["expires_at"]
 
     def get(self, tail: str) -> Any:
-        """What keystone knows."""
+        """Send a GET request and return the body."""
         return self._send("GET", tail)[1]
 
     def post(self, tail: str, kind: str, **facts: Any) -> Any:
-        """Make a thing; the thing."""
+        """Create an object and return it."""
         return self._send("POST", tail, {kind: facts})[1][kind]
 
     def put(self, tail: str) -> None:
-        """Say that something is so."""
+        """Send a PUT request without a body."""
         self._send("PUT", tail)
 
     def delete(self, tail: str, **headers: str) -> None:
-        """Take a thing away."""
+        """Delete an object."""
         self._send("DELETE", tail, None, headers)
 
     def _send(
@@ -93,7 +93,7 @@ class Keystone:
 
 
 def fill(lab: place.Place) -> None:
-    """Make users, projects and the catalog in a keystone that was bootstrapped alone."""
+    """Create users, projects and the catalog after keystone's bootstrap."""
     keystone = Keystone(lab)
     roles = {role["name"]: role["id"] for role in keystone.get("/roles")["roles"]}
     if "service" not in roles:

@@ -1,4 +1,4 @@
-"""The services from PyPI, in a virtual environment of the lab."""
+"""Install the services from PyPI in the lab's virtual environment."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PYTHON_VARIABLE = "OSC_PLACEMENT_LAB_PYTHON"
 
 
 def install(lab: place.Place, services: Sequence[str]) -> bool:
-    """Install what is not there yet; whether there was anything."""
+    """Install the missing packages; return whether any were missing."""
     mark = lab.path("venv", "installed")
-    there = set(mark.read_text().split()) if mark.exists() else set()
-    missing = {package for name in services for package in PACKAGES[name]} - there
+    installed = set(mark.read_text().split()) if mark.exists() else set()
+    missing = {package for name in services for package in PACKAGES[name]} - installed
     if not missing:
         return False
     if not lab.path("venv", "bin", "pip").exists():
@@ -30,5 +30,5 @@ def install(lab: place.Place, services: Sequence[str]) -> bool:
     constraints = str(place.HERE / "constraints.txt")
     pip = (lab.program("python"), "-m", "pip", "install", "-q", "--disable-pip-version-check")
     lab.run(*pip, "-c", constraints, *sorted(missing), log="pip.log")
-    mark.write_text("\n".join(sorted(there | missing)))
+    mark.write_text("\n".join(sorted(installed | missing)))
     return True

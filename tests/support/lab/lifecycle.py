@@ -1,4 +1,4 @@
-"""A lab's life: up, seeded, reset, down."""
+"""Start, seed and stop a lab."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from collections.abc import Iterator, Sequence
 
 from tests.support.lab import configure, database, identity, install, place, process
 
-#: What ``purge`` leaves: the environment, which depends on nothing that could be stale.
+#: Files that ``purge`` keeps.
 _KEPT = ("venv", "lock")
 
 
-def up(lab: place.Place, asked: Sequence[str] = (), workers: int = 1) -> list[str]:
-    """Install, configure, make and start what is missing; the names of those started.
+def up(lab: place.Place, requested: Sequence[str] = (), workers: int = 1) -> list[str]:
+    """Install, configure and start services and their dependencies; by default all.
 
-    ``asked`` are services, all if there are none; what they need comes with them.
+    Returns the names of the services that were started.
     """
-    services = place.needed(asked)
-    with _alone(lab):
+    services = place.needed(requested)
+    with _locked(lab):
         lab.write("port", str(lab.first_port))
-        with _told("packages are installed"):
+        with _timed("packages installed"):
             install.install(lab, services)
-        made = [name for name in services if not database.is_made(lab, name)]
+        missing = [name for name in services if not database.is_made(lab, name)]
         started = []
-        for name in made:
-            with _told(f"{name} is made"):
+        for name in missing:
+            with _timed(f"{name} configured"):
                 process.stop(lab, [name])
                 configure.configure(lab, name)
                 database.make(lab, name)
@@ -38,34 +38,34 @@ def up(lab: place.Place, asked: Sequence[str] = (), workers: int = 1) -> list[st
                 if name == "keystone":
                     identity.fill(lab)
                 database.save(lab, database.EMPTY, name)
-        with _told("all answer"):
+        with _timed("all services up"):
             started += process.start(lab, services, workers)
     return started
 
 
 def provide(lab: place.Place) -> None:
-    """Install all services' code, and start nothing."""
-    with _alone(lab), _told("packages are installed"):
+    """Install all services without starting them."""
+    with _locked(lab), _timed("packages installed"):
         install.install(lab, place.needed())
 
 
 def seed(
     lab: place.Place, hosts: int, servers: int, kinds: str = "all", state: str = database.SEEDED
 ) -> None:
-    """Fill nova, neutron and placement anew, and save that state under a name.
+    """Fill nova, neutron and placement from their empty states, and save the result.
 
-    ``kinds`` is ``all`` or ``ordinary``: without the servers of which something is special.
+    ``kinds`` is ``all``, or ``ordinary`` for ordinary servers only.
     """
-    with _alone(lab):
+    with _locked(lab):
         database.reset(lab, database.EMPTY)
-        with _told("seeded"):
-            words = (str(lab.folder), str(lab.first_port), str(hosts), str(servers), kinds)
+        with _timed("seeded"):
+            arguments = (str(lab.folder), str(lab.first_port), str(hosts), str(servers), kinds)
             program = lab.program("python")
             lab.run(
                 program,
                 "-m",
                 "tests.support.lab.seed",
-                *words,
+                *arguments,
                 log="seed.log",
                 PYTHONPATH=str(place.ROOT),
             )
@@ -74,13 +74,13 @@ def seed(
 
 
 def is_seeded(lab: place.Place, state: str = database.SEEDED) -> bool:
-    """Whether ``seed`` came to its end, as the seed stands in the checkout now."""
+    """Whether ``seed`` was completed with the seed code of the checkout."""
     mark = lab.path("saved", state, "seeded-by")
     return mark.exists() and mark.read_text() == _seeding()
 
 
 def _seeding() -> str:
-    """A digest of what seeds."""
+    """A digest of the seed code."""
     digest = hashlib.sha256()
     for path in sorted((place.HERE / "seed").glob("*.py")):
         digest.update(path.read_bytes())
@@ -88,7 +88,7 @@ def _seeding() -> str:
 
 
 def down(lab: place.Place, services: Sequence[str] = (), purge: bool = False) -> None:
-    """End what runs; ``purge`` removes databases and configuration too."""
+    """Stop services; ``purge`` also removes databases and configuration."""
     process.stop(lab, services or place.needed())
     if not purge or not lab.folder.is_dir():
         return
@@ -102,8 +102,8 @@ def down(lab: place.Place, services: Sequence[str] = (), purge: bool = False) ->
 
 
 @contextlib.contextmanager
-def _alone(lab: place.Place) -> Iterator[None]:
-    """One process at a time makes a lab; a second one waits and finds it made."""
+def _locked(lab: place.Place) -> Iterator[None]:
+    """Let only one process at a time change a lab."""
     lab.folder.mkdir(parents=True, exist_ok=True)
     with lab.path("lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -111,9 +111,9 @@ def _alone(lab: place.Place) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _told(what: str) -> Iterator[None]:
-    began = time.monotonic()
+def _timed(what: str) -> Iterator[None]:
+    start = time.monotonic()
     yield
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - start
     if seconds > 0.5:
         print(f"lab: {what} ({seconds:.1f} s)", file=sys.stderr, flush=True)

@@ -1,10 +1,9 @@
-"""nova-manage's heal_allocations and audit, many times in one process.
+"""Run nova-manage's heal_allocations and audit many times in one process.
 
-Run it with the lab's own Python and the checkout in PYTHONPATH:
+Run this with the lab's Python and the checkout in PYTHONPATH:
 ``python -m tests.support.lab.manage FOLDER PORT heal|audit STATE < ARGUMENTS.json``.
-``heal`` takes a list of server UUIDs and heals each server alone, from the state that was
-saved under that name; ``audit`` takes the list [delete]. The output is JSON: ``{code, output}``
-and more.
+``heal`` takes a list of server UUIDs and heals each server separately, from the saved state of
+that name; ``audit`` takes the list [delete]. The output is JSON: ``{code, output}`` and more.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ WRITTEN = ("placement", "neutron")
 
 
 class Oracle:
-    """One lab's nova-manage, and its placement to look at what became of it."""
+    """The nova-manage of a lab, and its placement to read the results."""
 
     def __init__(self, lab: place.Place, state: str) -> None:
         self._lab = lab
@@ -43,19 +42,19 @@ class Oracle:
         self._placement = utils.get_ksa_adapter("placement")
 
     def heal(self, uuid: str) -> dict[str, Any]:
-        """What comes of healing one server from the saved state."""
+        """Heal one server, starting from the saved state, and return the result."""
         before = self._consumer(uuid)
         outcome = _outcome(
             lambda: manage.PlacementCommands().heal_allocations(instance_uuid=uuid, verbose=True)
         )
         after, ports = self._consumer(uuid), self._ports(uuid)
-        # Even one that fails may have written something.
+        # A failed run may have written something, too.
         if outcome["code"] != 4:
             self.reset()
         return {**outcome, "changed": after != before, **after, "ports": ports}
 
     def audit(self, delete: bool) -> dict[str, Any]:
-        """What audit says of the saved state; with ``delete``, that of afterwards is left."""
+        """Audit the saved state; with ``delete``, keep the state after the audit."""
         return _outcome(lambda: manage.PlacementCommands().audit(verbose=True, delete=delete))
 
     def reset(self) -> None:
@@ -81,12 +80,12 @@ class Oracle:
 
 
 def _outcome(command: Callable[[], Any]) -> dict[str, Any]:
-    """Exit code and text; an exception gives 255, as it does in nova-manage."""
+    """Exit code and output; an exception gives 255, as in nova-manage."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         try:
             code = command() or 0
-        # Nova-manage itself ends so on any.
+        # nova-manage does the same for every exception.
         except Exception:  # noqa: BLE001
             code = 255
             output.write(traceback.format_exc(limit=0))

@@ -1,7 +1,7 @@
-"""A stand-in for neutron, and an empty glance: ``neutron.py PORT STATE.json ACCESS-LOG``.
+"""A substitute for neutron, and an empty glance: ``neutron.py PORT STATE.json ACCESS-LOG``.
 
-Enough for nova-api to list servers and for nova-manage to read and write ports. It has
-no policy: any token is taken.
+It serves what nova-api needs to list servers and nova-manage to read and write ports. It
+accepts any token.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def versions(number: str, tail: str) -> Any:
 
 
 def missing(what: str) -> Answer:
-    """A 404 as neutron words it."""
+    """A 404 response with neutron's text."""
     kind = "PortNotFound" if "/ports/" in what else "NotFound"
     return 404, {"NeutronError": {"type": kind, "message": f"no {what}", "detail": ""}}
 
 
 def ports(query: dict[str, list[str]]) -> Answer:
-    """The ports that a query asks for."""
+    """The ports that match a query."""
     found = list(load()["ports"].values())
     for key in KEYS:
         if key in query:
@@ -48,19 +48,19 @@ def ports(query: dict[str, list[str]]) -> Answer:
 
 
 def extensions() -> Answer:
-    """The extensions that the state names."""
+    """The extensions in the state."""
     named = load().get("extensions", {})
     rest = {"description": "", "links": [], "updated": "2020-01-01T00:00:00-00:00"}
     return 200, {"extensions": [{"alias": a, "name": name, **rest} for a, name in named.items()]}
 
 
 def load() -> Any:
-    """The state as it is now: a reset changes the file."""
+    """Read the state; a reset changes the file."""
     return json.loads(STATE.read_text())
 
 
 def get(path: str, query: dict[str, list[str]]) -> Answer:
-    """The answer to a GET."""
+    """The response to a GET request."""
     match path.strip("/").split("/"):
         case [""]:
             return 200, versions("v2.0", "/v2.0/")
@@ -83,7 +83,7 @@ def get(path: str, query: dict[str, list[str]]) -> Answer:
 
 
 def put(path: str, body: Any) -> Answer:
-    """The answer to a PUT of a port."""
+    """The response to a PUT request for a port."""
     with LOCK:
         state = load()
         port = state["ports"].get(path.rpartition("/")[2])
@@ -97,7 +97,7 @@ def put(path: str, body: Any) -> Answer:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """HTTP around the two."""
+    """The HTTP server of both services."""
 
     protocol_version = "HTTP/1.1"
 

@@ -1,4 +1,4 @@
-"""Where a lab is: its folder, its ports, its programs, and the environment that they need."""
+"""The folder, the ports, the programs and the environment of a lab."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ FOLDER_VARIABLE = "OSC_PLACEMENT_LAB"
 PORT_VARIABLE = "OSC_PLACEMENT_LAB_PORT"
 DEFAULT_PORT = 24000
 
-#: In the order of their ports; ``embedded`` is for a test's own server, which the catalog names.
+#: In the order of their ports; a test starts its embedded server on the port of ``embedded``.
 NAMES = ("keystone", "placement", "nova", "neutron", "embedded")
 
 PASSWORD = "lab"
 REGION = "RegionOne"
-#: Where the catalog's placement is the embedded server; and where there is none.
+#: The region whose placement is the embedded server, and the region without placement.
 EMBEDDED_REGION = "RegionEmbedded"
 EMPTY_REGION = "RegionEmpty"
 
 
 class LabError(Exception):
-    """The lab cannot do what was asked; the text says why."""
+    """A request to the lab failed; the text has the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """A folder that holds everything of one lab, and the first of its ports."""
+    """The folder of one lab, and the first of its ports."""
 
     folder: pathlib.Path
     first_port: int
@@ -46,7 +46,7 @@ class Place:
         return self.path("db", f"{name}.sqlite")
 
     def port(self, service: str) -> int:
-        """Where a service listens."""
+        """The port of a service."""
         return self.first_port + NAMES.index(service)
 
     def url(self, service: str, tail: str = "") -> str:
@@ -58,14 +58,14 @@ class Place:
         return str(self.path("venv", "bin", name))
 
     def environment(self) -> Mapping[str, str]:
-        """What the services and their programs need to see."""
+        """The environment variables of the services and programs."""
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith("OS_")},
             "PATH": f"{self.path('venv', 'bin')}:{os.environ.get('PATH', '')}",
             "OS_KEYSTONE_CONFIG_DIR": str(self.path("etc", "keystone")),
             "OS_PLACEMENT_CONFIG_DIR": str(self.path("etc", "placement")),
             "OS_NOVA_CONFIG_DIR": str(self.path("etc", "nova")),
-            # Threads everywhere: simpler to look into than eventlet's patches.
+            # Native threads are simpler to debug than eventlet.
             "OS_NOVA_DISABLE_EVENTLET_PATCHING": "true",
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
@@ -73,14 +73,14 @@ class Place:
         }
 
     def write(self, name: str, text: str) -> None:
-        """Write a file that only its owner may read."""
+        """Write a file that only its owner can read."""
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8")
 
     def run(self, *command: str, log: str = "setup.log", **more: str) -> None:
-        """Run a program with its output in a log; ``more`` is for its environment.
+        """Run a program and write its output to a log; ``more`` extends its environment.
 
         Raises LabError when it fails.
         """
@@ -97,9 +97,9 @@ class Place:
 
 
 def find() -> Place:
-    """The lab that the environment names, or the checkout's own.
+    """The lab that the environment variable names, or the lab in the checkout.
 
-    A lab keeps the ports that it was made with: they stand in keystone's catalog.
+    A lab keeps its ports, because keystone's catalog contains them.
     """
     folder = pathlib.Path(os.environ.get(FOLDER_VARIABLE) or ROOT / ".lab").absolute()
     port = int(os.environ.get(PORT_VARIABLE) or DEFAULT_PORT)
@@ -108,14 +108,14 @@ def find() -> Place:
     return Place(folder, port)
 
 
-def needed(asked: Sequence[str] = ()) -> tuple[str, ...]:
-    """The services that those asked for need, each after what it needs; nothing asked is all."""
+def needed(services: Sequence[str] = ()) -> tuple[str, ...]:
+    """``services`` and their dependencies in start order; all services by default."""
     needs = {
         "keystone": (),
         "placement": ("keystone",),
         "nova": ("keystone", "placement", "neutron"),
         "neutron": ("keystone",),
     }
-    wanted = set(asked or needs)
-    wanted.update(*(needs[name] for name in wanted))
-    return tuple(name for name in ("keystone", "placement", "neutron", "nova") if name in wanted)
+    found = set(services or needs)
+    found.update(*(needs[name] for name in found))
+    return tuple(name for name in ("keystone", "placement", "neutron", "nova") if name in found)

@@ -1,4 +1,4 @@
-"""Starts and ends the services, and knows them again by pid and birth."""
+"""Start and stop the services; identify them by process id and start time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.support.lab import place
 START_LIMIT = 120.0
 END_LIMIT = 15.0
 
-#: What every service answers without a token.
+#: Paths that each service serves without a token.
 _TAILS = {"keystone": "/v3", "placement": "/", "nova": "/", "neutron": "/"}
 
 
 def command(lab: place.Place, service: str, workers: int) -> list[str]:
-    """The command line of a service. ``-P`` keeps our modules from hiding those of others."""
+    """The command line of a service. ``-P`` keeps this folder out of ``sys.path``."""
     port, log = str(lab.port(service)), str(lab.path("log", f"{service}.access.log"))
     if service == "neutron":
         program = str(place.HERE / "neutron.py")
@@ -34,7 +34,7 @@ def command(lab: place.Place, service: str, workers: int) -> list[str]:
 
 
 def start(lab: place.Place, services: Sequence[str], workers: int = 1) -> list[str]:
-    """Start those that do not run, and wait until all answer; the names of the started."""
+    """Start the services that do not run, wait for all, and return the names of those started."""
     started = [name for name in services if pid(lab, name) is None]
     for name in started:
         _start(lab, name, workers)
@@ -47,8 +47,8 @@ def _start(lab: place.Place, name: str, workers: int) -> None:
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", lab.port(name))) == 0:
             raise place.LabError(
-                f"port {lab.port(name)} is taken by something else: set {place.PORT_VARIABLE}"
-                " for a lab that is not made yet"
+                f"port {lab.port(name)} is in use by another process: set {place.PORT_VARIABLE}"
+                " before the lab is created"
             )
     for folder in ("log", "run"):
         lab.path(folder).mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def _start(lab: place.Place, name: str, workers: int) -> None:
             cwd=lab.path("run"),
             start_new_session=True,
         )
-    lab.write(f"run/{name}.pid", f"{process.pid} {_born(process.pid)}")
+    lab.write(f"run/{name}.pid", f"{process.pid} {_start_time(process.pid)}")
 
 
 def _wait(lab: place.Place, name: str) -> None:
@@ -74,7 +74,7 @@ def _wait(lab: place.Place, name: str) -> None:
 
 
 def stop(lab: place.Place, services: Sequence[str]) -> None:
-    """End the services that this lab has started, and nothing else."""
+    """Stop the services that this lab started, and no other process."""
     for name in services:
         found = pid(lab, name)
         if found is not None:
@@ -95,16 +95,16 @@ def _end(lab: place.Place, name: str) -> None:
 
 
 def pid(lab: place.Place, name: str) -> int | None:
-    """The process that this lab started as a service, if it still is that one."""
+    """The process id of a service; None if the process has ended or the id was reused."""
     try:
-        number, born = lab.path("run", f"{name}.pid").read_text().split()
+        number, started = lab.path("run", f"{name}.pid").read_text().split()
     except (OSError, ValueError):
         return None
-    return int(number) if _born(int(number)) == born else None
+    return int(number) if _start_time(int(number)) == started else None
 
 
-def _born(number: int) -> str | None:
-    """When a process started, in ticks since boot; None when there is none, or its corpse."""
+def _start_time(number: int) -> str | None:
+    """The start time of a process in ticks since boot; None for no process or a zombie."""
     try:
         fields = pathlib.Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -113,7 +113,7 @@ def _born(number: int) -> str | None:
 
 
 def answers(lab: place.Place, name: str) -> bool:
-    """Whether somebody answers on a service's port, whatever the answer."""
+    """Whether a server responds on a service's port, with any status."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         opener.open(lab.url(name, _TAILS[name]), timeout=5).close()

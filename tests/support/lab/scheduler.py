@@ -1,8 +1,8 @@
-"""What nova asks Placement for: its own functions, for flavors and images on stdin.
+"""The requests of nova to Placement for flavors and images on stdin, from nova's functions.
 
-Run by the lab's own Python: ``scheduler.py < CASES.json``, a list of ``{flavor, specs, image,
-volume}``. Needs no database and no service. For each it prints ``{scheduler, manage}``: the query
-string of nova's scheduler, and the resources as nova-manage computes them; or ``refused``.
+Run this with the lab's Python: ``scheduler.py < CASES.json``, a list of ``{flavor, specs, image,
+volume}``. It needs no database and no service. For each case it prints ``{scheduler, manage}``: the
+query string of nova's scheduler, and the resources that nova-manage computes; or ``refused``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SERVER = "10ca1ab0-0000-4000-8000-000000000001"
 
 
 def scheduler(admin: Any, case: Mapping[str, Any]) -> dict[str, str]:
-    """``{parameter: value}`` of GET /allocation_candidates, but the limit."""
+    """``{parameter: value}`` of GET /allocation_candidates, without the limit."""
     spec = objects.RequestSpec(
         admin,
         flavor=_flavor(admin, case),
@@ -44,7 +44,7 @@ def manage(admin: Any, case: Mapping[str, Any]) -> dict[str, int]:
     flavor = _flavor(admin, case)
     kept = {f"image_{name}": value for name, value in case["image"].items()}
     instance = objects.Instance(admin, uuid=SERVER, flavor=flavor, system_metadata=kept)
-    # Where it is booted from stands in the database.
+    # The database has the boot volume.
     with mock.patch("nova.compute.utils.is_volume_backed_instance", return_value=case["volume"]):
         return dict(utils.resources_from_flavor(instance, flavor))
 
@@ -64,10 +64,10 @@ def _flavor(admin: Any, case: Mapping[str, Any]) -> Any:
     )
 
 
-def _told(function: Callable[[Any, Mapping[str, Any]], Any], *words: Any) -> Any:
+def _result_or_refused(function: Callable[[Any, Mapping[str, Any]], Any], *words: Any) -> Any:
     try:
         return function(*words)
-    # Nova has an exception of its own for each contradiction.
+    # Nova has a separate exception for each contradiction.
     except Exception as error:  # noqa: BLE001
         return {"refused": f"{type(error).__name__}: {error}"}
 
@@ -79,8 +79,11 @@ def main() -> None:
     admin = context.get_admin_context()
     functions = {"scheduler": scheduler, "manage": manage}
     cases = json.load(sys.stdin)
-    told = [{name: _told(each, admin, case) for name, each in functions.items()} for case in cases]
-    json.dump(told, sys.stdout)
+    results = [
+        {name: _result_or_refused(each, admin, case) for name, each in functions.items()}
+        for case in cases
+    ]
+    json.dump(results, sys.stdout)
 
 
 main()

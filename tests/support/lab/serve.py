@@ -1,6 +1,6 @@
-"""One of the services under gunicorn: ``serve.py NAME PORT WORKERS ACCESS-LOG``.
+"""Run one of the services with gunicorn: ``serve.py NAME PORT WORKERS ACCESS-LOG``.
 
-Run by the lab's own Python, which has nothing of this project.
+The lab's Python runs this; it does not have this project installed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ MODULES = {
     "nova": "nova.wsgi.osapi_compute",
 }
 NAME, PORT, WORKERS, ACCESS = sys.argv[1:]
-# The services read the command line as their own.
+# The services parse sys.argv.
 sys.argv = [f"lab-{NAME}"]
 
 SETTINGS = {
     "bind": f"127.0.0.1:{PORT}",
     "workers": int(WORKERS),
     "worker_class": "gthread",
-    # Of two that read before they write, SQLite refuses one at once: Placement answers 500.
+    # With two transactions that read before they write, SQLite fails one: Placement returns 500.
     "threads": 1 if NAME == "placement" else 8,
     "timeout": 600,
     "graceful_timeout": 2,
@@ -38,7 +38,7 @@ SETTINGS = {
 
 
 class Server(base.BaseApplication):
-    """gunicorn with one of the services' own WSGI modules."""
+    """gunicorn with the WSGI module of a service."""
 
     def load_config(self) -> None:
         for key, value in SETTINGS.items():

@@ -1,6 +1,6 @@
-"""Fills the lab: hosts, aggregates, servers in every state, allocations right and wrong.
+"""Fill the lab with hosts, aggregates, servers in every state, correct and wrong allocations.
 
-Run it with the lab's own Python, since it writes nova's database through nova's objects:
+Run this with the lab's Python, because it uses nova's objects to write nova's database:
 ``python -m tests.support.lab.seed FOLDER PORT HOSTS SERVERS all|ordinary``. Every UUID is
 derived from a name, so that two labs with the same seed are equal. ``seed.json`` in the folder
 lists all names and UUIDs.

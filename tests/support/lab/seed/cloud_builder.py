@@ -1,4 +1,4 @@
-"""What the seed is told with: hosts, flavors, servers, allocations, one call each."""
+"""Create hosts, flavors, servers and allocations, with one call each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nova.network import model as network
 from tests.support.lab import place
 
 NAMESPACE = uuids.UUID("10ca1ab0-0000-4000-8000-000000000000")
-#: In the days of the caching scheduler, which wrote no allocations.
+#: The time of the caching scheduler, which wrote no allocations.
 BIRTH = datetime.datetime(2017, 8, 1)
 DOMAIN = ".lab.example.org"
 
@@ -36,17 +36,17 @@ USUAL: Inventory = {
 
 
 def uid(*name: object) -> str:
-    """The uuid of what has this name."""
+    """The UUID that is derived from a name."""
     return str(uuids.uuid5(NAMESPACE, "/".join(map(str, name))))
 
 
 def node_of(host: str) -> str:
-    """The uuid of a host's only compute node, and of its provider."""
+    """The UUID of a host's only compute node, and of its provider."""
     return uid("node", host + DOMAIN)
 
 
 class World:
-    """A cloud that is being filled; ``facts`` remembers every uuid, with why it is there."""
+    """A cloud under construction; ``facts`` records every UUID and its reason."""
 
     def __init__(self, folder: pathlib.Path, port: int) -> None:
         self._lab = place.Place(folder, port)
@@ -64,7 +64,7 @@ class World:
             (projects["acme"], users["alice"]),
             (projects["globex"], users["bob"]),
         ]
-        #: Owns what belongs to other services than nova.
+        #: The owner of consumers of other services than nova.
         self.service: Owner = (projects["service"], users["robot"])
         self.flavors: dict[str, Any] = {}
         self.nodes: dict[str, Any] = {}
@@ -91,7 +91,7 @@ class World:
         return placement, adapter.Adapter(opened, service_type="identity")
 
     def write(self) -> None:
-        """Leave the ports to the stand-in, and the facts to the tests."""
+        """Write the ports for the substitute neutron, and the facts for the tests."""
         extensions = {"port-resource-request": "Port Resource Request"}
         ports = {"ports": self.ports, "extensions": extensions}
         self._lab.write("neutron.json", json.dumps(ports, indent=1, sort_keys=True))
@@ -102,7 +102,7 @@ class World:
     # -- placement
 
     def call(self, method: str, url: str, body: Any = None, version: str = "1.39") -> Any:
-        """One request that must succeed."""
+        """Send a request that must succeed."""
         headers = {"OpenStack-API-Version": f"placement {version}"}
         answer = self._placement.request(url, method, json=body, headers=headers)
         if answer.status_code >= 400:
@@ -117,7 +117,7 @@ class World:
         uuid: str | None = None,
         parent: str | None = None,
     ) -> str:
-        """Make a provider; its uuid."""
+        """Create a provider and return its UUID."""
         uuid = uuid or uid("rp", name)
         body = {"name": name, "uuid": uuid}
         if parent:
@@ -140,7 +140,7 @@ class World:
         return uuid
 
     def join(self, provider: str, *aggregates: str) -> None:
-        """Make a provider a member of these placement aggregates, and no others."""
+        """Set the aggregates of a provider."""
         path = f"/resource_providers/{provider}"
         generation = self.call("GET", path)["generation"]
         body = {"aggregates": list(aggregates), "resource_provider_generation": generation}
@@ -151,8 +151,8 @@ class World:
     ) -> None:
         """Write a consumer's allocations.
 
-        ``how``: 1.7 (no owner: placement puts its placeholders), 1.28 (an owner, and the
-        type unknown), or the consumer's type.
+        ``how``: 1.7 (no owner; placement sets placeholders), 1.28 (with owner, unknown type),
+        or the type of the consumer.
         """
         path = f"/allocations/{consumer}"
         if owner is None:
@@ -182,7 +182,7 @@ class World:
         traits: Iterable[str] = ("HW_CPU_X86_AVX2", "COMPUTE_NODE"),
         hypervisor: str = "QEMU",
     ) -> None:
-        """Make a compute service (once), a compute node, a host mapping and a provider."""
+        """Create a compute service (once), a compute node, a host mapping and a provider."""
         node = node or name + DOMAIN
         uuid = uid("node", node)
         with contexts.target_cell(self.admin, self.cell1) as context:
@@ -223,7 +223,7 @@ class World:
         self._services.add(name)
 
     def aggregate(self, name: str, hosts: Iterable[str], **metadata: str) -> None:
-        """Make a host aggregate, in nova's database alone: nothing is mirrored."""
+        """Create a host aggregate in nova's database; placement does not get it."""
         made = objects.Aggregate(self.admin, name=name, uuid=uid("agg", name), metadata=metadata)
         made.create()
         hosts = list(hosts)
@@ -242,7 +242,7 @@ class World:
         ephemeral: int = 0,
         **specs: str,
     ) -> None:
-        """Make a flavor: MiB of ram and swap, GiB of disks."""
+        """Create a flavor; RAM and swap in MiB, disks in GiB."""
         made = objects.Flavor(
             self.admin,
             name=name,
@@ -264,13 +264,13 @@ class World:
         self.facts["flavors"][name] = {**amounts, "extra_specs": specs}
 
     def usual(self, flavor: str) -> dict[str, int]:
-        """What a server of this flavor is allocated, when nothing is special about it."""
+        """The allocation of an ordinary server with this flavor."""
         made = self.flavors[flavor]
         disk = made.root_gb + made.ephemeral_gb + -(-made.swap // 1024)
         return {"VCPU": made.vcpus, "MEMORY_MB": made.memory_mb, "DISK_GB": disk}
 
     def migration(self, name: str, kind: str, status: str, source: str, target: str) -> str:
-        """Make a migration of the server of the same name; its uuid."""
+        """Create a migration of the server of the same name and return its UUID."""
         server = self.facts["servers"][name]
         with contexts.target_cell(self.admin, self.cell1) as context:
             made = objects.Migration(
@@ -311,18 +311,18 @@ class World:
         owner: Owner | None,
         how: str = "1.28",
     ) -> str:
-        """Allocate to something that is no server, and remember what; its uuid."""
+        """Allocate to a consumer that is not a server, record it, and return its UUID."""
         uuid = uid("orphan", name)
         self.allocate(uuid, allocations, owner, how)
         self.note("consumers", name, uuid, audit, why)
         return uuid
 
     def note(self, kind: str, name: str, uuid: str, audit: str, why: str) -> None:
-        """Remember what an audit should say of a consumer or a provider."""
+        """Record the expected audit result of a consumer or a provider."""
         self.facts[kind][name] = {"uuid": uuid, "audit": audit, "why": why}
 
     def shrink(self, host: str, **totals: int) -> None:
-        """Take away from a host what is allocated already."""
+        """Reduce the inventories of a host below its usage."""
         path = f"/resource_providers/{node_of(host)}/inventories"
         inventories = self.call("GET", path)
         for resource_class, total in totals.items():
@@ -330,7 +330,7 @@ class World:
         self.call("PUT", path, inventories)
 
     def owner(self, server: str) -> Owner:
-        """Project and user of a server."""
+        """The project and user of a server."""
         known = self.facts["servers"][server]
         return known["project"], known["user"]
 
@@ -347,14 +347,14 @@ class World:
 def set_birth(
     context: Any, uuid: str, born: datetime.datetime, model: Any = models.Instance
 ) -> None:
-    """Let a server or a migration be as old as it claims."""
+    """Set the creation time of a server or a migration in the database."""
     with database.get_context_manager(context).writer.using(context) as opened:
         found = opened.query(model).filter_by(uuid=uuid)
         found.update({"created_at": born, "updated_at": born})
 
 
 def no_network() -> Any:
-    """A server's network information, empty."""
+    """The network information of a server without ports."""
     return network.NetworkInfo.hydrate([])
 
 
@@ -373,7 +373,7 @@ def _compute_node(
     context: Any, host: str, node: str, inventory: Inventory, hypervisor: str, number: int
 ) -> Any:
     total = {name: each[0] for name, each in inventory.items()}
-    # Without an uptime in its stats, nova-api would ask the compute service for one.
+    # Without an uptime in the stats, nova-api would call the compute service.
     uptime = " 10:00:00 up 99 days,  1:00,  0 users,  load average: 0.00, 0.00, 0.00"
     return objects.ComputeNode(
         context,

@@ -1,4 +1,4 @@
-"""Allocations that are not as they should be, ports, what stops nova-manage, orphans."""
+"""Wrong allocations, ports, servers at which nova-manage stops, and orphaned consumers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BANDWIDTH = {"NET_BW_EGR_KILOBIT_PER_SEC": 1000, "NET_BW_IGR_KILOBIT_PER_SEC": 1
 
 
 def fill(cloud: World) -> None:
-    """Make them all; those that stop heal_allocations are the youngest."""
+    """Create all; the servers at which heal_allocations stops are the youngest."""
     for each in (*wrong(), *split()):
         server.make(cloud, each)
     _allocate_wrong(cloud)
@@ -27,7 +27,7 @@ def fill(cloud: World) -> None:
 
 
 def wrong() -> list[Server]:
-    """With allocations that are there, but wrong."""
+    """Servers with wrong allocations."""
     two = "cmp-0002"
     offloaded = {"vm_state": "shelved_offloaded", "power": 4}
     return [
@@ -41,7 +41,7 @@ def wrong() -> list[Server]:
 
 
 def split() -> list[Server]:
-    """With allocations on several providers, or that should be."""
+    """Servers that have, or need, allocations on several providers."""
     four, seven, no_disk = "cmp-0004", "cmp-0007", hosts.DISKLESS
     return [
         Server("al-nested-placeholder", "g1.vgpu", four, "no owner", audit=INCOMPLETE),
@@ -88,7 +88,7 @@ def _allocate_split(cloud: World) -> None:
 
 
 def _fill_ports(cloud: World) -> None:
-    """Servers with a port that asks for bandwidth; of two, the server itself is allocated."""
+    """Servers with a port that requests bandwidth; two of them have allocations."""
     one, two = "cmp-0005", "cmp-0006"
     card = cloud.providers[f"{one}:NIC Switch agent:ens1"]
     missing = {"audit": MISSING}
@@ -128,7 +128,7 @@ def _fill_port(cloud: World, name: str, host: str, card: str | None) -> None:
 
 
 def stopping() -> list[Server]:
-    """At each of these heal_allocations stops; ``stays``: and there is nothing to be done."""
+    """Servers at which heal_allocations stops; ``stays`` marks those that cannot be repaired."""
     four, two = "cmp-0004", "cmp-0002"
     uefi = {"image_properties": {"hw_firmware_type": "uefi", "hw_machine_type": "q35"}}
     stays = {"stays": True}
@@ -165,7 +165,7 @@ def _fill_orphans(cloud: World) -> None:
 
 
 def _fill_others(cloud: World) -> None:
-    """What may well be another service's."""
+    """Consumers that may belong to another service."""
     one, encrypted = node_of("cmp-0001"), node_of(hosts.ENCRYPTED)
     share, blazar = (cloud.providers[name] for name in ("nfs-share", f"blazar_{hosts.ENCRYPTED}"))
     alice = cloud.owners[0]
@@ -180,7 +180,7 @@ def _fill_others(cloud: World) -> None:
 
 
 def _fill_over_capacity(cloud: World) -> None:
-    """A host that was made smaller; without an orphan it would do."""
+    """A host with reduced inventories; without its orphaned consumer they would suffice."""
     small = node_of(hosts.SMALL)
     server.make(cloud, Server("oc-fits", SMALL, hosts.SMALL, "as it should be"))
     cloud.give("oc-fits", {small: cloud.usual(SMALL)}, "INSTANCE")

@@ -6,10 +6,10 @@ from tests.support.lab.seed import cloud_builder
 from tests.support.lab.seed.cloud_builder import World, node_of, uid
 
 LEAST_HOSTS = 12
-#: Too small for its servers; without a provider.
+#: A host too small for its servers; a host without a provider.
 SMALL, BARE = "cmp-0003", "cmp-0010"
 GONE = "cmp-gone" + cloud_builder.DOMAIN
-#: With no disk but a shared one; with encrypted memory.
+#: Hosts with only a shared disk; a host with encrypted memory.
 DISKLESS, ENCRYPTED = "nfs-1", "cmp-0009"
 PCI = "cmp-0004_0000:81:00.0"
 
@@ -26,7 +26,7 @@ def names(cloud: World) -> list[str]:
 
 
 def fill(cloud: World, count: int) -> None:
-    """Make all of it."""
+    """Create all hosts, aggregates and flavors."""
     for name in ("CUSTOM_X", "CUSTOM_BAREMETAL_GOLD", "CUSTOM_RESERVATION", "CUSTOM_PCI_8086_1572"):
         cloud.call("PUT", f"/resource_classes/{name}")
     for name in ("CUSTOM_RACK_A", "CUSTOM_PHYSNET_A", "CUSTOM_PHYSNET_B"):
@@ -80,7 +80,7 @@ def _fill_children(cloud: World) -> None:
 
 
 def _fill_shared_disk(cloud: World) -> None:
-    """One disk that three hosts share, by an aggregate that nova knows nothing of."""
+    """A disk that three hosts share through an aggregate that is not a host aggregate."""
     share = cloud.provider(
         "nfs-share", {"DISK_GB": (100000, 0, 1.0)}, ("MISC_SHARES_VIA_AGGREGATE",)
     )
@@ -91,7 +91,7 @@ def _fill_shared_disk(cloud: World) -> None:
 
 
 def _fill_aggregates(cloud: World) -> None:
-    """In the order in which nova walks them: that of their making."""
+    """Create the host aggregates in the order in which nova reads them."""
     hosts = names(cloud)
     half = len(hosts) // 2
     for zone, part in (("az1", hosts[:half]), ("az2", hosts[half:])):
@@ -104,7 +104,7 @@ def _fill_aggregates(cloud: World) -> None:
     cloud.aggregate(
         "no-provider", ["cmp-0008", BARE, "cmp-0012"], note=f"{BARE} has no resource provider"
     )
-    # One that placement has already, and one that only placement has.
+    # One membership that placement already has, and one that only placement has.
     cloud.join(node_of("cmp-0001"), uid("agg", "az1"), uid("agg", "stranger"))
 
 

@@ -1,4 +1,4 @@
-"""Servers before, in and after migrations of every kind."""
+"""Servers before, during and after migrations of every kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ONE, TWO, FOUR = "cmp-0001", "cmp-0002", "cmp-0004"
 
 
 def fill(cloud: World) -> None:
-    """Make them, their migrations, and what both hold."""
+    """Create the servers, their migrations and the allocations of both."""
     for each in (*resized(), *migrated(), *evacuated()):
         server.make(cloud, each)
     _fill_resized(cloud)
@@ -20,7 +20,7 @@ def fill(cloud: World) -> None:
 
 
 def resized() -> list[Server]:
-    """Resizes; a server's flavor is the new one only when that is done."""
+    """Resizes; a server has the new flavor only after the resize."""
     done = {"vm_state": "resized", "old_flavor": SMALL, "new_flavor": LARGE}
     going = {"old_flavor": SMALL, "new_flavor": LARGE, "task_state": "resize_migrating"}
     return [
@@ -107,7 +107,7 @@ def _fill_evacuated(cloud: World) -> None:
 
 
 def _hold(cloud: World, name: str, kind: str, status: str, target: str) -> str:
-    """A migration from cmp-0001 that holds what the server had there."""
+    """Create a migration from cmp-0001 that has the server's allocations there."""
     made = cloud.migration(name, kind, status, ONE, target)
     cloud.allocate(made, {node_of(ONE): cloud.usual(SMALL)}, cloud.owner(name), "MIGRATION")
     return made

@@ -1,4 +1,4 @@
-"""One server in nova's databases, as nova itself would have left it."""
+"""One server in nova's databases, with all records that nova would write."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from tests.support.lab.seed.cloud_builder import World, uid
 
 IMAGE = uid("image", 1)
 
-#: What an audit should say, beside the words that are used once.
+#: Audit codes that several servers use.
 MISSING, UNKNOWN, ORPHANED, INCOMPLETE = "missing", "unknown", "orphaned", "incomplete"
 
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """What is to be; ``why`` says what it is a case of. ``node`` defaults to the host's own."""
+    """A server to create, and the reason for it. ``node`` defaults to the node of the host."""
 
     name: str
     flavor: str
     host: str | None = None
     why: str = ""
     _: dataclasses.KW_ONLY
-    #: The code that an audit should give; none for a server that is as it should be.
+    #: The expected audit code; empty for a correct server.
     audit: str = ""
-    #: Nobody can tell from outside how to repair it, or it cannot be repaired.
+    #: The server cannot be repaired from outside.
     stays: bool = False
     node: str | None = None
     vm_state: str = "active"
     task_state: str | None = None
     power: int = 1
-    #: Booted from a volume, one made from an image that nova tells; with a block device mapping;
-    #: with an image.
+    #: Booted from a volume; from a volume with image properties in nova; with a block device
+    #: mapping; with an image.
     volume: bool = False
     imaged: bool = False
     device: bool = True
@@ -44,7 +44,7 @@ class Server:
     image_properties: Mapping[str, str] = dataclasses.field(default_factory=dict)
     old_flavor: str | None = None
     new_flavor: str | None = None
-    #: In cell0, as one that never found a host.
+    #: In cell0: never scheduled.
     buried: bool = False
     deleted: bool = False
     #: With an instance mapping.
@@ -53,7 +53,7 @@ class Server:
 
     @property
     def uuid(self) -> str:
-        """Derived from the name."""
+        """The UUID, derived from the name."""
         return uid("server", self.name)
 
     @property
@@ -63,7 +63,7 @@ class Server:
 
 
 def make(cloud: World, server: Server) -> None:
-    """Write it, and what belongs to it, into nova's databases. Owners take turns."""
+    """Write a server and its records to nova's databases. Owners alternate."""
     number = len(cloud.facts["servers"]) + 1
     project, user = owner = cloud.owners[number % 2]
     cell = cloud.cell0 if server.buried else cloud.cell1

@@ -1,4 +1,4 @@
-"""Servers that stand where nova has put them, with their allocations or with none."""
+"""Servers that are not moving, with or without allocations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SMALL = "m1.small"
 
 
 def fill(cloud: World) -> None:
-    """Make all but the ordinary ones, in the order of their ages."""
+    """Create all special servers, the oldest first."""
     for each in states():
         server.make(cloud, each)
     small = cloud.usual(SMALL)
@@ -25,7 +25,7 @@ def fill(cloud: World) -> None:
 
 
 def fill_ordinary(cloud: World, count: int) -> None:
-    """Of ten, two have allocations as they should, one without an owner, seven none."""
+    """Of ten servers, two have correct allocations, one has no owner, seven have none."""
     good = [name for name in hosts.names(cloud) if name not in (hosts.SMALL, hosts.BARE)]
     for number in range(count):
         name, flavor = f"vm-{number:05d}", FLAVORS[number % len(FLAVORS)]
@@ -38,7 +38,7 @@ def fill_ordinary(cloud: World, count: int) -> None:
 
 
 def states() -> list[Server]:
-    """One in every state, most without allocations."""
+    """One server in each state, most without allocations."""
     one = "cmp-0001"
     on_host = [
         Server(f"st-{state}", SMALL, one, "no task", vm_state=state, power=power, audit=MISSING)
@@ -83,7 +83,7 @@ def states() -> list[Server]:
 
 
 def resources() -> list[Server]:
-    """Every kind of amount, none of it allocated."""
+    """Servers with each kind of resource, without allocations."""
     one, two = "cmp-0001", "cmp-0002"
     volume, no_device = {"volume": True}, {"device": False}
     dedicated = {"image_properties": {"hw_cpu_policy": "dedicated"}}
