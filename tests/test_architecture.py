@@ -106,9 +106,6 @@ LAYERS: dict[str, set[str]] = {
     "testing": {"client", "engine", "model", "plugin", "samples", "server", "v1"} | WORKFLOWS,
 }
 
-#: (module, imported module): imports that break LAYERS today and are to be removed.
-KNOWN: set[tuple[str, str]] = set()
-
 #: The server's public API, and the modules besides ``testing`` that may use it: the in-process
 #: transport of the plugin and the dry run of a reshape.
 SERVER_API = ("osc_placement.server", "osc_placement.server.store")
@@ -197,7 +194,6 @@ def may_import(module: str, target: str) -> bool:
         goal in LAYERS[part]
         or (within(goal, ("server",)) and within(module, SERVER_USERS) and is_server_api(full))
         or (within(full, (SAMPLES,)) and within(module, SAMPLE_USERS))
-        or (module, longest_match(target, NAMES)) in KNOWN
     )
 
 
@@ -218,13 +214,13 @@ def violations(module: str, source: str) -> list[str]:
 
 
 def arrows() -> set[tuple[str, str]]:
-    """All pairs (module, imported module) in the package, KNOWN left out."""
+    """All pairs (module, imported module) in the package."""
     pairs = {
         (module_name(path), longest_match(target, NAMES))
         for path in MODULES
         for target in imports(module_name(path), path.read_text())[0]
     }
-    return {(module, target) for module, target in pairs if target not in ("", module)} - KNOWN
+    return {(module, target) for module, target in pairs if target not in ("", module)}
 
 
 def floors(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:

@@ -47,5 +47,5 @@ def test_a_lab_keeps_its_ports(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
 def test_the_error_for_an_unknown_state_lists_the_saved_states(tmp_path: pathlib.Path) -> None:
     lab = place.Place(tmp_path, 1)
     lab.path("saved", "seeded").mkdir(parents=True)
-    with pytest.raises(place.LabError, match="there are: seeded"):
+    with pytest.raises(place.LabError, match="saved states: seeded"):
         database.reset(lab, "other")
