@@ -77,7 +77,7 @@ class App:
         environ = request.environ
         request_id = f"req-{uuid.uuid4()}"
         identity = self._authenticate(environ)
-        if identity is None and environ.get("PATH_INFO") not in ("/", ""):
+        if identity is None and environ.get("PATH_INFO") != "/":
             return _finish(_unauthorized(request), request_id, None)
         version = None
         try:
@@ -95,6 +95,7 @@ class App:
         version: microversion.Microversion,
         identity: auth.Identity | None,
     ) -> webob.Response:
+        _check_content_type(request)
         route, params = _route(request)
         _check_request(request, route, version)
         request_context = context.RequestContext(
@@ -186,11 +187,10 @@ def _parse_version(header: str | None) -> microversion.Microversion:
 
 
 def _route(request: webob.Request) -> tuple[routes.Route, Mapping[str, str]]:
-    try:
-        path = request.path_info or "/"
-    except UnicodeDecodeError as error:
-        raise http_errors.BadRequest("The path is not UTF-8.") from error
-    found = routes.match(path)
+    # Web servers may collapse leading slashes in PATH_INFO; a path with two does not exist.
+    if request.environ.get("REQUEST_URI", "").startswith("//"):
+        raise http_errors.NotFound
+    found = routes.match(_decoded(request.environ.get("PATH_INFO", "")))
     if found is None:
         raise http_errors.NotFound()
     methods, params = found
@@ -201,13 +201,18 @@ def _route(request: webob.Request) -> tuple[routes.Route, Mapping[str, str]]:
     return methods[request.method], params
 
 
+def _decoded(path: str) -> str:
+    """A path of WSGI, which has one character per byte; not decoded if it is not UTF-8."""
+    try:
+        return path.encode("latin-1").decode()
+    except UnicodeError:
+        return path
+
+
 def _check_request(
     request: webob.Request, route: routes.Route, version: microversion.Microversion
 ) -> None:
     """Every check that does not need the content of the request."""
-    length = _content_length(request)
-    if length and not request.environ.get("CONTENT_TYPE"):
-        raise http_errors.BadRequest("content-type header required when content-length > 0")
     if route.media_types_first:
         _check_media_types(request, route, version)
     if version.minor < route.since:
@@ -215,6 +220,11 @@ def _check_request(
             raise http_errors.MethodNotAllowed()
         raise http_errors.NotYet()
     _check_media_types(request, route, version)
+
+
+def _check_content_type(request: webob.Request) -> None:
+    if _content_length(request) and not request.environ.get("CONTENT_TYPE"):
+        raise http_errors.ContentTypeMissing("content-type header required when content-length > 0")
 
 
 def _content_length(request: webob.Request) -> int:
@@ -236,12 +246,12 @@ def _check_media_types(
         )
     if request.method != "GET" or route.any_accept:
         return
-    if not request.accept.acceptable_offers([context.JSON]):
+    if request.environ.get("HTTP_ACCEPT") and not request.accept.acceptable_offers([context.JSON]):
         raise http_errors.NotAcceptable("Only application/json is provided")
 
 
 def _unauthorized(request: webob.Request) -> webob.Response:
-    if request.environ.get("HTTP_ACCEPT", "*/*") == "*/*":
+    if request.environ.get("HTTP_ACCEPT") in http_errors.ANY_MEDIA_TYPE:
         request = webob.Request({**request.environ, "HTTP_ACCEPT": context.JSON})
     return request.get_response(exc.HTTPUnauthorized())
 

@@ -46,18 +46,17 @@ def noauth2(environ: Mapping[str, Any]) -> Identity | None:
     without a token.
     """
     token = environ.get("HTTP_X_AUTH_TOKEN")
-    if not token:
+    if token is None:
         return None
     user_id, _, project_id = token.partition(":")
-    roles = _names(environ.get("HTTP_X_ROLES"))
-    if not roles and user_id == "admin":
-        roles = ("admin",)
+    header = environ.get("HTTP_X_ROLES")
+    roles = ("admin",) if header is None and user_id == "admin" else _names(header)
     system_scope = environ.get(SYSTEM_SCOPE) or None
     if system_scope:
         project_id = ""
     return Identity(
         user_id=user_id,
-        project_id=environ.get("HTTP_X_PROJECT_ID") or project_id or user_id,
+        project_id=environ.get("HTTP_X_PROJECT_ID", project_id or user_id),
         roles=roles,
         system_scope=system_scope,
         domain_id=environ.get(DOMAIN) or None,

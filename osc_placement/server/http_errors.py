@@ -28,6 +28,10 @@ QUERY_DUPLICATE_KEY = "placement.query.duplicate_key"
 QUERY_MISSING_VALUE = "placement.query.missing_value"
 
 
+#: Accept headers that allow every media type; errors are then JSON.
+ANY_MEDIA_TYPE = (None, "", "*/*")
+
+
 class HttpError(Exception):
     """An error of HTTP itself; the class sets the status."""
 
@@ -45,6 +49,12 @@ class BadRequest(HttpError):
     """The request is malformed."""
 
     status = 400
+
+
+class ContentTypeMissing(BadRequest):
+    """A body without a content type, which Placement refuses before it looks at the path."""
+
+    varies = False
 
 
 class Forbidden(HttpError):
@@ -191,7 +201,7 @@ RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = 
         404, detail="{error}: {error}"
     ),
     ("resource_providers:inventories:delete", errors.ResourceClassNotFound): ErrorResponse(
-        404, detail="No inventory of class {name} matched for delete: {error}"
+        404, detail="No inventory of class {name} found for delete: {error}"
     ),
     ("resource_providers:inventories:delete", errors.InventoryInUse): ErrorResponse(
         409, CONCURRENT_UPDATE, "Unable to delete inventory of class {resource_class}: {error}"
@@ -215,7 +225,7 @@ RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = 
         404, detail="{error}: {error}"
     ),
     ("resource_providers:allocations:list", errors.ProviderNotFound): ErrorResponse(
-        404, detail="Resource provider '{uuid}' not matched: {error}"
+        404, detail="Resource provider '{uuid}' not found: {error}"
     ),
     ("resource_classes:create", errors.ResourceClassExists): ErrorResponse(
         409, detail="Conflicting resource class already exists: {name}"
@@ -230,7 +240,7 @@ RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = 
         400, detail="Unable to allocate inventory {error}"
     ),
     ("reshaper:reshape", errors.ProviderNotFound): ErrorResponse(
-        400, PROVIDER_NOT_FOUND, "Resource provider {uuid} in inventories not matched: {error}"
+        400, PROVIDER_NOT_FOUND, "Resource provider {uuid} in inventories not found: {error}"
     ),
     ("reshaper:reshape", errors.ResourceClassNotFound): ErrorResponse(
         400, detail="malformed reshaper data: {error}"
@@ -300,7 +310,7 @@ def response(
     error = exc.status_map[http_error.status](http_error.detail, json_formatter=as_json)
     # A plain text error names the media type, even without one.
     environ = {"CONTENT_TYPE": "None", **environ}
-    if environ.get("HTTP_ACCEPT", "*/*") == "*/*":
+    if environ.get("HTTP_ACCEPT") in ANY_MEDIA_TYPE:
         environ["HTTP_ACCEPT"] = "application/json"
     error_response = webob.Request(environ).get_response(error)
     if isinstance(http_error, MethodNotAllowed) and http_error.allowed:

@@ -94,7 +94,7 @@ class Defaults:
             return rule != RESHAPE
         return (
             rule == USAGES
-            and bool(roles & {"reader", "member", "manager"})
+            and "reader" in roles
             and identity.project_id is not None
             and target.get("project_id") == identity.project_id
         )

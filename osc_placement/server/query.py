@@ -233,10 +233,11 @@ def _check_groups(
                 "At least one request group (`resources` or `resources{$S}`) is required."
             )
     conflicts = [
-        f"required{group.suffix}: ({trait})"
+        f"required{group.suffix}: ({traits})"
         for group in groups.values()
-        for trait in sorted(group.forbidden)
-        if any(trait in alternatives for alternatives in group.required)
+        for traits in sorted(
+            ", ".join(sorted(any_of)) for any_of in group.required if any_of <= group.forbidden
+        )
     ]
     if conflicts:
         raise http_errors.BadRequest(

@@ -167,6 +167,8 @@ for _path, _methods in ROUTES.items():
 
 def match(path: str) -> tuple[dict[str, Route], Mapping[str, str]] | None:
     """The methods and the variable parts of a path; None for an unknown path."""
+    if path and not path.startswith("/"):
+        return None
     found = tuple(path[1:].split("/"))
     for segments, methods in _BY_LENGTH.get(len(found), ()):
         params = {}

@@ -117,6 +117,9 @@ MALFORMED = {
     "a query that is not UTF-8": GET.replace(b"/traits", b"/traits?name=%ff") + b"\r\n",
     "too many blanks": GET + b"a:" + b" " * 60_000 + b"b\r\n\r\n",
     "too many headers": GET + b"a: b\r\n" * 20_000 + b"\r\n",
+    "a path with two slashes": GET.replace(b"/traits", b"//traits") + b"\r\n",
+    "a write to a path with two slashes": GET.replace(b"GET /traits", b"PUT //traits/CUSTOM_A")
+    + b"\r\n",
     "an invalid host": GET.replace(b"Host: a", b"Host: [").replace(b"/traits", b"/nothing")
     + b"\r\n",
 }

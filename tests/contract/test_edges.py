@@ -1,0 +1,76 @@
+"""Unusual tokens, paths and headers: the embedded server answers as openstack-placement does.
+
+Leading slashes are in ``tests/unit/server``, because the web server of the peer removes them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.peer import raw
+from tests.support.sequences import compare
+
+UUID = "6d3fd3f8-9a2b-4c3e-8a35-1ce2a8c36c40"
+ADMIN = [("X-Auth-Token", "admin")]
+LATEST = [("OpenStack-API-Version", "placement 1.39")]
+JSON = [("Content-Type", "application/json")]
+TEXT = [("Content-Type", "text/plain")]
+
+PATHS = (
+    *("/", "/resource_providers", "/resource_providers/", f"/resource_providers/{UUID}"),
+    *("/resource_providers/%FF", f"/resource_providers/{UUID}/inventories/%FF", "/traits/%FF"),
+    *(f"/resource_providers/{UUID}/usages", f"/resource_providers/{UUID}/aggregates", "/usages"),
+    *("/traits", "/resource_classes/%FF", "/allocations/%FF", "/reshaper", "/nothing", "/%FF"),
+    *("/allocation_candidates?resources=VCPU:1", "/resource_providers//inventories", "?x", "*"),
+    *("/resource_providers/unknown/allocations", "/resource_providers/unknown/inventories/VCPU"),
+)
+METHODS = ("GET", "POST", "PUT")
+VARIANTS: dict[str, tuple[raw.Headers, bytes | None]] = {
+    "latest": ([*ADMIN, *LATEST], None),
+    "oldest": (ADMIN, None),
+    "no token": (LATEST, None),
+    "an empty token": ([("X-Auth-Token", ""), *LATEST], None),
+    "a token without a user": ([("X-Auth-Token", ":"), *LATEST], None),
+    "no roles": ([*ADMIN, ("X-Roles", ""), *LATEST], None),
+    "another user": ([("X-Auth-Token", "bob"), *LATEST], None),
+    "another user with a body": ([("X-Auth-Token", "bob"), *LATEST, *JSON], b"{}"),
+    "system scope": ([*ADMIN, *LATEST, ("OpenStack-System-Scope", "all")], None),
+    "an empty accept header": ([*ADMIN, *LATEST, ("Accept", "")], None),
+    "an HTML accept header": ([*ADMIN, *LATEST, ("Accept", "text/html")], None),
+    "an invalid accept header": ([*ADMIN, *LATEST, ("Accept", ";")], None),
+    "a body without content type": ([*ADMIN, *LATEST], b"{}"),
+    "the same at the oldest version": (ADMIN, b"{}"),
+    "the same of another user": ([("X-Auth-Token", "bob"), *LATEST], b"{}"),
+    "a JSON body": ([*ADMIN, *LATEST, *JSON], b"[]"),
+    "a text body": ([*ADMIN, *LATEST, *TEXT], b"{}"),
+    "an empty content type": ([*ADMIN, *LATEST, ("Content-Type", "")], b"{}"),
+    "an unknown version": ([*ADMIN, ("OpenStack-API-Version", "placement 1.99")], b"{}"),
+    "an unknown version without a token": ([("OpenStack-API-Version", "placement 1.99")], None),
+}
+
+
+@pytest.fixture(scope="module")
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
+    with raw.both(tmp_path_factory.mktemp("edges"), "legacy-rbac") as found:
+        body = json.dumps({"name": "one", "uuid": UUID}).encode()
+        request = raw.encode("POST", "/resource_providers", [*ADMIN, *LATEST, *JSON], body)
+        assert [raw.send(port, request).status for port in found] == [200, 200]
+        yield found
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_unusual_requests_get_the_response_of_the_real_service(
+    ports: tuple[int, int], variant: str
+) -> None:
+    headers, body = VARIANTS[variant]
+    differences = []
+    for method, path in itertools.product(METHODS, PATHS):
+        request = raw.encode(method, path, headers, body)
+        difference = compare.difference(*(raw.send(port, request) for port in ports))
+        if difference:
+            differences.append(f"{method} {path}: {difference}")
+    assert differences == []
