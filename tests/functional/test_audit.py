@@ -1,4 +1,4 @@
-"""``placement allocation audit`` on every target; nova's part is what a real one has answered."""
+"""``placement allocation audit`` on every target, with recorded responses of a real nova."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LISTED = "GET /v2.1/servers/detail?all_tenants=1"
 SERVERS = {item["name"]: item for item in NOVA[LISTED]["servers"]}
 CONSUMERS = testing.sample_cloud("12-hosts")["consumers"]
 
-#: What the sample was seeded with, beside servers that have what they should or nothing.
+#: Servers and migrations of the sample with wrong allocations, and their codes.
 WRONG = {
     "al-double": "doubled",
     "al-wronghost": "wrong-host",
@@ -32,9 +32,9 @@ WRONG = {
     "resize of mg-confirmed": "orphaned",
 }
 
-#: Consumers that nova does not know: one of nova's classes, on two hosts, without owner, of a
-#: VGPU, on a host that is gone; an operator's own class, and a shared disk.
-STRANGERS = {
+#: Consumers that nova does not know: with nova's classes, on two hosts, without owner, with a
+#: VGPU, on a deleted host; with a custom class, and with a shared disk.
+UNKNOWN = {
     "3905aef8-6d9e-5a1d-9bcc-e73e2b94af7b": "orphaned",
     "0c57cadb-fc21-585e-9f39-000d38c633c0": "orphaned",
     "17ad4477-40dd-56de-9387-54e5309deb97": "orphaned",
@@ -44,8 +44,8 @@ STRANGERS = {
     "4d39cbb5-ec7f-597c-a7bc-22be014bbeef": "unknown",
 }
 
-#: Whose allocations nova-manage would have removed, and others that are as they should be.
-HEALTHY = {
+#: Servers with right allocations; nova-manage would remove some of these.
+RIGHT = {
     "al-shared",
     "mg-live-new",
     "mg-resized-new",
@@ -55,8 +55,8 @@ HEALTHY = {
     "st-offloaded",
 }
 
-#: What has no allocations and cannot get them, and a word of why.
-STAYS = {
+#: Servers without allocations that cannot get any, and a part of the reason.
+SKIPPED = {
     "mg-live-old": "live-migration is running",
     "mg-pending": "migration is queued",
     "mg-resized-old": "waits to be confirmed",
@@ -82,21 +82,21 @@ def audited(openstack: shell.OpenStack, *arguments: str, code: int = 3) -> list[
 
 def codes(found: list[dict[str, Any]]) -> dict[str, set[str]]:
     """``{name: its codes}``"""
-    told: dict[str, set[str]] = collections.defaultdict(set)
+    found_codes: dict[str, set[str]] = collections.defaultdict(set)
     for row in found:
-        told[row["name"]].add(row["code"])
-    return dict(told)
+        found_codes[row["name"]].add(row["code"])
+    return dict(found_codes)
 
 
 def state(target: targets.Target) -> dict[str, Any]:
-    """Everybody's allocations and owners, without generations."""
+    """The allocations and owners of all consumers, without generations."""
     found = {}
     for uuid in {*CONSUMERS, *(item["id"] for item in SERVERS.values())}:
-        told = target.ask("GET", f"/allocations/{uuid}")
-        told.pop("consumer_generation", None)
-        for each in told["allocations"].values():
+        body = target.ask("GET", f"/allocations/{uuid}")
+        body.pop("consumer_generation", None)
+        for each in body["allocations"].values():
             del each["generation"]
-        found[uuid] = told
+        found[uuid] = body
     return found
 
 
@@ -105,29 +105,29 @@ def cloud(target: targets.Target) -> None:
     target.load("12-hosts")
 
 
-def test_each_seeded_wrong_allocation_has_its_code_and_what_is_right_has_none(
+def test_every_wrong_allocation_has_its_code_and_right_ones_have_none(
     openstack: shell.OpenStack,
 ) -> None:
     found = audited(openstack)
-    told = codes(found)
-    for name, code in {**WRONG, **STRANGERS}.items():
-        assert told[name] == {code}, name
-    assert not HEALTHY & told.keys()
+    found_codes = codes(found)
+    for name, code in {**WRONG, **UNKNOWN}.items():
+        assert found_codes[name] == {code}, name
+    assert not RIGHT & found_codes.keys()
     proposed = {row["name"]: row["proposed"] for row in found}
-    for name, why in STAYS.items():
-        assert (told[name], why in proposed[name]) == ({"unknown"}, True), name
+    for name, reason in SKIPPED.items():
+        assert (found_codes[name], reason in proposed[name]) == ({"unknown"}, True), name
     for name, server in SERVERS.items():
         if name.startswith("vm-") and server["id"] in CONSUMERS:
             owner = CONSUMERS[server["id"]]["project"]
-            assert told.get(name, set()) == (
+            assert found_codes.get(name, set()) == (
                 set() if owner == server["tenant_id"] else {"incomplete"}
             )
-    missing = {name for name, seen in told.items() if seen == {"missing"}}
+    missing = {name for name, seen in found_codes.items() if seen == {"missing"}}
     assert {"vm-00005", "rs-mixed", "xx-granular", "st-stopped"} <= missing
     assert not missing & {name for name, item in SERVERS.items() if item["id"] in CONSUMERS}
 
 
-def test_after_the_repair_only_unknown_is_found_and_undo_takes_all_back(
+def test_repair_leaves_only_unknown_and_undo_restores_everything(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     before = state(target)
@@ -147,9 +147,7 @@ def test_after_the_repair_only_unknown_is_found_and_undo_takes_all_back(
     assert state(target) == before
 
 
-def test_what_is_right_of_a_consumer_stays_where_it_is(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
+def test_repair_keeps_right_allocations(openstack: shell.OpenStack, target: targets.Target) -> None:
     audited(openstack, "--repair", code=4)
     after = state(target)
     unchanged = {SERVERS[name]["id"] for name in ("al-shared", "mg-live-new", "mg-resized-new")}
@@ -173,7 +171,7 @@ def test_what_is_right_of_a_consumer_stays_where_it_is(
     assert after[SERVERS["al-offloaded"]["id"]]["allocations"] == {}
 
 
-def test_one_code_and_one_host_are_repaired_and_the_rest_is_not(
+def test_only_selected_codes_and_hosts_are_repaired(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     before = state(target)
@@ -188,9 +186,9 @@ def test_one_code_and_one_host_are_repaired_and_the_rest_is_not(
     assert collections.Counter(row["status"] for row in found)["applied"] == 2
 
 
-def test_a_plan_is_kept_and_shown_and_applied(openstack: shell.OpenStack) -> None:
-    kept = ("--only", "orphaned", "--repair", "--dry-run", "--plan-out", "plan.json")
-    assert len(audited(openstack, *kept)) == 7
+def test_plan_file_is_shown_and_applied(openstack: shell.OpenStack) -> None:
+    options = ("--only", "orphaned", "--repair", "--dry-run", "--plan-out", "plan.json")
+    assert len(audited(openstack, *options)) == 7
     shown = openstack.run("placement plan show", "plan.json")
     assert "placement allocation audit --repair --only orphaned" in shown.stderr
     outcome = openstack.run("placement plan apply", "plan.json", *RECORDED)
@@ -198,8 +196,8 @@ def test_a_plan_is_kept_and_shown_and_applied(openstack: shell.OpenStack) -> Non
     assert audited(openstack, "--only", "orphaned", code=0) == []
 
 
-def test_options_that_make_no_sense_are_refused(openstack: shell.OpenStack) -> None:
-    for words, code, said in (
+def test_invalid_options_are_refused(openstack: shell.OpenStack) -> None:
+    for arguments, code, message in (
         (("--dry-run",), 2, "--dry-run goes with --repair"),
         (("--plan-out", "x.json"), 2, "--plan-out goes with --repair"),
         (("--only", "odd"), 2, "invalid choice"),
@@ -207,18 +205,18 @@ def test_options_that_make_no_sense_are_refused(openstack: shell.OpenStack) -> N
         (("--host", "nowhere"), 1, "no compute host 'nowhere'"),
         (("--nova-recording", "nofile.json"), 1, "nofile.json"),
     ):
-        found, text = openstack.fails(AUDIT, *RECORDED, *words)
-        assert (found, said in text, "Traceback" in text) == (code, True, False), text
+        found, text = openstack.fails(AUDIT, *RECORDED, *arguments)
+        assert (found, message in text, "Traceback" in text) == (code, True, False), text
 
 
-def test_what_changed_just_now_is_unknown(openstack: shell.OpenStack) -> None:
+def test_recent_change_is_unknown(openstack: shell.OpenStack) -> None:
     century = ("--min-age", str(100 * 365 * 24 * 3600))
-    told = codes(audited(openstack, *century))
-    assert told["al-double"] == told["st-deleted-alloc"] == {"unknown"}
-    assert told["3905aef8-6d9e-5a1d-9bcc-e73e2b94af7b"] == {"orphaned"}
+    found_codes = codes(audited(openstack, *century))
+    assert found_codes["al-double"] == found_codes["st-deleted-alloc"] == {"unknown"}
+    assert found_codes["3905aef8-6d9e-5a1d-9bcc-e73e2b94af7b"] == {"orphaned"}
 
 
-def test_a_table_fits_a_terminal_and_names_hosts_not_uuids(openstack: shell.OpenStack) -> None:
+def test_table_fits_a_terminal_and_shows_host_names(openstack: shell.OpenStack) -> None:
     shown = openstack.run(AUDIT, *RECORDED, "--only", "doubled", "--max-width", "80")
     lines = shown.stdout.splitlines()
     assert max(map(len, lines)) <= 80
@@ -227,16 +225,16 @@ def test_a_table_fits_a_terminal_and_names_hosts_not_uuids(openstack: shell.Open
     assert "1 finding: 1 doubled" in shown.stderr
 
 
-def test_an_older_placement_is_audited_without_types(openstack: shell.OpenStack) -> None:
+def test_older_placement_without_consumer_types(openstack: shell.OpenStack) -> None:
     outcome = openstack.run(AUDIT, *RECORDED, "-f", "json", version="1.37")
-    told = codes(json.loads(outcome.stdout))
-    for name, code in {**WRONG, **STRANGERS}.items():
-        assert told[name] == {code}, name
-    code, said = openstack.fails(AUDIT, *RECORDED, version="1.27")
-    assert (code, "consumer generation" in said) == (1, True)
+    found_codes = codes(json.loads(outcome.stdout))
+    for name, code in {**WRONG, **UNKNOWN}.items():
+        assert found_codes[name] == {code}, name
+    code, text = openstack.fails(AUDIT, *RECORDED, version="1.27")
+    assert (code, "consumer generation" in text) == (1, True)
 
 
-def test_recorded_answers_repair_no_placement_that_is_in_use(
+def test_recording_repairs_only_an_embedded_placement(
     target: targets.Target, openstack: shell.OpenStack
 ) -> None:
     outcome = openstack.run(AUDIT, *RECORDED, "--repair", "--only", "doubled")

@@ -1,4 +1,4 @@
-"""``placement allocation heal`` on every target; nova's part is what a real one has answered."""
+"""``placement allocation heal`` on every target, with recorded responses of a real nova."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def consumer(target: targets.Target, name: str) -> Any:
 
 def held(target: targets.Target, name: str) -> dict[str, dict[str, int]]:
     """``{provider name: {class: amount}}``"""
-    names = {uuid: called for called, uuid in PROVIDERS.items()}
+    names = {uuid: name for name, uuid in PROVIDERS.items()}
     found = consumer(target, name)["allocations"]
     return {names[uuid].partition(".")[0]: each["resources"] for uuid, each in found.items()}
 
 
 def state(target: targets.Target) -> dict[str, Any]:
-    """Everybody's allocations and owners, without generations."""
+    """The allocations and owners of all servers, without generations."""
     found = {}
     for name in SERVERS:
-        told = consumer(target, name)
-        told.pop("consumer_generation", None)
-        for each in told["allocations"].values():
+        body = consumer(target, name)
+        body.pop("consumer_generation", None)
+        for each in body["allocations"].values():
             del each["generation"]
-        found[name] = told
+        found[name] = body
     return found
 
 
@@ -64,7 +64,7 @@ def cloud(target: targets.Target) -> None:
     target.load("12-hosts")
 
 
-def test_servers_get_what_they_lack_and_the_others_a_reason(
+def test_servers_get_what_they_lack_and_others_a_reason(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     planned = rows(openstack, "--dry-run", "--detailed-exitcode", code=3)
@@ -86,7 +86,7 @@ def test_servers_get_what_they_lack_and_the_others_a_reason(
     owner = consumer(target, "vm-00005")
     assert owner["project_id"] == SERVERS["vm-00005"]["tenant_id"]
     assert owner["consumer_type"] == "INSTANCE"
-    told = {
+    reasons = {
         "st-offloaded": "on no host",
         "st-rebooting": "its task state is rebooting",
         "mg-pending": "its migration is queued",
@@ -98,13 +98,13 @@ def test_servers_get_what_they_lack_and_the_others_a_reason(
         "al-wronghost": "allocations on cmp-0004",
         "rs-pinned-image": "ambiguous: the image may pin CPUs",
     }
-    for name, reason in told.items():
+    for name, reason in reasons.items():
         assert found[name]["status"] == "left alone"
         assert reason in found[name]["reason"]
         assert not held(target, name) or name == "al-wronghost"
 
 
-def test_a_second_run_finds_nothing_and_undo_takes_all_back(
+def test_second_run_changes_nothing_and_undo_restores_everything(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     before = state(target)
@@ -117,7 +117,7 @@ def test_a_second_run_finds_nothing_and_undo_takes_all_back(
     assert state(target) == before
 
 
-def test_owners_are_mended_and_types_stay(
+def test_owners_are_repaired_and_types_stay(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     rows(openstack, code=6)
@@ -130,12 +130,12 @@ def test_owners_are_mended_and_types_stay(
     rows(openstack, "--check-owners", "--dry-run", "--detailed-exitcode")
 
 
-def test_what_is_healed_can_be_narrowed_limited_and_typed(
+def test_scope_max_count_and_consumer_type(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     ids = [SERVERS[name]["id"] for name in ("st-stopped", "xx-vgpu")]
-    wanted = [word for uuid in ids for word in ("--instance", uuid)]
-    found = rows(openstack, *wanted, "--consumer-type", "LOST_AND_FOUND")
+    selection = [word for uuid in ids for word in ("--instance", uuid)]
+    found = rows(openstack, *selection, "--consumer-type", "LOST_AND_FOUND")
     assert named(found, "applied") == {"st-stopped", "xx-vgpu"} == set(found)
     assert consumer(target, "xx-vgpu")["consumer_type"] == "LOST_AND_FOUND"
     on_host = rows(openstack, "--host", "cmp-0012")
@@ -148,11 +148,11 @@ def test_what_is_healed_can_be_narrowed_limited_and_typed(
     assert rows(openstack, *both) == {}
 
 
-def test_words_that_mean_nothing_are_refused(openstack: shell.OpenStack) -> None:
+def test_invalid_arguments_are_refused(openstack: shell.OpenStack) -> None:
     pathlib.Path("assign.json").write_text(
         json.dumps({"vm-1": "gpu0", SERVERS["st-stopped"]["id"]: []})
     )
-    for words, said in (
+    for arguments, message in (
         (("--host", "cmp-9"), "no compute host 'cmp-9'"),
         (("--host-aggregate", "nowhere"), "no host aggregate has the name or id 'nowhere'"),
         (("--instance", "vm-1"), "'vm-1' is not the UUID of a server"),
@@ -160,15 +160,13 @@ def test_words_that_mean_nothing_are_refused(openstack: shell.OpenStack) -> None
         (("--assign", "assign.json"), "'vm-1' is not the UUID of a server"),
         (("--assign", "no.json"), "no.json cannot be read"),
     ):
-        code, text = openstack.fails(HEAL, *RECORDED, *words)
-        assert (code, said in text, "Traceback" in text) == (1, True, False), text
+        code, text = openstack.fails(HEAL, *RECORDED, *arguments)
+        assert (code, message in text, "Traceback" in text) == (1, True, False), text
     code, text = openstack.fails(HEAL, *RECORDED, "--consumer-type", "instance")
     assert (code, "'instance' is no type" in text) == (2, True), text
 
 
-def test_an_assignment_decides_and_a_strategy_guesses(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
+def test_assignment_and_strategy_decide(openstack: shell.OpenStack, target: targets.Target) -> None:
     assigned = {SERVERS["rs-swap"]["id"]: [f"cmp-0002.{DOMAIN}"]}
     pathlib.Path("assign.json").write_text(json.dumps(assigned))
     found = rows(openstack, "--assign", "assign.json", code=6)
@@ -178,9 +176,7 @@ def test_an_assignment_decides_and_a_strategy_guesses(
     assert found["vm-00004"]["reason"].startswith("guessed (spread): on cmp-0006")
 
 
-def test_a_plan_is_kept_and_asks_nova_again(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
+def test_plan_file_checks_nova_again(openstack: shell.OpenStack, target: targets.Target) -> None:
     rows(openstack, "--dry-run", "--plan-out", "plan.json")
     shown = openstack.run("placement plan show", "plan.json", "-f", "value", "-c", "after")
     assert f"cmp-0004.{DOMAIN}:VCPU" in openstack.do("placement plan show", "plan.json")
@@ -191,7 +187,7 @@ def test_a_plan_is_kept_and_asks_nova_again(
     pathlib.Path("nova.json").write_text(json.dumps(document))
     later = ("--nova-recording", "nova.json")
     outcome = openstack.run("placement plan apply", "plan.json", *later, "-f", "json")
-    # Others were refused: that weighs more than one that is stale.
+    # Refused changes decide the exit code, not stale ones.
     assert outcome.code == 6, outcome
     found = {row["name"]: row for row in json.loads(outcome.stdout)}
     assert (found["st-stopped"]["status"], "powering-on" in found["st-stopped"]["reason"]) == (
@@ -200,12 +196,12 @@ def test_a_plan_is_kept_and_asks_nova_again(
     )
     assert not held(target, "st-stopped")
     assert held(target, "st-paused")
-    # To take it back, nobody needs to ask nova.
+    # Undo needs no recording of nova.
     openstack.do("placement plan undo", "plan.json")
     assert not held(target, "st-paused")
 
 
-def test_a_table_tells_name_status_and_reason(openstack: shell.OpenStack) -> None:
+def test_table_has_name_status_and_reason(openstack: shell.OpenStack) -> None:
     shown = openstack.do(HEAL, *RECORDED, "--dry-run", "--instance", SERVERS["st-stopped"]["id"])
     assert shown.splitlines()[1].split("|")[1:-1] == [
         " name       ",
@@ -214,11 +210,11 @@ def test_a_table_tells_name_status_and_reason(openstack: shell.OpenStack) -> Non
     ]
 
 
-def test_below_consumer_types_new_consumers_have_none(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    wanted = ("--instance", SERVERS["st-stopped"]["id"])
-    openstack.do(HEAL, *RECORDED, *wanted, version="1.37")
+def test_no_consumer_type_below_1_38(openstack: shell.OpenStack, target: targets.Target) -> None:
+    selection = ("--instance", SERVERS["st-stopped"]["id"])
+    openstack.do(HEAL, *RECORDED, *selection, version="1.37")
     assert consumer(target, "st-stopped")["consumer_type"] == "unknown"
-    code, said = openstack.fails(HEAL, *RECORDED, *wanted, "--consumer-type", "X", version="1.37")
-    assert (code, "--consumer-type, consumer types" in said) == (1, True)
+    code, text = openstack.fails(
+        HEAL, *RECORDED, *selection, "--consumer-type", "X", version="1.37"
+    )
+    assert (code, "--consumer-type, consumer types" in text) == (1, True)

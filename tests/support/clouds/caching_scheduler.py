@@ -1,6 +1,6 @@
-"""A cloud of any size that ran the caching scheduler: an embedded Placement and nova's answers.
+"""A cloud of any size that ran the caching scheduler: Placement and nova's responses.
 
-Of ten servers on a host two have what they should, one lacks its owner, seven have nothing.
+Of ten servers, two have the right allocations, one has a placeholder owner, seven have none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def uuid_of(name: str) -> str:
 
 @dataclasses.dataclass
 class OldCloud:
-    """``answers`` are nova's, as ``compute.RecordedNova`` takes them: change them at will."""
+    """``answers`` are the responses for ``RecordedNova``; a test may change them."""
 
     client: api.Client
     hosts: int = 3
@@ -89,12 +89,12 @@ class OldCloud:
         ]
 
     def consumer(self, number: int, owner: tuple[str, str] | None = None) -> allocation.Consumer:
-        """As it should be, but for an owner."""
+        """The right consumer of a server, with another owner if one is given."""
         project, user = owner or OWNERS[number % len(OWNERS)]
-        where = {uuid_of(self.host(number)): USES}
+        allocations = {uuid_of(self.host(number)): USES}
         uuid = uuid_of(f"vm-{number:04d}")
-        return allocation.Consumer(uuid, where, project, user, None, "INSTANCE")
+        return allocation.Consumer(uuid, allocations, project, user, None, "INSTANCE")
 
     def moves(self, number: int, **fields: Any) -> None:
-        """A server goes to another state, as nova will tell from now on."""
+        """Change the fields of a server that nova reports."""
         self.listed[number] |= fields

@@ -90,15 +90,14 @@ class Run:
         request = HealRequest(options=HealOptions(strategy))
         return observe.plan_healing(self.client, self.nova, request, neutron=self.neutron)
 
-    def carried_out(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
+    def apply_planned(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
         kinds = bound_ports.kinds(self.neutron)
-        how = apply.Options(
-            broken=precondition.NovaPreconditions(self.nova), kinds=kinds, **options
-        )
+        preconditions = precondition.NovaPreconditions(self.nova)
+        how = apply.Options(broken=preconditions, kinds=kinds, **options)
         return apply.carry_out(self.client, planned, "heal", how)
 
     def healed(self, **options: Any) -> dict[str, str]:
-        report = self.carried_out(self.planned(), **options)
+        report = self.apply_planned(self.planned(), **options)
         return {item.subject.name: str(item.status) for item in report.outcomes}
 
     def held(self, server: str) -> Any:
@@ -137,16 +136,16 @@ def test_request_groups_are_bound_one_by_one(transport: watched.Watched) -> None
         for name in BANDWIDTH
     ]
     ids = [group["id"] for group in groups]
-    asked = {"request_groups": groups, "same_subtree": ids}
-    run = Run(transport, 1, port("p", "vm-0003", resource_request=asked))
+    request = {"request_groups": groups, "same_subtree": ids}
+    run = Run(transport, 1, port("p", "vm-0003", resource_request=request))
     assert run.healed()["vm-0003"] == "applied"
     assert run.neutron.profile("p")["allocation"] == dict.fromkeys(ids, CARDS[0])
 
 
 def test_operator_decides_between_two_cards(transport: watched.Watched) -> None:
     run = Run(transport, 2, port("p", "vm-0003"))
-    (left,) = (item for item in run.planned().plan.remarks if not item.unchanged)
-    assert "ambiguous: it is on card" in left.reason
+    (skipped,) = (item for item in run.planned().plan.remarks if not item.unchanged)
+    assert "ambiguous: it is on card" in skipped.reason
     assert "guessed (spread)" in run.planned("spread").plan.changes[-1].reason
 
 
@@ -197,7 +196,7 @@ def test_binding_that_cannot_be_restored_is_reported(transport: watched.Watched)
         refuse(409)(request, body)
 
     transport.before = change_revision
-    reasons = [item.reason for item in run.carried_out(planned).outcomes]
+    reasons = [item.reason for item in run.apply_planned(planned).outcomes]
     assert any("could not be put back" in reason for reason in reasons)
 
 
@@ -225,7 +224,7 @@ def test_lost_response_of_placement_is_resolved(
             raise api_errors.OutcomeUnknown(0, "cut")
 
     setattr(transport, "after" if was_applied else "before", lose)
-    report = run.carried_out(planned)
+    report = run.apply_planned(planned)
     assert {str(item.status) for item in report.outcomes} == {"applied", "unchanged"}
     assert lost
     assert run.held("vm-0003") == {HOST: USES, CARDS[0]: BANDWIDTH}
@@ -245,7 +244,7 @@ def test_lost_response_of_neutron_is_resolved(
             raise api_errors.OutcomeUnknown(0, "cut")
 
     setattr(run.neutron, "after" if was_applied else "before", lose)
-    report = run.carried_out(planned)
+    report = run.apply_planned(planned)
     assert {str(item.status) for item in report.outcomes} == {"applied", "unchanged"}
     assert run.held("vm-0003") == {HOST: USES, CARDS[0]: BANDWIDTH}
     assert run.neutron.profile("p")["allocation"] == CARDS[0]
@@ -257,25 +256,25 @@ def test_kill_between_neutron_and_placement_resumes(
 ) -> None:
     run = Run(transport, 1, port("p", "vm-0003"))
     path = tmp_path / "plan.json"
-    run.carried_out(run.planned(), dry_run=True, plan_out=path)
+    run.apply_planned(run.planned(), dry_run=True, plan_out=path)
 
     def kill(request: str, _: Any) -> None:
         if request.startswith("PUT /allocations"):
             raise KeyboardInterrupt
 
     transport.before = kill
-    made = file.read(path)
+    stored = file.read(path)
     kinds = bound_ports.kinds(run.neutron)
-    how = apply.Options(broken=precondition.eyes(run.nova, made.created), kinds=kinds)
+    options = apply.Options(broken=precondition.eyes(run.nova, stored.created), kinds=kinds)
     with pytest.raises(KeyboardInterrupt):
-        apply.apply(run.client, made, path, how)
+        apply.apply(run.client, stored, path, options)
     assert run.neutron.profile("p")["allocation"] == CARDS[0]
     assert not run.held("vm-0003")
     transport.before = lambda request, body: None
     if plan_again:
         run.healed()
     else:
-        apply.apply(run.client, made, path, how)
+        apply.apply(run.client, stored, path, options)
     assert run.held("vm-0003") == {HOST: USES, CARDS[0]: BANDWIDTH}
 
 
@@ -285,11 +284,11 @@ def test_undo_restores_both_and_needs_neutron(
     run = Run(transport, 1, port("p", "vm-0003"))
     path = tmp_path / "undo.json"
     run.healed(undo_out=path)
-    made = file.read(path)
+    stored = file.read(path)
     with pytest.raises(plan.PlanRefused, match="neutron cannot be asked"):
-        apply.take_back(run.client, made, path, apply.Options())
-    how = apply.Options(kinds=bound_ports.kinds(run.neutron))
-    report = apply.take_back(run.client, made, path, how)
+        apply.take_back(run.client, stored, path, apply.Options())
+    options = apply.Options(kinds=bound_ports.kinds(run.neutron))
+    report = apply.take_back(run.client, stored, path, options)
     assert collections.Counter(str(item.status) for item in report.outcomes)["applied"] >= 1
     assert run.neutron.profile("p") == {"pci_slot": "0000:81:00.1"}
     assert not run.held("vm-0003")
@@ -309,15 +308,15 @@ def test_rehearsal_allocates_and_does_not_write_neutron(transport: watched.Watch
     run = Run(transport, 1, port("p", "vm-0003"))
     recorded = {"GET /v2.0/ports (recorded)": {"ports": [*run.neutron.ports.values()]}}
     recording = neutron_api.RecordedNeutron(recorded, "a recording")
-    made = observe.plan_healing(run.client, run.nova, HealRequest(), neutron=recording).plan
-    assert {item.kind for item in made.changes} == {change.ALLOCATIONS}
-    assert made.changes[-1].after[f"{CARDS[0]}:{EGRESS}"] == 1000
+    planned = observe.plan_healing(run.client, run.nova, HealRequest(), neutron=recording).plan
+    assert {item.kind for item in planned.changes} == {change.ALLOCATIONS}
+    assert planned.changes[-1].after[f"{CARDS[0]}:{EGRESS}"] == 1000
 
 
 def test_change_contains_the_whole_consumer(transport: watched.Watched) -> None:
     run = Run(transport, 1, port("p", "vm-0003"))
     (item,) = (one for one in run.planned().plan.changes if one.kind == change.BOUND)
-    told = {key: value for key, value in item.after.items() if key.startswith("port ")}
-    assert told == {f"port {uuid_of('p')}:{uuid_of('p')}": CARDS[0]}
+    bindings = {key: value for key, value in item.after.items() if key.startswith("port ")}
+    assert bindings == {f"port {uuid_of('p')}:{uuid_of('p')}": CARDS[0]}
     assert change.Change.from_dict(item.to_dict()) == item
     assert isinstance(run.client.show_allocations(item.subject.uuid), allocation.Consumer)

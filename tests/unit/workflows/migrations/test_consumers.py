@@ -1,4 +1,4 @@
-"""Types and owners for what nova made, on an embedded server."""
+"""Types and owners of nova's consumers, on an embedded server."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ def nova(*servers: dict[str, Any]) -> nova_api.RecordedNova:
 
 def migrate(
     client: api.Client,
-    asked: nova_api.Nova,
+    nova: nova_api.Nova,
     after: str = "",
     planning: Callable[..., consumers.Slices] = consumers.plan_types,
 ) -> int:
-    """Apply all slices; how many changes they made."""
+    """Apply all slices; returns the number of applied changes."""
     done = 0
-    for _, planned in planning(client, asked, after=after):
+    for _, planned in planning(client, nova, after=after):
         report = apply.carry_out(client, planned, "a test", apply.Options())
         done += report.count(result.Status.APPLIED)
     return done
@@ -106,15 +106,15 @@ def type_of(client: api.Client, name: str) -> str | None:
     return client.show_allocations(uuid_of(name)).consumer_type
 
 
-def test_servers_and_migrations_get_their_types_and_nobody_else(client: api.Client) -> None:
-    for name in ("vm-1", "a move", "somebody else's"):
+def test_only_servers_and_migrations_get_types(client: api.Client) -> None:
+    for name in ("vm-1", "a move", "another service's"):
         consume(client, name, "acme")
     assert migrate(client, nova(server("vm-1", "acme"))) == 2
-    types = [type_of(client, name) for name in ("vm-1", "a move", "somebody else's")]
+    types = [type_of(client, name) for name in ("vm-1", "a move", "another service's")]
     assert types == ["INSTANCE", "MIGRATION", "unknown"]
 
 
-def test_where_every_consumer_has_a_type_it_costs_one_request_a_project(
+def test_one_request_per_project_if_all_have_types(
     client: api.Client, transport: watched.Watched
 ) -> None:
     servers = [server(f"vm-{number}", f"p{number % 3}") for number in range(30)]
@@ -125,9 +125,7 @@ def test_where_every_consumer_has_a_type_it_costs_one_request_a_project(
     assert transport.count() == {"GET /usages": 4}
 
 
-def test_consumers_are_read_only_until_as_many_were_found(
-    client: api.Client, transport: watched.Watched
-) -> None:
+def test_reading_stops_when_all_are_found(client: api.Client, transport: watched.Watched) -> None:
     servers = [server(f"vm-{number}", "acme") for number in range(300)]
     first = min(servers, key=lambda item: item["id"])
     for item in servers:
@@ -139,7 +137,7 @@ def test_consumers_are_read_only_until_as_many_were_found(
     assert count["POST /allocations"] + count["PUT /allocations"] == 1
 
 
-def test_a_position_leaves_out_what_comes_before_it(client: api.Client) -> None:
+def test_position_skips_earlier_consumers(client: api.Client) -> None:
     servers = [server(f"vm-{number}", "acme") for number in range(4)]
     for item in servers:
         consume(client, item["name"], "acme")
@@ -147,20 +145,18 @@ def test_a_position_leaves_out_what_comes_before_it(client: api.Client) -> None:
     assert migrate(client, nova(*servers), after=middle) == 2
 
 
-def test_placeholder_owners_are_replaced_and_the_type_stays(client: api.Client) -> None:
+def test_placeholder_owners_are_replaced_and_types_stay(client: api.Client) -> None:
     consume(client, "vm-1", allocation.PLACEHOLDER)
     consume(client, "vm-2", allocation.PLACEHOLDER, "INSTANCE")
-    consume(client, "vm-3", "somebody")
+    consume(client, "vm-3", "other")
     servers = [server(f"vm-{number}", "acme") for number in (1, 2, 3)]
     assert migrate(client, nova(*servers), planning=consumers.plan_owners) == 2
     found = [client.show_allocations(item["id"]) for item in servers]
-    assert [one.project_id for one in found] == ["acme", "acme", "somebody"]
+    assert [one.project_id for one in found] == ["acme", "acme", "other"]
     assert [one.consumer_type for one in found] == ["unknown", "INSTANCE", "unknown"]
 
 
-def test_where_there_are_no_placeholders_it_costs_one_request(
-    client: api.Client, transport: watched.Watched
-) -> None:
+def test_one_request_if_no_placeholders(client: api.Client, transport: watched.Watched) -> None:
     consume(client, "vm-1", "acme")
     transport.sent.clear()
     assert migrate(client, nova(server("vm-1", "acme")), planning=consumers.plan_owners) == 0

@@ -35,7 +35,7 @@ class Nova(nova_api.RecordedNova):
         self.cloud = cloud
         self.requests: list[str] = []
         self.hidden: list[dict[str, Any]] = []
-        self.broken: set[str] = set()
+        self.failing: set[str] = set()
 
     def ask(self, path: str, version: str) -> Any:
         plain = path.partition("?")[0]
@@ -44,7 +44,7 @@ class Nova(nova_api.RecordedNova):
             self.requests.append(plain)
             return super().ask(path, version)
         self.requests.append("/servers/{uuid}")
-        if uuid in self.broken:
+        if uuid in self.failing:
             raise nova_api.NovaRefused(400, "cannot tell", url=path)
         found = [one for one in [*self.cloud.listed, *self.hidden] if one["id"] == uuid]
         if not found:
@@ -95,12 +95,12 @@ class Run:
     ) -> result.RunReport:
         audited = self.audited(repair=True)
         meanwhile()
-        how = apply.Options(
+        options = apply.Options(
             limits=executor.Limits(workers=workers),
             broken=precondition.NovaPreconditions(self.nova),
             **options,
         )
-        return apply.carry_out(self.client, audited.planned, "audit", how)
+        return apply.carry_out(self.client, audited.planned, "audit", options)
 
 
 def statuses(report: result.RunReport) -> dict[str, str]:
@@ -130,7 +130,7 @@ def test_right_cloud_needs_no_request_per_consumer_and_no_write(run: Run) -> Non
 
 
 def test_only_unknown_consumers_are_read_one_by_one(run: Run) -> None:
-    run.holds("nobody", cmp_0000=1)
+    run.holds("unknown", cmp_0000=1)
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
     assert run.codes() == ["doubled", "orphaned"]
     # Only the unknown consumer: its allocations explain the sums of its owner.
@@ -139,12 +139,12 @@ def test_only_unknown_consumers_are_read_one_by_one(run: Run) -> None:
 
 
 def test_repair_takes_two_requests_and_second_audit_finds_nothing(run: Run) -> None:
-    run.holds("nobody", cmp_0000=1)
+    run.holds("unknown", cmp_0000=1)
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
     run.holds("vm-0001", cmp_0002=1)
     report = run.repaired()
     assert set(statuses(report).values()) == {"applied"}
-    assert (run.has("nobody"), run.has("vm-0000")) == ({}, {"cmp-0000": 1})
+    assert (run.has("unknown"), run.has("vm-0000")) == ({}, {"cmp-0000": 1})
     assert run.has("vm-0001") == {"cmp-0001": 1}
     # First the changes that free capacity, then those that need it.
     assert run.transport.count()["POST /allocations"] == 1
@@ -153,12 +153,12 @@ def test_repair_takes_two_requests_and_second_audit_finds_nothing(run: Run) -> N
 
 
 def test_undo_restores_allocations_and_owner(run: Run, tmp_path: pathlib.Path) -> None:
-    uuid = run.holds("nobody", cmp_0000=1, cmp_0001=3)
+    uuid = run.holds("unknown", cmp_0000=1, cmp_0001=3)
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
     before = dataclasses.replace(run.client.show_allocations(uuid), generation=None)
     path = tmp_path / "undo.json"
     run.repaired(undo_out=path)
-    assert (run.has("nobody"), run.has("vm-0000")) == ({}, {"cmp-0000": 1})
+    assert (run.has("unknown"), run.has("vm-0000")) == ({}, {"cmp-0000": 1})
     apply.take_back(run.client, file.read(path), path, apply.Options())
     assert dataclasses.replace(run.client.show_allocations(uuid), generation=None) == before
     assert run.has("vm-0000") == {"cmp-0000": 1, "cmp-0001": 1}
@@ -173,7 +173,7 @@ def test_server_that_nova_does_not_list_is_not_orphaned(run: Run) -> None:
 
 
 def test_consumer_that_nova_cannot_show_is_not_repaired(run: Run) -> None:
-    run.nova.broken.add(run.holds("nobody", cmp_0000=1))
+    run.nova.failing.add(run.holds("unknown", cmp_0000=1))
     (found,) = run.audited().findings
     assert found.code is Code.UNKNOWN
     assert "cannot tell" in found.evidence
@@ -230,31 +230,31 @@ def test_field_hidden_by_policy_is_a_missing_right(run: Run, hidden: str, rule: 
 
 
 def test_consumer_of_deleted_server_is_removed(run: Run) -> None:
-    gone = {**run.cloud.server(7), "OS-EXT-STS:vm_state": "deleted", "status": "DELETED"}
-    run.cloud.answers[DELETED]["servers"].append(gone)
+    deleted = {**run.cloud.server(7), "OS-EXT-STS:vm_state": "deleted", "status": "DELETED"}
+    run.cloud.answers[DELETED]["servers"].append(deleted)
     run.nova = Nova(run.cloud)
     run.holds("vm-0007", cmp_0001=1)
-    report = run.repaired(lambda: run.cloud.listed.append(gone))
+    report = run.repaired(lambda: run.cloud.listed.append(deleted))
     assert statuses(report) == {"vm-0007": "applied"}
     assert run.has("vm-0007") == {}
 
 
 def test_server_that_moves_after_planning_is_skipped(run: Run) -> None:
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
-    run.holds("nobody", cmp_0000=1)
+    run.holds("unknown", cmp_0000=1)
     report = run.repaired(lambda: run.cloud.moves(0, **TASK))
     assert statuses(report)["vm-0000"] == "left alone"
     assert run.has("vm-0000") == {"cmp-0000": 1, "cmp-0001": 1}
-    assert run.has("nobody") == {}
+    assert run.has("unknown") == {}
 
 
 def test_concurrent_write_makes_one_repair_stale(run: Run) -> None:
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
-    run.holds("nobody", cmp_0000=1)
-    report = run.repaired(lambda: run.holds("nobody", cmp_0002=5))
+    run.holds("unknown", cmp_0000=1)
+    report = run.repaired(lambda: run.holds("unknown", cmp_0002=5))
     found = statuses(report)
-    assert (found.pop(uuid_of("nobody")), found) == ("stale", {"vm-0000": "applied"})
-    assert (run.has("nobody"), run.has("vm-0000")) == ({"cmp-0002": 5}, {"cmp-0000": 1})
+    assert (found.pop(uuid_of("unknown")), found) == ("stale", {"vm-0000": "applied"})
+    assert (run.has("unknown"), run.has("vm-0000")) == ({"cmp-0002": 5}, {"cmp-0000": 1})
 
 
 def test_consumer_changed_between_two_reads_is_judged_again(run: Run) -> None:
@@ -272,13 +272,13 @@ def test_consumer_changed_between_two_reads_is_judged_again(run: Run) -> None:
 
 def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "plan.json"
-    names = [f"nobody-{number}" for number in range(5)]
+    names = [f"unknown-{number}" for number in range(5)]
     for name in names:
         run.holds(name, cmp_0000=1)
     run.holds("vm-0001", cmp_0002=1)
     run.repaired(dry_run=True, plan_out=path)
-    made = file.read(path)
-    how = apply.Options(broken=precondition.eyes(run.nova, made.created))
+    stored = file.read(path)
+    options = apply.Options(broken=precondition.eyes(run.nova, stored.created))
 
     def kill(request: str, _: Any) -> None:
         if request.startswith(("POST", "PUT")):
@@ -286,10 +286,10 @@ def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) 
 
     run.transport.after = kill
     with pytest.raises(KeyboardInterrupt):
-        apply.apply(run.client, made, path, how)
+        apply.apply(run.client, stored, path, options)
     run.transport.after = lambda request, body: None
     assert run.has("vm-0001") == {"cmp-0002": 1}
-    apply.apply(run.client, made, path, how)
+    apply.apply(run.client, stored, path, options)
     assert [run.has(name) for name in names] == [{}] * 5
     assert run.has("vm-0001") == {"cmp-0001": 1}
     assert run.codes() == []
@@ -297,7 +297,7 @@ def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) 
 
 def test_hosts_and_codes_narrow_findings_and_repairs(run: Run) -> None:
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
-    run.holds("nobody", cmp_0002=1)
+    run.holds("unknown", cmp_0002=1)
     for fields, code in (
         ({"only": frozenset({Code.ORPHANED})}, Code.ORPHANED),
         ({"hosts": frozenset({"cmp-0001"})}, Code.DOUBLED),
@@ -312,7 +312,7 @@ def test_hosts_and_codes_narrow_findings_and_repairs(run: Run) -> None:
 def test_other_service_makes_orphaned_consumer_unknown(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uuid = run.holds("nobody", cmp_0000=1)
+    uuid = run.holds("unknown", cmp_0000=1)
     now = run.client.show_allocations(uuid)
     run.client.replace_allocations(dataclasses.replace(now, allocations={}))
     older = run.client.at(min(run.client.microversion, type(run.client.microversion)(1, 37)))

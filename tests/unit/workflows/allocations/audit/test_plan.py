@@ -52,9 +52,9 @@ def codes(found: list[Finding]) -> list[str]:
 
 def repaired(snapshot: CloudSnapshot, found: list[Finding]) -> dict[str, Any]:
     """``{consumer: its allocations after the repair}``, of consumers that change."""
-    made = plan.plan_repair(snapshot, found)
+    planned = plan.plan_repair(snapshot, found)
     repaired = {}
-    for item in made.changes:
+    for item in planned.changes:
         after: dict[str, dict[str, Any]] = {}
         for key, value in item.after.items():
             if ":" in key and value is not None:
@@ -329,7 +329,7 @@ UNSURE: dict[str, tuple[values.Server, tuple[values.Migration, ...], dict[str, A
         {"s": on(a=USES, b=USES)},
         "10 seconds ago",
     ),
-    "active, and said to be on no host": (
+    "active, and reported on no host": (
         server(None),
         (),
         {"s": on(a=USES)},
@@ -484,8 +484,8 @@ def test_open_migration_without_server_is_unknown() -> None:
 
 
 def test_wrong_owner_and_placeholder_have_different_codes() -> None:
-    nobody = Owner(allocation.PLACEHOLDER, allocation.PLACEHOLDER, "unknown")
-    for owner, code in ((Owner("q", "u", "INSTANCE"), "wrong-owner"), (nobody, "incomplete")):
+    placeholder = Owner(allocation.PLACEHOLDER, allocation.PLACEHOLDER, "unknown")
+    for owner, code in ((Owner("q", "u", "INSTANCE"), "wrong-owner"), (placeholder, "incomplete")):
         snapshot = cloud([server()], allocations={"s": on(a=USES)}, owners={"s": owner})
         found = find(snapshot)
         assert codes(found) == [code]

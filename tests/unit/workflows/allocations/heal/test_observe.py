@@ -57,16 +57,15 @@ class Run:
     def planned(self, **fields: Any) -> plan.ObservedPlan:
         return observe.plan_healing(self.client, self.nova, HealRequest(**fields))
 
-    def carried_out(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
+    def apply_planned(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
         names = ("max_count", "workers")
         limits = executor.Limits(**{name: options.pop(name) for name in names if name in options})
-        how = apply.Options(
-            limits=limits, broken=precondition.NovaPreconditions(self.nova), **options
-        )
+        preconditions = precondition.NovaPreconditions(self.nova)
+        how = apply.Options(limits=limits, broken=preconditions, **options)
         return apply.carry_out(self.client, planned, "heal", how)
 
     def healed(self, **options: Any) -> dict[str, int]:
-        return statuses(self.carried_out(self.planned(), **options))
+        return statuses(self.apply_planned(self.planned(), **options))
 
     def state(self) -> dict[str, allocation.Consumer]:
         found = [self.client.show_allocations(item["id"]) for item in self.cloud.listed]
@@ -90,8 +89,8 @@ def run(transport: watched.Watched) -> Run:
 
 def test_second_run_writes_nothing(run: Run) -> None:
     assert run.healed() == {"applied": 24, "unchanged": 6}
-    wanted = {item.uuid: item for item in map(run.cloud.consumer, range(30))}
-    assert run.state() == wanted
+    expected = {item.uuid: item for item in map(run.cloud.consumer, range(30))}
+    assert run.state() == expected
     run.transport.sent.clear()
     assert run.healed() == {"unchanged": 30}
     assert {request.partition(" ")[0] for request in run.transport.sent} == {"GET"}
@@ -143,17 +142,17 @@ def test_narrow_scope_sees_allocations_on_other_hosts(run: Run) -> None:
     elsewhere = allocation.Consumer(uuid_of("vm-0003"), {other: {"VCPU": 1}}, "acme", "alice")
     run.client.write_allocations([dataclasses.replace(elsewhere, consumer_type="INSTANCE")])
     within = scope.Scope(hosts=frozenset({run.cloud.host(0)}))
-    made = run.planned(scope=within).plan
-    assert len(made.items()) == 10
-    left = {item.subject.name: item.reason for item in made.remarks if not item.unchanged}
-    assert "it has allocations on cmp-0001, where it is not" in left["vm-0003"]
+    planned = run.planned(scope=within).plan
+    assert len(planned.items()) == 10
+    skipped = {item.subject.name: item.reason for item in planned.remarks if not item.unchanged}
+    assert "it has allocations on cmp-0001, where it is not" in skipped["vm-0003"]
 
 
 def test_unknown_hosts_and_servers_are_refused(run: Run) -> None:
     with pytest.raises(errors.InvalidInput, match="nova has no compute host 'nowhere'"):
         run.planned(scope=scope.Scope(hosts=frozenset({"nowhere"})))
     with pytest.raises(errors.InvalidInput, match="nova has no server"):
-        run.planned(scope=scope.Scope(servers=frozenset({uuid_of("nobody")})))
+        run.planned(scope=scope.Scope(servers=frozenset({uuid_of("unknown")})))
 
 
 def test_swapped_owners_show_only_with_check_owners(run: Run) -> None:
@@ -207,7 +206,7 @@ def test_server_that_moves_after_planning_is_skipped(run: Run) -> None:
     ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
     times = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "migration"}
     run.cloud.migrations.append({**move, **ends, **times})
-    report = run.carried_out(planned)
+    report = run.apply_planned(planned)
     assert statuses(report) == {"applied": 19, "left alone": 5, "unchanged": 6}
     reasons = {item.subject.name: item.reason for item in report.outcomes}
     assert reasons["vm-0003"] == ("nova has changed it since: task_state is migrating, it was None")
@@ -221,12 +220,12 @@ def test_plan_file_is_stale_where_nova_changed(run: Run, tmp_path: pathlib.Path)
     path = tmp_path / "plan.json"
     run.healed(dry_run=True, plan_out=path)
     run.cloud.moves(3, **TASK)
-    made = file.read(path)
-    eyes = precondition.eyes(run.nova, made.created)
-    report = apply.apply(run.client, made, path, apply.Options(broken=eyes))
+    stored = file.read(path)
+    check = precondition.eyes(run.nova, stored.created)
+    report = apply.apply(run.client, stored, path, apply.Options(broken=check))
     assert statuses(report) == {"applied": 23, "stale": 1, "unchanged": 6}
     with pytest.raises(plan.PlanRefused, match="nova cannot be asked"):
-        apply.apply(run.client, made, path, apply.Options())
+        apply.apply(run.client, stored, path, apply.Options())
 
 
 def test_old_plan_notices_archived_server(run: Run) -> None:
@@ -239,15 +238,15 @@ def test_old_plan_notices_archived_server(run: Run) -> None:
 
 
 def test_changes_since_uses_novas_clock(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
     item = run.planned().plan.changes[-1]
     monkeypatch.setattr(nova_api, "clock_offset", lambda _: datetime.timedelta(hours=3))
     monkeypatch.setattr(
-        type(run.nova), "ask", lambda self, path, version: asked.append(path) or _NOTHING
+        type(run.nova), "ask", lambda self, path, version: requests.append(path) or _NOTHING
     )
     planned = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
     precondition.NovaPreconditions(run.nova, planned)(item)
-    assert {path.partition("changes-since=")[2][:19] for path in asked[1:]} == {
+    assert {path.partition("changes-since=")[2][:19] for path in requests[1:]} == {
         "2026-01-01T08%3A50%"
     }
 
@@ -257,8 +256,8 @@ def test_migration_is_noticed_before_its_server_changes(
 ) -> None:
     item = run.planned().plan.changes[-1]
     ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
-    told = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "migration"}
-    move = {"uuid": "m", "instance_uuid": item.subject.uuid, "status": "queued", **ends, **told}
+    times = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "migration"}
+    move = {"uuid": "m", "instance_uuid": item.subject.uuid, "status": "queued", **ends, **times}
     changed = {"servers": [], "migrations": [move]}
     monkeypatch.setattr(type(run.nova), "ask", lambda self, path, version: changed)
     assert precondition.NovaPreconditions(run.nova)(item) == "its migration is queued"
@@ -267,18 +266,18 @@ def test_migration_is_noticed_before_its_server_changes(
 def test_precondition_reads_nova_again_after_two_seconds(run: Run) -> None:
     item = run.planned().plan.changes[-1]
     now = [100.0]
-    eyes = precondition.NovaPreconditions(run.nova, clock=lambda: now[0])
+    check = precondition.NovaPreconditions(run.nova, clock=lambda: now[0])
     run.nova.requests.clear()
     for later in (0.0, 1.9, 0.2, 1.0):
         now[0] += later
-        assert eyes(item) == ""
+        assert check(item) == ""
     assert len(run.nova.requests) == 2 * 2
 
 
 def test_nothing_is_written_if_nova_refuses(run: Run) -> None:
     planned = run.planned()
     run.nova.refused = nova_api.NovaRefused(403, "Policy doesn't allow os_compute_api:x")
-    report = run.carried_out(planned)
+    report = run.apply_planned(planned)
     assert report.halted
     assert statuses(report).get("applied", 0) == 0
 
@@ -289,7 +288,7 @@ def test_concurrent_write_makes_one_change_stale(run: Run) -> None:
         run.cloud.consumer(3), allocations={uuid_of("cmp-0000"): {"VCPU": 7}}
     )
     run.client.write_allocations([other])
-    report = run.carried_out(planned)
+    report = run.apply_planned(planned)
     assert statuses(report) == {"applied": 23, "stale": 1, "unchanged": 6}
     assert run.client.show_allocations(other.uuid).allocations == other.allocations
 
@@ -300,7 +299,7 @@ def test_change_that_does_not_fit_does_not_block_others(run: Run) -> None:
     known = run.client.list_inventories(uuid)
     tight = {**known.inventories, "VCPU": dataclasses.replace(known.inventories["VCPU"], total=8)}
     run.client.replace_inventories(uuid, known.generation, tight)
-    report = run.carried_out(planned, workers=1)
+    report = run.apply_planned(planned, workers=1)
     found = statuses(report)
     assert (found["failed"], found["applied"]) == (2, 22)
     assert report.exit_code() == result.Exit.SOME_FAILED
@@ -309,22 +308,22 @@ def test_change_that_does_not_fit_does_not_block_others(run: Run) -> None:
 def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "plan.json"
     run.healed(dry_run=True, plan_out=path)
-    made, writes = file.read(path), []
+    stored, writes = file.read(path), []
 
     def kill(request: str, _: Any) -> None:
         if request.startswith(("POST", "PUT")):
             writes.append(request)
             raise KeyboardInterrupt
 
-    how = apply.Options(broken=precondition.eyes(run.nova, made.created))
+    options = apply.Options(broken=precondition.eyes(run.nova, stored.created))
     run.transport.after = kill
     with pytest.raises(KeyboardInterrupt):
-        apply.apply(run.client, made, path, how)
+        apply.apply(run.client, stored, path, options)
     run.transport.after = lambda request, body: None
     assert writes
-    apply.apply(run.client, made, path, how)
+    apply.apply(run.client, stored, path, options)
     assert run.state() == {item.uuid: item for item in map(run.cloud.consumer, range(30))}
-    apply.take_back(run.client, made, path, apply.Options())
+    apply.take_back(run.client, stored, path, apply.Options())
     assert not run.client.show_allocations(uuid_of("vm-0003")).allocations
 
 

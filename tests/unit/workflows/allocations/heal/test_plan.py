@@ -31,14 +31,14 @@ def plan_heal(snapshot: CloudSnapshot, **fields: Any) -> plan.Plan:
     return heal_plan.plan_heal(snapshot, HealRequest(**fields))
 
 
-def only_change(made: plan.Plan) -> change.Change:
-    (item,) = made.changes
+def only_change(planned: plan.Plan) -> change.Change:
+    (item,) = planned.changes
     return item
 
 
-def only_reason(made: plan.Plan) -> str:
-    (item,) = made.remarks
-    assert not made.changes
+def only_reason(planned: plan.Plan) -> str:
+    (item,) = planned.remarks
+    assert not planned.changes
     return item.reason
 
 
@@ -74,8 +74,8 @@ def test_server_without_allocations_gets_its_flavor_on_its_host() -> None:
 
 
 def test_right_allocations_are_unchanged() -> None:
-    made = plan_heal(cloud([server("a")], allocations={"s": {"n-a.": USES}}))
-    assert (made.changes, made.remarks[0].unchanged) == ((), True)
+    planned = plan_heal(cloud([server("a")], allocations={"s": {"n-a.": USES}}))
+    assert (planned.changes, planned.remarks[0].unchanged) == ((), True)
 
 
 def test_disk_comes_from_sharing_provider_only_if_root_has_none() -> None:
@@ -84,14 +84,14 @@ def test_disk_comes_from_sharing_provider_only_if_root_has_none() -> None:
         name: one for name, one in snapshot.inventories["n-a."].items() if name != "DISK_GB"
     }
     without = dataclasses.replace(snapshot, inventories={**snapshot.inventories, "n-a.": diskless})
-    made = plan_heal(without)
-    assert only_change(made).after == OWNER | {
+    planned = plan_heal(without)
+    assert only_change(planned).after == OWNER | {
         "n-a.:VCPU": 1,
         "n-a.:MEMORY_MB": 512,
         "u-nfs:DISK_GB": 10,
     }
-    assert only_change(made).reason == "on a.: MEMORY_MB=512, VCPU=1; nfs: DISK_GB=10"
-    assert made.names == {"n-a.": "a.", "u-nfs": "nfs"}
+    assert only_change(planned).reason == "on a.: MEMORY_MB=512, VCPU=1; nfs: DISK_GB=10"
+    assert planned.names == {"n-a.": "a.", "u-nfs": "nfs"}
 
 
 def test_two_sharing_providers_are_ambiguous() -> None:
@@ -105,12 +105,12 @@ def test_two_sharing_providers_are_ambiguous() -> None:
 
 @pytest.mark.parametrize("flavor", [WITH_GPU, GRANULAR])
 def test_only_device_with_capacity_is_certain(flavor: Flavor) -> None:
-    made = plan_heal(with_gpus(1, 0, server=server("c", flavor=flavor)))
-    assert only_change(made).after == OWNER | {
+    planned = plan_heal(with_gpus(1, 0, server=server("c", flavor=flavor)))
+    assert only_change(planned).after == OWNER | {
         **{f"n-c.:{name}": amount for name, amount in USES.items()},
         "u-gpu1:VGPU": 1,
     }
-    assert "guessed" not in only_change(made).reason
+    assert "guessed" not in only_change(planned).reason
 
 
 @pytest.mark.parametrize(
@@ -147,11 +147,11 @@ def test_guess_reduces_capacity_for_next_server() -> None:
     ]
     snapshot = with_gpus(0, 0, server=servers[0])
     snapshot = dataclasses.replace(snapshot, servers={item.uuid: item for item in servers})
-    made = plan_heal(snapshot, options=HealOptions("pack"))
-    assert {item.subject.uuid for item in made.changes} == {"old", "middle"}
-    (left,) = made.remarks
-    assert left.subject.uuid == "young"
-    assert left.reason == "no capacity on gpu0: VGPU needs 1, 0 free"
+    planned = plan_heal(snapshot, options=HealOptions("pack"))
+    assert {item.subject.uuid for item in planned.changes} == {"old", "middle"}
+    (skipped,) = planned.remarks
+    assert skipped.subject.uuid == "young"
+    assert skipped.reason == "no capacity on gpu0: VGPU needs 1, 0 free"
 
 
 def test_missing_device_and_missing_capacity_have_different_reasons() -> None:
@@ -181,11 +181,11 @@ def test_oldest_server_gets_the_capacity() -> None:
         server("c", "young", flavor=big, created="2021-01-01"),
         server("c", "old", flavor=big, created="2020-01-01"),
     ]
-    made = plan_heal(cloud(servers))
-    assert only_change(made).subject.uuid == "old"
-    (left,) = made.remarks
-    assert left.reason == "no capacity on c.: VCPU needs 5, 3 free"
-    assert left.refused
+    planned = plan_heal(cloud(servers))
+    assert only_change(planned).subject.uuid == "old"
+    (skipped,) = planned.remarks
+    assert skipped.reason == "no capacity on c.: VCPU needs 5, 3 free"
+    assert skipped.refused
 
 
 def test_unsuitable_unit_is_reported() -> None:
@@ -219,28 +219,28 @@ def test_unsuitable_unit_is_reported() -> None:
 def test_server_that_cannot_be_healed_is_skipped_and_stops_no_other(
     one: values.Server, moves: list[values.Migration], reason: str, refused: bool
 ) -> None:
-    made = plan_heal(cloud([one, server("c", "other")], moves))
-    assert only_change(made).subject.uuid == "other"
-    (left,) = made.remarks
-    assert reason in left.reason
-    assert (left.refused, left.unchanged) == (refused, False)
+    planned = plan_heal(cloud([one, server("c", "other")], moves))
+    assert only_change(planned).subject.uuid == "other"
+    (skipped,) = planned.remarks
+    assert reason in skipped.reason
+    assert (skipped.refused, skipped.unchanged) == (refused, False)
 
 
 def test_missing_provider_and_other_uuid_have_different_reasons() -> None:
     known = [item for item in PROVIDERS if item.uuid != "n-a."]
-    made = plan_heal(cloud([server("a")], providers=provider.by_uuid(known)))
-    assert only_reason(made).startswith(
+    planned = plan_heal(cloud([server("a")], providers=provider.by_uuid(known)))
+    assert only_reason(planned).startswith(
         "its host has no resource provider: nova-compute on a creates"
     )
     renewed = [*known, provider.Provider("n-new", "a.", 0, root_uuid="n-new")]
-    made = plan_heal(cloud([server("a")], providers=provider.by_uuid(renewed)))
-    assert only_reason(made).startswith("the provider a. has another UUID")
+    planned = plan_heal(cloud([server("a")], providers=provider.by_uuid(renewed)))
+    assert only_reason(planned).startswith("the provider a. has another UUID")
 
 
 def test_tree_with_read_error_is_skipped() -> None:
-    made = plan_heal(cloud([server("b"), server("a", "t")], read_errors={"u-nic": "timeout"}))
-    assert only_change(made).subject.uuid == "t"
-    assert made.remarks[0].reason == "the allocations on b.:nic cannot be read: timeout"
+    planned = plan_heal(cloud([server("b"), server("a", "t")], read_errors={"u-nic": "timeout"}))
+    assert only_change(planned).subject.uuid == "t"
+    assert planned.remarks[0].reason == "the allocations on b.:nic cannot be read: timeout"
 
 
 def test_hidden_image_properties_matter_only_if_host_has_pcpu() -> None:
@@ -275,8 +275,8 @@ def test_wrong_owner_is_replaced_and_type_and_allocations_stay() -> None:
 
 def test_owner_that_was_not_read_counts_as_right() -> None:
     snapshot = cloud([server("a")], allocations={"s": {"n-a.": USES}})
-    made = plan_heal(dataclasses.replace(snapshot, owners={}))
-    assert made.remarks[0].unchanged
+    planned = plan_heal(dataclasses.replace(snapshot, owners={}))
+    assert planned.remarks[0].unchanged
 
 
 @pytest.mark.parametrize(
@@ -291,10 +291,10 @@ def test_owner_that_was_not_read_counts_as_right() -> None:
 def test_wrong_allocations_are_reported_and_unchanged(
     held: dict[str, dict[str, int]], reason: str
 ) -> None:
-    made = plan_heal(cloud([server("a")], allocations={"s": held}))
-    (left,) = made.remarks
-    assert (made.changes, left.unchanged, left.refused) == ((), not reason, False)
-    assert left.reason.startswith(reason)
+    planned = plan_heal(cloud([server("a")], allocations={"s": held}))
+    (skipped,) = planned.remarks
+    assert (planned.changes, skipped.unchanged, skipped.refused) == ((), not reason, False)
+    assert skipped.reason.startswith(reason)
 
 
 def test_plan_contains_only_servers_in_scope() -> None:
@@ -304,8 +304,8 @@ def test_plan_contains_only_servers_in_scope() -> None:
         (scope.Scope(servers=frozenset({"s"})), {"s"}),
         (scope.Scope(frozenset("c"), frozenset({"s"})), set()),
     ):
-        made = plan_heal(snapshot, scope=within)
-        assert {item.subject.uuid for item in made.items()} == found
+        planned = plan_heal(snapshot, scope=within)
+        assert {item.subject.uuid for item in planned.items()} == found
 
 
 def test_change_has_nova_precondition() -> None:

@@ -41,15 +41,15 @@ def clouds(draw: st.DrawFn) -> CloudSnapshot:
         fields = {"flavor": size, "created": f"20{draw(st.integers(10, 25))}", **state}
         one = server(draw(st.sampled_from("abcz")), uuid)
         servers.append(dataclasses.replace(one, **fields))  # type: ignore[arg-type]
-        has = draw(HELD)
-        if has:
-            held[uuid] = has
+        allocations = draw(HELD)
+        if allocations:
+            held[uuid] = allocations
     moves = [move("migration", "queued", of="s0")] if draw(st.booleans()) else []
     return cloud(servers, moves, held)
 
 
 def planned(snapshot: CloudSnapshot) -> plan.Plan:
-    """Placement has no candidates."""
+    """Placement allocations no candidates."""
     candidates: dict[str, responses.Candidates | errors.PlacementError] = {}
     for one in snapshot.servers.values():
         query = expected.query_of(snapshot, one, f"n-{one.host}.")
@@ -58,11 +58,11 @@ def planned(snapshot: CloudSnapshot) -> plan.Plan:
     return heal_plan.plan_heal(dataclasses.replace(snapshot, candidates=candidates), HealRequest())
 
 
-def after(snapshot: CloudSnapshot, made: plan.Plan) -> CloudSnapshot:
+def after(snapshot: CloudSnapshot, first: plan.Plan) -> CloudSnapshot:
     """The snapshot after the plan is applied."""
     held = {uuid: dict(found) for uuid, found in snapshot.allocations.items()}
     owners = dict(snapshot.owners)
-    for item in made.changes:
+    for item in first.changes:
         found: dict[str, dict[str, int]] = {}
         for key, value in item.after.items():
             if isinstance(value, int):
@@ -82,26 +82,26 @@ def test_plan_lists_every_server_once(snapshot: CloudSnapshot) -> None:
 
 @given(clouds())
 def test_second_plan_is_empty(snapshot: CloudSnapshot) -> None:
-    made = planned(snapshot)
-    again = planned(after(snapshot, made))
+    first = planned(snapshot)
+    again = planned(after(snapshot, first))
     assert again.changes == ()
     right = {item.subject.uuid for item in again.remarks if item.unchanged}
-    assert {item.subject.uuid for item in made.changes} <= right
+    assert {item.subject.uuid for item in first.changes} <= right
 
 
 @given(clouds())
 def test_nothing_is_removed_and_no_provider_exceeds_its_capacity(
     snapshot: CloudSnapshot,
 ) -> None:
-    made = planned(snapshot)
-    for item in made.changes:
+    first = planned(snapshot)
+    for item in first.changes:
         assert all(
             change.same(item.after[key], value)
             for key, value in item.before.items()
             if isinstance(value, int)
         )
-    before, then = snapshot.used, after(snapshot, made).used
-    for uuid, resources in then.items():
+    before, used_after = snapshot.used, after(snapshot, first).used
+    for uuid, resources in used_after.items():
         for name, used in resources.items():
             capacity = snapshot.inventories[uuid][name].capacity
             assert used <= max(capacity, before.get(uuid, {}).get(name, 0))
