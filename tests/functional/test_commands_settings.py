@@ -35,7 +35,7 @@ def cloud(
     # The SDK looks for the file's usual places once per process.
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
 
-    def run(setting: str, *arguments: str) -> shell.ChangeResult:
+    def run(setting: str, *arguments: str) -> shell.Outcome:
         entry = f"{reach}, {setting}" if setting else reach
         (tmp_path / "clouds.yaml").write_text(f"clouds: {{it: {{{entry}}}}}\n")
         return shell.run([*arguments, *LIST])
@@ -106,7 +106,7 @@ class Page(http.server.BaseHTTPRequestHandler):
         """Keep quiet."""
 
 
-def run_at(url: str, *arguments: str) -> shell.ChangeResult:
+def run_at(url: str, *arguments: str) -> shell.Outcome:
     reach = ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
     return shell.run([*reach, *arguments])
 

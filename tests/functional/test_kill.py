@@ -52,7 +52,7 @@ class Murderer:
 
     def run(
         self, command: str, *, kill: bool = False, interrupt_at: int = 0
-    ) -> shell.ChangeResult | None:
+    ) -> shell.Outcome | None:
         """The outcome, None when it was killed.
 
         ``interrupt_at`` sends Ctrl-C's signal at that write instead.
@@ -87,9 +87,9 @@ class Murderer:
         if process.exitcode == -signal.SIGKILL:
             self.kills += 1
             return None
-        return shell.ChangeResult(*json.loads(out.read_text()))
+        return shell.Outcome(*json.loads(out.read_text()))
 
-    def finish(self, command: str, kills: int) -> shell.ChangeResult:
+    def finish(self, command: str, kills: int) -> shell.Outcome:
         """Kill the command up to ``kills`` times, then let it come to its end."""
         for _ in range(kills):
             self.run(command, kill=True)

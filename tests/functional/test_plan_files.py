@@ -32,7 +32,7 @@ def proxy(target: targets.Target, openstack: shell.OpenStack) -> Iterator[chaos.
         yield proxy
 
 
-def run(proxy: chaos.Proxy, command: str, *arguments: str) -> shell.ChangeResult:
+def run(proxy: chaos.Proxy, command: str, *arguments: str) -> shell.Outcome:
     return shell.run([*options(proxy.url), *command.split(), *arguments])
 
 
