@@ -113,7 +113,7 @@ SERVER_USERS = ("plugin", "workflows.reshape.sandbox")
 
 #: Only the modules that read options know the names of the sample clouds.
 SAMPLES = "osc_placement.samples.sample"
-SAMPLE_USERS = ("server.run", "v1.nova")
+SAMPLE_USERS = ("server.run", "v1.services")
 
 #: outside library -> the modules (by prefix) that may import it.
 OUTSIDE: dict[str, tuple[str, ...]] = {

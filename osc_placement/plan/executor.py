@@ -120,7 +120,7 @@ class _Run:
     def _may_begin(self) -> bool:
         """False once the run was stopped, or something failed that later stages build on."""
         made = [item for item in self.result.outcomes if item.kind == change.TRAIT]
-        if any(item.status not in _GOOD for item in made) and not self.result.halted:
+        if any(not item.succeeded for item in made) and not self.result.halted:
             self.result.halted = "a trait that the rest needs could not be made"
         return not self.result.halted and not self.interrupted.is_set()
 
@@ -169,12 +169,12 @@ class _Run:
     def _count(self, ended: result.ChangeResult) -> None:
         if ended.status is result.Status.APPLIED and ended.kind != change.TRAIT:
             self._applied += 1
-        if ended.status not in _GOOD and self._limits.stop_on_error and not self.result.halted:
+        if not ended.succeeded and self._limits.stop_on_error and not self.result.halted:
             self.result.halted = f"{ended.subject.name}: {ended.reason}"
 
     def _end(self, ended: result.ChangeResult) -> None:
         group = self._groups.get(change.key(ended.kind, ended.subject))
-        if group and ended.status not in _GOOD:
+        if group and not ended.succeeded:
             self._broken.add(group)
         self.result.outcomes.append(ended)
         self._told(ended)
@@ -223,5 +223,3 @@ class _Waiting:
 _ANY = sys.maxsize
 
 _BUILDS = "not begun: what it builds on was not done"
-
-_GOOD = frozenset({result.Status.APPLIED, result.Status.UNCHANGED})

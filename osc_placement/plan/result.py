@@ -51,6 +51,11 @@ class ChangeResult:
     open: bool = False
     found: change.Facts | None = None
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether the item is in the requested state."""
+        return self.status in {Status.APPLIED, Status.UNCHANGED}
+
     def sort_key(self) -> tuple[bool, change.Subject, str]:
         """By name; what is made for all comes first."""
         return (self.kind != change.TRAIT, self.subject, self.kind)

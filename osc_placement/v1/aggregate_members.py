@@ -1,4 +1,4 @@
-"""``set AGGREGATE --aggregate``: upstream's rows and texts, on the engine of the batches.
+"""``set AGGREGATE --aggregate``: upstream's rows and texts, with the batch operations.
 
 Used by ``inventory_set`` and ``provider_trait``.
 """
@@ -14,11 +14,12 @@ from osc_placement.v1 import rows
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import provider
-    from osc_placement.plan import change, plan, result
+    from osc_placement.plan import change
+    from osc_placement.plan.plan import ObservedPlan
 
 
 def members(client: api.Client, aggregate_uuid: str) -> list[provider.Provider]:
-    """The providers of an aggregate, in the server's order. Raises PlacementError for none."""
+    """The members of an aggregate, in the server's order. Raises PlacementError if empty."""
     found = client.list_providers(member_of=[aggregate_uuid])
     if not found:
         raise errors.PlacementError(
@@ -27,61 +28,58 @@ def members(client: api.Client, aggregate_uuid: str) -> list[provider.Provider]:
     return found
 
 
-def settle(
+def apply_each(
     client: api.Client,
-    about: Sequence[provider.Provider],
-    what: str,
-    planned: plan.ObservedPlan,
+    providers: Sequence[provider.Provider],
+    action: str,
+    planned: ObservedPlan,
     rows_of: Callable[[change.Facts], list[rows.Row]],
 ) -> list[rows.Row]:
-    """Do what was planned; the rows of every provider as it is then, its UUID first.
+    """Apply a plan; the rows of every provider after it, with its UUID as the first column.
 
-    A refusal does not keep the others back. Raises InvalidInput with one line per
-    provider that failed, and how many did.
+    A failure does not stop the changes of other providers. Raises InvalidInput with one line
+    per failure and their number.
     """
-    from osc_placement.plan import apply, change, result
+    from osc_placement.plan import apply, change
 
     report = apply.at_once(client, planned)
-    ended = {item.subject.uuid: item for item in report.outcomes}
-    good = {result.Status.APPLIED, result.Status.UNCHANGED}
-    _check(what, [ended[item.uuid] for item in about], good)
+    results = {item.subject.uuid: item for item in report.outcomes}
+    ordered = [results[item.uuid] for item in providers]
+    failed = [item for item in ordered if not item.succeeded]
+    _check(
+        [_failure(action, item.subject.uuid, item.reason) for item in failed], action, len(ordered)
+    )
     data: list[rows.Row] = []
-    for item in about:
-        end = ended[item.uuid]
-        facts = end.found
+    for item in ordered:
+        facts = item.found
         if facts is None:
-            facts = planned.known[change.key(end.kind, end.subject)].facts
-        data += [(item.uuid, *row) for row in rows_of(facts)]
+            facts = planned.known[change.key(item.kind, item.subject)].facts
+        data += [(item.subject.uuid, *row) for row in rows_of(facts)]
     return data
 
 
-def foretell(
-    about: Iterable[provider.Provider], what: str, work: Callable[[str], list[rows.Row]]
+def preview_each(
+    providers: Iterable[provider.Provider], action: str, preview: Callable[[str], list[rows.Row]]
 ) -> list[rows.Row]:
-    """What ``work`` tells of every provider, some at a time; errors as those of ``settle``."""
+    """The rows of ``preview(uuid)`` for every provider; errors as in ``apply_each``."""
     from osc_placement.plan import guards, workers
 
-    def told(item: provider.Provider) -> list[rows.Row] | str:
+    def preview_one(item: provider.Provider) -> list[rows.Row] | str:
         try:
-            return [(item.uuid, *row) for row in work(item.uuid)]
+            return [(item.uuid, *row) for row in preview(item.uuid)]
         except errors.PlacementError as error:
-            return _failure(what, item.uuid, str(error))
+            return _failure(action, item.uuid, str(error))
 
-    found = list(workers.each(told, about, guards.WORKERS))
-    _raise([item for item in found if isinstance(item, str)], what, len(found))
+    found = list(workers.each(preview_one, providers, guards.WORKERS))
+    _check([item for item in found if isinstance(item, str)], action, len(found))
     return [row for item in found if isinstance(item, list) for row in item]
 
 
-def _check(what: str, ended: Sequence[result.ChangeResult], good: Iterable[result.Status]) -> None:
-    bad = [item for item in ended if item.status not in good]
-    _raise([_failure(what, item.subject.uuid, item.reason) for item in bad], what, len(ended))
+def _failure(action: str, uuid: str, reason: str) -> str:
+    return f"Failed to {action} for resource provider {uuid}: {reason}."
 
 
-def _failure(what: str, uuid: str, reason: str) -> str:
-    return f"Failed to {what} for resource provider {uuid}: {reason}."
-
-
-def _raise(failed: Sequence[str], what: str, total: int) -> None:
-    if failed:
-        summary = f"Failed to {what} for {len(failed)} of {total} resource providers."
-        raise errors.InvalidInput([*failed, summary])
+def _check(failures: Sequence[str], action: str, total: int) -> None:
+    if failures:
+        summary = f"Failed to {action} for {len(failures)} of {total} resource providers."
+        raise errors.InvalidInput([*failures, summary])

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import allocation
 
-#: Above this a write must name a type, which consumers of nova's have none of; a write at
-#: it keeps whatever type is stored.
+#: Later versions require a consumer type, which nova's consumers may not have. A write at
+#: this version keeps the stored type.
 _LAST_WITHOUT_TYPE = microversion.Microversion(1, 37)
 
 _OWNER_IGNORED = (
@@ -33,7 +33,7 @@ _TYPE_IGNORED = (
 class ShowAllocation(base.Lister):
     """Show the allocations of a consumer, one row per resource provider
 
-    --long adds the generation of the consumer (1.28) and its type (1.38).
+    --long adds the generation (1.28) and the type (1.38) of the consumer.
     """
 
     example = "openstack resource provider allocation show <consumer_uuid>"
@@ -43,11 +43,11 @@ class ShowAllocation(base.Lister):
         parser.add_argument("--long", action="store_true", help="Show type and generation")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        wishes = ["consumer generation", "consumer types"] if parsed_args.long else []
-        client = self.connect(optional=wishes)
+        optional = ["consumer generation", "consumer types"] if parsed_args.long else []
+        client = self.connect(optional=optional)
         columns, data = _shown(client, [parsed_args.uuid])
         if not data and not name.is_uuid(parsed_args.uuid):
-            raise errors.InvalidInput([f"{parsed_args.uuid!r} is no UUID, as consumers have"])
+            raise errors.InvalidInput([f"consumer {parsed_args.uuid!r} is not a UUID"])
         if not parsed_args.long:
             return columns, data
         if not microversion.supports(client.microversion, "consumer generation"):
@@ -57,12 +57,12 @@ class ShowAllocation(base.Lister):
 
 
 class SetAllocation(base.Lister):
-    """Replace all allocations of a consumer, or of many at once
+    """Replace all allocations of one or more consumers
 
-    This is a full replacement: what is not named is given back. To change a part and
-    leave the rest, use "resource provider allocation amend". The owner is required from
-    Placement API 1.8, the type of the consumer from 1.38. From 1.28 a consumer generation
-    guards the write. Many consumers are written in one request, all or none (1.13).
+    Allocations that are not given are removed. To change single allocations use "resource
+    provider allocation amend". Project and user are required from Placement API 1.8, the
+    consumer type from 1.38. From 1.28 the consumer generation protects concurrent changes.
+    Several consumers are written in one atomic request (1.13).
     """
 
     example = """\
@@ -72,12 +72,12 @@ openstack resource provider allocation set <consumer_uuid> \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "uuid", metavar="<uuid>", nargs="+", help="UUID of the consumer; many may be given"
+            "uuid", metavar="<uuid>", nargs="+", help="UUID of the consumer. May be repeated."
         )
         allocation_argument.add(
             parser,
-            "What the consumer shall have of a provider (name or UUID). May be repeated. With"
-            " many consumers, one that begins with consumer=<uuid>, is for that one alone.",
+            "Provider (name or UUID) and amounts to allocate from it. May be repeated. With"
+            " several consumers, an argument with consumer=<uuid> applies to this one only.",
         )
         parser.add_argument(
             "--project-id",
@@ -92,20 +92,18 @@ openstack resource provider allocation set <consumer_uuid> \\
         parser.add_argument(
             "--consumer-type",
             metavar="consumer_type",
-            help="Type of the consumer, as INSTANCE or MIGRATION. Required from Placement API"
-            " 1.38; before it is ignored.",
+            help="Type of the consumer, for example INSTANCE or MIGRATION. Required from"
+            " Placement API 1.38, ignored before it.",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        many = len(parsed_args.uuid) > 1
-        asked = [("allocations of many consumers", "many consumers")] if many else []
-        client = self.connect(asked)
+        client = self.connect(_many(parsed_args))
         self._require_owner(parsed_args, client.microversion)
-        faults = errors.InputErrors()
-        parts = allocation_argument.parse(parsed_args.allocation, parsed_args.uuid, faults)
-        wanted = allocation_argument.resolve(client, parts, faults)
+        problems = errors.InputErrors()
+        parts = allocation_argument.parse(parsed_args.allocation, parsed_args.uuid, problems)
+        target = allocation_argument.resolve(client, parts, problems)
         self._warn(parsed_args, client.microversion)
-        retry.on_conflict(lambda: _replace(client, parsed_args, wanted))
+        retry.on_conflict(lambda: _replace(client, parsed_args, target))
         return _shown(client, parsed_args.uuid)
 
     def _require_owner(
@@ -118,7 +116,7 @@ openstack resource provider allocation set <consumer_uuid> \\
             self.require_options(parsed_args, owner)
 
     def _warn(self, parsed_args: argparse.Namespace, version: microversion.Microversion) -> None:
-        """Of what was given and is ignored."""
+        """Warn about options that this microversion ignores."""
         owned = microversion.supports(version, "allocation project and user")
         if not owned and (parsed_args.project_id or parsed_args.user_id):
             self.log.warning(_OWNER_IGNORED)
@@ -127,10 +125,10 @@ openstack resource provider allocation set <consumer_uuid> \\
 
 
 class UnsetAllocation(base.Lister):
-    """Take allocations from a consumer, or from many at once, and leave the rest
+    """Remove some allocations of one or more consumers
 
-    With neither --provider nor --resource-class all of them are taken away. Many consumers
-    are written in one request, all or none.
+    Without --provider and --resource-class all allocations are removed. Several consumers
+    are written in one atomic request.
     """
 
     required_feature = "allocation dict form"
@@ -145,28 +143,26 @@ openstack resource provider allocation unset <consumer_uuid> \\
             "uuid",
             metavar="<consumer_uuid>",
             nargs="+",
-            help="UUID of the consumer; many may be given. From Placement API 1.28 its"
-            " generation guards the write.",
+            help="UUID of the consumer. May be repeated. From Placement API 1.28 its generation"
+            " protects concurrent changes.",
         )
         parser.add_argument(
             "--provider",
             metavar="provider_uuid",
             action="append",
             default=[],
-            help="Name or UUID of a provider on which the consumer shall have nothing any"
-            " more, for example the one that a server was evacuated from. May be repeated.",
+            help="Remove allocations from this provider (name or UUID), for example the host"
+            " that a server was evacuated from. May be repeated.",
         )
         parser.add_argument(
             "--resource-class",
             metavar="resource_class",
-            help="Take only this resource class, on all providers or on those that --provider"
-            " names",
+            help="Remove only allocations of this resource class, from all providers or from"
+            " those of --provider",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        many = len(parsed_args.uuid) > 1
-        asked = [("allocations of many consumers", "many consumers")] if many else []
-        client = self.connect(asked)
+        client = self.connect(_many(parsed_args))
         uuids = set(lookup.provider_uuids(client, parsed_args.provider).values())
 
         def attempt() -> None:
@@ -179,10 +175,10 @@ openstack resource provider allocation unset <consumer_uuid> \\
 
 
 class AmendAllocation(base.Lister):
-    """Change a part of a consumer's allocations and leave the rest
+    """Change some allocations of a consumer
 
-    An amount of 0 takes the class away. The consumer must have allocations already; its
-    generation guards the write.
+    Other allocations do not change. An amount of 0 removes the allocation. The consumer must
+    have allocations; its generation protects concurrent changes.
     """
 
     required_feature = "consumer generation"
@@ -194,17 +190,16 @@ openstack resource provider allocation amend <consumer_uuid> \\
         arguments.add_consumer(parser)
         allocation_argument.add(
             parser,
-            "What the consumer shall have of these classes on a provider (name or UUID). May be"
-            " repeated.",
+            "Provider (name or UUID) and the new amounts to allocate from it. May be repeated.",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         client = self.connect()
-        faults = errors.InputErrors()
+        problems = errors.InputErrors()
         parts = allocation_argument.parse(
-            parsed_args.allocation, [parsed_args.uuid], faults, least=0
+            parsed_args.allocation, [parsed_args.uuid], problems, minimum=0
         )
-        changes = allocation_argument.resolve(client, parts, faults)[parsed_args.uuid]
+        changes = allocation_argument.resolve(client, parts, problems)[parsed_args.uuid]
 
         def attempt() -> None:
             found = _existing(client, parsed_args.uuid)
@@ -227,12 +222,19 @@ class DeleteAllocation(base.Command):
         self.connect().delete_allocations(parsed_args.uuid)
 
 
+def _many(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
+    """The feature that several consumers require."""
+    if len(parsed_args.uuid) == 1:
+        return []
+    return [("allocations of many consumers", "many consumers")]
+
+
 def _replace(
     client: api.Client,
     parsed_args: argparse.Namespace,
     parts: Mapping[str, allocation.Allocations],
 ) -> None:
-    """Write what the consumers shall have, under the generations that they have now."""
+    """Replace the allocations of the consumers, under their present generations."""
     from osc_placement.model import allocation
 
     known = microversion.supports(client.microversion, "consumer generation")
@@ -261,10 +263,10 @@ def _existing(client: api.Client, uuid: str) -> allocation.Consumer:
 
 
 def _write(client: api.Client, consumers: Sequence[allocation.Consumer]) -> None:
-    """Write existing consumers without touching their types.
+    """Write existing consumers, without a change of their types.
 
-    Below 1.28 nothing can be written to a consumer that is left with nothing, so it is
-    deleted instead.
+    Before 1.28 the API accepts no empty allocations: a consumer without allocations is
+    deleted.
     """
     version = min(client.microversion, _LAST_WITHOUT_TYPE)
     writer = client.at(version)
@@ -302,16 +304,16 @@ def _amended(consumer: allocation.Consumer, changes: allocation.Allocations) -> 
 
 
 def _shown(client: api.Client, uuids: Iterable[str]) -> tuple[tuple[str, ...], list[Any]]:
-    """The rows of all these consumers; with many, the consumer's UUID stands last."""
+    """Columns and rows of the consumers; with several, the last column is the consumer."""
     version = client.microversion
-    wanted = list(dict.fromkeys(uuids))
+    consumers = list(dict.fromkeys(uuids))
     columns = rows.allocation_columns(version)
     data: list[rows.Row] = []
-    for uuid in wanted:
+    for uuid in consumers:
         found = client.show_consumer_allocations(uuid)
-        mark = (uuid,) if len(wanted) > 1 else ()
+        last = (uuid,) if len(consumers) > 1 else ()
         data.extend(
-            (*row, *mark)
+            (*row, *last)
             for row in rows.allocation_rows(found.consumer, found.provider_generations, version)
         )
-    return (*columns, "consumer") if len(wanted) > 1 else columns, data
+    return (*columns, "consumer") if len(consumers) > 1 else columns, data

@@ -1,4 +1,4 @@
-"""The ``--allocation rp=PROVIDER,CLASS=AMOUNT,…`` argument: declared, read, names resolved."""
+"""The ``--allocation rp=PROVIDER,CLASS=AMOUNT,…`` argument: parsing and provider names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import allocation
 
-#: ``{consumer: {provider, by name or UUID: {resource class: amount}}}``
+#: ``{consumer uuid: {provider name or uuid: {resource class: amount}}}``
 Parts = dict[str, dict[str, dict[str, int]]]
 
 
 def add(parser: argparse.ArgumentParser, text: str) -> None:
-    """Declare it; ``text`` is its help."""
+    """Add the argument; ``text`` is its help."""
     parser.add_argument(
         "--allocation",
         metavar="<rp=provider,resource_class=amount,...>",
@@ -32,27 +32,27 @@ def add(parser: argparse.ArgumentParser, text: str) -> None:
 def parse(
     texts: Iterable[str],
     consumers: Sequence[str],
-    faults: errors.InputErrors,
-    least: int = 1,
+    problems: errors.InputErrors,
+    minimum: int = 1,
 ) -> Parts:
-    """What each of ``consumers`` is given."""
+    """The amounts that the arguments give each of ``consumers``."""
     parts: Parts = {uuid: {} for uuid in consumers}
     for text in texts:
         pairs = [item.partition("=")[::2] for item in text.split(",")]
         fields = dict(pairs)
         provider, consumer = fields.pop("rp", ""), fields.pop("consumer", None)
         if not provider or not fields or not all(name and amount for name, amount in pairs):
-            faults.add(f"Incorrect allocation string format: {text!r}")
+            problems.add(f"Incorrect allocation string format: {text!r}")
         elif len(dict(pairs)) < len(pairs):
-            faults.add(f"A name is given twice in {text!r}")
+            problems.add(f"A name is given twice in {text!r}")
         elif consumer is not None and consumer not in parts:
-            faults.add(f"{consumer} in {text!r} is not one of the consumers given")
+            problems.add(f"{consumer} in {text!r} is not one of the consumers given")
         else:
-            amounts = {n: arguments.whole(a, text, faults, least) for n, a in fields.items()}
+            amounts = {n: arguments.integer(a, text, problems, minimum) for n, a in fields.items()}
             for uuid in consumers if consumer is None else [consumer]:
-                _add(parts[uuid], provider, amounts, faults)
-    if not all(parts.values()) and not faults.reasons:
-        faults.add("At least one resource allocation must be specified")
+                _add(parts[uuid], provider, amounts, problems)
+    if not all(parts.values()) and not problems.reasons:
+        problems.add("At least one resource allocation must be specified")
     return parts
 
 
@@ -60,26 +60,26 @@ def _add(
     parts: dict[str, dict[str, int]],
     provider: str,
     amounts: Mapping[str, int],
-    faults: errors.InputErrors,
+    problems: errors.InputErrors,
 ) -> None:
     known = parts.setdefault(provider, {})
     for name in amounts.keys() & known.keys():
-        faults.add(f"Conflict detected for resource provider {provider} resource class {name}")
+        problems.add(f"Conflict detected for resource provider {provider} resource class {name}")
     known.update(amounts)
 
 
 def resolve(
-    client: api.Client, parts: Parts, faults: errors.InputErrors
+    client: api.Client, parts: Parts, problems: errors.InputErrors
 ) -> dict[str, allocation.Allocations]:
-    """The same with every provider's UUID. Errors: InvalidInput, with ``faults`` and its own."""
+    """The same with UUIDs of providers. Raises InvalidInput for all errors so far."""
     texts = [provider for given in parts.values() for provider in given]
     uuids: dict[str, str] = {}
-    with faults.collected():
+    with problems.collected():
         uuids = lookup.provider_uuids(client, texts)
-    faults.check()
+    problems.check()
     found: Parts = {consumer: {} for consumer in parts}
     for consumer, given in parts.items():
         for provider, amounts in given.items():
-            _add(found[consumer], uuids[provider], amounts, faults)
-    faults.check()
+            _add(found[consumer], uuids[provider], amounts, problems)
+    problems.check()
     return dict(found)

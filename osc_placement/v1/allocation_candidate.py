@@ -19,13 +19,13 @@ COLUMNS = ("#", "allocation", "resource provider", "inventory used/capacity")
 
 
 class ListAllocationCandidate(base.Lister):
-    """List allocation candidates: where a request for resources could be placed
+    """List allocation candidates for a request for resources
 
-    Rows with the same number are one candidate together: claim it with "resource provider
-    allocation set". Options after --group belong to that group, which one provider alone
-    must satisfy; those before it may be spread over a tree. --query sends a query string
-    as nova or a log has it. From Placement API 1.34, or with --long, a column tells which
-    providers satisfy which group.
+    Rows with the same number form one candidate; "resource provider allocation set" claims
+    it. Options after --group belong to that group, which a single provider must satisfy. The
+    options before it can be satisfied by several providers of a tree. --query sends a query
+    string from nova or a log. From Placement API 1.34, or with --long, the column mappings
+    shows which providers satisfy which group.
     """
 
     required_feature = "allocation candidates"
@@ -45,43 +45,43 @@ openstack allocation candidate list \\
             metavar="<group>",
             action=request_group.Group,
             default=argparse.SUPPRESS,
-            help="Begin a group: the options after it are for one provider alone. A number from"
-            " Placement API 1.25, any of letters, digits, '-' and '_' from 1.33. From 1.36 a"
-            " group may do without resources.",
+            help="Start a group: a single provider must satisfy the options after it. The suffix"
+            " is a number (Placement API 1.25), or letters, digits, '-' and '_' (1.33). From"
+            " 1.36 a group can have no resources.",
         )
         parser.add_argument(
             "--group-policy",
             metavar="<group_policy>",
             choices=["none", "isolate"],
             default=None,
-            help="Whether groups may share a provider (none, the default) or must each have"
-            " another one (isolate)." + arguments.since("granular groups"),
+            help="Whether groups can share a provider (none, the default) or not (isolate)."
+            + arguments.since("granular groups"),
         )
         parser.add_argument(
             "--limit",
             metavar="<limit>",
             type=arguments.positive,
-            help="The most candidates to show." + arguments.since("candidate limit"),
+            help="Show at most this many candidates." + arguments.since("candidate limit"),
         )
         _add_tree_rules(parser)
         parser.add_argument(
             "--query",
             metavar="<query>",
-            help="A whole query string, instead of the options above",
+            help="A complete query string, instead of the options above",
         )
         parser.add_argument(
-            "--long", action="store_true", help="Show root, parent and mappings of the groups"
+            "--long", action="store_true", help="Also show root, parent and mappings of groups"
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        wishes = ["candidate mappings"] if parsed_args.long else []
+        optional = ["candidate mappings"] if parsed_args.long else []
         if parsed_args.query is not None:
             pairs = self._whole_query(parsed_args)
-            needed = query.candidate_features(pairs)
-            client = self.connect(needed.items(), wishes)
+            required = query.candidate_features(pairs)
+            client = self.connect(required.items(), optional)
             found = client.list_allocation_candidates(pairs)
         else:
-            client = self.connect(_features(parsed_args), wishes)
+            client = self.connect(_features(parsed_args), optional)
             self._warn(parsed_args)
             found = client.list_allocation_candidates(_query(client, parsed_args))
         return _answer(found, client.microversion, long=parsed_args.long)
@@ -91,10 +91,10 @@ openstack allocation candidate list \\
         if list(_features(alone)) or any(
             group.resource for group in request_group.groups(parsed_args)
         ):
-            self.usage_error("argument --query: not allowed with the options that make a query")
+            self.usage_error("argument --query: not allowed with other options of the query")
         pairs = query.parse(parsed_args.query)
         if not any(value for _, value in pairs):
-            raise errors.PlacementError(f"--query {parsed_args.query!r} holds no name=value")
+            raise errors.PlacementError(f"--query {parsed_args.query!r} contains no name=value")
         return pairs
 
     def _warn(self, parsed_args: argparse.Namespace) -> None:
@@ -103,13 +103,13 @@ openstack allocation candidate list \\
 
 
 def _add_tree_rules(parser: argparse.ArgumentParser) -> None:
-    """What is asked of a candidate's tree as a whole."""
+    """Add the options about a candidate's tree."""
     parser.add_argument(
         "--root-required",
         metavar="<trait>",
         action="append",
         default=[],
-        help="A trait that the root of the tree must have; with '!' before it, must not."
+        help="A trait that the root of the tree must have; with '!' before it, must not have."
         " May be repeated." + arguments.since("candidate root_required"),
     )
     parser.add_argument(
@@ -117,25 +117,25 @@ def _add_tree_rules(parser: argparse.ArgumentParser) -> None:
         metavar="<group>,<group>",
         action="append",
         default=[],
-        help="Groups whose providers must stand under one of them. May be repeated."
+        help="Groups whose providers must be in the subtree of one of them. May be repeated."
         + arguments.since("candidate same_subtree"),
     )
 
 
 def _add_grouped(parser: argparse.ArgumentParser) -> None:
-    """The options that may be given anew for every group."""
+    """Add the options that every group can have."""
     texts = {
-        "--resource": "An amount of a resource class that a candidate must give, as in VCPU=4."
+        "--resource": "An amount of a resource class that a candidate must provide, as in VCPU=4."
         " May be repeated, once per class.",
         "--required": "A trait that a candidate must have. May be repeated. Several separated"
         " by commas: at least one of them, from Placement API 1.39."
         + arguments.since("candidate required traits"),
         "--forbidden": "A trait that a candidate must not have. May be repeated."
         + arguments.since("forbidden traits"),
-        "--in-tree": "Only the provider tree that this provider (name or UUID) stands in."
+        "--in-tree": "Only the tree of this provider (name or UUID)."
         + arguments.since("candidate in_tree"),
-        "--not-member-of": "UUID of an aggregate that a candidate must not be in; several"
-        " separated by commas: in none of them. May be repeated."
+        "--not-member-of": "UUID of an aggregate that a candidate must not be a member of."
+        " Several separated by commas: a member of none. May be repeated."
         + arguments.since("forbidden aggregates"),
     }
     for option, text in texts.items():
@@ -147,9 +147,9 @@ def _add_grouped(parser: argparse.ArgumentParser) -> None:
         group,
         "--member-of",
         "<member_of>",
-        "UUID of an aggregate that a candidate must be in; several separated by commas: at"
-        " least one of them. May be repeated from Placement API 1.24, and then all must hold."
-        + arguments.since("candidate member_of"),
+        "UUID of an aggregate that a candidate must be a member of. Several separated by"
+        " commas: a member of at least one. May be repeated from Placement API 1.24; all"
+        " conditions must hold." + arguments.since("candidate member_of"),
     )
     _add(group, "--aggregate-uuid", "<uuid>", argparse.SUPPRESS)
 
@@ -183,22 +183,22 @@ def _features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 def _query(client: api.Client, parsed_args: argparse.Namespace) -> candidate.CandidateQuery:
     from osc_placement.model import candidate
 
-    asked = request_group.groups(parsed_args)
-    faults = errors.InputErrors()
-    if not any(group.resource for group in asked):
-        faults.add("At least one --resource must be specified.")
+    groups = request_group.groups(parsed_args)
+    problems = errors.InputErrors()
+    if not any(group.resource for group in groups):
+        problems.add("At least one --resource must be specified.")
     uuids: dict[str, str] = {}
-    read = [request_group.read(group, faults) for group in asked]
-    with faults.collected():
-        uuids = lookup.provider_uuids(client, request_group.provider_texts(asked))
-    faults.check()
-    read = [
+    parsed = [request_group.read(group, problems) for group in groups]
+    with problems.collected():
+        uuids = lookup.provider_uuids(client, request_group.provider_texts(groups))
+    problems.check()
+    parsed = [
         dataclasses.replace(group, in_tree=uuids[group.in_tree]) if group.in_tree else group
-        for group in read
+        for group in parsed
     ]
     root = parsed_args.root_required
     return candidate.CandidateQuery(
-        groups=tuple(read),
+        groups=tuple(parsed),
         isolate=parsed_args.group_policy == "isolate",
         same_subtree=tuple(frozenset(value.split(",")) for value in parsed_args.same_subtree),
         root_required=frozenset(trait for trait in root if not trait.startswith("!")),

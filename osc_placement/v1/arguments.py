@@ -1,11 +1,13 @@
-"""Arguments that several commands share, and how their values are read.
+"""Arguments that several commands share, and the parsing of their values.
 
-Reading collects every fault of a command line before it raises InvalidInput.
+Every error of a command line is collected before InvalidInput is raised.
 """
 
 from __future__ import annotations
 
 import argparse
+import pathlib
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from osc_placement import errors, microversion
@@ -14,12 +16,12 @@ RESOURCE_FORM = "Arguments to --resource must be of form <resource_class>=<value
 
 
 def since(feature: str) -> str:
-    """The end of an option's help: from which microversion there is such an option."""
+    """The end of an option's help: the microversion that it needs."""
     return f" Needs Placement API {microversion.FEATURES[feature]} or later."
 
 
 def positive(text: str) -> int:
-    """An argparse type: a whole number of at least 1."""
+    """An argparse type: an integer of at least 1."""
     try:
         number = int(text)
     except ValueError as error:
@@ -30,24 +32,35 @@ def positive(text: str) -> int:
 
 
 def non_negative(text: str) -> int:
-    """An argparse type: a whole number, 0 or more."""
+    """An argparse type: an integer of at least 0."""
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 0 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 0")
     return int(text)
 
 
+def read_file(path: pathlib.Path) -> str:
+    """The text of a file that the operator names; ``-`` is standard input.
+
+    Raises PlacementError.
+    """
+    try:
+        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.PlacementError(f"{path} cannot be read: {error}") from error
+
+
 def add_provider(parser: argparse.ArgumentParser) -> None:
-    """The positional provider, kept as ``uuid``, which upstream calls it."""
+    """Add the positional provider; its ``dest`` is ``uuid``, as in upstream's commands."""
     parser.add_argument("uuid", metavar="<provider>", help="Name or UUID of the resource provider")
 
 
 def add_consumer(parser: argparse.ArgumentParser) -> None:
-    """The positional consumer."""
+    """Add the positional consumer."""
     parser.add_argument("uuid", metavar="<uuid>", help="UUID of the consumer")
 
 
 def add_traits(parser: argparse._ActionsContainer, what: str, feature: str) -> None:
-    """``--required`` and ``--forbidden``, repeatable."""
+    """Add ``--required`` and ``--forbidden``, both repeatable."""
     parser.add_argument(
         "--required",
         metavar="<required>",
@@ -68,7 +81,7 @@ def add_traits(parser: argparse._ActionsContainer, what: str, feature: str) -> N
 
 
 def add_aggregates(parser: argparse.ArgumentParser, what: str, feature: str) -> None:
-    """``--member-of`` or upstream's hidden ``--aggregate-uuid``, and ``--not-member-of``."""
+    """Add ``--member-of``, upstream's hidden ``--aggregate-uuid``, and ``--not-member-of``."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--member-of",
@@ -76,10 +89,10 @@ def add_aggregates(parser: argparse.ArgumentParser, what: str, feature: str) -> 
         action="append",
         default=[],
         help=(
-            f"UUID of an aggregate that {what} must be in; several separated by commas: at"
-            " least one of them. May be repeated from Placement API 1.24, and then all must"
-            " hold. A '!' before it forbids (1.32)."
-            f"{since(feature)} For example, in agg1 or agg2 and surely in agg3:"
+            f"UUID of an aggregate that {what} must be a member of. Several separated by"
+            " commas: a member of at least one. May be repeated from Placement API 1.24; all"
+            " conditions must hold. With '!' before it: not a member (1.32)."
+            f"{since(feature)} For example, a member of agg1 or agg2, and of agg3:"
             " --member-of <agg1>,<agg2> --member-of <agg3>"
         ),
     )
@@ -96,19 +109,19 @@ def add_aggregates(parser: argparse.ArgumentParser, what: str, feature: str) -> 
         action="append",
         default=[],
         help=(
-            f"UUID of an aggregate that {what} must not be in; several separated by commas:"
-            " in none of them. May be repeated." + since("forbidden aggregates")
+            f"UUID of an aggregate that {what} must not be a member of. Several separated by"
+            " commas: a member of none. May be repeated." + since("forbidden aggregates")
         ),
     )
 
 
 def old_aggregates(values: Sequence[str]) -> list[str]:
-    """The values of ``--aggregate-uuid`` as one of ``--member-of``: any of them will do."""
+    """The values of ``--aggregate-uuid``, as one alternative of ``--member-of``."""
     return [",".join(values)] if values else []
 
 
 def member_of(values: Iterable[str], forbidden: Iterable[str] = ()) -> list[str]:
-    """Query values of ``--member-of A,B`` and ``--not-member-of A``, the API's own forms too."""
+    """Query values of ``--member-of A,B`` and ``--not-member-of A``, or the API's own forms."""
     return [_alternatives(value) for value in values] + [
         f"!{_alternatives(value)}" for value in forbidden
     ]
@@ -122,8 +135,8 @@ def _alternatives(value: str) -> str:
 
 def required(values: Iterable[str], forbidden: Iterable[str] = ()) -> list[str]:
     """Query values of ``--required A``, ``--required A,B`` and ``--forbidden A``."""
-    wanted = [f"in:{value.removeprefix('in:')}" if "," in value else value for value in values]
-    return wanted + [f"!{value}" for value in forbidden]
+    traits = [f"in:{value.removeprefix('in:')}" if "," in value else value for value in values]
+    return traits + [f"!{value}" for value in forbidden]
 
 
 def trait_features(
@@ -153,27 +166,27 @@ def aggregate_features(
         yield "member_of repeated", "--member-of given twice"
 
 
-def resources(values: Iterable[str], faults: errors.InputErrors) -> dict[str, int]:
+def resources(values: Iterable[str], problems: errors.InputErrors) -> dict[str, int]:
     """``{resource class: amount}`` of ``CLASS=AMOUNT`` arguments."""
     found: dict[str, int] = {}
     for value in values:
         name, equals, amount = value.partition("=")
         if not (name and equals and amount):
-            faults.add(f"{RESOURCE_FORM}: {value!r}")
+            problems.add(f"{RESOURCE_FORM}: {value!r}")
         elif name in found:
-            faults.add(f"--resource {name} is given twice")
+            problems.add(f"--resource {name} is given twice")
         else:
-            found[name] = whole(amount, value, faults)
+            found[name] = integer(amount, value, problems)
     return found
 
 
-def whole(text: str, where: str, faults: errors.InputErrors, least: int = 1) -> int:
-    """A whole number of at least ``least``; 0 and a fault when it is none."""
+def integer(text: str, argument: str, problems: errors.InputErrors, minimum: int = 1) -> int:
+    """An integer of at least ``minimum``; otherwise 0, and an error in ``problems``."""
     try:
         number = int(text)
     except ValueError:
-        faults.add(f"invalid int value: {text!r} in {where!r}")
+        problems.add(f"invalid int value: {text!r} in {argument!r}")
         return 0
-    if number < least:
-        faults.add(f"{number} is less than {least} in {where!r}")
+    if number < minimum:
+        problems.add(f"{number} is less than {minimum} in {argument!r}")
     return number

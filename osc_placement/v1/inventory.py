@@ -1,35 +1,39 @@
-"""``resource provider inventory list | show | delete`` and ``… inventory class set``."""
+"""``resource provider inventory list | show | delete | amend`` and ``… inventory class set``."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
 from osc_placement.client import lookup, retry
 from osc_placement.model import inventory
-from osc_placement.v1 import arguments, base, rows
+from osc_placement.plan import guards as plan_guards
+from osc_placement.v1 import arguments, base, plan_command, rows, selector
+
+if TYPE_CHECKING:
+    from osc_placement.plan.plan import ObservedPlan
 
 RESOURCE_CLASS_HELP = (
     "A standard or deployer-specific class of resources, for example VCPU, MEMORY_MB, DISK_GB"
 )
 
 FIELD_HELP = {
-    "allocation_ratio": "How many times the total may be allocated: with allocation_ratio 16"
-    " and a total of 8 there is room for 128",
-    "min_unit": "The smallest amount that one allocation may have",
-    "max_unit": "The largest amount that one allocation may have",
-    "reserved": "What the provider keeps for its own use",
-    "step_size": "Allocations must be multiples of this: with 5, only 5, 10, 15 and so on",
-    "total": "What the provider has in all",
+    "allocation_ratio": "How many times the total can be allocated: a total of 8 with"
+    " allocation_ratio 16 has a capacity of 128",
+    "min_unit": "The smallest amount of one allocation",
+    "max_unit": "The largest amount of one allocation",
+    "reserved": "The amount that the provider keeps for its own use",
+    "step_size": "Amounts of allocations must be multiples of this: with 5, only 5, 10, 15 ...",
+    "total": "The total amount of the provider",
 }
 
 
 class ListInventory(base.Lister):
     """List the inventories of a resource provider
 
-    ``--long`` adds capacity, which is ``(total - reserved) * allocation_ratio``, and what of
-    it is still free.
+    ``--long`` adds capacity, which is ``(total - reserved) * allocation_ratio``, and the
+    free part of it.
     """
 
     example = "openstack resource provider inventory list rack1-node7"
@@ -79,7 +83,7 @@ class ShowInventory(base.ShowOne):
 class DeleteInventory(base.Command):
     """Delete one inventory of a resource provider, or all of them
 
-    Inventory that allocations use cannot be deleted.
+    Inventory with allocations cannot be deleted.
     """
 
     example = """\
@@ -92,8 +96,8 @@ openstack resource provider inventory delete rack1-node7"""
         parser.add_argument(
             "--resource-class",
             metavar="<resource_class>",
-            help=f"{RESOURCE_CLASS_HELP}. From Placement API 1.5 it may be left out, and then"
-            " all inventories of the provider are deleted.",
+            help=f"{RESOURCE_CLASS_HELP}. Optional from Placement API 1.5: without it all"
+            " inventories of the provider are deleted.",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -110,8 +114,8 @@ openstack resource provider inventory delete rack1-node7"""
 class SetClassInventory(base.ShowOne):
     """Replace the inventory of one resource class of a resource provider
 
-    What is not given gets the default of the API, not what it was before. The class must
-    be in the provider's inventory already.
+    A field that is not given gets the default of the API, not its previous value. The class
+    must already be in the provider's inventory.
     """
 
     example = """\
@@ -145,3 +149,54 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
             return client.update_inventory(uuid, parsed_args.resource_class, generation, item)
 
         return rows.INVENTORY, rows.inventory_row(retry.on_conflict(attempt))
+
+
+class AmendInventory(plan_command.SelectorCommand):
+    """Change inventory fields of one or more resource providers
+
+    Fields that are not given do not change. A value can be relative (``+=2``, ``-=2``,
+    ``*=0.9``): the command computes the absolute value once, when it first reads the
+    provider, so that a repeated write never adds twice; amounts are rounded down. The command
+    skips a change that would put a provider over its capacity, or reserve more than the
+    total, unless --allow permits it.
+    """
+
+    guards = (plan_guards.OVER_CAPACITY, plan_guards.RESERVED_ABOVE_TOTAL)
+    recorded_arguments = ("resource", "create")
+    example = """\
+openstack resource provider inventory amend --member-of <aggregate> \\
+    --resource VCPU:allocation_ratio=4 \\
+    --resource MEMORY_MB:reserved+=1024 --dry-run
+openstack resource provider inventory amend rack1-node7 \\
+    --resource DISK_GB:total*=0.9"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--resource",
+            metavar="<resource_class>:<field>=<value>",
+            action="append",
+            required=True,
+            help="An inventory field (total, reserved, min_unit, max_unit, step_size,"
+            " allocation_ratio) and its new value; ``+=``, ``-=`` and ``*=`` are relative. May"
+            " be repeated.",
+        )
+        parser.add_argument(
+            "--create",
+            action="store_true",
+            help="Create the inventory of a class that a provider does not have; a total is"
+            " required",
+        )
+        selector.add_selector(parser)
+        self.add_change_options(parser)
+
+    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+        from osc_placement.workflows.batch import plan as batch_plan
+
+        return batch_plan.plan_amend(
+            run.client,
+            self.selected,
+            expressions=parsed_args.resource,
+            create=parsed_args.create,
+            allow=parsed_args.allow,
+            reading=run.reading,
+        )

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from osc_placement.client import api, responses
     from osc_placement.plan import change
 
-#: ``{resource class: {field: value}}``, as far as the command line gives them.
+#: The fields that the command line gives: ``{resource class: {field: value}}``.
 Given = Mapping[str, Mapping[str, float]]
 
-_WHAT = "set inventory"
+_ACTION = "set inventory"
 
 
 class SetInventory(base.Lister):
     """Replace the inventories of a resource provider
 
-    This is a full replacement: a class that is not named is deleted, a field that is not
-    named gets the default of the API. With --amend everything not named stays. A resource
-    without a field is the total: VCPU=16 is VCPU:total=16.
+    A class that is not given is deleted, and a field that is not given gets the default of
+    the API. With --amend, everything that is not given stays. A resource without a field is
+    the total: VCPU=16 is VCPU:total=16.
     """
 
     example = """\
@@ -62,85 +62,83 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
         parser.add_argument(
             "--aggregate",
             action="store_true",
-            help="Set the inventories of every provider that is a member of the aggregate."
+            help="Set the inventories of every member of the aggregate."
             + arguments.since("provider member_of"),
         )
-        parser.add_argument(
-            "--amend", action="store_true", help="Leave everything that is not named as it is"
-        )
+        parser.add_argument("--amend", action="store_true", help="Do not change what is not given")
         parser.add_argument(
             "--dry-run",
             action="store_true",
-            help="Show what would be set, or why it would be refused, and set nothing",
+            help="Show the new inventories, or why they would be refused; change nothing",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        asked = [("provider member_of", "--aggregate")] if parsed_args.aggregate else []
-        client = self.connect(asked)
-        faults = errors.InputErrors()
-        given = parse(parsed_args.resource, faults)
+        required = [("provider member_of", "--aggregate")] if parsed_args.aggregate else []
+        client = self.connect(required)
+        problems = errors.InputErrors()
+        given = parse(parsed_args.resource, problems)
         uuid = parsed_args.uuid
-        with faults.collected():
+        with problems.collected():
             uuid = uuid if parsed_args.aggregate else lookup.provider_uuid(client, uuid)
-        faults.check()
+        problems.check()
         columns: tuple[str, ...] = ("resource_class", *rows.INVENTORY)
         if parsed_args.aggregate:
-            data = self._of_all(client, given, parsed_args)
+            data = self._set_members(client, given, parsed_args)
             return ("resource_provider", *columns), data
-        work = _dry_run if parsed_args.dry_run else _set
-        return columns, work(client, uuid, given, parsed_args.amend)
+        set_one = _preview if parsed_args.dry_run else _set
+        return columns, set_one(client, uuid, given, parsed_args.amend)
 
-    def _of_all(
+    def _set_members(
         self, client: api.Client, given: Given, parsed_args: argparse.Namespace
     ) -> list[rows.Row]:
-        about = aggregate_members.members(client, parsed_args.uuid)
+        members = aggregate_members.members(client, parsed_args.uuid)
         amend = parsed_args.amend
         if parsed_args.dry_run:
-            return aggregate_members.foretell(
-                about, _WHAT, lambda uuid: _dry_run(client, uuid, given, amend)
+            return aggregate_members.preview_each(
+                members, _ACTION, lambda uuid: _preview(client, uuid, given, amend)
             )
         from osc_placement.workflows.batch import plan
 
         planned = plan.plan_set_inventories(
-            client, about, lambda found: wanted(found, given, amend=amend), exactly=not amend
+            client, members, lambda found: target_of(found, given, amend=amend), exactly=not amend
         )
-        return aggregate_members.settle(client, about, _WHAT, planned, _rows)
+        return aggregate_members.apply_each(client, members, _ACTION, planned, _rows)
 
 
-def parse(texts: Iterable[str], faults: errors.InputErrors) -> dict[str, dict[str, float]]:
-    """Read ``CLASS=TOTAL`` and ``CLASS:FIELD=VALUE`` arguments."""
+def parse(texts: Iterable[str], problems: errors.InputErrors) -> dict[str, dict[str, float]]:
+    """The fields of ``CLASS=TOTAL`` and ``CLASS:FIELD=VALUE`` arguments."""
     given: dict[str, dict[str, float]] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         name, colon, field = key.partition(":")
         field = field if colon else "total"
         if not equals:
-            faults.add(f'Resource argument must have "name=value" format: {text!r}')
+            problems.add(f'Resource argument must have "name=value" format: {text!r}')
         elif not (name and field and value):
-            faults.add(f"Name, field and value must be not empty: {text!r}")
+            problems.add(f"Name, field and value must be not empty: {text!r}")
         elif field not in inventory.FIELDS:
-            faults.add(f"Unknown inventory field {field} in {text!r}")
+            problems.add(f"Unknown inventory field {field} in {text!r}")
         elif field in given.get(name, {}):
-            faults.add(f"{name}:{field} is given twice")
+            problems.add(f"{name}:{field} is given twice")
         else:
-            given.setdefault(name, {})[field] = _number(field, value, text, faults)
+            given.setdefault(name, {})[field] = _number(field, value, text, problems)
     return given
 
 
-def _number(field: str, value: str, text: str, faults: errors.InputErrors) -> float:
+def _number(field: str, value: str, text: str, problems: errors.InputErrors) -> float:
     kind = int if field in inventory.INTEGER_FIELDS else float
     try:
         return kind(value)
     except ValueError:
-        faults.add(f"invalid {kind.__name__} value: {value!r} in {text!r}")
+        problems.add(f"invalid {kind.__name__} value: {value!r} in {text!r}")
         return 0
 
 
-def wanted(
+def target_of(
     existing: inventory.Inventories, given: Given, *, amend: bool
 ) -> dict[str, inventory.Inventory]:
-    """What a provider shall have. Raises InvalidInput for a new class without a total."""
-    faults = errors.InputErrors()
+    """The new inventories of a provider. Raises InvalidInput for a new class without a total."""
+    problems = errors.InputErrors()
     target = dict(existing) if amend else {}
     for name, fields in given.items():
         if name in target:
@@ -148,42 +146,42 @@ def wanted(
         elif "total" in fields:
             target[name] = inventory.Inventory.from_dict(fields)
         else:
-            faults.add(f"'total' is a required property of the inventory of {name}")
-    faults.check()
+            problems.add(f"'total' is a required property of the inventory of {name}")
+    problems.check()
     return target
 
 
 def _set(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.Row]:
     def attempt() -> responses.ProviderInventories:
         found = client.list_inventories(uuid)
-        target = wanted(found.inventories, given, amend=amend)
+        target = target_of(found.inventories, given, amend=amend)
         return client.replace_inventories(uuid, found.generation, target)
 
     return rows.inventory_rows(retry.on_conflict(attempt).inventories)
 
 
 def _rows(facts: change.Facts) -> list[rows.Row]:
-    """The rows of one provider of which every fact is known."""
+    """The rows of one provider, from all facts about its inventories."""
     classes = dict.fromkeys(key.partition(":")[0] for key in facts)
     return [(name, *(facts[f"{name}:{field}"] for field in rows.INVENTORY)) for name in classes]
 
 
-def _dry_run(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.Row]:
-    """What would be set; a field that nobody gives shows as ''.
+def _preview(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.Row]:
+    """The rows that a run would write; '' is a field that gets the default of the API.
 
     Raises InvalidInput with everything that the server would refuse.
     """
     found = client.list_inventories(uuid)
-    target = wanted(found.inventories, given, amend=amend)
-    faults = errors.InputErrors()
+    target = target_of(found.inventories, given, amend=amend)
+    problems = errors.InputErrors()
     for reason in _refusals(client, uuid, found.inventories, target):
-        faults.add(reason)
-    faults.check()
+        problems.add(reason)
+    problems.check()
     kept = found.inventories if amend else {}
-    return [(name, *_planned(name, item, given, kept)) for name, item in target.items()]
+    return [(name, *_preview_row(name, item, given, kept)) for name, item in target.items()]
 
 
-def _planned(
+def _preview_row(
     name: str, item: inventory.Inventory, given: Given, kept: inventory.Inventories
 ) -> rows.Row:
     fields = item.as_dict()
@@ -207,7 +205,7 @@ def _refusals(
 
 
 def _unknown_classes(client: api.Client, names: list[str]) -> Iterator[str]:
-    """Below 1.2 nobody can be asked."""
+    """Before 1.2 the server has no list of resource classes."""
     if names and microversion.supports(client.microversion, "resource classes"):
         known = set(client.list_resource_classes())
         yield from (f"No such resource class {name}." for name in names if name not in known)

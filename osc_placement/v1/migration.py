@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from osc_placement.v1 import base, change, nova, progress
+from osc_placement.v1 import base, plan_command, progress, services
 
 
 class ListMigrations(base.Lister):
-    """List the online data migrations that there are
+    """List the online data migrations, in the order in which they run
 
-    They are run in this order. No cloud is needed.
+    No cloud is needed.
     """
 
     example = "openstack placement migration list"
 
     @property
     def auth_required(self) -> bool:
-        """Nobody is asked."""
         return False
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -30,78 +28,70 @@ class ListMigrations(base.Lister):
         return ("migration", "description"), [(item.name, item.description) for item in known]
 
 
-class RunMigrations(change.Changing):
+class RunMigrations(plan_command.PlanCommand):
     """Run the online data migrations in batches, while the cloud is in use
 
-    Shows, as nova-manage does, for each migration how much it found to do and how much it
-    has done. What is done already is never done again, so that a run that was limited or
-    killed goes on when it is started again; where the last one stopped is remembered in a
-    small file. Each batch tells how to take it back.
+    Shows, as nova-manage does, how many objects each migration found and changed. A run that
+    was limited or interrupted continues when the command is run again: a small file records
+    its position, and finished work is never repeated. Each batch can be undone.
     """
 
     required_feature = "aggregate generation"
     exit_codes = {
-        0: "a full pass from the start did nothing",
-        1: "something was done and more may be left (with --max-count), or an error",
-        2: "some could not be done; or the command line is wrong",
-        127: "a value makes no sense",
+        0: "a complete pass found nothing to change",
+        1: "changes were made and more may be left (with --max-count), or an error occurred",
+        2: "some changes failed, or the command line is wrong",
+        127: "the value of an option is invalid",
     }
     example = """\
 openstack placement migration run
 openstack placement migration run --max-count 50"""
 
-    column_names: ClassVar[Sequence[str]] = ("migration", "found", "done")
+    column_names = table_columns = ("migration", "found", "done")
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--max-count",
             metavar="<count>",
             type=int,
-            help="Change exactly so many things, if there are so many; run again while it"
-            " exits with 1",
+            help="Make at most this many changes; run the command again while it exits with 1",
         )
         parser.add_argument(
             "--cursor",
             metavar="<file>",
             type=pathlib.Path,
-            help="Where to remember how far the run has come (by default a file for each cloud in"
+            help="File that records the position of the run (default: a file for each cloud in"
             " $XDG_STATE_HOME/osc-placement). Without the file a run begins at the start.",
         )
-        change.add_workers(parser)
-        nova.add_recording(parser)
+        plan_command.add_workers(parser)
+        services.add_recording(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows import context
         from osc_placement.workflows.migrations import registry, runner
 
-        columns = tuple(self.column_names)
         if parsed_args.max_count is not None and parsed_args.max_count < 1:
             self.exit_code = runner.Exit.BAD_VALUE
-            self.tell(["--max-count must be at least 1"])
-            return columns, []
+            self.summarize(["--max-count must be at least 1"])
+            return self.column_names, []
         client = self.connect()
-        with progress.shown(quiet=self.is_quiet) as watch:
-            asked = nova.reached(self, parsed_args)
-            services = runner.Services(
-                client,
-                asked,
-                nova.ports(asked, self),
-                context.ReadContext(parsed_args.workers, watch),
-            )
+        cloud = services.Services(self, parsed_args)
+        with progress.shown(quiet=self.is_quiet) as shown:
             result = runner.run(
-                services,
+                runner.Services(
+                    client, cloud.nova, cloud.neutron, self._reading(parsed_args, shown)
+                ),
                 self.cmd_name or "",
                 registry.MIGRATIONS,
                 max_count=parsed_args.max_count,
                 cursor=parsed_args.cursor,
             )
         self.exit_code = result.exit_code
-        self.tell([f"On {client.target}: {result.done} done", *_remarks(result)])
-        return columns, [(name, count.found, count.done) for name, count in result.counts.items()]
+        self.summarize([f"On {client.target}: {result.done} done", *_details(result)])
+        data = [(name, count.found, count.done) for name, count in result.counts.items()]
+        return self.column_names, data
 
 
-def _remarks(result: Any) -> list[str]:
+def _details(result: Any) -> list[str]:
     lines = [f"Failed: {text}" for text in result.troubles]
     lines += [f"Note: {text}" for text in result.notes]
-    lines += [f"To take it back: openstack placement plan undo {path}" for path in result.undo]
-    return lines
+    return [*lines, *map(plan_command.undo_command, result.undo)]

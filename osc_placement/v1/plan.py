@@ -5,20 +5,20 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import base, change, nova, progress
+from osc_placement.v1 import base, plan_command, services
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.plan import apply, plan
+    from osc_placement.plan import apply, plan, result
 
 
-class ShowPlan(change.Changing):
-    """Show what a plan file would do
+class ShowPlan(plan_command.PlanCommand):
+    """Show the changes of a plan file
 
-    Reads the file and nothing else: no cloud is needed.
+    Reads only the file: no cloud is needed.
     """
 
     exit_codes = base.EXIT_CODES
@@ -26,7 +26,6 @@ class ShowPlan(change.Changing):
 
     @property
     def auth_required(self) -> bool:
-        """Nobody is asked."""
         return False
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -35,60 +34,65 @@ class ShowPlan(change.Changing):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.plan import file, result
 
-        made = file.read(parsed_args.file)
-        self.tell(
+        plan = file.read(parsed_args.file)
+        self.summarize(
             [
-                f"Plan of {made.created}: {made.command}",
-                f"For {made.target}: {made.summary()}",
-                *(f"Note: {note}" for note in made.notes),
-                f"Digest: {made.digest}",
+                f"Plan of {plan.created}: {plan.command}",
+                f"For {plan.target}: {plan.summary()}",
+                *(f"Note: {note}" for note in plan.notes),
+                f"Digest: {plan.digest}",
             ]
         )
-        return change.COLUMNS, change.outcome_rows(result.of_plan(made), made.names)
+        return plan_command.COLUMNS, plan_command.result_rows(result.of_plan(plan), plan.names)
 
 
-class _OfFile(change.Changing):
+class _PlanFileCommand(plan_command.PlanCommand):
+    """A command that runs a plan file."""
+
     guards = plan_guards.ALL
 
-    #: Whether what the plan builds on must still be so.
-    judges: ClassVar[bool] = True
+    _plan: plan.Plan
 
-    def connect_for(self, made: plan.Plan) -> api.Client:
-        """The client; a plan of another cloud is refused before any request."""
-        from osc_placement.plan import plan
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_file(parser)
+        services.add_recording(parser)
+        self.add_change_options(parser)
 
-        plan.check_target(made, self.app.client_manager.placement.target)  # type: ignore[attr-defined]
-        return self.connect()
+    def check_arguments(self, parsed_args: argparse.Namespace) -> None:
+        """Read the file. Raises PlanRefused for a plan of another cloud; sends no request."""
+        from osc_placement.plan import file, plan
 
-    def how(
-        self, made: plan.Plan, options: apply.Options, parsed_args: argparse.Namespace
-    ) -> apply.Options:
-        """The options, with those who answer for nova and neutron where the plan needs them.
+        self._plan = file.read(parsed_args.file)
+        plan.check_target(self._plan, self._client().target)
 
-        A run that only tells needs neither, and what is taken back builds on nothing of nova's.
-        """
+    def execute(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> result.RunReport:
+        options = self.apply_options(run, parsed_args)
+        if not options.dry_run:
+            options = self._with_services(options, run.services)
+        return self.run_plan(run.client, parsed_args, options)
+
+    def run_plan(
+        self, client: api.Client, parsed_args: argparse.Namespace, options: apply.Options
+    ) -> result.RunReport:
+        """Apply or undo the plan."""
+        raise NotImplementedError
+
+    def _with_services(self, options: apply.Options, opened: services.Services) -> apply.Options:
+        """The options, with neutron for a plan that changes ports."""
         from osc_placement.plan import apply
         from osc_placement.plan.kinds import bound_ports
-        from osc_placement.workflows.allocations import precondition
 
-        premises = self.judges and apply.has_premises(made)
-        ports = apply.needs_network(made)
-        if options.dry_run or not (premises or ports):
+        if not apply.needs_network(self._plan):
             return options
-        asked = nova.reached(self, parsed_args)
-        return dataclasses.replace(
-            options,
-            broken=precondition.eyes(asked, made.created) if premises else None,
-            kinds=bound_ports.kinds(nova.ports(asked, self) if ports else None),
-        )
+        return dataclasses.replace(options, kinds=bound_ports.kinds(opened.neutron))
 
 
-class ApplyPlan(_OfFile):
-    """Apply exactly what a plan file says, or go on where an earlier run stopped
+class ApplyPlan(_PlanFileCommand):
+    """Apply a plan file, or continue an interrupted run of it
 
-    What somebody else has changed since the plan was made is stale and left alone, and so is
-    what builds on a server that nova has changed since: nova is asked for these, and neutron
-    for their ports. A journal on disk knows what was done: after a crash, run the same command
+    Items that changed after the plan was made are stale and are not changed. For changes
+    that depend on nova's servers the command reads nova, and neutron for their ports. A
+    journal on disk records the changes that were made: after a crash, run the same command
     again.
     """
 
@@ -99,52 +103,49 @@ openstack resource provider inventory amend \\
 openstack placement plan apply ratios.json"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        _add_file(parser)
+        super().add_arguments(parser)
         parser.add_argument(
             "--restart",
             action="store_true",
-            help="Forget what earlier runs have done: for a cloud or a file that was put back",
+            help="Ignore the journal of earlier runs, after the cloud or a file was restored",
         )
-        nova.add_recording(parser)
-        self.add_change_options(parser)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.plan import apply, file
+    def _with_services(self, options: apply.Options, opened: services.Services) -> apply.Options:
+        """Also with nova, for a plan that depends on its servers."""
+        from osc_placement.plan import apply
+        from osc_placement.workflows.allocations import precondition
 
-        made = file.read(parsed_args.file)
-        client = self.connect_for(made)
-        with progress.shown(quiet=self.is_quiet) as watch:
-            how = self.how(made, change.options(parsed_args, watch), parsed_args)
-            report = apply.apply(client, made, parsed_args.file, how, restart=parsed_args.restart)
-        return self.finish(report, parsed_args)
+        options = super()._with_services(options, opened)
+        if not apply.has_premises(self._plan):
+            return options
+        judge = precondition.eyes(opened.nova, self._plan.created)
+        return dataclasses.replace(options, broken=judge)
+
+    def run_plan(
+        self, client: api.Client, parsed_args: argparse.Namespace, options: apply.Options
+    ) -> result.RunReport:
+        from osc_placement.plan import apply
+
+        restart = parsed_args.restart
+        return apply.apply(client, self._plan, parsed_args.file, options, restart=restart)
 
 
-class UndoPlan(_OfFile):
-    """Take back what was applied of a plan
+class UndoPlan(_PlanFileCommand):
+    """Undo the applied changes of a plan
 
-    The file is a plan, or what --undo-out has written. Exactly what was changed is given
-    back; what somebody else has changed since is stale and left alone. To do it again, apply
-    the plan again.
+    The file is a plan, or the file that --undo-out wrote. Items that changed after the plan
+    was applied are stale and are not changed. To make the changes again, apply the plan again.
     """
 
     has_undo = False
-    judges = False
     example = "openstack placement plan undo ratios.json"
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        _add_file(parser)
-        nova.add_recording(parser)
-        self.add_change_options(parser)
+    def run_plan(
+        self, client: api.Client, parsed_args: argparse.Namespace, options: apply.Options
+    ) -> result.RunReport:
+        from osc_placement.plan import apply
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.plan import apply, file
-
-        made = file.read(parsed_args.file)
-        client = self.connect_for(made)
-        with progress.shown(quiet=self.is_quiet) as watch:
-            how = self.how(made, change.options(parsed_args, watch), parsed_args)
-            report = apply.take_back(client, made, parsed_args.file, how)
-        return self.finish(report, parsed_args)
+        return apply.take_back(client, self._plan, parsed_args.file, options)
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:

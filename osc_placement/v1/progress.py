@@ -1,4 +1,4 @@
-"""Progress on a terminal's stderr, by rich, which is imported only when it is shown."""
+"""Progress bars on stderr, drawn by rich, which is imported only if they are shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def shown(*, quiet: bool) -> Iterator[plan_progress.Progress]:
-    """A watch for long tasks: a bar while the block runs, nothing off a terminal or with -q."""
+    """Progress bars while the block runs; none with -q, or if stderr is not a terminal."""
     if quiet or not sys.stderr.isatty():
         from osc_placement.plan import progress as plan_progress
 
@@ -34,19 +34,19 @@ def shown(*, quiet: bool) -> Iterator[plan_progress.Progress]:
 
 
 class _Bars:
-    """One bar for each part of the task."""
+    """One bar for each part of the run."""
 
     def __init__(self, progress: rich.progress.Progress) -> None:
         self._progress = progress
         self._task = progress.add_task("selecting", total=None)
 
     def expect(self, what: str, total: int) -> None:
-        """Begin a part; one of nothing is not shown."""
+        """Start the bar of a part; a part without steps has none."""
         if not total:
             return
         self._progress.update(self._task, visible=False)
         self._task = self._progress.add_task(what, total=total)
 
     def advance(self) -> None:
-        """One step of the part at hand is done."""
+        """Advance the bar by one step."""
         self._progress.advance(self._task)

@@ -1,13 +1,17 @@
-"""``resource provider aggregate list | set``."""
+"""``resource provider aggregate list | set | add | remove``."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import lookup
-from osc_placement.v1 import arguments, base, rows
+from osc_placement.v1 import arguments, base, plan_command, rows, selector
+
+if TYPE_CHECKING:
+    from osc_placement.plan.plan import ObservedPlan
 
 
 class ListAggregate(base.Lister):
@@ -26,9 +30,10 @@ class ListAggregate(base.Lister):
 
 
 class SetAggregate(base.Lister):
-    """Make a resource provider a member of exactly these aggregates
+    """Replace the aggregates of a resource provider
 
-    It leaves every aggregate that is not named; with none named it leaves all of them.
+    The provider becomes a member of the given aggregates and leaves all others. Without
+    --aggregate it leaves all aggregates.
     """
 
     required_feature = "provider aggregates"
@@ -49,9 +54,9 @@ openstack resource provider aggregate set rack1-node7 \\
             "--generation",
             metavar="<resource_provider_generation>",
             type=int,
-            help="The generation of the provider that the change was decided on; when it is"
-            " another one meanwhile, nothing is changed. Required, and known, from Placement"
-            " API 1.19.",
+            help="The generation of the provider that the change is based on. If the provider"
+            " has another generation, nothing is changed. Required from Placement API 1.19, and"
+            " not supported before it.",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -62,3 +67,62 @@ openstack resource provider aggregate set rack1-node7 \\
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         found = client.replace_aggregates(uuid, parsed_args.generation, parsed_args.aggregate)
         return ("uuid",), rows.names(found.aggregates)
+
+
+class _AggregateBatch(plan_command.SelectorCommand):
+    required_feature = "aggregate generation"
+    recorded_arguments = ("aggregate",)
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--aggregate",
+            metavar="<aggregate>",
+            action="append",
+            required=True,
+            help="UUID of the aggregate, or name or id of a nova host aggregate. May be repeated.",
+        )
+        selector.add_selector(parser)
+        self.add_change_options(parser)
+
+    def features(self, parsed_args: argparse.Namespace) -> Sequence[tuple[str, str]]:
+        features = [*super().features(parsed_args)]
+        if parsed_args.member_of or parsed_args.not_member_of:
+            features.append(("member_of repeated", "--aggregate with --member-of"))
+        return features
+
+
+class AddAggregate(_AggregateBatch):
+    """Add one or more resource providers to aggregates
+
+    Other aggregates of the providers do not change. To mirror a nova host aggregate use
+    "placement aggregate mirror", which also finds extra members.
+    """
+
+    example = """\
+openstack resource provider aggregate add --aggregate <aggregate> \\
+    --name-glob 'rack1-*'"""
+
+    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+        from osc_placement.workflows.batch import plan as batch_plan
+
+        return batch_plan.plan_aggregates(
+            run.client, self.selected, add=parsed_args.aggregate, reading=run.reading
+        )
+
+
+class RemoveAggregate(_AggregateBatch):
+    """Remove one or more resource providers from aggregates
+
+    Other aggregates of the providers do not change.
+    """
+
+    example = """\
+openstack resource provider aggregate remove --aggregate <aggregate> \\
+    --member-of <aggregate>"""
+
+    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+        from osc_placement.workflows.batch import plan as batch_plan
+
+        return batch_plan.plan_aggregates(
+            run.client, self.selected, remove=parsed_args.aggregate, reading=run.reading
+        )

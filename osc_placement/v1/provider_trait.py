@@ -1,4 +1,4 @@
-"""``resource provider trait list | set | delete``."""
+"""``resource provider trait list | set | delete | add | remove``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.client import lookup, retry
-from osc_placement.v1 import aggregate_members, arguments, base, rows
+from osc_placement.plan import guards as plan_guards
+from osc_placement.v1 import aggregate_members, arguments, base, plan_command, rows, selector
 
 if TYPE_CHECKING:
     from osc_placement.client import api, responses
+    from osc_placement.plan.plan import ObservedPlan
 
 
 class ListResourceProviderTrait(base.Lister):
@@ -29,10 +31,10 @@ class ListResourceProviderTrait(base.Lister):
 
 
 class SetResourceProviderTrait(base.Lister):
-    """Give a resource provider exactly these traits
+    """Replace the traits of a resource provider
 
-    Every trait that is not named is taken away. To change one trait and leave the others,
-    use "resource provider trait add" and "remove".
+    Traits that are not given are removed. To change single traits, use "resource provider
+    trait add" and "remove".
     """
 
     required_feature = "traits"
@@ -46,17 +48,11 @@ openstack resource provider trait set rack1-node7 \\
             metavar="<provider>",
             help="Name or UUID of the resource provider; with --aggregate, UUID of an aggregate",
         )
-        parser.add_argument(
-            "--trait",
-            metavar="<trait>",
-            action="append",
-            default=[],
-            help="Name of the trait. May be repeated.",
-        )
+        _add_trait(parser, required=False)
         parser.add_argument(
             "--aggregate",
             action="store_true",
-            help="Give these traits to every provider that is a member of the aggregate.",
+            help="Set these traits on every member of the aggregate.",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -65,18 +61,18 @@ openstack resource provider trait set rack1-node7 \\
         if not parsed_args.aggregate:
             uuid = lookup.provider_uuid(client, parsed_args.uuid)
             return ("name",), _set(client, uuid, traits)
-        from osc_placement.workflows.batch import plan
+        from osc_placement.workflows.batch import plan as batch_plan
 
-        about = aggregate_members.members(client, parsed_args.uuid)
-        planned = plan.plan_set_traits(client, about, traits)
-        data = aggregate_members.settle(client, about, "set traits", planned, rows.names)
+        members = aggregate_members.members(client, parsed_args.uuid)
+        planned = batch_plan.plan_set_traits(client, members, traits)
+        data = aggregate_members.apply_each(client, members, "set traits", planned, rows.names)
         return ("resource_provider", "name"), data
 
 
 class DeleteResourceProviderTrait(base.Command):
-    """Take all traits from a resource provider
+    """Remove all traits from a resource provider
 
-    Nothing guards this against others who change traits of the same provider.
+    The request has no generation: it also removes traits that other clients add concurrently.
     """
 
     required_feature = "traits"
@@ -88,6 +84,82 @@ class DeleteResourceProviderTrait(base.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         client = self.connect()
         client.delete_provider_traits(lookup.provider_uuid(client, parsed_args.uuid))
+
+
+class AddTrait(plan_command.SelectorCommand):
+    """Add traits to one or more resource providers
+
+    Other traits of the providers do not change.
+    """
+
+    required_feature = "provider required traits"
+    recorded_arguments = ("trait", "create")
+    example = """\
+openstack resource provider trait add --trait CUSTOM_GOLD --create \\
+    --member-of <aggregate>
+openstack resource provider trait add --trait CUSTOM_GOLD rack1-node7 \\
+    rack1-node8"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_trait(parser, required=True)
+        parser.add_argument(
+            "--create", action="store_true", help="Create custom traits that do not exist"
+        )
+        selector.add_selector(parser)
+        self.add_change_options(parser)
+
+    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+        from osc_placement.workflows.batch import plan as batch_plan
+
+        return batch_plan.plan_traits(
+            run.client,
+            self.selected,
+            add=parsed_args.trait,
+            create=parsed_args.create,
+            reading=run.reading,
+        )
+
+
+class RemoveTrait(plan_command.SelectorCommand):
+    """Remove traits from one or more resource providers
+
+    Other traits of the providers do not change. Standard traits belong to nova's compute
+    drivers: the command skips them unless --allow permits their removal.
+    """
+
+    required_feature = "provider required traits"
+    recorded_arguments = ("trait",)
+    guards = (plan_guards.STANDARD_TRAITS,)
+    example = """\
+openstack resource provider trait remove --trait CUSTOM_GOLD \\
+    --required CUSTOM_GOLD"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_trait(parser, required=True)
+        selector.add_selector(parser)
+        self.add_change_options(parser)
+
+    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+        from osc_placement.workflows.batch import plan as batch_plan
+
+        return batch_plan.plan_traits(
+            run.client,
+            self.selected,
+            remove=parsed_args.trait,
+            allow=parsed_args.allow,
+            reading=run.reading,
+        )
+
+
+def _add_trait(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument(
+        "--trait",
+        metavar="<trait>",
+        action="append",
+        required=required,
+        default=None if required else [],
+        help="Name of the trait. May be repeated.",
+    )
 
 
 def _set(client: api.Client, uuid: str, traits: Sequence[str]) -> list[rows.Row]:

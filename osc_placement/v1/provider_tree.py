@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
@@ -15,13 +14,14 @@ if TYPE_CHECKING:
     from osc_placement.model import provider
 
 COLUMNS = ("tree", "uuid", "generation", "used/capacity", "traits")
+LONG_COLUMNS = ("parent_provider_uuid", "aggregates", "inventories")
 
 
 class ShowResourceProviderTree(base.Lister):
-    """Show the tree that a resource provider stands in, drawn as a tree
+    """Show the provider tree of a resource provider
 
-    Root first, each provider with what is used of what it can give, and with its traits.
-    Costs three requests per provider.
+    One row per provider, root first, with used amounts, capacities and traits. Sends three
+    requests per provider.
     """
 
     required_feature = "nested providers"
@@ -30,7 +30,7 @@ class ShowResourceProviderTree(base.Lister):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_provider(parser)
         parser.add_argument(
-            "--long", action="store_true", help="Show parent, aggregates and inventories too"
+            "--long", action="store_true", help="Also show parent, aggregates and inventories"
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -43,31 +43,27 @@ class ShowResourceProviderTree(base.Lister):
             raise errors.PlacementError(f"No resource provider with uuid {uuid} found")
         tree = provider.ProviderTree(found)
         data = [
-            (*_row(client, mark + item.name, item), *(_long(client, item, parsed_args.long)))
-            for mark, item in draw(tree)
+            _row(client, branches + item.name, item)
+            + (_long(client, item) if parsed_args.long else ())
+            for branches, item in draw(tree)
         ]
-        extra = ("parent_provider_uuid", "aggregates", "inventories") if parsed_args.long else ()
-        return COLUMNS + extra, data
+        return COLUMNS + (LONG_COLUMNS if parsed_args.long else ()), data
 
 
 def draw(tree: provider.ProviderTree) -> list[tuple[str, provider.Provider]]:
-    """``(the branches before its name, provider)``, each parent before its children."""
+    """``(branches to draw before its name, provider)``, parents before their children."""
     lines: list[tuple[str, provider.Provider]] = []
+
+    def add_children(parent: provider.Provider, indent: str) -> None:
+        children = tree.children(parent.uuid)
+        for child in children:
+            is_last = child is children[-1]
+            lines.append((indent + ("└─ " if is_last else "├─ "), child))
+            add_children(child, indent + ("   " if is_last else "│  "))
+
     for root in tree.roots():
         lines.append(("", root))
-        lines.extend(_branches(tree, tree.children(root.uuid), ""))
-    return lines
-
-
-def _branches(
-    tree: provider.ProviderTree, children: Sequence[provider.Provider], before: str
-) -> list[tuple[str, provider.Provider]]:
-    lines: list[tuple[str, provider.Provider]] = []
-    for position, child in enumerate(children, start=1):
-        last = position == len(children)
-        lines.append((before + ("└─ " if last else "├─ "), child))
-        deeper = before + ("   " if last else "│  ")
-        lines.extend(_branches(tree, tree.children(child.uuid), deeper))
+        add_children(root, "")
     return lines
 
 
@@ -82,9 +78,7 @@ def _row(client: api.Client, name: str, item: provider.Provider) -> rows.Row:
     return (name, item.uuid, item.generation, rows.Amounts(used), rows.Lines(traits))
 
 
-def _long(client: api.Client, item: provider.Provider, wanted: bool) -> rows.Row:
-    if not wanted:
-        return ()
+def _long(client: api.Client, item: provider.Provider) -> rows.Row:
     aggregates = client.list_aggregates(item.uuid).aggregates
     inventories = client.list_inventories(item.uuid).inventories
     fields = {name: held.as_dict() for name, held in inventories.items()}

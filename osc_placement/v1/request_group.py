@@ -1,4 +1,4 @@
-"""The options of ``allocation candidate list`` that belong to the group named before them."""
+"""The options of ``allocation candidate list`` that belong to the preceding ``--group``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass
-class Asked:
-    """What the command line asks of one group, as it was written."""
+class GroupArguments:
+    """The options of one group, as they are on the command line."""
 
     suffix: str = ""
     resource: list[str] = dataclasses.field(default_factory=list)
@@ -28,17 +28,17 @@ class Asked:
     in_tree: list[str] = dataclasses.field(default_factory=list)
 
 
-def groups(parsed_args: argparse.Namespace) -> list[Asked]:
-    """The groups of a command line; the first is the one without a suffix."""
-    found: list[Asked] | None = getattr(parsed_args, "groups", None)
+def groups(parsed_args: argparse.Namespace) -> list[GroupArguments]:
+    """The groups of a command line; the first one has no suffix."""
+    found: list[GroupArguments] | None = getattr(parsed_args, "groups", None)
     if found is None:
-        found = [Asked()]
+        found = [GroupArguments()]
         parsed_args.groups = found
     return found
 
 
 class Group(argparse.Action):
-    """``--group SUFFIX``: what follows belongs to a new group."""
+    """``--group SUFFIX``: the following options belong to a new group."""
 
     def __call__(
         self,
@@ -50,11 +50,11 @@ class Group(argparse.Action):
         known = groups(namespace)
         if any(group.suffix == values for group in known):
             parser.error(f"argument --group: group {values!r} is given twice")
-        known.append(Asked(values))
+        known.append(GroupArguments(values))
 
 
 class InGroup(argparse.Action):
-    """An option that belongs to the group named last."""
+    """An option of the preceding group."""
 
     def __call__(
         self,
@@ -66,56 +66,56 @@ class InGroup(argparse.Action):
         getattr(groups(namespace)[-1], self.dest).append(values)
 
 
-def features(asked: Asked) -> Iterator[tuple[str, str]]:
-    """``(feature, option)`` for what this group asks."""
-    if asked.suffix:
-        numbered = asked.suffix.isdecimal()
-        yield ("granular groups" if numbered else "string suffixes"), f"--group {asked.suffix}"
+def features(group: GroupArguments) -> Iterator[tuple[str, str]]:
+    """``(feature, option)`` that a group requires."""
+    if group.suffix:
+        numbered = group.suffix.isdecimal()
+        yield ("granular groups" if numbered else "string suffixes"), f"--group {group.suffix}"
     yield from arguments.trait_features(
-        asked.required, asked.forbidden, "candidate required traits"
+        group.required, group.forbidden, "candidate required traits"
     )
     yield from arguments.aggregate_features(
-        aggregates(asked), asked.not_member_of, "candidate member_of"
+        aggregates(group), group.not_member_of, "candidate member_of"
     )
-    if asked.in_tree:
+    if group.in_tree:
         yield "candidate in_tree", "--in-tree"
 
 
-def aggregates(asked: Asked) -> list[str]:
-    """The values of ``--member-of``; many of the old ``--aggregate-uuid`` are alternatives."""
-    return asked.member_of + arguments.old_aggregates(asked.aggregate_uuid)
+def aggregates(group: GroupArguments) -> list[str]:
+    """The values of ``--member-of``, and those of ``--aggregate-uuid`` as one alternative."""
+    return group.member_of + arguments.old_aggregates(group.aggregate_uuid)
 
 
-def read(asked: Asked, faults: errors.InputErrors) -> candidate.RequestGroup:
-    """The request group that is meant, with the provider of ``--in-tree`` as it was written."""
+def read(group: GroupArguments, problems: errors.InputErrors) -> candidate.RequestGroup:
+    """The request group; the provider of ``--in-tree`` is not looked up yet."""
     from osc_placement.model import candidate
 
-    wanted, unwanted = _aggregates(asked)
-    named = f"group {asked.suffix}" if asked.suffix else "the unsuffixed group"
-    if len(asked.in_tree) > 1:
-        faults.add(f"--in-tree is given twice for {named}")
+    member_of, forbidden = _aggregates(group)
+    title = f"group {group.suffix}" if group.suffix else "the unsuffixed group"
+    if len(group.in_tree) > 1:
+        problems.add(f"--in-tree is given twice for {title}")
     return candidate.RequestGroup(
-        suffix=asked.suffix,
-        resources=arguments.resources(asked.resource, faults),
-        required=tuple(_set(value) for value in asked.required),
-        forbidden=frozenset(asked.forbidden),
-        member_of=wanted,
-        forbidden_aggregates=unwanted,
-        in_tree=asked.in_tree[-1] if asked.in_tree else None,
+        suffix=group.suffix,
+        resources=arguments.resources(group.resource, problems),
+        required=tuple(_set(value) for value in group.required),
+        forbidden=frozenset(group.forbidden),
+        member_of=member_of,
+        forbidden_aggregates=forbidden,
+        in_tree=group.in_tree[-1] if group.in_tree else None,
     )
 
 
-def _aggregates(asked: Asked) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
-    values = arguments.member_of(aggregates(asked), asked.not_member_of)
-    wanted = tuple(_set(value) for value in values if not value.startswith("!"))
-    unwanted = frozenset[str]().union(*(_set(value[1:]) for value in values if value[:1] == "!"))
-    return wanted, unwanted
+def _aggregates(group: GroupArguments) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
+    values = arguments.member_of(aggregates(group), group.not_member_of)
+    required = tuple(_set(value) for value in values if not value.startswith("!"))
+    forbidden = frozenset[str]().union(*(_set(value[1:]) for value in values if value[:1] == "!"))
+    return required, forbidden
 
 
 def _set(value: str) -> frozenset[str]:
     return frozenset(value.removeprefix("in:").split(","))
 
 
-def provider_texts(asked: Sequence[Asked]) -> list[str]:
-    """Every provider that is named, to be looked up together."""
-    return [text for group in asked for text in group.in_tree]
+def provider_texts(groups: Sequence[GroupArguments]) -> list[str]:
+    """The names and UUIDs of all providers of ``--in-tree``, for one look-up."""
+    return [text for group in groups for text in group.in_tree]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from osc_placement import errors, microversion
 from osc_placement.model import name as names
-from osc_placement.v1 import base, nova
+from osc_placement.v1 import arguments, base, services
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Recipe(base.Command):
-    """A command that writes a document for ``placement reshape``, and changes nothing."""
+    """A command that writes a document for ``placement reshape``. It changes nothing."""
 
     required_feature = "reshaper"
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
@@ -29,7 +29,7 @@ class Recipe(base.Command):
             "--out",
             metavar="<file>",
             type=pathlib.Path,
-            help="Write the document to this file, which must not be there yet (default: stdout)",
+            help="Write the document to this file, which must not exist (default: stdout)",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -46,16 +46,16 @@ class Recipe(base.Command):
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, reading: context.ReadContext
     ) -> yaml_writer.Recipe:
-        """Read what there is, and decide."""
+        """Read the cloud and plan the moves."""
         raise NotImplementedError
 
 
 class WriteVgpuRecipe(Recipe):
     """Write the moves of VGPU from a compute node to its physical GPUs
 
-    Each GPU gets a provider below the compute node's, called as nova's libvirt driver calls
-    it, with the inventory that the driver writes. Nothing is changed: the document goes to
-    "placement reshape", when it has been read. Its comments tell what to do on the host.
+    Each GPU gets a child provider with the name and the inventory that nova's libvirt driver
+    gives it. The command changes nothing: review the document, then run "placement reshape"
+    with it. Its comments list the steps on the host.
     """
 
     example = """\
@@ -67,23 +67,23 @@ openstack placement reshape recipe vgpu cn1 \\
     --out vgpu.yaml"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("host", metavar="<provider>", help="The compute node: name or UUID")
+        parser.add_argument("host", metavar="<provider>", help="Name or UUID of the compute node")
         parser.add_argument(
             "--device",
             metavar="<gpu>=<total>",
             action="append",
             required=True,
-            help="A physical GPU, by libvirt's name or its PCI address, and how many VGPU it"
-            " offers; or what it offers, as in VGPU:4,SRIOV_NET_VF:2. May be repeated.",
+            help="A physical GPU (libvirt's name or PCI address) and its number of VGPU, or its"
+            " inventory, as in VGPU:4,SRIOV_NET_VF:2. May be repeated.",
         )
         parser.add_argument(
             "--trait",
             metavar="<gpu>=<trait>",
             action="append",
             default=[],
-            help="A trait that this GPU's provider gets. May be repeated.",
+            help="A trait of this GPU's provider. May be repeated.",
         )
-        _add_evidence(parser, "<server>=<gpu>", "Which GPU a server really uses")
+        _add_evidence(parser, "<server>=<gpu>", "The GPU that a server uses")
         super().add_arguments(parser)
 
     def recipe(
@@ -99,9 +99,9 @@ openstack placement reshape recipe vgpu cn1 \\
 class WritePcpuRecipe(Recipe):
     """Write the change of VCPU to PCPU for a compute node with dedicated CPUs
 
-    Servers whose flavor or image asks for dedicated CPUs, as nova tells it, take PCPU, and
-    others keep VCPU. Nothing is changed: the document goes to "placement reshape", when it
-    has been read.
+    Servers with dedicated CPUs in their flavor or image, as nova reports them, get PCPU;
+    others keep VCPU. The command changes nothing: review the document, then run "placement
+    reshape" with it.
     """
 
     example = """\
@@ -109,20 +109,21 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
     --out pcpu.yaml"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("host", metavar="<provider>", help="The compute node: name or UUID")
+        parser.add_argument("host", metavar="<provider>", help="Name or UUID of the compute node")
         parser.add_argument(
             "--cpu-dedicated-set",
             metavar="<cpus>",
             required=True,
-            help="As nova.conf will have it: so many VCPU become PCPU",
+            help="The future value in nova.conf: this number of VCPU becomes PCPU",
         )
         parser.add_argument(
             "--cpu-shared-set",
             metavar="<cpus>",
-            help="As nova.conf will have it, to be told where nova-compute will report others",
+            help="The future value in nova.conf; the document warns if nova-compute will report"
+            " another number of VCPU",
         )
-        _add_evidence(parser, "<server>=<class>", "Which class a server really uses, PCPU or VCPU")
-        nova.add_recording(parser)
+        _add_evidence(parser, "<server>=<class>", "The class that a server uses, PCPU or VCPU")
+        services.add_recording(parser)
         super().add_arguments(parser)
 
     def recipe(
@@ -130,28 +131,29 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
     ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape.recipe import pcpu, read
 
-        shared, faults = parsed_args.cpu_shared_set, errors.InputErrors()
-        evidence = tuple(_evidence(parsed_args, faults))
-        faults.check()
+        shared = parsed_args.cpu_shared_set
+        problems = errors.InputErrors()
+        evidence = tuple(_evidence(parsed_args, problems))
+        problems.check()
         request = pcpu.Request(
             pcpu.count_cpus(parsed_args.cpu_dedicated_set),
             pcpu.count_cpus(shared) if shared is not None else None,
             evidence,
         )
-        asked = nova.reached(self, parsed_args)
+        nova = services.Services(self, parsed_args).nova
         root = read.find_root(client, parsed_args.host)
-        seen = read.trees(client, [root.uuid], reading)
-        servers, moves = read.servers_of(asked, seen.holding(root.uuid, pcpu.VCPU))
-        return pcpu.plan_pcpu(seen, root.uuid, servers, moves, request)
+        observed = read.trees(client, [root.uuid], reading)
+        servers, moves = read.servers_of(nova, observed.holding(root.uuid, pcpu.VCPU))
+        return pcpu.plan_pcpu(observed, root.uuid, servers, moves, request)
 
 
 class WriteReplaceHostRecipe(Recipe):
-    """Write the moves by which a renamed or rebuilt host takes over
+    """Write the moves from a compute node to its renamed or rebuilt successor
 
-    The new provider gets inventories, allocations, traits, aggregates and children of the
-    old. Nova is asked first: its services on both hosts must be down and disabled, and the
-    servers must be where the new provider is. Nothing is changed: the document goes to
-    "placement reshape", when it has been read.
+    The new provider gets the inventories, allocations, traits, aggregates and children of
+    the old one. Nova's services on both hosts must be down and disabled, and the servers must
+    be on the new host. The command changes nothing: review the document, then run "placement
+    reshape" with it.
     """
 
     example = """\
@@ -160,25 +162,25 @@ openstack placement reshape recipe replace-host cn1 cn1 \\
 openstack placement reshape recipe replace-host cn1 cn1.example.org"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("old", metavar="<old>", help="The provider that goes: name or UUID")
+        parser.add_argument("old", metavar="<old>", help="Name or UUID of the old provider")
         parser.add_argument(
             "new",
             metavar="<new>",
-            help="The name of the one that comes, as nova-compute calls its node; or its UUID"
-            " where it is there",
+            help="Name of the new provider: the name of nova-compute's node; or its UUID, if it"
+            " exists",
         )
         parser.add_argument(
             "--uuid",
             metavar="<uuid>",
-            help="The UUID of the one that comes, as /var/lib/nova/compute_id has it; where"
-            " neither Placement nor nova knows it yet",
+            help="UUID of the new provider (/var/lib/nova/compute_id), if neither Placement nor"
+            " nova knows it",
         )
         parser.add_argument(
             "--host",
             metavar="<host>",
-            help="Nova's name of the host of the new one (default: what nova says, or the old's)",
+            help="Nova's name of the new host (default: from nova, or the old host's name)",
         )
-        nova.add_recording(parser)
+        services.add_recording(parser)
         super().add_arguments(parser)
 
     def recipe(
@@ -188,17 +190,17 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
 
         uuid = parsed_args.uuid
         if uuid is not None and not names.is_uuid(uuid):
-            self.usage_error(f"argument --uuid: {uuid!r} is no UUID")
-        asked = nova.reached(self, parsed_args)
+            self.usage_error(f"argument --uuid: {uuid!r} is not a UUID")
+        nova = services.Services(self, parsed_args).nova
         request = _replacement(client, parsed_args)
         roots = {request.old.uuid}
         if request.new is not None:
             roots.add(request.new.root_uuid or request.new.uuid)
-        seen = read.trees(client, roots, reading)
-        told = read.told(asked, seen.consumers)
-        if any(node.provider.parent_uuid == request.old.uuid for _, node in seen.inside()):
+        observed = read.trees(client, roots, reading)
+        nova_state = read.told(nova, observed.consumers)
+        if any(node.provider.parent_uuid == request.old.uuid for _, node in observed.inside()):
             client.require_feature("re-parenting", "taking children along")
-        return replace_host.plan_replacement(seen, told, request)
+        return replace_host.plan_replacement(observed, nova_state, request)
 
 
 def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replacement.Request:
@@ -216,24 +218,24 @@ def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replace
 
 
 def _vgpu_request(parsed_args: argparse.Namespace) -> vgpu.Request:
-    """Errors: InvalidInput with every fault."""
+    """Raises InvalidInput for all errors of the arguments."""
     from osc_placement.workflows.reshape.recipe import vgpu
 
-    faults = errors.InputErrors()
+    problems = errors.InputErrors()
     traits: dict[str, list[str]] = {}
-    for device, trait in _pairs("--trait", parsed_args.trait, faults):
+    for device, trait in _pairs("--trait", parsed_args.trait, problems):
         traits.setdefault(vgpu.device_name(device), []).append(trait)
     devices = []
-    for given, offered in _pairs("--device", parsed_args.device, faults):
+    for given, offered in _pairs("--device", parsed_args.device, problems):
         device = vgpu.device_name(given)
-        resources = dict(_resources(offered, faults))
+        resources = dict(_resources(offered, problems))
         devices.append(vgpu.Device(device, resources, tuple(traits.pop(device, ()))))
     for device in traits:
-        faults.add(f"--trait {device}: there is no such --device")
+        problems.add(f"--trait {device}: no --device has this name")
     evidence = tuple(
-        (server, vgpu.device_name(device)) for server, device in _evidence(parsed_args, faults)
+        (server, vgpu.device_name(device)) for server, device in _evidence(parsed_args, problems)
     )
-    faults.check()
+    problems.check()
     return vgpu.Request(tuple(devices), evidence)
 
 
@@ -245,55 +247,51 @@ def _add_evidence(parser: argparse.ArgumentParser, form: str, what: str) -> None
         "--assign-from",
         metavar="<file>",
         type=pathlib.Path,
-        help="A file with such lines",
+        help="A file with more of these, one per line",
     )
 
 
 def _evidence(
-    parsed_args: argparse.Namespace, faults: errors.InputErrors
+    parsed_args: argparse.Namespace, problems: errors.InputErrors
 ) -> Iterator[tuple[str, str]]:
-    """``(server's UUID, what it really uses)``, from the command line and the file."""
-    for server, uses in _pairs("--assign", _lines(parsed_args), faults):
+    """``(server uuid, what it uses)`` from the command line and the file."""
+    for server, uses in _pairs("--assign", _lines(parsed_args), problems):
         if names.is_uuid(server):
             yield names.canonical_uuid(server), uses
         else:
-            faults.add(f"--assign {server}: this is no UUID")
+            problems.add(f"--assign {server}: not a UUID")
 
 
 def _lines(parsed_args: argparse.Namespace) -> list[str]:
     if parsed_args.assign_from is None:
         return list(parsed_args.assign)
-    path = parsed_args.assign_from
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.PlacementError(f"{path} cannot be read: {error}") from error
+    lines = arguments.read_file(parsed_args.assign_from).splitlines()
     return [*parsed_args.assign, *(line.strip() for line in lines if line.strip())]
 
 
 def _pairs(
-    option: str, texts: Iterable[str], faults: errors.InputErrors
+    option: str, texts: Iterable[str], problems: errors.InputErrors
 ) -> Iterator[tuple[str, str]]:
     for text in texts:
         one, equals, other = text.partition("=")
         if one and equals and other:
             yield one, other
         else:
-            faults.add(f"{option} {text}: it must be of the form <one>=<other>")
+            problems.add(f"{option} {text}: must be of the form <name>=<value>")
 
 
-def _resources(text: str, faults: errors.InputErrors) -> Iterator[tuple[str, int]]:
-    """``4`` is ``VGPU:4``."""
+def _resources(text: str, problems: errors.InputErrors) -> Iterator[tuple[str, int]]:
+    """``(resource class, amount)``; ``4`` is ``VGPU:4``."""
     for part in text.split(","):
         resource_class, colon, amount = part.rpartition(":")
         if amount.isdecimal() and int(amount) and (resource_class or not colon):
             yield resource_class or "VGPU", int(amount)
         else:
-            faults.add(f"--device: {part!r} is no amount, as 4 or SRIOV_NET_VF:2")
+            problems.add(f"--device: {part!r} is not an amount, such as 4 or SRIOV_NET_VF:2")
 
 
 def _write(path: pathlib.Path, text: str) -> None:
-    """Errors: PlacementError, also for a file that is there: it may have been edited."""
+    """Raises PlacementError, also for an existing file, which the operator may have edited."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

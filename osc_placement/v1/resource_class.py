@@ -15,8 +15,8 @@ def _add_name(parser: argparse.ArgumentParser) -> None:
 class CreateResourceClass(base.Command):
     """Create a new custom resource class
 
-    Its name begins with ``CUSTOM_`` and goes on with the letters A to Z, the digits and
-    underscores. When it exists already that is an error.
+    A name is ``CUSTOM_`` and letters A to Z, digits and underscores. The command fails if
+    the class exists.
     """
 
     required_feature = "resource classes"
@@ -30,9 +30,9 @@ class CreateResourceClass(base.Command):
 
 
 class SetResourceClass(base.Command):
-    """Create a custom resource class, or make sure that there is one
+    """Create a custom resource class if it does not exist
 
-    Unlike "resource class create" this succeeds when the class exists already.
+    Unlike "resource class create", the command succeeds if the class exists.
     """
 
     required_feature = "resource class idempotent put"
@@ -46,7 +46,7 @@ class SetResourceClass(base.Command):
 
 
 class DeleteResourceClass(base.Command):
-    """Delete a custom resource class that no inventory is of"""
+    """Delete a custom resource class that no inventory uses"""
 
     required_feature = "resource classes"
     example = "openstack resource class delete CUSTOM_BAREMETAL_GOLD"
@@ -61,7 +61,7 @@ class DeleteResourceClass(base.Command):
 class ListResourceClass(base.Lister):
     """List all resource classes
 
-    --long adds when each was last changed, with a request per class.
+    --long adds the time of the last change, with one request per class.
     """
 
     required_feature = "resource classes"
@@ -71,7 +71,7 @@ class ListResourceClass(base.Lister):
         parser.add_argument(
             "--long",
             action="store_true",
-            help="Show when each was last changed." + arguments.since("last-modified"),
+            help="Show the time of the last change." + arguments.since("last-modified"),
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -83,7 +83,7 @@ class ListResourceClass(base.Lister):
 
 
 class ShowResourceClass(base.ShowOne):
-    """Show whether there is a resource class of this name"""
+    """Show whether a resource class exists"""
 
     required_feature = "resource classes"
     example = "openstack resource class show VCPU"

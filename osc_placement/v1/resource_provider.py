@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -49,8 +50,8 @@ openstack resource provider create \\
 class ListResourceProvider(base.Lister):
     """List resource providers
 
-    --long adds each provider's traits, aggregates and inventories and when it was last
-    changed, as far as the microversion knows them, with up to four requests per provider.
+    --long adds traits, aggregates, inventories and the time of the last change, if the
+    microversion supports them, with up to four requests per provider.
     """
 
     example = """\
@@ -67,19 +68,21 @@ openstack resource provider list --resource VCPU=8 \\
             metavar="<resource_class>=<value>",
             action="append",
             default=[],
-            help="An amount that a provider must have room for. May be repeated."
+            help="An amount that a provider must have free. May be repeated."
             + arguments.since("provider resources"),
         )
         parser.add_argument(
             "--in-tree",
             metavar="<in_tree>",
-            help="Only the provider tree that this provider (name or UUID) stands in."
+            help="Only the tree of this provider (name or UUID)."
             + arguments.since("nested providers"),
         )
         arguments.add_traits(parser, "a provider", "provider required traits")
         arguments.add_aggregates(parser, "a provider", "provider member_of")
         parser.add_argument(
-            "--long", action="store_true", help="Show traits, aggregates, inventories, updated"
+            "--long",
+            action="store_true",
+            help="Also show traits, aggregates, inventories, updated",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -87,12 +90,12 @@ openstack resource provider list --resource VCPU=8 \\
         client = self.connect(_list_features(parsed_args, aggregates))
         if parsed_args.aggregate_uuid:
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")
-        faults = errors.InputErrors()
-        resources = arguments.resources(parsed_args.resource, faults)
+        problems = errors.InputErrors()
+        resources = arguments.resources(parsed_args.resource, problems)
         in_tree = parsed_args.in_tree
-        with faults.collected():
+        with problems.collected():
             in_tree = in_tree and lookup.provider_uuid(client, in_tree)
-        faults.check()
+        problems.check()
         found = client.list_providers(
             name=parsed_args.name,
             uuid=parsed_args.uuid,
@@ -116,7 +119,7 @@ class ShowResourceProvider(base.ShowOne):
         parser.add_argument(
             "--allocations",
             action="store_true",
-            help="Include what is allocated on the provider, by consumer",
+            help="Also show the allocations of each consumer",
         )
         arguments.add_provider(parser)
 
@@ -134,8 +137,8 @@ class ShowResourceProvider(base.ShowOne):
 class SetResourceProvider(base.ShowOne):
     """Update an existing resource provider
 
-    What is not given stays. A parent is set where there was none; from microversion 1.37
-    it may also be changed. "resource provider unset" takes it away.
+    A name or parent that is not given does not change. Before Placement API 1.37 a parent
+    can be set but not changed. "resource provider unset" removes it.
     """
 
     example = """\
@@ -149,8 +152,8 @@ openstack --os-placement-api-version 1.37 resource provider set \\
         parser.add_argument(
             "--parent-provider",
             metavar="<parent_provider>",
-            help="Name or UUID of the parent. Before Placement API 1.37 only a provider without"
-            " a parent may get one." + arguments.since("nested providers"),
+            help="Name or UUID of the parent. Before Placement API 1.37 only for a provider"
+            " without a parent." + arguments.since("nested providers"),
         )
 
     def take_action(
@@ -172,9 +175,9 @@ openstack --os-placement-api-version 1.37 resource provider set \\
 
 
 class UnsetResourceProvider(base.ShowOne):
-    """Take the parent of a resource provider away
+    """Remove the parent of a resource provider
 
-    The provider, with everything below it, becomes a tree of its own.
+    The provider and its descendants become a separate tree.
     """
 
     required_feature = "re-parenting"
@@ -182,7 +185,7 @@ class UnsetResourceProvider(base.ShowOne):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "--parent-provider", action="store_true", required=True, help="Take the parent away"
+            "--parent-provider", action="store_true", required=True, help="Remove the parent"
         )
         arguments.add_provider(parser)
 
@@ -200,8 +203,8 @@ class UnsetResourceProvider(base.ShowOne):
 class DeleteResourceProvider(base.Command):
     """Delete one or more resource providers
 
-    A provider goes only when nothing is allocated on it and no other provider stands
-    below it. With --tree everything below it goes first, from the bottom up.
+    A provider with allocations or children cannot be deleted. --tree deletes all
+    descendants first, from the bottom up.
     """
 
     example = """\
@@ -212,14 +215,14 @@ openstack resource provider delete --tree rack1-node7"""
         parser.add_argument(
             "--tree",
             action="store_true",
-            help="Delete everything below the provider too, from the bottom up."
+            help="Delete the descendants of the provider too, from the bottom up."
             + arguments.since("nested providers"),
         )
         parser.add_argument(
             "uuid",
             metavar="<provider>",
             nargs="+",
-            help="Name or UUID of the resource provider; many may be given",
+            help="Name or UUID of the resource provider. May be repeated.",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -231,7 +234,7 @@ openstack resource provider delete --tree rack1-node7"""
 
 
 def _delete_each(client: api.Client, uuids: Sequence[str]) -> None:
-    """Delete what can be deleted; the refusals of all others are raised together."""
+    """Delete every provider that can be deleted. Raises one error for all others."""
     refused: list[api_errors.ApiError] = []
     for uuid in uuids:
         try:
@@ -246,21 +249,21 @@ def _delete_each(client: api.Client, uuids: Sequence[str]) -> None:
 
 
 def _with_descendants(client: api.Client, uuids: Sequence[str]) -> list[str]:
-    """Each provider after everything below it. Cost: one request per provider given."""
+    """The providers and their descendants, children first. Requests: one GET per provider."""
     from osc_placement.model import provider
 
     ordered: dict[str, None] = {}
     for uuid in uuids:
         tree = provider.ProviderTree(client.list_providers(in_tree=uuid))
         below = _below(tree, uuid)
-        # A provider that is not there any more shall say so itself.
+        # The DELETE of a provider that does not exist reports the error.
         found = [item.uuid for item in tree.bottom_up() if item.uuid in below] or [uuid]
         ordered.update(dict.fromkeys(found))
     return list(ordered)
 
 
 def _below(tree: provider.ProviderTree, uuid: str) -> set[str]:
-    """The provider itself and all its descendants."""
+    """The UUIDs of the provider and all its descendants."""
     return {uuid}.union(*(_below(tree, child.uuid) for child in tree.children(uuid)))
 
 
@@ -291,7 +294,7 @@ def _shown(item: provider.Provider, client: api.Client) -> tuple[tuple[str, ...]
 
 
 def _allocations(client: api.Client, uuid: str) -> dict[str, Any]:
-    """The API's own form of a provider's allocations."""
+    """A provider's allocations, in the form of the API."""
     found: dict[str, dict[str, Any]] = {}
     for consumer, share in client.list_provider_allocations(uuid).allocations.items():
         found[consumer] = {"resources": dict(share.resources)}
@@ -300,19 +303,8 @@ def _allocations(client: api.Client, uuid: str) -> dict[str, Any]:
     return found
 
 
-def _long(
-    client: api.Client, found: Sequence[provider.Provider]
-) -> tuple[tuple[str, ...], list[Any]]:
-    version = client.microversion
-    columns = rows.provider_columns(version)
-    for feature, column in _LONG:
-        if feature is None or microversion.supports(version, feature):
-            columns += (column,)
-    data = [_long_row(client, item, columns) for item in found]
-    return columns, [row for row in data if row is not None]
-
-
-_LONG = (
+#: ``(feature, column)`` of --long.
+_LONG_COLUMNS = (
     ("traits", "traits"),
     ("provider aggregates", "aggregates"),
     (None, "inventories"),
@@ -320,20 +312,30 @@ _LONG = (
 )
 
 
-def _long_row(
-    client: api.Client, item: provider.Provider, columns: Sequence[str]
-) -> rows.Row | None:
-    """None for a provider that has vanished since it was listed."""
-    try:
-        row = rows.provider_row(item, client.microversion)
-        if "traits" in columns:
-            row += (rows.Lines(list(client.list_provider_traits(item.uuid).traits)),)
-        if "aggregates" in columns:
-            row += (rows.Lines(list(client.list_aggregates(item.uuid).aggregates)),)
+def _long(
+    client: api.Client, found: Sequence[provider.Provider]
+) -> tuple[tuple[str, ...], list[Any]]:
+    version = client.microversion
+    columns = tuple(
+        column
+        for feature, column in _LONG_COLUMNS
+        if feature is None or microversion.supports(version, feature)
+    )
+    data = []
+    for item in found:
+        # A provider that was deleted after it was listed has no row.
+        with contextlib.suppress(api_errors.NotFound):
+            row = rows.provider_row(item, version)
+            data.append(row + tuple(_long_value(client, item, column) for column in columns))
+    return rows.provider_columns(version) + columns, data
+
+
+def _long_value(client: api.Client, item: provider.Provider, column: str) -> Any:
+    if column == "traits":
+        return rows.Lines(list(client.list_provider_traits(item.uuid).traits))
+    if column == "aggregates":
+        return rows.Lines(list(client.list_aggregates(item.uuid).aggregates))
+    if column == "inventories":
         inventories = client.list_inventories(item.uuid).inventories
-        row += (rows.InventoryTotals({k: v.as_dict() for k, v in inventories.items()}),)
-        if "updated" in columns:
-            row += (client.show_provider(item.uuid).updated,)
-    except api_errors.NotFound:
-        return None
-    return row
+        return rows.InventoryTotals({name: held.as_dict() for name, held in inventories.items()})
+    return client.show_provider(item.uuid).updated

@@ -1,7 +1,7 @@
-"""Columns and rows that several commands answer with.
+"""Columns and rows of several commands.
 
-A column keeps upstream's name and JSON type; what is structured and new is a
-FormattableColumn, with one face for people and one for programs.
+A column of upstream's commands keeps its name and JSON type. New structured values are
+FormattableColumns: text in a table, data in JSON.
 """
 
 from __future__ import annotations
@@ -25,36 +25,29 @@ PROVIDER = ("uuid", "name", "generation")
 TREE = ("root_provider_uuid", "parent_provider_uuid")
 
 
-class Words(columns.FormattableColumn[Any]):
-    """A list; people see it with commas."""
-
-    def human_readable(self) -> str:
-        return ", ".join(str(item) for item in self._value)
-
-
 class Lines(columns.FormattableColumn[Any]):
-    """A list of many items; people see one to a line."""
+    """A list; a table shows one item per line."""
 
     def human_readable(self) -> str:
         return "\n".join(str(item) for item in self._value)
 
 
 class Amounts(columns.FormattableColumn[Any]):
-    """``{name: value}``; people see ``NAME=VALUE``, one to a line."""
+    """``{name: value}``; a table shows ``NAME=VALUE``, one per line."""
 
     def human_readable(self) -> str:
         return "\n".join(f"{name}={value}" for name, value in self._value.items())
 
 
 class InventoryTotals(columns.FormattableColumn[Any]):
-    """``{resource class: inventory}``; people see the totals."""
+    """``{resource class: inventory}``; a table shows the totals."""
 
     def human_readable(self) -> str:
         return "\n".join(f"{name}={fields['total']}" for name, fields in self._value.items())
 
 
 class Mappings(columns.FormattableColumn[Any]):
-    """``{suffix: [provider uuid]}``; people see ``suffix=uuid``, the unsuffixed group as '-'."""
+    """``{suffix: [provider uuid]}``; a table shows ``suffix=uuid``, and '-' for no suffix."""
 
     def human_readable(self) -> str:
         return "\n".join(
@@ -63,7 +56,7 @@ class Mappings(columns.FormattableColumn[Any]):
 
 
 def provider_columns(version: microversion.Microversion) -> tuple[str, ...]:
-    """The columns of a provider: where it stands in its tree from 1.14."""
+    """The columns of a provider: from 1.14 with its root and parent."""
     nested = microversion.supports(version, "nested providers")
     return PROVIDER + TREE if nested else PROVIDER
 
@@ -98,7 +91,7 @@ ALLOCATION = ("resource_provider", "generation", "resources")
 
 
 def allocation_columns(version: microversion.Microversion) -> tuple[str, ...]:
-    """The columns of a consumer's allocations: owner from 1.12, type from 1.38."""
+    """The columns of a consumer's allocations: from 1.12 with owner, from 1.38 with type."""
     names: tuple[str, ...] = ALLOCATION
     if microversion.supports(version, "allocation dict form"):
         names += ("project_id", "user_id")
@@ -130,7 +123,7 @@ def names(items: Iterable[str]) -> list[Row]:
 
 
 def updated(items: Iterable[str], when: Callable[[str], str | None]) -> list[Row]:
-    """``(name, when it was last changed)``; what has vanished since it was listed is left out."""
+    """``(name, time of the last change)``; names that were deleted meanwhile are omitted."""
     data: list[Row] = []
     for item in items:
         with contextlib.suppress(api_errors.NotFound):

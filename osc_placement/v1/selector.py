@@ -1,4 +1,4 @@
-"""SELECTOR: the arguments by which a batch says which providers it is about."""
+"""SELECTOR: the arguments that select the providers of a batch operation."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def add_selector(parser: argparse.ArgumentParser) -> None:
-    """Declare SELECTOR; what is given narrows each other."""
+    """Add the arguments of SELECTOR."""
     group = parser.add_argument_group(
-        "which providers", "Several of these narrow each other; an empty selection is an error."
+        "which providers",
+        "A provider must match every option that is given. An empty selection is an error.",
     )
     group.add_argument(
         "providers", metavar="<provider>", nargs="*", help="Name or UUID of a resource provider"
@@ -26,32 +27,33 @@ def add_selector(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--providers-from",
         metavar="<file>",
-        help="Also the providers that this file names, one to a line; - is standard input",
+        help="File with more provider names or UUIDs, one per line; - is standard input",
     )
     group.add_argument(
         "--member-of",
         metavar="<aggregate>",
         action="append",
         default=[],
-        help="In this aggregate: a UUID, or the name or id of a nova host aggregate; several"
-        " separated by commas: in at least one of them. A '!' before it forbids. May be"
-        " repeated, and then all must hold.",
+        help="Members of this aggregate: a UUID, or the name or id of a nova host aggregate."
+        " Several separated by commas: members of at least one. With '!' before it: not a"
+        " member. May be repeated; all conditions must hold.",
     )
     group.add_argument(
         "--not-member-of",
         metavar="<aggregate>",
         action="append",
         default=[],
-        help="Not in this aggregate. May be repeated.",
+        help="Providers that are not a member of this aggregate. May be repeated.",
     )
-    group.add_argument("--in-tree", metavar="<provider>", help="In the tree of this provider")
+    group.add_argument("--in-tree", metavar="<provider>", help="Providers in this provider's tree")
     arguments.add_traits(group, "the provider", "provider required traits")
     group.add_argument(
         "--name-glob",
         metavar="<pattern>",
         action="append",
         default=[],
-        help="With a name like this, as in ``rack1-*``. May be repeated: one must fit.",
+        help="Providers with a name that matches this pattern, as in ``rack1-*``. May be"
+        " repeated; one pattern must match.",
     )
     group.add_argument(
         "--all", dest="everything", action="store_true", help="Every provider of the cloud"
@@ -59,7 +61,7 @@ def add_selector(parser: argparse.ArgumentParser) -> None:
 
 
 def read_selector(parsed_args: argparse.Namespace) -> selector.Selector:
-    """What the command line selects. Errors: PlacementError for an unreadable file."""
+    """The selection of a command line. Raises PlacementError for an unreadable file."""
     from osc_placement.workflows import selector
 
     return selector.Selector(
@@ -74,7 +76,7 @@ def read_selector(parsed_args: argparse.Namespace) -> selector.Selector:
 
 
 def features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """``(feature, option)`` for what is given of SELECTOR."""
+    """``(feature, option)`` that the selection requires."""
     if parsed_args.in_tree:
         yield "nested providers", "--in-tree"
     yield from arguments.trait_features(
@@ -86,20 +88,16 @@ def features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def _from_file(path: str | None) -> tuple[str, ...]:
-    if path is None:
-        return ()
-    if path == "-":
-        return _named(sys.stdin.read(), "standard input")
-    try:
-        return _named(pathlib.Path(path).read_text(encoding="utf-8"), path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.PlacementError(f"--providers-from {path} cannot be read: {error}") from error
-
-
-def _named(text: str, where: str) -> tuple[str, ...]:
     from osc_placement.workflows import selector
 
+    if path is None:
+        return ()
+    try:
+        text = sys.stdin.read() if path == "-" else pathlib.Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.PlacementError(f"--providers-from {path} cannot be read: {error}") from error
     found = selector.provider_lines(text.splitlines())
     if not found:
-        raise errors.PlacementError(f"--providers-from: {where} names no provider")
+        where = "standard input" if path == "-" else path
+        raise errors.PlacementError(f"--providers-from: {where} contains no provider")
     return found

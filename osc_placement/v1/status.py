@@ -13,17 +13,16 @@ if TYPE_CHECKING:
 
 
 class ShowStatus(base.ShowOne):
-    """Show which Placement this is, how much it holds and what it can do
+    """Show the version, size and missing features of a Placement service
 
-    With --check it is also held against what nova and this client need, and asked for
-    consumers that have no project and user of their own. The exit code tells the worst
-    finding, as that of placement-status and nova-status does; what neither can be seen nor
-    checked by way of the API is named.
+    --check compares the service with the requirements of nova and of this client, and counts
+    consumers without project and user. The exit code reports the most severe result, as that
+    of placement-status and nova-status does. The output names what the API cannot show.
     """
 
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     exit_codes = {
-        0: "all is well",
+        0: "success; with --check: no warning and no failure",
         1: "an error; with --check also: a warning",
         2: "the command line is wrong; with --check also: a failure",
     }
@@ -41,7 +40,7 @@ class ShowStatus(base.ShowOne):
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         from osc_placement.workflows import status
 
-        pinned = self.app.client_manager.placement.pinned  # type: ignore[attr-defined]
+        pinned = self._client().pinned
         found = status.observe_status(self.connect(), check=parsed_args.check)
         fields: dict[str, Any] = {
             "target": found.target,
@@ -56,10 +55,10 @@ class ShowStatus(base.ShowOne):
             "lacking": rows.Lines(list(found.lacking)),
         }
         if parsed_args.check:
-            made = list(status.checks(found))
-            fields["checks"] = rows.Amounts({item.name: _verdict(item) for item in made})
+            checks = list(status.checks(found))
+            fields["checks"] = rows.Amounts({item.name: _verdict(item) for item in checks})
             fields["not_checked"] = rows.Lines(list(status.NOT_CHECKED))
-            self.exit_code = max(item.verdict for item in made)
+            self.exit_code = max(item.verdict for item in checks)
         return tuple(fields), tuple(fields.values())
 
 

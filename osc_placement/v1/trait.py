@@ -15,8 +15,8 @@ def _add_name(parser: argparse.ArgumentParser) -> None:
 class CreateTrait(base.Command):
     """Create a new custom trait
 
-    Its name begins with ``CUSTOM_`` and goes on with the letters A to Z, the digits and
-    underscores. A trait that exists already stays as it is.
+    A name is ``CUSTOM_`` and letters A to Z, digits and underscores. The command also
+    succeeds if the trait exists.
     """
 
     required_feature = "traits"
@@ -30,7 +30,7 @@ class CreateTrait(base.Command):
 
 
 class DeleteTrait(base.Command):
-    """Delete a custom trait that no resource provider has"""
+    """Delete a custom trait that no resource provider uses"""
 
     required_feature = "traits"
     example = "openstack trait delete CUSTOM_GOLD"
@@ -43,9 +43,9 @@ class DeleteTrait(base.Command):
 
 
 class ListTrait(base.Lister):
-    """List the traits that there are
+    """List traits
 
-    --long adds when each was last changed, with a request per trait.
+    --long adds the time of the last change, with one request per trait.
     """
 
     required_feature = "traits"
@@ -57,18 +57,18 @@ openstack trait list --associated"""
         parser.add_argument(
             "--name",
             metavar="<name>",
-            help="Only traits whose name begins so, as in ``startswith:CUSTOM_``, or is one of a"
-            " list, as in in:HW_CPU_X86_AVX,HW_CPU_X86_SSE",
+            help="Only traits with this prefix, as in ``startswith:CUSTOM_``, or from this"
+            " list, as in ``in:HW_CPU_X86_AVX,HW_CPU_X86_SSE``",
         )
         parser.add_argument(
             "--associated",
             action="store_true",
-            help="Only traits that at least one resource provider has",
+            help="Only traits that at least one resource provider uses",
         )
         parser.add_argument(
             "--long",
             action="store_true",
-            help="Show when each was last changed." + arguments.since("last-modified"),
+            help="Show the time of the last change." + arguments.since("last-modified"),
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -80,7 +80,7 @@ openstack trait list --associated"""
 
 
 class ShowTrait(base.ShowOne):
-    """Show whether there is a trait of this name"""
+    """Show whether a trait exists"""
 
     required_feature = "traits"
     example = "openstack trait show HW_CPU_X86_AVX2"

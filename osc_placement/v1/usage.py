@@ -17,7 +17,7 @@ COLUMNS = ("resource_class", "usage")
 
 
 class ShowProviderUsage(base.Lister):
-    """Show what of a resource provider is in use, per resource class"""
+    """Show the used amount of each resource class of a resource provider"""
 
     example = "openstack resource provider usage show rack1-node7"
 
@@ -31,10 +31,10 @@ class ShowProviderUsage(base.Lister):
 
 
 class ShowUsage(base.Lister):
-    """Show what a project, or one of its users, uses of each resource class
+    """Show the used amount of each resource class of a project or user
 
-    From Placement API 1.38 there is one row per consumer type and resource class, with the
-    type and the number of its consumers.
+    From Placement API 1.38 the output has one row per consumer type and resource class, with
+    the type and the number of its consumers.
     """
 
     required_feature = "usages by project"
@@ -48,19 +48,21 @@ openstack resource usage show <project-uuid> --consumer-type INSTANCE"""
         parser.add_argument(
             "--consumer-type",
             metavar="<consumer_type>",
-            help="Only consumers of this type; 'unknown' for those without one, 'all' for all of"
-            " them together." + arguments.since("consumer types"),
+            help="Only consumers of this type; 'unknown' selects consumers without a type, 'all'"
+            " adds all types up." + arguments.since("consumer types"),
         )
         parser.add_argument(
             "--long",
             action="store_true",
-            help="Show consumer types and counts even when no version is pinned."
+            help="Show consumer types and counts also if no version is pinned."
             + arguments.since("consumer types"),
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        asked = {"--consumer-type": parsed_args.consumer_type, "--long": parsed_args.long}
-        client = self.connect([("consumer types", option) for option, on in asked.items() if on])
+        options = {"--consumer-type": parsed_args.consumer_type, "--long": parsed_args.long}
+        client = self.connect(
+            [("consumer types", option) for option, given in options.items() if given]
+        )
         usages = client.show_usages(
             parsed_args.project_id, parsed_args.user_id, parsed_args.consumer_type
         )

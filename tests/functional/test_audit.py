@@ -198,10 +198,10 @@ def test_plan_file_is_shown_and_applied(openstack: shell.OpenStack) -> None:
 
 def test_invalid_options_are_refused(openstack: shell.OpenStack) -> None:
     for arguments, code, message in (
-        (("--dry-run",), 2, "--dry-run goes with --repair"),
-        (("--plan-out", "x.json"), 2, "--plan-out goes with --repair"),
+        (("--dry-run",), 2, "--dry-run requires --repair"),
+        (("--plan-out", "x.json"), 2, "--plan-out requires --repair"),
         (("--only", "odd"), 2, "invalid choice"),
-        (("--min-age", "-1"), 2, "no whole number"),
+        (("--min-age", "-1"), 2, "not an integer of at least 0"),
         (("--host", "nowhere"), 1, "no compute host 'nowhere'"),
         (("--nova-recording", "nofile.json"), 1, "nofile.json"),
     ):

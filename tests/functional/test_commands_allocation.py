@@ -222,5 +222,5 @@ def test_what_cannot_be_a_consumer_is_told_and_not_shown_as_one_without_allocati
 ) -> None:
     outcome = openstack.run(SHOW, "notauuid", "-f", "json")
     assert outcome.code == 1
-    assert "'notauuid' is no UUID" in outcome.stderr
+    assert "'notauuid' is not a UUID" in outcome.stderr
     assert openstack(SHOW, NOBODY) == []

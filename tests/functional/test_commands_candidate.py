@@ -126,7 +126,7 @@ def test_a_query_is_sent_as_it_was_found(openstack: OpenStack, nodes: dict[str, 
     code, text = openstack.fails(LIST, "--query", query, version="1.34")
     assert (code, "requires at least version 1.35" in text) == (1, True)
     code, text = openstack.fails(LIST, "--query", "VCPU:1")
-    assert (code, "holds no name=value" in text) == (1, True)
+    assert (code, "contains no name=value" in text) == (1, True)
     code, text = openstack.fails(LIST, "--query", "resources=VCPU:1", "--resource", "VCPU=1")
     assert (code, "--query: not allowed" in text) == (2, True)
 

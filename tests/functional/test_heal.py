@@ -163,7 +163,7 @@ def test_invalid_arguments_are_refused(openstack: shell.OpenStack) -> None:
         code, text = openstack.fails(HEAL, *RECORDED, *arguments)
         assert (code, message in text, "Traceback" in text) == (1, True, False), text
     code, text = openstack.fails(HEAL, *RECORDED, "--consumer-type", "instance")
-    assert (code, "'instance' is no type" in text) == (2, True), text
+    assert (code, "'instance' is not a consumer type" in text) == (2, True), text
 
 
 def test_assignment_and_strategy_decide(openstack: shell.OpenStack, target: targets.Target) -> None:

@@ -26,7 +26,7 @@ AMEND = "resource provider inventory amend --all --resource VCPU:allocation_rati
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
-    ["tests.support.peer.shell", "osc_placement.v1.batch", "osc_placement.v1.plan"]
+    ["tests.support.peer.shell", "osc_placement.v1.plan_command", "osc_placement.v1.plan"]
 )
 
 

@@ -100,7 +100,7 @@ def test_a_relative_run_with_a_limit_names_the_command_that_goes_on(proxy: chaos
     outcome = run(proxy, *relative)
     assert outcome.code == 5
     assert list(status_of(json.loads(outcome.stdout)).values()) == ["applied", "planned"]
-    (line,) = (line for line in outcome.stderr.splitlines() if "There is more to do" in line)
+    (line,) = (line for line in outcome.stderr.splitlines() if "To continue" in line)
     again = line.partition("openstack ")[2]
     outcome = run(proxy, again, "-f", "json")
     assert outcome.code == 0

@@ -155,7 +155,7 @@ def test_what_the_evidence_leaves_open_is_told_and_refused(openstack: shell.Open
 def test_everything_that_is_wrong_with_devices_is_told(openstack: shell.OpenStack) -> None:
     words = ("--device", f"{A}=x", "--trait", "other=CUSTOM_A", "--assign", f"me={A}")
     _, said = openstack.fails(f"{RECIPE} vgpu", node(9), *words)
-    assert ["'x' is no amount" in said, "--trait other" in said, "me: this is no UUID" in said] == [
+    assert ["'x' is not an amount" in said, "--trait other" in said, "me: not a UUID" in said] == [
         True
     ] * 3
     words = ("--device", f"{A}=3", "--assign", f"{SERVERS['vm-00001']}={A}")

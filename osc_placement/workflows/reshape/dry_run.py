@@ -22,8 +22,6 @@ from osc_placement.workflows.reshape import invariants, observe, sandbox, snapsh
 #: Who holds what is used by consumers that are not in the picture.
 _OTHERS = "others"
 
-_GOOD = frozenset({result.Status.APPLIED, result.Status.UNCHANGED})
-
 
 class Refused(errors.PlacementError):
     """The rehearsal went wrong; the cloud was not asked to change anything."""
@@ -52,7 +50,7 @@ def rehearse(
     with sandbox.embedded(state(seen), version) as stage:
         around = attempt.RunContext(stage.client, journal.MemoryJournal(), threading.Event())
         run = executor.execute(_only_known(changes), around, executor.Limits(workers=1))
-        failed = [item for item in run.outcomes if item.status not in _GOOD]
+        failed = [item for item in run.outcomes if not item.succeeded]
         if failed:
             raise Refused(_failed(failed))
         reading = context.ReadContext(workers=1)

@@ -46,16 +46,16 @@ def test_resources_are_read_and_all_faults_told() -> None:
 def test_a_class_without_a_total_cannot_be_new_but_can_be_amended() -> None:
     existing = {"VCPU": inventory.Inventory(total=8, max_unit=4)}
     given = {"VCPU": {"reserved": 1}}
-    amended = inventory_set.wanted(existing, given, amend=True)
+    amended = inventory_set.target_of(existing, given, amend=True)
     assert amended == {"VCPU": inventory.Inventory(total=8, max_unit=4, reserved=1)}
     with pytest.raises(errors.InvalidInput, match="'total' is a required property"):
-        inventory_set.wanted(existing, given, amend=False)
+        inventory_set.target_of(existing, given, amend=False)
 
 
 def test_amending_twice_is_amending_once() -> None:
     given = {"VCPU": {"allocation_ratio": 4.0}, "DISK_GB": {"total": 9}}
-    once = inventory_set.wanted({"VCPU": inventory.Inventory(total=8)}, given, amend=True)
-    assert inventory_set.wanted(once, given, amend=True) == once
+    once = inventory_set.target_of({"VCPU": inventory.Inventory(total=8)}, given, amend=True)
+    assert inventory_set.target_of(once, given, amend=True) == once
 
 
 def test_allocations_are_read_for_each_consumer() -> None:

@@ -36,5 +36,5 @@ def test_loading_all_commands_imports_no_workflow_and_no_server() -> None:
         [sys.executable, "-c", LOAD], check=True, capture_output=True, text=True, timeout=60
     )
     loaded = set(run.stdout.split())
-    assert "osc_placement.v1.batch" in loaded
+    assert "osc_placement.v1.plan_command" in loaded
     assert sorted(loaded & set(HEAVY)) == []

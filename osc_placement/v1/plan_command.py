@@ -1,0 +1,353 @@
+"""The base class of all commands that change the cloud: connect, plan, apply, show the result."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import shlex
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cliff import columns
+
+from osc_placement import microversion
+from osc_placement.plan import guards as plan_guards
+from osc_placement.v1 import arguments, base, progress, rows, selector, services
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.plan import apply, progress as plan_progress, result
+    from osc_placement.plan.plan import ObservedPlan
+    from osc_placement.workflows import context, selector as selection
+
+COLUMNS = ("name", "uuid", "before", "after", "status", "reason")
+
+EXIT_CODES: Mapping[int, str] = {
+    **base.EXIT_CODES,
+    0: "success, or nothing to do",
+    3: "a dry run with --detailed-exitcode found changes to make",
+    5: "the limit of --max-count is reached and changes are left",
+    6: "some changes failed or were refused",
+    7: "some items are stale: they changed after the plan was made",
+    130: "interrupted; changes in progress were finished",
+}
+
+
+class Facts(columns.FormattableColumn[Any]):
+    """``{key: value}``; a table shows ``VCPU:total=4`` or ``no CUSTOM_A``, one fact per line."""
+
+    def __init__(self, kind: str, facts: Mapping[str, Any], names: Mapping[str, str]) -> None:
+        super().__init__(dict(facts))
+        self._kind, self._names = kind, names
+
+    def human_readable(self) -> str:
+        from osc_placement.plan import change
+
+        return change.describe(self._kind, self._value, "\n", self._names)
+
+
+class Reasons(columns.FormattableColumn[str]):
+    """Reasons, separated by semicolons; a table shows one reason per line."""
+
+    def human_readable(self) -> str:
+        return self._value.replace("; ", "\n")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """What one run of a command uses."""
+
+    client: api.Client
+    reading: context.ReadContext
+    progress: plan_progress.Progress
+    services: services.Services
+
+
+class PlanCommand(base.Lister):
+    """A command that plans changes, applies them and shows one row per item.
+
+    A subclass defines ``plan``. The other methods are defaults that it can override.
+    """
+
+    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    exit_codes = EXIT_CODES
+
+    #: The guards that ``--allow`` can override.
+    guards: ClassVar[Collection[str]] = ()
+
+    #: Whether a run writes an undo file. "plan undo" does not.
+    has_undo: ClassVar[bool] = True
+
+    #: Whether changes depend on nova's servers and neutron's ports.
+    uses_nova: ClassVar[bool] = False
+
+    column_names: ClassVar[Sequence[str]] = COLUMNS
+
+    #: The columns of a table, unless the operator selects others.
+    table_columns: Sequence[str] = ("name", "before", "after", "status", "reason")
+
+    #: The arguments that the plan file records as the command line.
+    recorded_arguments: ClassVar[Sequence[str]] = ()
+
+    #: Lines to print on stderr after the rows.
+    _summary: Sequence[str] = ()
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command, after a check of arguments that would hide its result."""
+        unknown = [
+            text for text in parsed_args.columns if _normalized(text) not in self.column_names
+        ]
+        if unknown:
+            known = ", ".join(self.column_names)
+            self.usage_error(f"unknown column {', '.join(unknown)}; the columns are {known}")
+        files = _files(parsed_args)
+        if len(set(files.values())) < len(files):
+            self.usage_error(f"{' and '.join(files)} must be different files")
+        return super().run(parsed_args)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        self.check_arguments(parsed_args)
+        client = self.connect(self.features(parsed_args))
+        cloud = services.Services(self, parsed_args)
+        with progress.shown(quiet=self.is_quiet) as shown:
+            run = Run(client, self._reading(parsed_args, shown), shown, cloud)
+            report = self.execute(run, parsed_args)
+        return self.finish(report, parsed_args)
+
+    def check_arguments(self, parsed_args: argparse.Namespace) -> None:
+        """Exit with a usage error, or read the files that the arguments name."""
+
+    def features(self, parsed_args: argparse.Namespace) -> Sequence[tuple[str, str]]:
+        """``(feature, option)`` that the command line requires."""
+        return []
+
+    def plan(self, run: Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+        """Read the cloud and plan the changes."""
+        raise NotImplementedError
+
+    def execute(self, run: Run, parsed_args: argparse.Namespace) -> result.RunReport:
+        """Plan the changes and apply them."""
+        from osc_placement.plan import apply
+
+        planned = self.plan(run, parsed_args)
+        options = self.apply_options(run, parsed_args)
+        return apply.carry_out(run.client, planned, self.command_line(parsed_args), options)
+
+    def apply_options(self, run: Run, parsed_args: argparse.Namespace) -> apply.Options:
+        """The options of the plan engine."""
+        from osc_placement.plan import apply, executor
+
+        return apply.Options(
+            dry_run=parsed_args.dry_run,
+            allow=tuple(getattr(parsed_args, "allow", ())),
+            plan_out=parsed_args.plan_out,
+            undo_out=getattr(parsed_args, "undo_out", None),
+            limits=executor.Limits(
+                workers=parsed_args.workers,
+                max_count=parsed_args.max_count,
+                stop_on_error=parsed_args.on_error == "stop",
+            ),
+            watch=run.progress,
+            **(run.services.apply_options() if self.uses_nova else {}),
+        )
+
+    def finish(
+        self, report: result.RunReport, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[Any]]:
+        """Columns and rows of the result; sets the exit code and the summary on stderr."""
+        self.exit_code = report.exit_code(detailed=parsed_args.detailed_exitcode)
+        self.summarize(_summary(report))
+        return COLUMNS, result_rows(report.outcomes, report.names)
+
+    def command_line(self, parsed_args: argparse.Namespace) -> str:
+        """The command line that the plan file records."""
+        words = recorded_words(parsed_args, self.recorded_arguments)
+        return shlex.join([*(self.cmd_name or "").split(), *words])
+
+    def summarize(self, lines: Sequence[str]) -> None:
+        """Set the lines that are printed on stderr after the rows; none with -q."""
+        self._summary = () if self.is_quiet else lines
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the rows and the summary. A table omits UUIDs and fits the terminal."""
+        if parsed_args.formatter == "table":
+            parsed_args.columns = parsed_args.columns or [
+                name for name in self.table_columns if name in column_names
+            ]
+            parsed_args.fit_width = parsed_args.fit_width or sys.stdout.isatty()
+        try:
+            code: int = super().produce_output(parsed_args, column_names, data)
+            sys.stdout.flush()
+        finally:
+            sys.stderr.writelines(f"{line}\n" for line in self._summary)
+        return code
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether -q was given."""
+        options = getattr(self.app, "options", None)
+        return getattr(options, "verbose_level", 1) == 0
+
+    def _reading(
+        self, parsed_args: argparse.Namespace, shown: plan_progress.Progress
+    ) -> context.ReadContext:
+        from osc_placement.workflows import context
+
+        return context.ReadContext(parsed_args.workers, shown, self._host_aggregates())
+
+    def _host_aggregates(self) -> context.HostAggregates | None:
+        if self._embedded():
+            return None
+        from osc_placement.nova import api
+
+        manager = self.app.client_manager
+        return lambda: api.host_aggregates(api.SessionNova(manager.sdk_connection))
+
+    def add_change_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options of every changing command."""
+        group = parser.add_argument_group("how to change")
+        group.add_argument(
+            "--dry-run", action="store_true", help="Show the planned changes; change nothing"
+        )
+        group.add_argument(
+            "--detailed-exitcode",
+            action="store_true",
+            help="With --dry-run: exit with 3 if there are changes to make",
+        )
+        group.add_argument(
+            "--plan-out",
+            metavar="<file>",
+            type=pathlib.Path,
+            help='Write the plan to this file, for "placement plan show", "apply" and "undo"',
+        )
+        if self.has_undo:
+            group.add_argument(
+                "--undo-out",
+                metavar="<file>",
+                type=pathlib.Path,
+                help="Write the plan that undoes the changes to this file (default: a file in"
+                " $XDG_STATE_HOME/osc-placement)",
+            )
+        group.add_argument(
+            "--max-count",
+            metavar="<count>",
+            type=arguments.positive,
+            help="Make at most this many changes",
+        )
+        add_workers(group)
+        group.add_argument(
+            "--on-error",
+            choices=("continue", "stop"),
+            default="continue",
+            help="Whether to start further changes after a failure (default: continue)",
+        )
+        if self.guards:
+            group.add_argument(
+                "--allow",
+                action="append",
+                default=[],
+                metavar="<guard>",
+                choices=sorted(self.guards),
+                help="Make changes that this guard refuses. May be repeated. Guards:"
+                f" {', '.join(sorted(self.guards))}.",
+            )
+
+
+class SelectorCommand(PlanCommand):
+    """A changing command with a SELECTOR of providers."""
+
+    selected: selection.Selector
+
+    def check_arguments(self, parsed_args: argparse.Namespace) -> None:
+        # Once: standard input can be read only once.
+        self.selected = selector.read_selector(parsed_args)
+
+    def features(self, parsed_args: argparse.Namespace) -> Sequence[tuple[str, str]]:
+        return list(selector.features(parsed_args))
+
+    def command_line(self, parsed_args: argparse.Namespace) -> str:
+        return f"{super().command_line(parsed_args)} {self.selected}".strip()
+
+
+def recorded_words(parsed_args: argparse.Namespace, names: Sequence[str]) -> Iterator[str]:
+    """The words of a command line for these arguments; arguments without a value are omitted."""
+    for name in names:
+        value = getattr(parsed_args, name)
+        option = "--" + name.replace("_", "-")
+        if name == "file":
+            yield from [] if value is None else [str(value)]
+        elif isinstance(value, list):
+            for item in value:
+                yield from (option, str(item))
+        elif value is True:
+            yield option
+        elif value is not None and value is not False:
+            yield from (option, str(value))
+
+
+def add_workers(group: argparse._ActionsContainer) -> None:
+    """Add ``--workers``."""
+    group.add_argument(
+        "--workers",
+        metavar="<count>",
+        type=arguments.positive,
+        default=plan_guards.WORKERS,
+        help=f"How many requests run at the same time (default: {plan_guards.WORKERS})",
+    )
+
+
+def result_rows(results: Sequence[result.ChangeResult], names: Mapping[str, str]) -> list[rows.Row]:
+    """The values of COLUMNS. ``names`` is ``{provider uuid: name}``; a trait has no UUID."""
+    from osc_placement.plan import change
+
+    return [
+        (
+            item.subject.name,
+            None if item.kind == change.TRAIT else item.subject.uuid,
+            Facts(item.kind, item.before, names),
+            Facts(item.kind, item.after, names),
+            str(item.status),
+            Reasons(item.reason),
+        )
+        for item in results
+    ]
+
+
+def undo_command(path: pathlib.Path | str) -> str:
+    """The line that shows how to undo a run."""
+    return f"To undo: {_plan_command('undo', path)}"
+
+
+def _summary(report: result.RunReport) -> list[str]:
+    """Target, counts and notes of a run, and the commands that continue and undo it."""
+    lines = [f"On {report.target}: {'; '.join([report.summary(), *report.effects])}"]
+    lines += [f"Note: {note}" for note in report.notes]
+    if report.halted:
+        lines.append(f"Stopped: {report.halted}")
+    if report.limited or report.interrupted:
+        again = _plan_command("apply", report.plan_path) if report.plan_path else ""
+        lines.append(f"Changes are left. To continue: {again or 'run the same command again'}")
+    elif report.plan_path:
+        lines.append(f"Plan: {report.plan_path}")
+    if report.undo_path:
+        lines.append(undo_command(report.undo_path))
+    return lines
+
+
+def _plan_command(verb: str, path: pathlib.Path | str) -> str:
+    return f"openstack placement plan {verb} {shlex.quote(str(path))}"
+
+
+def _normalized(column: str) -> str:
+    """A column name in the form that cliff compares."""
+    return column.lower().strip().replace(" ", "_")
+
+
+def _files(parsed_args: argparse.Namespace) -> dict[str, pathlib.Path]:
+    """``{argument: plan file}``; no two arguments may name the same file."""
+    names = {"<file>": "file", "--plan-out": "plan_out", "--undo-out": "undo_out"}
+    given = {text: getattr(parsed_args, name, None) for text, name in names.items()}
+    found = {text: path.resolve() for text, path in given.items() if path is not None}
+    return {text: path for text, path in found.items() if path.is_file() or not path.exists()}

@@ -1,0 +1,114 @@
+"""Nova and neutron, for the commands that compare Placement with them.
+
+The answers come from the cloud, or from a file (``--nova-recording``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import functools
+import pathlib
+import types
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import errors
+from osc_placement.v1 import base
+
+if TYPE_CHECKING:
+    from osc_placement.neutron import api as neutron_api
+    from osc_placement.nova import api as nova_api
+
+
+class Services:
+    """Nova and neutron of one run, opened when a command first uses them.
+
+    Raises PlacementError if there is neither a cloud nor a readable recording.
+    """
+
+    def __init__(self, command: base.PlacementCommand, parsed_args: argparse.Namespace) -> None:
+        self._command, self._parsed_args = command, parsed_args
+        self._opened = datetime.datetime.now(datetime.UTC)
+
+    @functools.cached_property
+    def nova(self) -> nova_api.Nova:
+        """Nova of the cloud, or of the recording."""
+        from osc_placement.nova import api as nova_api
+
+        if self._parsed_args.nova_recording is not None:
+            return _recorded(self._parsed_args.nova_recording)
+        shell: Any = self._command.app
+        if not self._command.auth_required:
+            _authenticate(shell)
+        return nova_api.SessionNova(shell.client_manager.sdk_connection)
+
+    @functools.cached_property
+    def neutron(self) -> neutron_api.Neutron:
+        """Neutron of the same cloud or recording."""
+        from osc_placement.neutron import api as neutron_api
+        from osc_placement.nova import api as nova_api
+
+        if isinstance(self.nova, nova_api.RecordedNova):
+            return neutron_api.RecordedNeutron(self.nova.recorded, self.nova.source)
+        shell: Any = self._command.app
+        return neutron_api.SessionNeutron(shell.client_manager.sdk_connection)
+
+    @property
+    def neutron_for_ports(self) -> neutron_api.Neutron | None:
+        """Neutron, or None with ``--skip-port-allocations``."""
+        skip = getattr(self._parsed_args, "skip_port_allocations", False)
+        return None if skip else self.neutron
+
+    def apply_options(self) -> dict[str, Any]:
+        """The fields of ``apply.Options`` for a plan that was made from nova's answers."""
+        from osc_placement.plan.kinds import bound_ports
+        from osc_placement.workflows.allocations import precondition
+
+        return {
+            "broken": precondition.NovaPreconditions(self.nova, self._opened),
+            "kinds": bound_ports.kinds(self.neutron_for_ports),
+        }
+
+
+def add_recording(parser: argparse._ActionsContainer) -> None:
+    """Add ``--nova-recording``."""
+    parser.add_argument(
+        "--nova-recording",
+        metavar="<file>",
+        help="Read nova's and neutron's answers from this JSON file"
+        ' ({"GET /v2.1/os-aggregates": ...}) instead of the cloud, to rehearse on a'
+        " --os-placement-database. 12-hosts is the recording of the sample cloud.",
+    )
+
+
+def add_skip_port_allocations(parser: argparse._ActionsContainer) -> None:
+    """Add ``--skip-port-allocations``."""
+    parser.add_argument(
+        "--skip-port-allocations",
+        action="store_true",
+        help="Do not read neutron's ports with resource requests, and do not change their"
+        " allocations",
+    )
+
+
+def _recorded(file: str) -> nova_api.RecordedNova:
+    from osc_placement.nova import api as nova_api
+    from osc_placement.samples import sample
+
+    if not pathlib.Path(file).exists():
+        try:
+            return nova_api.RecordedNova(sample.sample_nova(file), f"the sample {file}")
+        except sample.UnknownSample:
+            pass
+    return nova_api.read_recording(pathlib.Path(file))
+
+
+def _authenticate(shell: Any) -> None:
+    """Authenticate for nova alone: the embedded Placement needs no authentication."""
+    try:
+        shell.prepare_to_run_command(types.SimpleNamespace(auth_required=True))
+    except Exception as error:  # osc-lib, the SDK and keystoneauth each raise their own errors.
+        raise errors.PlacementError(
+            f"this command reads nova, and no cloud can be reached: {error}. Select a cloud"
+            " (--os-cloud) or a recording of nova's answers (--nova-recording)"
+        ) from error
