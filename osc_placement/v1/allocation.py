@@ -157,17 +157,20 @@ openstack resource provider allocation unset <consumer_uuid> \\
         parser.add_argument(
             "--resource-class",
             metavar="resource_class",
+            action="append",
+            default=[],
             help="Remove only allocations of this resource class, from all providers or from"
-            " those of --provider",
+            " those of --provider. May be repeated.",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         client = self.connect(_many(parsed_args))
         uuids = set(lookup.provider_uuids(client, parsed_args.provider).values())
+        classes = set(parsed_args.resource_class)
 
         def attempt() -> None:
             found = [_existing(client, uuid) for uuid in parsed_args.uuid]
-            left = [_without(item, uuids, parsed_args.resource_class) for item in found]
+            left = [_without(item, uuids, classes) for item in found]
             _write(client, [new for old, new in zip(found, left, strict=True) if old != new])
 
         retry.on_conflict(attempt)
@@ -281,13 +284,13 @@ def _write(client: api.Client, consumers: Sequence[allocation.Consumer]) -> None
 
 
 def _without(
-    consumer: allocation.Consumer, providers: set[str], resource_class: str | None
+    consumer: allocation.Consumer, providers: set[str], classes: set[str]
 ) -> allocation.Consumer:
     left = {}
     for uuid, resources in consumer.allocations.items():
         kept = dict(resources)
         if not providers or uuid in providers:
-            kept = {n: a for n, a in kept.items() if resource_class and n != resource_class}
+            kept = {n: a for n, a in kept.items() if classes and n not in classes}
         if kept:
             left[uuid] = kept
     return dataclasses.replace(consumer, allocations=left)

@@ -112,7 +112,7 @@ def parse(texts: Iterable[str], problems: errors.InputErrors) -> dict[str, dict[
         key, equals, value = text.partition("=")
         name, colon, field = key.partition(":")
         field = field if colon else "total"
-        if not equals:
+        if not equals or "=" in value:
             problems.add(f'Resource argument must have "name=value" format: {text!r}')
         elif not (name and field and value):
             problems.add(f"Name, field and value must be not empty: {text!r}")
@@ -172,21 +172,19 @@ def _preview(client: api.Client, uuid: str, given: Given, amend: bool) -> list[r
     Raises InvalidInput with everything that the server would refuse.
     """
     found = client.list_inventories(uuid)
-    target = target_of(found.inventories, given, amend=amend)
+    kept = found.inventories if amend else {}
+    complete = {name: fields for name, fields in given.items() if name in kept or "total" in fields}
+    target = target_of(found.inventories, complete, amend=amend)
     problems = errors.InputErrors()
-    for reason in _refusals(client, uuid, found.inventories, target):
+    for reason in _refusals(client, uuid, found.inventories, target, given):
         problems.add(reason)
     problems.check()
-    kept = found.inventories if amend else {}
-    return [(name, *_preview_row(name, item, given, kept)) for name, item in target.items()]
-
-
-def _preview_row(
-    name: str, item: inventory.Inventory, given: Given, kept: inventory.Inventories
-) -> rows.Row:
-    fields = item.as_dict()
-    known = fields if name in kept else given[name]
-    return tuple(fields[field] if field in known else "" for field in rows.INVENTORY)
+    # As upstream: what is given is shown, also if the total is missing.
+    shown = {name: kept[name].as_dict() if name in kept else {} for name in {**kept, **given}}
+    return [
+        (name, *({**fields, **given.get(name, {})}.get(field, "") for field in rows.INVENTORY))
+        for name, fields in shown.items()
+    ]
 
 
 def _refusals(
@@ -194,13 +192,14 @@ def _refusals(
     uuid: str,
     existing: inventory.Inventories,
     target: inventory.Inventories,
+    given: Given,
 ) -> Iterator[str]:
     for name, item in target.items():
         yield from _out_of_range(name, item, client.microversion)
-    yield from _unknown_classes(client, [name for name in target if name not in existing])
+    yield from _unknown_classes(client, [name for name in given if name not in existing])
     usages = client.list_usages(uuid)
     for name in existing:
-        if name not in target and usages.get(name):
+        if name not in {**target, **given} and usages.get(name):
             yield f"Inventory for '{name}' on resource provider '{uuid}' in use."
 
 

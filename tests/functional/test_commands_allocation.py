@@ -149,6 +149,14 @@ def test_unset_takes_a_provider_or_a_class_and_leaves_the_rest(openstack: OpenSt
     assert (code, text.strip()) == (1, f"No allocations for consumer '{CONSUMER}'")
 
 
+def test_unset_removes_several_classes(openstack: OpenStack) -> None:
+    create(openstack, "node", VCPU=8, MEMORY_MB=64, DISK_GB=9)
+    allocate(openstack, "node", "VCPU=1,MEMORY_MB=2,DISK_GB=3", CONSUMER)
+    classes = ("--resource-class", "VCPU", "--resource-class", "MEMORY_MB")
+    (row,) = openstack(UNSET, CONSUMER, *classes)
+    assert row["resources"] == {"DISK_GB": 3}
+
+
 @pytest.mark.parametrize("version", ["1.12", "1.27", "1.28", "1.37", "1.38", "latest", None])
 def test_removing_all_allocations_prints_an_empty_list(
     openstack: OpenStack, node: str, version: str | None

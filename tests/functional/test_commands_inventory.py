@@ -55,6 +55,8 @@ def test_set_replaces_and_amend_leaves_the_rest(openstack: OpenStack) -> None:
     ("argument", "text"),
     [
         ("VCPU", 'Resource argument must have "name=value" format'),
+        ("VCPU==", 'Resource argument must have "name=value" format'),
+        ("VCPU=1=2", 'Resource argument must have "name=value" format'),
         ("VCPU:=1", "Name, field and value must be not empty"),
         ("=1", "Name, field and value must be not empty"),
         ("VCPU=", "Name, field and value must be not empty"),
@@ -120,6 +122,19 @@ def test_an_aggregates_providers_are_set_together(openstack: OpenStack) -> None:
     code, text = openstack.fails(SET, NOBODY, "--aggregate", "--resource", "VCPU=1")
     assert code == 1
     assert f"No resource providers found in aggregate with uuid {NOBODY}." in text
+
+
+@pytest.mark.parametrize("version", ["1.3", None])
+def test_a_dry_run_of_ratios_alone_shows_them(openstack: OpenStack, version: str | None) -> None:
+    uuids = [member(openstack, name, VCPU=8) for name in ("one", "two")]
+    ratio = ("--resource", "VCPU:allocation_ratio=4.0", "--dry-run")
+    rows = openstack(SET, AGGREGATE, "--aggregate", *ratio, version=version)
+    unset = dict.fromkeys([*DEFAULTS, "total"], "")
+    row = {"resource_class": "VCPU", **unset, "allocation_ratio": 4.0}
+    assert sorted(rows, key=str) == sorted(
+        [{"resource_provider": uuid, **row} for uuid in uuids], key=str
+    )
+    assert openstack(SET, "one", *ratio, version=version) == [row]
 
 
 def test_an_aggregates_providers_can_be_left_without_inventories(openstack: OpenStack) -> None:
