@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import enum
 from collections.abc import Iterable
 
 from osc_placement.model import allocation
 from osc_placement.plan import change
+from osc_placement.workflows.allocations.audit.code import Code
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
-
-
-class Code(enum.StrEnum):
-    """What is wrong. Findings about consumers can be repaired, except ``unknown``."""
-
-    ORPHANED = "orphaned"
-    DOUBLED = "doubled"
-    MISSING = "missing"
-    WRONG_HOST = "wrong-host"
-    WRONG_SIZE = "wrong-size"
-    WRONG_OWNER = "wrong-owner"
-    INCOMPLETE = "incomplete"
-    OVER_CAPACITY = "over-capacity"
-    STALE_PROVIDER = "stale-provider"
-    UNKNOWN = "unknown"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from osc_placement.nova import values
 from osc_placement.plan import change
 from osc_placement.workflows.allocations import expected, precondition
 from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding, Repair
+from osc_placement.workflows.allocations.audit.code import Code
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
 from osc_placement.workflows.allocations.decision import Decision, decide
 from osc_placement.workflows.allocations.location import BUILDING, CELL_DOWN, ON_NO_HOST, locate
 from osc_placement.workflows.allocations.request import HealRequest

@@ -13,7 +13,8 @@ from osc_placement.nova import api as nova_api
 from osc_placement.plan import plan
 from osc_placement.workflows.allocations import needs, plans
 from osc_placement.workflows.allocations.audit import plan as audit_plan
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding
+from osc_placement.workflows.allocations.audit.code import Code
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
 from osc_placement.workflows.allocations.needs import Reads
 from osc_placement.workflows.allocations.observe import CloudReader
 from osc_placement.workflows.allocations.request import HealRequest

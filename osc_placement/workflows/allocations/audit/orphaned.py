@@ -13,7 +13,8 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import change
 from osc_placement.workflows.allocations import location, precondition
 from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding, Repair
+from osc_placement.workflows.allocations.audit.code import Code
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 
 #: The consumer types that nova sets. Older versions set none: then the type is ``unknown``.

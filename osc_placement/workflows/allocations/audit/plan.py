@@ -20,7 +20,8 @@ from osc_placement.workflows.allocations.audit import (
     wrong_host,
     wrong_size,
 )
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding
+from osc_placement.workflows.allocations.audit.code import Code
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot

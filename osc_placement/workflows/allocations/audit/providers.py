@@ -12,7 +12,8 @@ from osc_placement.model import provider
 from osc_placement.nova import flavor
 from osc_placement.plan import change
 from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding
+from osc_placement.workflows.allocations.audit.code import Code
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
 _MORE = "move servers away, or offer more (resource provider inventory amend)"

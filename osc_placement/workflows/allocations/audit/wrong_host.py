@@ -12,7 +12,8 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import change
 from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.audit import amounts, finding
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding, Repair
+from osc_placement.workflows.allocations.audit.code import Code
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
 from osc_placement.workflows.allocations.capacity import FreeCapacity
 from osc_placement.workflows.allocations.location import Location, elsewhere, locate
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot

@@ -18,7 +18,7 @@ from osc_placement.plan import apply, executor, file, result
 from osc_placement.testing import service
 from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.audit import observe
-from osc_placement.workflows.allocations.audit.finding import Code
+from osc_placement.workflows.allocations.audit.code import Code
 from tests.support import watched
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES, uuid_of

@@ -18,7 +18,8 @@ from osc_placement.nova.flavor import Flavor
 from osc_placement.plan import change
 from osc_placement.v1 import allocation_audit
 from osc_placement.workflows.allocations.audit import plan
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Code, Finding
+from osc_placement.workflows.allocations.audit.code import Code
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from tests.support.clouds.small import LONG_AGO, NODES, SMALL, USES, cloud, move, server
 
