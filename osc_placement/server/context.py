@@ -17,6 +17,8 @@ from osc_placement.server.schemas import validation
 from osc_placement.server.store import repository
 
 JSON = "application/json"
+#: Values of a body: they take many times the memory of its text.
+MAX_VALUES = 1_000_000
 
 
 @dataclasses.dataclass
@@ -46,9 +48,13 @@ class RequestContext:
 
     def body(self, schema: validation.Schema) -> Any:
         """The request's JSON document; raises BadRequest unless it is valid by ``schema``."""
+        body = self.request.body
+        if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
+            raise http_errors.BadRequest(f"The document has more than {MAX_VALUES} values.")
         try:
-            document = json.loads(self.request.body)
-            _check_text(self.request.body, document)
+            # Not json.loads(body): it accepts other encodings, and surrogates in UTF-8.
+            document = json.loads(body.decode())
+            _check_text(body, document)
         except (ValueError, RecursionError) as error:
             raise http_errors.BadRequest(f"Malformed JSON: {error}") from error
         schema.check(document, "JSON does not validate: ")

@@ -32,16 +32,23 @@ QUERY_MISSING_VALUE = "placement.query.missing_value"
 ANY_MEDIA_TYPE = (None, "", "*/*")
 
 
+def clip(text: str, length: int) -> str:
+    """The text, cut off after ``length`` characters."""
+    return text if len(text) <= length else f"{text[:length]}… ({len(text)} characters)"
+
+
 class HttpError(Exception):
     """An error of HTTP itself; the class sets the status."""
 
     status = 500
+    #: Characters of the text; a longer one, which quotes the request, is cut off.
+    max_detail = 2048
     #: Whether the response has a vary header. In Placement only errors of a handler have one.
     varies = True
 
     def __init__(self, detail: str = "", code: str = UNDEFINED) -> None:
         super().__init__(detail)
-        self.detail = detail
+        self.detail = clip(detail, self.max_detail)
         self.code = code
 
 
@@ -49,6 +56,12 @@ class BadRequest(HttpError):
     """The request is malformed."""
 
     status = 400
+
+
+class InvalidDocument(BadRequest):
+    """A document that its schema, which the text contains, does not allow."""
+
+    max_detail = 16 * 1024
 
 
 class ContentTypeMissing(BadRequest):

@@ -1,0 +1,162 @@
+"""Request bodies: strict UTF-8, cheap validation of large documents, short quotations in errors."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import pytest
+import webob
+from hypothesis import strategies as st
+
+from osc_placement import server
+from osc_placement.server import context
+from osc_placement.server.schemas import allocation, inventory, provider, resource_class, validation
+
+UUID = "00000000-0000-4000-8000-000000000001"
+#: Seconds of processor time for 1 MiB. A tenth is usual; the machine may be slow.
+SECONDS = 0.25
+MIB = 1 << 20
+
+SCHEMAS: dict[str, validation.Schema] = {
+    **{f"claim {minor}": schema for minor, schema in allocation.WRITE_ONE.items()},
+    **{f"claims {minor}": schema for minor, schema in allocation.WRITE_MANY.items()},
+    **{f"reshape {minor}": schema for minor, schema in allocation.RESHAPE.items()},
+    **{f"provider {minor}": schema for minor, schema in provider.CREATE.items()},
+    **{f"aggregates {minor}": schema for minor, schema in provider.AGGREGATES.items()},
+    "traits": provider.TRAITS,
+    "class": resource_class.CREATE,
+    "inventory": inventory.ADD,
+    "inventories": inventory.REPLACE_ALL,
+}
+
+
+@pytest.fixture
+def app() -> server.App:
+    created = server.create_app()
+    answer = send(created, "POST", "/resource_providers", {"name": "one", "uuid": UUID})
+    assert answer.status_int == 200
+    return created
+
+
+def send(app: server.App, method: str, path: str, body: Any) -> webob.Response:
+    request = webob.Request.blank(
+        path,
+        method=method,
+        body=body if isinstance(body, bytes) else json.dumps(body).encode(),
+        headers={
+            "x-auth-token": "admin",
+            "content-type": "application/json",
+            "openstack-api-version": "placement 1.39",
+        },
+    )
+    return request.get_response(app)
+
+
+@pytest.mark.parametrize("surrogate", [b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\\ud800", b"\\uDFFF"])
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/resource_providers", b'{"name": "%s"}'),
+        ("POST", "/resource_providers", b'{"name": "a", "%s": 1}'),
+        ("PUT", f"/resource_providers/{UUID}", b'{"name": "%s"}'),
+        (
+            "PUT",
+            f"/allocations/{UUID}",
+            b'{"allocations": {}, "project_id": "%s", "user_id": "u", "consumer_generation": null,'
+            b' "consumer_type": "X"}',
+        ),
+    ],
+)
+def test_unpaired_surrogates_are_refused_before_any_change(
+    app: server.App, method: str, path: str, body: bytes, surrogate: bytes
+) -> None:
+    before = app.export()
+    assert send(app, method, path, body % surrogate).status_int == 400
+    assert app.export() == before
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "latin-1"])
+def test_other_encodings_are_refused(app: server.App, encoding: str) -> None:
+    body = '{"name": "é"}'.encode(encoding)
+    assert send(app, "POST", "/resource_providers", body).status_int == 400
+
+
+LARGE: dict[str, Callable[[int], Any]] = {
+    "numbers": lambda size: [1] * (size // 3),
+    "strings": lambda size: ["A"] * (size // 5),
+    "one long string": lambda size: "A" * size,
+    "one long key": lambda size: {"A" * size: 1},
+    "unknown keys": lambda size: {f"key{number}": number for number in range(size // 20)},
+    "invalid traits": lambda size: {
+        "traits": [""] * (size // 4),
+        "resource_provider_generation": 0,
+    },
+    "unknown traits": lambda size: {
+        "traits": [f"T{number}" for number in range(size // 10)],
+        "resource_provider_generation": 0,
+    },
+    "a last invalid trait": lambda size: {
+        "traits": [*["A"] * (size // 5), 1],
+        "resource_provider_generation": 0,
+    },
+    "nested lists": lambda size: {"traits": [[]] * (size // 4)},
+    "nested objects": lambda size: {"traits": [{"a": {}}] * (size // 11)},
+}
+
+
+@pytest.mark.parametrize("shape", LARGE)
+def test_a_large_invalid_body_is_cheap_and_hardly_quoted(app: server.App, shape: str) -> None:
+    body = json.dumps(LARGE[shape](MIB)).encode()
+    started = time.process_time()
+    answer = send(app, "PUT", f"/resource_providers/{UUID}/traits", body)
+    elapsed = time.process_time() - started
+    assert answer.status_int == 400
+    assert len(answer.body) < 16_000
+    assert elapsed < SECONDS
+
+
+def test_a_body_of_the_largest_size_is_cheap_to_refuse(app: server.App) -> None:
+    for body in (b"[" + b"1," * (8 * MIB - 2) + b"1]", b'["' + b"A" * (16 * MIB - 4) + b'"]'):
+        started = time.process_time()
+        answer = send(app, "PUT", f"/resource_providers/{UUID}/traits", body)
+        assert answer.status_int == 400
+        assert len(answer.body) < 16_000
+        assert time.process_time() - started < 1
+
+
+def test_the_number_of_values_is_limited(app: server.App) -> None:
+    body = b"[" + b"[]," * context.MAX_VALUES + b"[]]"
+    answer = send(app, "POST", "/resource_providers", body)
+    assert f"more than {context.MAX_VALUES} values" in answer.json["errors"][0]["detail"]
+
+
+keys = st.sampled_from(
+    [
+        *("name", "uuid", "parent_provider_uuid", "inventories", "allocations", "resources"),
+        *("resource_provider_generation", "project_id", "user_id", "consumer_generation", UUID),
+        *("consumer_type", "mappings", "traits", "aggregates", "total", "VCPU", "resource_class"),
+        *("allocation_ratio", "generation", "resource_provider", "x"),
+    ]
+)
+scalars = st.none() | st.booleans() | st.integers(-2, 3) | st.floats() | keys | st.text(max_size=3)
+documents = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5),
+    max_leaves=15,
+)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_compiled_schemas_agree_with_jsonschema(name: str) -> None:
+    schema = SCHEMAS[name]
+
+    @hypothesis.settings(max_examples=60, deadline=None, database=None)
+    @hypothesis.given(documents)
+    def check(document: Any) -> None:
+        assert schema._is_valid(document) == schema._validator.is_valid(document)
+
+    check()
