@@ -1,8 +1,7 @@
-"""What a server is allocated, from its flavor and its image: nova's arithmetic.
+"""The resources that nova requests for a server, from its flavor and image. Pure.
 
-Pure; heal and audit ask. The rules were learnt from the answers of nova 34
-(``nova.scheduler.utils.ResourceRequest``); tests/interop/test_flavor.py holds them to it.
-nova-manage differs on purpose or by mistake: it sees no image properties.
+The rules are those of nova 34 (``nova.scheduler.utils.ResourceRequest``);
+tests/interop/test_flavor.py compares the results. nova-manage ignores image properties.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from osc_placement.nova import pinning
 VCPU, PCPU, MEMORY_MB, DISK_GB = "VCPU", "PCPU", "MEMORY_MB", "DISK_GB"
 MEM_ENCRYPTION_CONTEXT = "MEM_ENCRYPTION_CONTEXT"
 
-#: What nova-compute's providers offer, and few others'.
+#: The classes of compute nodes; few other providers have them.
 HOST_CLASSES = frozenset({VCPU, PCPU, MEMORY_MB})
 
-#: Others that are not an operator's own are skipped by nova, as if they were not there.
+#: Nova ignores extra specs with other classes, except custom classes.
 STANDARD_CLASSES = frozenset(
     {
         VCPU,
@@ -55,7 +54,7 @@ _NOT_A_CLASS = re.compile(r"[^0-9A-Z]+")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flavor:
-    """A flavor as it is embedded in a server: MiB of ram and swap, GiB of disks."""
+    """The flavor embedded in a server: ram and swap in MiB, disks in GiB."""
 
     vcpus: int
     ram: int
@@ -67,16 +66,16 @@ class Flavor:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerRequest:
-    """What a server is to have, as far as that can be told.
+    """The resource request of a server, as far as it can be computed.
 
-    ``groups`` is ``{suffix: group}``, each with some resources; the suffix "" is the group
-    that a whole tree may satisfy. ``isolate`` is group_policy=isolate. A flavor cannot ask for
-    same_subtree: nova knows no such extra spec.
+    ``groups`` is ``{suffix: group}``, each with resources; a whole tree may satisfy the group
+    with the suffix "". ``isolate`` is group_policy=isolate. No extra spec of a flavor sets
+    same_subtree.
 
-    ``unknown`` are reasons why this is not all of it, or nothing: nova asks another
-    service, or would refuse. ``undecided`` is ``{resource class: reason}``: hidden properties of
-    the image decide whether that class is used; a host without it answers that. The devices of
-    ``pci_aliases`` are allocated only where nova reports its PCI devices to Placement.
+    ``unknown`` are reasons why the request is incomplete: nova asks another service, or would
+    refuse the flavor. ``undecided`` is ``{resource class: reason}`` for classes that depend on
+    hidden image properties; a host without such a class decides the question. Devices of
+    ``pci_aliases`` are allocated only if nova reports PCI devices to Placement.
     """
 
     groups: Mapping[str, RequestGroup] = dataclasses.field(default_factory=dict)
@@ -87,7 +86,7 @@ class ServerRequest:
 
     @property
     def is_granular(self) -> bool:
-        """Whether some resources must come from one provider, which may be any of a tree."""
+        """Whether the request has groups with a suffix, each for one provider of a tree."""
         return any(self.groups)
 
     def total(self) -> dict[str, int]:
@@ -95,10 +94,9 @@ class ServerRequest:
         return allocation.add_resources(*(group.resources for group in self.groups.values()))
 
     def query(self, root_uuid: str) -> CandidateQuery:
-        """Asks for what fits on one host, by the uuid of its root provider.
+        """The candidates query for one host, by the UUID of its root provider.
 
-        The traits of the group "" are left out: they say where a server may go, and
-        this one is there.
+        Traits of the group "" are left out: they select a host, and the server has one.
         """
         groups = []
         for suffix, group in self.groups.items():
@@ -111,15 +109,15 @@ class ServerRequest:
 def request_of(
     flavor: Flavor, image: Mapping[str, str] | None, *, booted_from_volume: bool
 ) -> ServerRequest:
-    """What nova's scheduler asks Placement for, of one server.
+    """The request of nova's scheduler for one server.
 
-    ``image`` are the image's properties as the server keeps them (``hw_cpu_policy``), None
-    where they cannot be seen: compute API below 2.98, and servers booted from a volume.
+    ``image`` are the image properties of the server (such as ``hw_cpu_policy``); None if
+    nova does not show them: compute API below 2.98, and servers booted from a volume.
     """
     specs, unknown = flavor.extra_specs, []
-    asked = _asked(specs)
-    mentioned = {each for resources in asked.values() for each in resources}
-    root = asked[""]
+    requested = _requested(specs)
+    mentioned = {name for resources in requested.values() for name in resources}
+    root = requested[""]
     try:
         pinned = pinning.pin(flavor.vcpus, specs, image or {})
     except pinning.Contradiction as contradiction:
@@ -131,14 +129,14 @@ def request_of(
             mentioned |= {PCPU, VCPU}
     root.update(_special(specs, image or {}))
     for resource_class, count in _usual(flavor, booted_from_volume).items():
-        # Who asks for pinned CPUs by themselves gets no others.
+        # Extra specs with PCPU also replace the flavor's VCPU.
         alternatives = {VCPU, PCPU} if resource_class == VCPU else {resource_class}
         if not alternatives & mentioned:
             root[resource_class] = count
     if profile := specs.get("accel:device_profile"):
-        unknown.append(f"Cyborg knows what the device profile {profile} takes")
+        unknown.append(f"only Cyborg knows the resources of the device profile {profile}")
     return ServerRequest(
-        _groups(asked, specs, image or {}),
+        _groups(requested, specs, image or {}),
         isolate=specs.get("group_policy") == "isolate",
         unknown=tuple(unknown),
         undecided={} if image is not None else _undecided(specs),
@@ -146,8 +144,8 @@ def request_of(
     )
 
 
-def _asked(specs: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """``{suffix: {resource class: amount}}`` of extra specs, zeros too; "" is always there."""
+def _requested(specs: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """``{suffix: {resource class: amount}}`` of extra specs, with zeros; always has ""."""
     found: dict[str, dict[str, int]] = collections.defaultdict(dict)
     _ = found[""]
     for suffix, resource_class, text in _matching("resources", specs):
@@ -160,7 +158,7 @@ def _asked(specs: Mapping[str, str]) -> dict[str, dict[str, int]]:
 
 
 def _matching(kind: str, specs: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Suffix, what is named, and the value of those extra specs."""
+    """``(suffix, resource class or trait, value)`` of the extra specs of a kind."""
     for key, value in specs.items():
         match = _KEY.fullmatch(key)
         if match and match["kind"] == kind:
@@ -168,7 +166,7 @@ def _matching(kind: str, specs: Mapping[str, str]) -> Iterator[tuple[str, str, s
 
 
 def _amount(text: str) -> int | None:
-    """None for what nova skips."""
+    """The amount, or None for a value that nova ignores."""
     try:
         amount = int(text)
     except ValueError:
@@ -177,14 +175,14 @@ def _amount(text: str) -> int | None:
 
 
 def _usual(flavor: Flavor, booted_from_volume: bool) -> dict[str, int]:
-    """What a flavor says of itself. Swap is in MiB, and takes whole GiB."""
+    """The resources of a flavor's own fields; swap is rounded up to whole GiB."""
     root = 0 if booted_from_volume else flavor.disk
     disk = root + flavor.ephemeral + -(-flavor.swap // 1024)
     return {VCPU: flavor.vcpus, MEMORY_MB: flavor.ram, DISK_GB: disk}
 
 
 def _special(specs: Mapping[str, str], image: Mapping[str, str]) -> dict[str, int]:
-    """Encrypted memory, and namespaces of persistent memory by their labels."""
+    """Contexts of encrypted memory, and namespaces of persistent memory."""
     found: dict[str, int] = {}
     for label in specs.get("hw:pmem", "").split(","):
         if label.strip():
@@ -197,9 +195,9 @@ def _special(specs: Mapping[str, str], image: Mapping[str, str]) -> dict[str, in
 
 
 def _groups(
-    asked: Mapping[str, Mapping[str, int]], specs: Mapping[str, str], image: Mapping[str, str]
+    requested: Mapping[str, Mapping[str, int]], specs: Mapping[str, str], image: Mapping[str, str]
 ) -> dict[str, RequestGroup]:
-    """Those that ask for resources; a group of traits alone allocates nothing."""
+    """The groups with resources; nova allocates nothing for a group of traits alone."""
     traits: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
     for suffix, trait, how in _matching("trait", specs):
         traits[suffix, how].add(trait)
@@ -207,7 +205,7 @@ def _groups(
         if (suffix, how) == ("", "required"):
             traits["", how].add(trait)
     found = {}
-    for suffix, resources in sorted(asked.items()):
+    for suffix, resources in sorted(requested.items()):
         kept = {each: amount for each, amount in sorted(resources.items()) if amount}
         if kept:
             required = tuple(frozenset({each}) for each in sorted(traits[suffix, "required"]))
@@ -219,15 +217,15 @@ def _groups(
 def _undecided(specs: Mapping[str, str]) -> dict[str, str]:
     found = {}
     if pinning.may_be_pinned_by_image(specs):
-        found[PCPU] = "the image may pin CPUs, and its properties are not shown"
+        found[PCPU] = "the image may pin CPUs, and nova does not show its properties"
     if "hw:mem_encryption" not in specs:
         found[MEM_ENCRYPTION_CONTEXT] = (
-            "the image may ask for encrypted memory, and its properties are not shown"
+            "the image may request encrypted memory, and nova does not show its properties"
         )
     return found
 
 
 def _pci_aliases(specs: Mapping[str, str]) -> tuple[str, ...]:
-    """The names in ``alias:count,…``."""
-    asked = specs.get("pci_passthrough:alias", "").split(",")
-    return tuple(each.partition(":")[0].strip() for each in asked if each.strip())
+    """The names in ``alias:count,...``."""
+    aliases = specs.get("pci_passthrough:alias", "").split(",")
+    return tuple(alias.partition(":")[0].strip() for alias in aliases if alias.strip())

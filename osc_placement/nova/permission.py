@@ -1,4 +1,4 @@
-"""What a user may not do, told so that somebody can give the right: whose it is, and its rule."""
+"""Messages for missing permissions: they name the service and the policy rule."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _RULE = re.compile(r"placement:[\w:]+")
 
 
 @contextlib.contextmanager
-def collected(faults: errors.InputErrors) -> Iterator[None]:
-    """Keep a refusal for want of rights among the faults, so that all are told at once."""
+def collected(input_errors: errors.InputErrors) -> Iterator[None]:
+    """Collect a refused request of the block, so that all missing permissions are reported."""
     try:
         yield
     except api_errors.ApiError as error:
         if error.status != 403:
             raise
-        faults.add(missing(error))
+        input_errors.add(missing(error))
 
 
 def missing(error: api_errors.ApiError) -> str:
-    """Which right a refused request would have needed, and whose it is to give."""
+    """The message for a request that a policy refused."""
     if isinstance(error, api.NovaRefused):
-        service, rule = "nova (by default, admins of a project have it)", error.rule
+        service, rule = "nova (by default it needs a project admin)", error.rule
     else:
         found = _RULE.search(error.detail)
         service, rule = "placement", found[0] if found else None
     named = f", {rule}" if rule else ""
-    return f"a right is missing in {service}{named}; nothing was changed: {error}"
+    return f"missing permission in {service}{named}; nothing was changed: {error}"

@@ -1,7 +1,7 @@
-"""How many of a server's virtual CPUs are pinned: nova's rules for its CPU policies.
+"""The number of pinned CPUs of a server: nova's rules for CPU policies. Pure.
 
-Pure; ``model.flavor`` asks. All amounts are CPUs. The rules were learnt from the answers of
-nova 34 (``nova.scheduler.utils.ResourceRequest``); tests/interop/test_flavor.py holds them to it.
+The rules are those of nova 34 (``nova.scheduler.utils.ResourceRequest``);
+tests/interop/test_flavor.py compares the results.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ _TRUE = {"1", "t", "true", "on", "y", "yes"}
 
 
 class Contradiction(ValueError):
-    """What nova refuses: no server can be scheduled so. The text says what does not fit."""
+    """Nova refuses this flavor with this image; the text says why."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pinning:
-    """``pinned`` CPUs on PCPU, ``shared`` ones on VCPU; None leaves the class alone."""
+    """The number of CPUs in PCPU and in VCPU; None does not change that class."""
 
     pinned: int | None = None
     shared: int | None = None
 
 
 def is_true(text: str | None) -> bool:
-    """Whether nova reads a property as true; anything strange is false."""
+    """Whether nova parses a property as true; it parses unknown values as false."""
     return text is not None and text.strip().lower() in _TRUE
 
 
 def pin(vcpus: int, specs: Mapping[str, str], image: Mapping[str, str]) -> Pinning:
-    """What a flavor's extra specs and an image's properties make of its CPUs.
+    """The pinned and shared CPUs for extra specs and image properties.
 
     Raises Contradiction.
     """
     policy = _policy(specs.get("hw:cpu_policy"), image.get("hw_cpu_policy"))
     emulator = specs.get("hw:emulator_threads_policy")
     if emulator and emulator not in EMULATOR_POLICIES:
-        raise Contradiction(f"hw:emulator_threads_policy={emulator} is none")
+        raise Contradiction(f"hw:emulator_threads_policy={emulator} is not a policy")
     one_more = emulator == ISOLATE
     if policy == DEDICATED:
         return Pinning(vcpus + one_more)
@@ -51,7 +51,7 @@ def pin(vcpus: int, specs: Mapping[str, str], image: Mapping[str, str]) -> Pinni
 
 
 def may_be_pinned_by_image(specs: Mapping[str, str]) -> bool:
-    """Whether properties of the image that nobody sees could pin CPUs, or other ones."""
+    """Whether hidden image properties could change the pinned CPUs."""
     policy = specs.get("hw:cpu_policy")
     if policy == MIXED:
         return not specs.get("hw:cpu_dedicated_mask") and is_true(specs.get("hw:cpu_realtime"))
@@ -59,10 +59,10 @@ def may_be_pinned_by_image(specs: Mapping[str, str]) -> bool:
 
 
 def _policy(flavor: str | None, image: str | None) -> str:
-    """Flavors rule; an image may ask for what its flavor does not forbid."""
-    for told, policy in (("hw:cpu_policy", flavor), ("the image's hw_cpu_policy", image)):
+    """The flavor's policy; an image may set it if the flavor does not forbid that."""
+    for source, policy in (("hw:cpu_policy", flavor), ("the image's hw_cpu_policy", image)):
         if policy and policy not in POLICIES:
-            raise Contradiction(f"{told}={policy} is no policy")
+            raise Contradiction(f"{source}={policy} is not a policy")
     forbidden = {SHARED: (DEDICATED, MIXED), MIXED: (DEDICATED,)}.get(flavor or "", ())
     if image in forbidden:
         raise Contradiction(f"hw:cpu_policy={flavor} forbids the image's hw_cpu_policy={image}")
@@ -70,14 +70,14 @@ def _policy(flavor: str | None, image: str | None) -> str:
 
 
 def _count_dedicated(vcpus: int, specs: Mapping[str, str], image: Mapping[str, str]) -> int:
-    """Of a mixed server: those of its mask, or else its realtime ones."""
+    """The dedicated CPUs of a mixed policy: those of the mask, or else the realtime CPUs."""
     realtime = _realtime(vcpus, specs, image)
     mask = specs.get("hw:cpu_dedicated_mask")
     if not mask:
         return len(realtime)
     chosen = _chosen(vcpus, mask, "hw:cpu_dedicated_mask")
     if not 0 < len(chosen) < vcpus:
-        raise Contradiction(f"hw:cpu_dedicated_mask={mask} leaves nothing to mix")
+        raise Contradiction(f"hw:cpu_dedicated_mask={mask} must select some CPUs and leave some")
     return len(chosen)
 
 
@@ -86,15 +86,17 @@ def _realtime(vcpus: int, specs: Mapping[str, str], image: Mapping[str, str]) ->
         return set()
     mask = image.get("hw_cpu_realtime_mask") or specs.get("hw:cpu_realtime_mask")
     chosen = _chosen(vcpus, mask, "hw:cpu_realtime_mask") if mask else set(range(vcpus))
-    # The emulator's threads need a CPU too, unless their policy sends them elsewhere.
+    # Without an emulator threads policy, one CPU is left for the emulator threads.
     most = vcpus if specs.get("hw:emulator_threads_policy") else vcpus - 1
     if not 0 < len(chosen) <= most:
-        raise Contradiction("hw:cpu_realtime leaves no CPU that is realtime, or none that is not")
+        raise Contradiction(
+            "hw:cpu_realtime needs a realtime CPU, and another one for the emulator threads"
+        )
     return chosen
 
 
 def _chosen(vcpus: int, mask: str, name: str) -> set[int]:
-    """The CPUs of a mask such as ``0-3,^2``; one that begins with ``^`` leaves out of all.
+    """The CPUs of a mask such as ``0-3,^2``; a mask that begins with ``^`` starts from all CPUs.
 
     Raises Contradiction.
     """
@@ -106,7 +108,7 @@ def _chosen(vcpus: int, mask: str, name: str) -> set[int]:
         try:
             (without if rule.startswith("^") else chosen).update(_range(rule.removeprefix("^")))
         except ValueError:
-            raise Contradiction(f"{name}={mask} is no mask: {rule}") from None
+            raise Contradiction(f"{name}={mask} is not a CPU mask: {rule}") from None
     chosen -= without
     if not chosen <= everything:
         raise Contradiction(f"{name}={mask} is beyond the flavor's {vcpus} CPUs")

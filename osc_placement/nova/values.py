@@ -1,4 +1,4 @@
-"""What nova knows of its hosts and servers: the values held against Placement's state."""
+"""Nova's hosts, services, servers and migrations, as values."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from osc_placement.nova import flavor
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostAggregate:
-    """A host aggregate; ``uuid`` is also the placement aggregate that mirrors it."""
+    """A host aggregate; the placement aggregate that mirrors it has the same UUID."""
 
     id: str
     name: str
     uuid: str
     hosts: tuple[str, ...] = ()
 
+    def is_called(self, text: str) -> bool:
+        """Whether ``text`` is its name or id."""
+        return text in (self.name, self.id)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ComputeNode:
-    """A hypervisor; ``uuid`` is also its resource provider's, ``hostname`` the provider's name.
+    """A hypervisor; its resource provider has the same UUID, and ``hostname`` as its name.
 
-    ``host`` is the compute service that runs it: one for most, many nodes with ironic.
+    ``host`` is its compute service, which has one node, or several with ironic.
     """
 
     uuid: str
@@ -32,9 +36,9 @@ class ComputeNode:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ComputeService:
-    """A nova-compute; ``is_up`` as nova sees it: it reports, and nobody has forced it down.
+    """A nova-compute service; ``is_up``: it reports to nova and is not forced down.
 
-    ``is_reachable`` is False where its cell is down: nothing else can be relied on then.
+    ``is_reachable`` is False when its cell is down; the other fields are unknown then.
     """
 
     host: str
@@ -45,11 +49,11 @@ class ComputeService:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hosts:
-    """All compute hosts of a cloud, as far as nova can tell of them now.
+    """All compute hosts that nova can list.
 
-    ``services`` are the hosts that have a compute service, ``unreachable`` those of them
-    whose cell is down: their nodes, and perhaps others, are missing. ``lists_down_cells``: this
-    nova would tell of a cell that is down (compute API 2.69).
+    ``services`` are the hosts with a compute service; ``unreachable`` are the hosts whose
+    cell is down: their nodes, and perhaps others, are missing. ``lists_down_cells``: nova
+    lists the services of a cell that is down (compute API 2.69).
     """
 
     nodes: tuple[ComputeNode, ...] = ()
@@ -58,7 +62,7 @@ class Hosts:
     lists_down_cells: bool = True
 
     def of_host(self) -> dict[str, list[ComputeNode]]:
-        """``{host: its nodes}``, in nova's order."""
+        """``{host: nodes}``, in nova's order."""
         found: dict[str, list[ComputeNode]] = {}
         for node in self.nodes:
             found.setdefault(node.host, []).append(node)
@@ -67,16 +71,16 @@ class Hosts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
-    """An instance; ``uuid`` is also the consumer that holds its allocations.
+    """A server; the consumer of its allocations has the same UUID.
 
-    ``host`` and ``node`` (a hypervisor's hostname) are None where it is on none.
-    ``flavor`` is the one embedded in it: the new one while it is being resized.
-    ``image_properties`` are None where nova is too old to tell (compute API 2.98).
-    ``from_volume``: its root disk is a volume, or it has neither image nor block devices.
-    ``has_volumes``: volumes are attached, and its root disk may be one though it has an image:
-    the one that is attached as ``root_device``.
-    ``known`` is False for one of a cell that is down: nothing but its UUID can be relied on.
-    ``updated`` (UTC, ISO 8601) changes whenever nova writes it.
+    ``host`` and ``node`` (the hostname of a hypervisor) are None for a server on no host.
+    ``flavor`` is the embedded flavor: the new one during a resize.
+    ``image_properties`` is None below compute API 2.98.
+    ``from_volume``: the root disk is a volume, or the server has neither image nor block
+    devices. ``has_volumes``: volumes are attached; one of them is the root disk, also of a
+    server with an image, if it is attached as ``root_device``.
+    ``known`` is False for a server of a cell that is down: only its UUID is known.
+    ``updated`` (UTC, ISO 8601) changes with every write of nova.
     """
 
     uuid: str
@@ -99,20 +103,20 @@ class Server:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether it is deleted, and only kept for the record; soft-deleted ones still live.
+        """Whether it is deleted; a soft-deleted server is not.
 
-        One that was deleted on its way to something else keeps that state for good.
+        Both fields are needed: a server deleted during a task keeps its vm_state.
         """
         return self.vm_state == "deleted" or self.status == "DELETED"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Migration:
-    """A move of a server: resize, cold or live migration, evacuation.
+    """A migration of a server: resize, cold or live migration, evacuation.
 
-    ``uuid`` is also the consumer that holds the source side of all moves but evacuations.
-    ``type`` is ``resize``, ``migration``, ``live-migration`` or ``evacuation``. Its owner is
-    None below compute API 2.80.
+    During a migration that is not an evacuation, the consumer with its UUID holds the
+    allocations on the source host. ``type`` is ``resize``, ``migration``, ``live-migration``
+    or ``evacuation``. Project and user are None below compute API 2.80.
     """
 
     uuid: str
@@ -129,10 +133,10 @@ class Migration:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether it has reached a final status."""
         return self.status in _OVER
 
 
-#: The statuses in which nova leaves a migration for good. ``done`` is an evacuation's whose
-#: source host has not come back to clean up, and a live migration's old name for completed.
+#: The final statuses of a migration. ``done`` is the status of an evacuation until its source
+#: host restarts and cleans up, and the old name of ``completed`` for live migrations.
 _OVER = frozenset({"completed", "done", "confirmed", "reverted", "failed", "error", "cancelled"})

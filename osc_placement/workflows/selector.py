@@ -1,6 +1,7 @@
-"""Which providers a batch is about: what the operator wrote, and what it stands for.
+"""Selecting providers: ``Selector`` holds the operator's arguments, ``select`` evaluates them.
 
-``Selector`` is the operator's words, ``select`` asks the cloud. Called by ``batch``.
+To add a selector, add a field to ``Selector`` and use it in ``select``; ``v1/selector.py`` has
+its option.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import functools
+import logging
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -18,6 +20,8 @@ from osc_placement.engine import standard
 from osc_placement.model import name, provider
 from osc_placement.workflows import context
 
+LOG = logging.getLogger(__name__)
+
 _NOTHING = (
     "nothing is selected: name providers, or give --member-of, --in-tree, --required,"
     " --forbidden, --name-glob, --providers-from or --all"
@@ -26,11 +30,11 @@ _NOTHING = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Selector:
-    """What was asked for; each part that is given narrows the others.
+    """The arguments of a selection; a provider must match all that are given.
 
-    ``providers`` are names or UUIDs. ``member_of`` items are aggregates or ``in:A,B``, either
-    with ``!`` before it; ``required`` items traits or ``in:A,B``. Of ``name_globs`` one
-    must fit.
+    ``providers`` are names or UUIDs. An item of ``member_of`` is an aggregate or ``in:A,B``,
+    also after ``!``; an item of ``required`` is a trait or ``in:A,B``. At least one of
+    ``name_globs`` must match.
     """
 
     providers: tuple[str, ...] = ()
@@ -45,7 +49,7 @@ class Selector:
         return any(getattr(self, field.name) for field in dataclasses.fields(self))
 
     def __str__(self) -> str:
-        words = [*self.providers]
+        arguments = [*self.providers]
         for option, values in (
             ("--member-of", self.member_of),
             ("--in-tree", [self.in_tree] if self.in_tree else []),
@@ -53,16 +57,16 @@ class Selector:
             ("--forbidden", self.forbidden),
             ("--name-glob", self.name_globs),
         ):
-            words += [word for value in values for word in (option, value)]
-        return shlex.join([*words, "--all"] if self.everything else words)
+            arguments += [argument for value in values for argument in (option, value)]
+        return shlex.join([*arguments, "--all"] if self.everything else arguments)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Selection:
-    """The providers that a selector stands for, by name.
+    """The selected providers, sorted by name.
 
-    ``filters`` are the parameters of the listing that found them, to be asked again with
-    one more; None when they were looked up one by one.
+    ``filters`` are the parameters of the listing that found them, for narrower listings;
+    None when the providers were looked up one by one.
     """
 
     providers: tuple[provider.Provider, ...]
@@ -70,7 +74,7 @@ class Selection:
 
 
 def provider_lines(lines: Iterable[str]) -> tuple[str, ...]:
-    """The providers of a ``--providers-from`` file: one a line; # begins a comment line."""
+    """The providers of a ``--providers-from`` file: one per line; ``#`` starts a comment line."""
     stripped = (line.strip() for line in lines)
     return tuple(line for line in stripped if line and not line.startswith("#"))
 
@@ -78,80 +82,79 @@ def provider_lines(lines: Iterable[str]) -> tuple[str, ...]:
 def select(
     client: api.Client, selector: Selector, host_aggregates: context.HostAggregates | None = None
 ) -> Selection:
-    """Ask the cloud which providers these are.
+    """Find the providers of a selector.
 
-    Cost: one listing for aggregates, trees, traits, globs or all; for named providers one
-    request each, or one listing of all from six on. A tree named by name, and an
-    aggregate that is not a UUID, cost a look-up more.
-    Errors: InvalidInput with every fault, an empty selection among them.
+    Requests: one listing for aggregates, trees, traits, globs or all providers; for named
+    providers those of ``lookup.find_providers``. The name of a tree costs one request, and
+    the name of an aggregate one request to nova.
+    Errors: InvalidInput with every error, also for an empty selection.
     """
-    faults = errors.InputErrors([] if selector else [_NOTHING])
-    filters = _filters(client, selector, host_aggregates, faults)
-    named = _named(client, selector.providers, faults)
-    if filters and faults:
-        _add_unknown_traits(client, filters, faults)
-    if filters and not faults:
-        listed = _listed(client, filters, faults)
+    input_errors = errors.InputErrors([] if selector else [_NOTHING])
+    filters = _filters(client, selector, host_aggregates, input_errors)
+    named = _named(client, selector.providers, input_errors)
+    if filters and input_errors:
+        _add_unknown_traits(client, filters, input_errors)
+    if filters and not input_errors:
+        listed = _listed(client, filters, input_errors)
     elif selector.everything or (selector.name_globs and named is None):
-        listed = retry.read(client.list_providers) if not faults else []
+        listed = retry.read(client.list_providers) if not input_errors else []
     else:
         listed = None
-    faults.check()
+    input_errors.check()
     found = _narrowed(named, listed, selector.name_globs)
     if not found:
         raise errors.InvalidInput([f"the selection is empty: no provider meets {selector}"])
-    whole = listed is not None or len(set(selector.providers)) > lookup.MAX_SINGLE_REQUESTS
-    return Selection(tuple(found), filters if whole else None)
+    LOG.info("%d providers match %s", len(found), selector)
+    many = listed is not None or len(set(selector.providers)) > lookup.MAX_SINGLE_REQUESTS
+    return Selection(tuple(found), filters if many else None)
 
 
 def unknown_traits(client: api.Client, names: Iterable[str]) -> list[str]:
-    """Those of ``names`` that the cloud does not have. One request, none for no names."""
-    wanted = list(dict.fromkeys(names))
-    known = set(client.list_traits(name=f"in:{','.join(wanted)}")) if wanted else set()
-    return [item for item in wanted if item not in known]
+    """The traits of ``names`` that the cloud does not have. Requests: one GET, if any name."""
+    requested = list(dict.fromkeys(names))
+    known = set(client.list_traits(name=f"in:{','.join(requested)}")) if requested else set()
+    return [item for item in requested if item not in known]
 
 
-def unknown_trait_fault(trait: str) -> str:
-    """What is wrong with a trait that the cloud does not have, and what to do."""
+def unknown_trait_message(trait: str) -> str:
+    """The error message for a trait that the cloud does not have."""
     if trait.startswith(name.CUSTOM_PREFIX) and name.is_custom(trait):
         return (
-            f"unknown trait {trait}: 'openstack trait list' shows those that there are,"
-            f" 'openstack trait create {trait}' makes it"
+            f"unknown trait {trait}: 'openstack trait list' shows the traits,"
+            f" 'openstack trait create {trait}' creates it"
         )
     if trait in standard.traits():
-        return f"the server does not know the standard trait {trait}: it has an older os-traits"
+        return f"the server's version of os-traits does not have the standard trait {trait}"
     return (
-        f"unknown trait {trait}: standard traits are those of 'openstack trait list',"
-        " your own begin with CUSTOM_ and have capitals, digits and _"
+        f"unknown trait {trait}: 'openstack trait list' shows the traits; names of custom traits"
+        " begin with CUSTOM_ and consist of capital letters, digits and _"
     )
 
 
 def aggregate_uuids(
     texts: Iterable[str], host_aggregates: context.HostAggregates | None
 ) -> dict[str, str]:
-    """``{text: aggregate UUID}``; what is no UUID is a nova host aggregate's name or id.
+    """``{text: aggregate UUID}`` for UUIDs, and for names and ids of nova's host aggregates.
 
-    Cost: nova is asked once, and only for what is no UUID. Errors: InvalidInput.
+    Requests: one GET to nova, if a text is not a UUID. Errors: InvalidInput.
     """
-    wanted = list(dict.fromkeys(texts))
-    found = {text: name.canonical_uuid(text) for text in wanted if name.is_uuid(text)}
-    others = [text for text in wanted if text not in found]
+    requested = list(dict.fromkeys(texts))
+    found = {text: name.canonical_uuid(text) for text in requested if name.is_uuid(text)}
+    others = [text for text in requested if text not in found]
     if others and host_aggregates is None:
         raise errors.InvalidInput(
-            f"aggregate {text!r} is no UUID, and there is no compute service here to look"
-            " a host aggregate's name up"
+            f"aggregate {text!r} is not a UUID, and without a compute service the name of a host"
+            " aggregate cannot be looked up"
             for text in others
         )
     known = host_aggregates() if others and host_aggregates else ()
-    matches = {text: [item for item in known if text in (item.name, item.id)] for text in others}
-    faults = [
-        f"aggregate {text!r} is no UUID, and {len(items) or 'no'} nova host"
+    matches = {text: [item for item in known if item.is_called(text)] for text in others}
+    errors.InputErrors(
+        f"aggregate {text!r} is not a UUID, and {len(items) or 'no'} nova host"
         f" aggregate{'s have' if len(items) > 1 else ' has'} that name or id"
         for text, items in matches.items()
         if len(items) != 1
-    ]
-    if faults:
-        raise errors.InvalidInput(faults)
+    ).check()
     return found | {text: items[0].uuid for text, items in matches.items()}
 
 
@@ -159,16 +162,16 @@ def _filters(
     client: api.Client,
     selector: Selector,
     host_aggregates: context.HostAggregates | None,
-    faults: errors.InputErrors,
+    input_errors: errors.InputErrors,
 ) -> dict[str, Any]:
-    """The parameters of the listing; empty when nothing asks for one."""
+    """The parameters of the listing; empty if none is needed."""
     filters: dict[str, Any] = {}
-    with faults.collected():
+    with input_errors.collected():
         if selector.member_of:
             filters["member_of"] = _member_of(selector.member_of, host_aggregates)
     if selector.required or selector.forbidden:
         filters["required"] = [*selector.required, *(f"!{item}" for item in selector.forbidden)]
-    with faults.collected():
+    with input_errors.collected():
         if selector.in_tree:
             filters["in_tree"] = lookup.provider_uuid(client, selector.in_tree)
     return filters
@@ -187,13 +190,13 @@ def _with_prefix(text: str, uuids: Sequence[str]) -> str:
 
 
 def _named(
-    client: api.Client, texts: Sequence[str], faults: errors.InputErrors
+    client: api.Client, texts: Sequence[str], input_errors: errors.InputErrors
 ) -> list[provider.Provider] | None:
     """The providers with these names and UUIDs; None when no name is given."""
     if not texts:
         return None
     found = lookup.find_providers(client, texts)
-    faults.reasons += [
+    input_errors.reasons += [
         f"{lookup.unknown_provider(text)}: 'openstack resource provider list' shows all"
         for text in texts
         if text not in found
@@ -202,24 +205,24 @@ def _named(
 
 
 def _listed(
-    client: api.Client, filters: Mapping[str, Any], faults: errors.InputErrors
+    client: api.Client, filters: Mapping[str, Any], input_errors: errors.InputErrors
 ) -> list[provider.Provider]:
     try:
         return retry.read(functools.partial(client.list_providers, **filters))
     except api_errors.ApiError as error:
         if error.status == 400:
-            _add_unknown_traits(client, filters, faults)
-        if not faults:
+            _add_unknown_traits(client, filters, input_errors)
+        if not input_errors:
             raise
         return []
 
 
 def _add_unknown_traits(
-    client: api.Client, filters: Mapping[str, Any], faults: errors.InputErrors
+    client: api.Client, filters: Mapping[str, Any], input_errors: errors.InputErrors
 ) -> None:
-    with faults.collected():
+    with input_errors.collected():
         for trait in unknown_traits(client, _trait_names(filters.get("required", ()))):
-            faults.add(unknown_trait_fault(trait))
+            input_errors.add(unknown_trait_message(trait))
 
 
 def _trait_names(required: Iterable[str]) -> list[str]:

@@ -1,7 +1,7 @@
-"""What is remembered of a cloud between runs: one small JSON file a subject and cloud.
+"""State files: small JSON files with strings that one run keeps for the next, per cloud.
 
-Losing such a file costs time or a hint, never more; so one that cannot be read is told of
-and stops nothing.
+Losing such a file costs time or a hint only. So an unreadable file is reported and does not
+stop the run.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ FORMAT_VERSION = 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class State:
-    """``words`` are what was kept, empty at first; ``trouble`` says why they cannot be read."""
+    """The kept strings, empty at first; ``error`` says why the file cannot be read."""
 
-    words: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    trouble: str = ""
+    values: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    error: str = ""
 
 
 def path_of(subject: str, target: str) -> pathlib.Path:
-    """Where what is remembered of a subject at a cloud stands."""
+    """The path of the state file of ``subject`` for a cloud."""
     name = hashlib.sha256(plan.place(target).encode()).hexdigest()[:32]
     return file.state_directory() / subject / f"{name}.json"
 
 
 def load(path: pathlib.Path, key: str) -> State:
-    """What was kept under ``key``, an object of strings."""
+    """The state under ``key``, an object of strings."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["format_version"] != FORMAT_VERSION:
-            return State(trouble=f"{path} was written by another version of this program")
+            return State(error=f"{path} was written by another version of this program")
         return State({str(name): str(value) for name, value in document[key].items()})
     except FileNotFoundError:
         return State()
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return State(trouble=f"{path} cannot be read: {error}")
+        return State(error=f"{path} cannot be read: {error}")
 
 
-def save(path: pathlib.Path, target: str, key: str, words: Mapping[str, str]) -> None:
-    """Replace the file, whole or not at all. Errors: PlacementError, which names it."""
-    document = {"format_version": FORMAT_VERSION, "target": target, key: dict(words)}
+def save(path: pathlib.Path, target: str, key: str, values: Mapping[str, str]) -> None:
+    """Replace the file atomically. Errors: PlacementError, which names the file."""
+    document = {"format_version": FORMAT_VERSION, "target": target, key: dict(values)}
     file.replace(path, json.dumps(document, indent=1) + "\n")

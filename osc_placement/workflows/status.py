@@ -1,4 +1,4 @@
-"""What a Placement is, how much it holds, and what it and this client can do together."""
+"""The size and the API versions of a Placement, and checks before an upgrade."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from osc_placement import microversion
 from osc_placement.client import api, responses
 from osc_placement.model import allocation, name
 
-#: What nova asks for since Ussuri; below it nova-status reports a failure.
+#: The version that nova needs since Ussuri; below it nova-status reports a failure.
 NOVA_NEEDS = microversion.Microversion(1, 36)
 
-#: What the API does not tell, and who does.
+#: Checks that need more than the API, and the tools that do them.
 NOT_CHECKED = (
     "providers without a root, tables to migrate: placement-status upgrade check",
     "cells, services, the version of every nova-compute: nova-status upgrade check",
     "incomplete consumers, where placement.conf names another placeholder than zeros",
     "consumers without a type: the API counts them by project only",
-    "host aggregates of nova that have no mirror here",
+    "host aggregates of nova without a mirror in Placement",
 )
 
 
 class Verdict(enum.IntEnum):
-    """How a check ended; the worst one is the exit code, as with placement-status."""
+    """The result of a check; the worst one is the exit code, as with placement-status."""
 
     SUCCESS = 0
     WARNING = 1
@@ -33,7 +33,7 @@ class Verdict(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Check:
-    """One check, with what to do when it did not succeed."""
+    """One check; ``details`` say what to do if it did not succeed."""
 
     name: str
     verdict: Verdict
@@ -42,10 +42,10 @@ class Check:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Status:
-    """``lacking`` names the features that the version in use does not have.
+    """Versions and numbers of a Placement; a number is None if the version lacks the request.
 
-    ``incomplete`` is what consumers of the placeholder project use; None when nobody
-    asked, or could.
+    ``lacking`` names the features that the version in use does not have. ``incomplete`` is
+    the usage of the placeholder project; None if it was not read.
     """
 
     target: str
@@ -61,9 +61,9 @@ class Status:
 
 
 def observe_status(client: api.Client, *, check: bool = False) -> Status:
-    """Ask how much there is and, for ``checks``, what incomplete consumers use.
+    """Read the numbers and, for ``checks``, the usage of incomplete consumers.
 
-    Cost: three listings and the version document; one request more with ``check``.
+    Requests: three listings and the version document; one more with ``check``.
     """
     version = client.microversion
     providers = client.list_providers()
@@ -85,14 +85,16 @@ def observe_status(client: api.Client, *, check: bool = False) -> Status:
 
 
 def checks(status: Status) -> Iterator[Check]:
-    """What an operator should know before an upgrade. Pure."""
+    """The checks before an upgrade. Pure."""
     highest = status.server[1]
-    yield _least("nova can use this Placement", highest, NOVA_NEEDS, Verdict.FAILURE)
-    yield _least("this client can use all it knows", highest, microversion.MAXIMUM, Verdict.WARNING)
-    yield _complete("every consumer has a project and a user", status.incomplete)
+    yield _has_version("nova can use this Placement", highest, NOVA_NEEDS, Verdict.FAILURE)
+    yield _has_version(
+        "this client can use all it knows", highest, microversion.MAXIMUM, Verdict.WARNING
+    )
+    yield _has_owners("every consumer has a project and a user", status.incomplete)
 
 
-def _least(
+def _has_version(
     what: str,
     highest: microversion.Microversion,
     needs: microversion.Microversion,
@@ -100,21 +102,21 @@ def _least(
 ) -> Check:
     if highest >= needs:
         return Check(what, Verdict.SUCCESS)
-    return Check(what, otherwise, f"it has {highest} and {needs} is needed: upgrade Placement")
+    return Check(what, otherwise, f"it has {highest} and needs {needs}: upgrade Placement")
 
 
-def _complete(what: str, incomplete: responses.Usage | None) -> Check:
+def _has_owners(what: str, incomplete: responses.Usage | None) -> Check:
     if incomplete is None:
         return Check(what, Verdict.WARNING, "not checked: it needs 1.9")
     if not incomplete.resources and not incomplete.consumer_count:
         return Check(what, Verdict.SUCCESS)
     count = incomplete.consumer_count
-    who = "consumers" if count is None else f"{count} consumers"
+    consumers = "consumers" if count is None else f"{count} consumers"
     return Check(
         what,
         Verdict.WARNING,
-        f"{who} of project {allocation.PLACEHOLDER}: 'openstack placement migration run' gives"
-        " those of servers their own",
+        f"{consumers} have the project {allocation.PLACEHOLDER}: 'openstack placement migration"
+        " run' sets the project of servers",
     )
 
 

@@ -154,7 +154,7 @@ def test_every_fault_of_a_command_line_is_told_at_once(openstack: shell.OpenStac
     ("arguments", "said"),
     [
         ((AMEND, "--resource", "VCPU:total=1"), "nothing is selected"),
-        ((AMEND, "--resource", "VCPU", HOSTS[0]), "is wanted"),
+        ((AMEND, "--resource", "VCPU", HOSTS[0]), "the syntax is"),
         ((AMEND, "--resource", "VCPU:total=1", "--name-glob", "x*"), "selection is empty"),
         ((f"{TRAIT} add", "--trait", "CUSTOM_NONE", "--all"), "trait create CUSTOM_NONE"),
         ((f"{TRAIT} add", "--trait", "CUSTOM_NONE", HOSTS[0]), "trait create CUSTOM_NONE"),

@@ -257,6 +257,6 @@ def test_a_right_that_is_missing_in_nova_is_named(
     before = members(target)
     code, said = openstack.fails(MIRROR)
     assert code == 1
-    assert "a right is missing in nova" in said
+    assert "missing permission in nova" in said
     assert "os_compute_api:os-aggregates:index" in said
     assert members(target) == before

@@ -36,7 +36,7 @@ HEALED_BY_US = {
 #: Servers at which nova-manage stops and which heal skips, with the reason.
 SKIPPED = {
     "po-two": "ambiguous: it is on cmp-0006:NIC Switch agent:ens1 or",
-    "xx-cyborg": "Cyborg knows what the device profile dp1 takes",
+    "xx-cyborg": "only Cyborg knows the resources of the device profile dp1",
     "xx-nocapacity": "no capacity on cmp-0003.lab.example.org: DISK_GB needs 80, 60 free",
     "xx-noinventory": "nothing in the tree of cmp-0002.lab.example.org has inventory of CUSTOM_X",
     "xx-nonode": "nova lists no compute node ghost-nonode.lab.example.org",
@@ -198,5 +198,5 @@ def test_server_that_moves_before_plan_is_applied_is_stale(lab: Lab) -> None:
 def test_user_without_rights_gets_the_missing_ones(lab: Lab, user: str) -> None:
     outcome = lab.openstack.run(HEAL, user)
     assert (outcome.returncode, outcome.stdout) == (1, "")
-    assert "a right is missing" in outcome.stderr
+    assert "missing permission" in outcome.stderr
     assert "Traceback" not in outcome.stderr

@@ -1,7 +1,4 @@
-"""``VCPU:allocation_ratio=4``: what an operator writes about one field of an inventory.
-
-Pure. ``parse`` is called by the commands, ``Assignment.apply`` by ``inventory``.
-"""
+"""Inventory expressions such as ``VCPU:allocation_ratio=4``. Pure."""
 
 from __future__ import annotations
 
@@ -17,15 +14,15 @@ from osc_placement.model import inventory, name
 _FORM = re.compile(r"(?P<rc>[^:=]+):(?P<field>[^:=+*-]+)(?P<operator>=|\+=|-=|\*=)(?P<value>.*)")
 _NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
-_WANTED = "<RESOURCE_CLASS>:<FIELD>=<VALUE> is wanted (also +=, -= and *=)"
+_SYNTAX = "the syntax is <RESOURCE_CLASS>:<FIELD>=<VALUE> (also +=, -= and *=)"
 
-#: ``{field: the smallest value that Placement takes}``; a ratio must be above 0.
+#: ``{field: the smallest value that Placement accepts}``; a ratio must be above 0.
 _SMALLEST = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Assignment:
-    """One field of one resource class, and what it shall be: ``operator`` is = += -= or ``*=``."""
+    """A new value for one field of one resource class; ``operator`` is = += -= or ``*=``."""
 
     resource_class: str
     field: str
@@ -34,33 +31,33 @@ class Assignment:
 
     @property
     def key(self) -> str:
-        """The key of the fact that it is about."""
+        """``CLASS:field``."""
         return f"{self.resource_class}:{self.field}"
 
     @property
     def relative(self) -> bool:
-        """Whether the outcome depends on what is there."""
+        """Whether the new value depends on the current one."""
         return self.operator != "="
 
     def apply(self, current: float | None) -> tuple[int | float, str]:
-        """``(new value, remark)``; the remark tells of a fraction that was dropped.
+        """``(new value, note)``; the note reports a fraction that was rounded down.
 
-        Whole amounts are rounded down. ``current`` may be None for an absolute
-        assignment only. Raises ValueError for a value that Placement does not take.
+        ``current`` may be None only for an absolute assignment. Raises ValueError for a
+        value that Placement does not accept.
         """
         exact = self._exact(current)
         if self.field not in inventory.INTEGER_FIELDS:
             return _checked(self, float(exact)), ""
         whole = math.floor(exact)
-        remark = "" if whole == exact else f"{self.key} rounded down from {exact:f}"
-        return _checked(self, whole), remark
+        note = "" if whole == exact else f"{self.key} rounded down from {exact:f}"
+        return _checked(self, whole), note
 
     def _exact(self, current: float | None) -> decimal.Decimal:
         if not self.relative:
             return self.value
         if current is None:
-            raise ValueError(f"{self.key}: {self.operator} needs a value that is there already")
-        # By way of its text: 0.1 is a tenth here, not the binary number beside it.
+            raise ValueError(f"{self.key}: {self.operator} needs an existing value")
+        # Convert the text, so that 0.1 is exactly a tenth and not the nearest binary number.
         base = decimal.Decimal(str(current))
         match self.operator:
             case "+=":
@@ -77,7 +74,7 @@ class Assignment:
 def _checked(assignment: Assignment, value: int | float) -> int | float:
     if assignment.field not in inventory.INTEGER_FIELDS:
         if not 0 < value < math.inf:
-            raise ValueError(f"{assignment.key}={value}: a ratio is above 0")
+            raise ValueError(f"{assignment.key}={value}: a ratio must be above 0")
         return value
     smallest = _SMALLEST[assignment.field]
     if not smallest <= value <= inventory.MAX_AMOUNT:
@@ -88,46 +85,47 @@ def _checked(assignment: Assignment, value: int | float) -> int | float:
 
 
 def parse(texts: Iterable[str]) -> tuple[Assignment, ...]:
-    """Read all of ``texts``; raises InvalidInput with every fault in any of them."""
+    """Parse all expressions. Raises InvalidInput with every error of all of them."""
     assignments: dict[str, Assignment] = {}
-    faults: list[str] = []
+    input_errors = errors.InputErrors()
     for text in texts:
         try:
             assignment = _parse(text)
         except ValueError as error:
-            faults += error.args
+            input_errors.reasons += error.args
             continue
         if assignment.key in assignments:
-            faults.append(f"{assignment.key} is given twice")
+            input_errors.add(f"{assignment.key} is given twice")
         assignments[assignment.key] = assignment
-    if not assignments and not faults:
-        faults.append(f"nothing to change: {_WANTED}")
-    if faults:
-        raise errors.InvalidInput(faults)
+    if not assignments and not input_errors:
+        input_errors.add(f"nothing to change: {_SYNTAX}")
+    input_errors.check()
     return tuple(assignments.values())
 
 
 def resource_classes(texts: Iterable[str]) -> tuple[str, ...]:
-    """What stands where a resource class should, in good and in faulty expressions alike."""
+    """The resource classes of all expressions, invalid expressions included."""
     found = (text.partition(":")[0] for text in texts if ":" in text)
     return tuple(dict.fromkeys(item for item in found if name.is_symbol(item)))
 
 
 def _parse(text: str) -> Assignment:
-    """One expression; ValueError's arguments are its faults."""
+    """Parse one expression. The arguments of a ValueError are its errors."""
     match = _FORM.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r}: {_WANTED}")
-    faults = []
+        raise ValueError(f"{text!r}: {_SYNTAX}")
+    reasons = []
     if not name.is_symbol(match["rc"]):
-        faults.append(f"{text!r}: {match['rc']!r} is no resource class: capitals, digits and _")
+        reasons.append(
+            f"{text!r}: {match['rc']!r} is not a resource class (capital letters, digits, _)"
+        )
     if match["field"] not in inventory.FIELDS:
         known = ", ".join(inventory.FIELDS)
-        faults.append(f"{text!r}: unknown field {match['field']!r}; there are {known}")
+        reasons.append(f"{text!r}: unknown field {match['field']!r}; the fields are {known}")
     if not _NUMBER.fullmatch(match["value"]):
-        faults.append(f"{text!r}: {match['value']!r} is no number")
-    if faults:
-        raise ValueError(*faults)
+        reasons.append(f"{text!r}: {match['value']!r} is not a number")
+    if reasons:
+        raise ValueError(*reasons)
     assignment = Assignment(
         match["rc"], match["field"], match["operator"], decimal.Decimal(match["value"])
     )
@@ -136,8 +134,8 @@ def _parse(text: str) -> Assignment:
 
 
 def _check_alone(assignment: Assignment) -> None:
-    """What is wrong whatever the inventory holds."""
+    """Refuse a value that is invalid for every inventory."""
     if not assignment.relative:
         assignment.apply(None)
     elif assignment.operator == "*=" and assignment.value < 0:
-        raise ValueError(f"{assignment}: a factor is not negative")
+        raise ValueError(f"{assignment}: a factor must not be negative")

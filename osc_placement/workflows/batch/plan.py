@@ -111,7 +111,7 @@ def plan_traits(
     missing = batch_selector.unknown_traits(client, request.names) if faults or create else []
     made = [item for item in missing if create and item in add and name.is_custom(item)]
     faults.reasons += [
-        batch_selector.unknown_trait_fault(item) for item in missing if item not in made
+        batch_selector.unknown_trait_message(item) for item in missing if item not in made
     ]
     faults.check()
     asked = [item for item in request.names if item not in made]
@@ -221,7 +221,7 @@ def _observed_traits(
 
 def _check_traits(client: api.Client, names: Iterable[str]) -> None:
     unknown = batch_selector.unknown_traits(client, names)
-    errors.InputErrors(map(batch_selector.unknown_trait_fault, unknown)).check()
+    errors.InputErrors(map(batch_selector.unknown_trait_message, unknown)).check()
 
 
 def _unknown_classes(client: api.Client, classes: Iterable[str]) -> list[str]:

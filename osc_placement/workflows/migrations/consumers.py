@@ -1,7 +1,7 @@
-"""What consumers were never given: types, by nova, and owners, before Placement API 1.8.
+"""Data migrations of consumers without a type, or without an owner (written below API 1.8).
 
-``GET /usages`` counts them without telling which they are; so nova's consumers are read in
-the order of their UUIDs until as many were found. Called by the online data migrations.
+``GET /usages`` counts such consumers but does not name them. So nova's consumers are read in
+the order of their UUIDs until that many are found.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from osc_placement.nova import api as nova_api, servers as nova_servers
 from osc_placement.plan import plan, workers as plan_workers
 from osc_placement.plan.kinds import allocations
 
-#: So many consumers are read before those of them that lack something are written.
+#: The number of consumers that are read and planned before the first is written.
 _SLICE = 256
 
 #: ``(project, user)``
 _Owner = tuple[str | None, str | None]
-_ANYBODY: _Owner = (None, None)
+_ANY_OWNER: _Owner = (None, None)
 
-#: What plans are yielded with: a position to go on from.
+#: Yields ``(position, plan)``; a later run can continue after the position.
 Slices = Iterator[tuple[str, plan.ObservedPlan]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Nova:
-    """One of nova's consumers, as nova knows it: its name for people, its type, its owner."""
+class _NovaConsumer:
+    """A consumer in nova's database: name for the operator, type, owner."""
 
     uuid: str
     name: str
@@ -42,88 +42,88 @@ class _Nova:
 
 
 class _Missing:
-    """How many consumers of each owner lack something; ``found`` counts down.
+    """The number of incomplete consumers of each owner; ``found`` counts down.
 
-    Those of ``_ANYBODY`` may be anybody's.
+    With the key ``_ANY_OWNER`` the owners are not known.
     """
 
     def __init__(self, counts: dict[_Owner, int]) -> None:
         self._counts = counts
 
-    def may_be(self, item: _Nova) -> bool:
-        return self._counts.get(self._whose(item), 0) > 0
+    def may_be(self, item: _NovaConsumer) -> bool:
+        return self._counts.get(self._key(item), 0) > 0
 
-    def found(self, item: _Nova) -> None:
-        self._counts[self._whose(item)] -= 1
+    def found(self, item: _NovaConsumer) -> None:
+        self._counts[self._key(item)] -= 1
 
-    def _whose(self, item: _Nova) -> _Owner:
-        return _ANYBODY if _ANYBODY in self._counts else item.owner
+    def _key(self, item: _NovaConsumer) -> _Owner:
+        return _ANY_OWNER if _ANY_OWNER in self._counts else item.owner
 
 
 def plan_types(
-    client: api.Client, asked: nova_api.Nova, *, after: str = "", workers: int = 1
+    client: api.Client, nova: nova_api.Nova, *, after: str = "", workers: int = 1
 ) -> Slices:
-    """What sets the type of every server's and migration's consumer that has none (1.38).
+    """Plan the type of every server's and migration's consumer without a type (1.38).
 
-    Yields ``(position, plan)``; ``after`` is a position to go on from. A consumer that is
-    somebody else's is not looked at. Setting a type cannot be taken back.
-    Cost: nova's servers and migrations; one request per project and, where consumers
-    without type are in it, per user; one read per consumer until as many were found.
+    ``after`` is the position to continue after. Other consumers are not read. Undo cannot
+    remove a type.
+    Requests: nova's servers and migrations; one per project and, if it has consumers without
+    a type, one per user; one per consumer until all are found.
     """
-    known = _known(asked)
+    known = _known(nova)
 
-    def fixed(one: allocation.Consumer, item: _Nova) -> allocation.Consumer | None:
+    def completed(one: allocation.Consumer, item: _NovaConsumer) -> allocation.Consumer | None:
         untyped = one.consumer_type == allocation.UNKNOWN_TYPE
         return dataclasses.replace(one, consumer_type=item.type) if untyped else None
 
     missing = _Missing(_untyped(client, known))
-    return _in_slices(client, known, missing, fixed, after, workers)
+    return _in_slices(client, known, missing, completed, after, workers)
 
 
 def plan_owners(
-    client: api.Client, asked: nova_api.Nova, *, after: str = "", workers: int = 1
+    client: api.Client, nova: nova_api.Nova, *, after: str = "", workers: int = 1
 ) -> Slices:
-    """What gives nova's consumers their project and user where they have placeholders.
+    """Plan project and user of nova's consumers that have placeholders.
 
-    Cost: nova's servers and migrations; one request; one read per consumer until as many
-    were found as there are.
+    Requests: nova's servers and migrations; one for the usage of the placeholder project; one
+    per consumer until all are found.
     """
-    known = [item for item in _known(asked) if item.project_id and item.user_id]
+    known = [item for item in _known(nova) if item.project_id and item.user_id]
 
-    def fixed(one: allocation.Consumer, item: _Nova) -> allocation.Consumer | None:
+    def completed(one: allocation.Consumer, item: _NovaConsumer) -> allocation.Consumer | None:
         if one.project_id != allocation.PLACEHOLDER:
             return None
         return dataclasses.replace(one, project_id=item.project_id, user_id=item.user_id)
 
     incomplete = retry.read(lambda: client.show_total_usage(allocation.PLACEHOLDER))
-    missing = _Missing({_ANYBODY: incomplete.consumer_count or 0})
-    return _in_slices(client, known, missing, fixed, after, workers)
+    missing = _Missing({_ANY_OWNER: incomplete.consumer_count or 0})
+    return _in_slices(client, known, missing, completed, after, workers)
 
 
-def _known(asked: nova_api.Nova) -> list[_Nova]:
-    """Nova's consumers: servers that live, and migrations."""
+def _known(nova: nova_api.Nova) -> list[_NovaConsumer]:
+    """Nova's consumers: servers that are not deleted, and migrations."""
     servers = [
-        _Nova(one.uuid, one.name, allocation.INSTANCE, one.project_id, one.user_id)
-        for one in nova_servers.servers(asked)
+        _NovaConsumer(one.uuid, one.name, allocation.INSTANCE, one.project_id, one.user_id)
+        for one in nova_servers.servers(nova)
     ]
     moves = [
-        _Nova(
+        _NovaConsumer(
             one.uuid,
             f"{one.type} of {one.server_uuid}",
             allocation.MIGRATION,
             one.project_id,
             one.user_id,
         )
-        for one in nova_servers.migrations(asked)
+        for one in nova_servers.migrations(nova)
     ]
     return servers + moves
 
 
 def _in_slices(
     client: api.Client,
-    known: Iterable[_Nova],
+    known: Iterable[_NovaConsumer],
     missing: _Missing,
-    fixed: Callable[[allocation.Consumer, _Nova], allocation.Consumer | None],
+    complete: Callable[[allocation.Consumer, _NovaConsumer], allocation.Consumer | None],
     after: str,
     workers: int,
 ) -> Slices:
@@ -135,10 +135,10 @@ def _in_slices(
         changes, observed = [], {}
         for one in _read(client, by_uuid, workers):
             item = by_uuid[one.uuid]
-            wanted = fixed(one, item) if one.allocations else None
-            if wanted is not None:
+            new = complete(one, item) if one.allocations else None
+            if new is not None:
                 missing.found(item)
-                changes.append(allocations.planned(item.name, one, wanted))
+                changes.append(allocations.planned(item.name, one, new))
                 observed[changes[-1].key] = allocations.observed(one)
         yield part[-1].uuid, plan.ObservedPlan(plan.make(changes), observed)
 
@@ -150,8 +150,8 @@ def _read(client: api.Client, uuids: Iterable[str], workers: int) -> Iterator[al
     return plan_workers.each(read, uuids, workers)
 
 
-def _untyped(client: api.Client, known: Iterable[_Nova]) -> dict[_Owner, int]:
-    """How many consumers of each owner have no type; projects of none are left out."""
+def _untyped(client: api.Client, known: Iterable[_NovaConsumer]) -> dict[_Owner, int]:
+    """The number of consumers without a type per owner; projects without any are left out."""
     users: dict[str, set[str]] = {}
     for item in known:
         if item.project_id and item.user_id:

@@ -117,7 +117,7 @@ class Cursor:
         self._target = target
         self._path = path or state_file.path_of("migrations", target)
         kept = state_file.load(self._path, self._KEY)
-        self.positions, self.trouble = dict(kept.words), kept.trouble
+        self.positions, self.trouble = dict(kept.values), kept.error
 
     def move(self, migration: str, position: str) -> None:
         """Remember where the next slice begins."""

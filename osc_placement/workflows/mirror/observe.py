@@ -61,10 +61,10 @@ def plan_mirror(
     request = _request(first, wish)
     record = mirror_record.load(client.target)
     snapshot = _observed(
-        client, asked, first, record.words, request, reading or context.ReadContext()
+        client, asked, first, record.values, request, reading or context.ReadContext()
     )
     made = mirror_plan.plan_mirror(snapshot, request)
-    trouble = record.trouble or _remembered(client.target, record.words, snapshot)
+    trouble = record.error or _remembered(client.target, record.values, snapshot)
     stale = mirror_plan.stale(made, snapshot)
     made = made.replace(notes=tuple(_notes(stale, trouble, asked.source)))
     return Mirrored(plan.ObservedPlan(made), stale)

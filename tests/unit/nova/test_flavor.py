@@ -199,7 +199,7 @@ def test_persistent_memory_takes_namespaces_by_label() -> None:
 
 def test_a_device_profile_is_unknown_and_a_pci_alias_depends_on_the_host() -> None:
     assert request({"accel:device_profile": "dp1"}).unknown == (
-        "Cyborg knows what the device profile dp1 takes",
+        "only Cyborg knows the resources of the device profile dp1",
     )
     found = request({"pci_passthrough:alias": "a1:2, b1:1"})
     assert (found.pci_aliases, found.unknown) == (("a1", "b1"), ())

@@ -44,8 +44,8 @@ def test_a_server_is_held_against_what_nova_and_this_client_need(
     [
         (responses.Usage({}, consumer_count=0), status.Verdict.SUCCESS, ""),
         (responses.Usage({}), status.Verdict.SUCCESS, ""),
-        (responses.Usage({"VCPU": 2}), status.Verdict.WARNING, "consumers of project 0000"),
-        (responses.Usage({"VCPU": 2}, None, 3), status.Verdict.WARNING, "3 consumers of"),
+        (responses.Usage({"VCPU": 2}), status.Verdict.WARNING, "consumers have the project 0000"),
+        (responses.Usage({"VCPU": 2}, None, 3), status.Verdict.WARNING, "3 consumers have"),
         (None, status.Verdict.WARNING, "not checked"),
     ],
 )

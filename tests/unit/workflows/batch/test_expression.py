@@ -51,25 +51,25 @@ def test_whole_amounts_are_rounded_down_and_that_is_said(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("VCPU", "is wanted"),
-        ("", "is wanted"),
-        ("VCPU=4", "is wanted"),
-        ("VCPU:total", "is wanted"),
+        ("VCPU", "the syntax is"),
+        ("", "the syntax is"),
+        ("VCPU=4", "the syntax is"),
+        ("VCPU:total", "the syntax is"),
         ("VCPU:total/=2", "unknown field"),
         ("VCPU:bogus=4", "unknown field 'bogus'"),
-        ("vcpu:total=4", "no resource class"),
-        ("VCPU:total=four", "'four' is no number"),
-        ("VCPU:total=", "'' is no number"),
-        ("VCPU:total=nan", "no number"),
-        ("VCPU:total=inf", "no number"),
-        ("VCPU:total=1e9999", "no number"),
+        ("vcpu:total=4", "not a resource class"),
+        ("VCPU:total=four", "'four' is not a number"),
+        ("VCPU:total=", "'' is not a number"),
+        ("VCPU:total=nan", "not a number"),
+        ("VCPU:total=inf", "not a number"),
+        ("VCPU:total=1e9999", "not a number"),
         ("VCPU:total=1e400", "out of range"),
         ("VCPU:total=0", "out of range"),
         ("VCPU:total=-1", "out of range"),
         ("VCPU:reserved=2147483648", "out of range"),
         ("VCPU:allocation_ratio=0", "above 0"),
         ("VCPU:allocation_ratio=-1", "above 0"),
-        ("VCPU:total*=-1", "not negative"),
+        ("VCPU:total*=-1", "must not be negative"),
     ],
 )
 def test_a_malformed_expression_is_named_with_what_is_wrong(text: str, said: str) -> None:
@@ -91,7 +91,7 @@ def test_nothing_to_change_is_a_fault() -> None:
 
 
 def test_a_relative_value_needs_one_that_is_there() -> None:
-    with pytest.raises(ValueError, match="needs a value"):
+    with pytest.raises(ValueError, match="needs an existing value"):
         one("VCPU:total+=1").apply(None)
 
 

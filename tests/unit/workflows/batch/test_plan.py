@@ -86,7 +86,7 @@ def test_selecting_by_aggregate_trait_or_all_is_one_request(fields: dict[str, An
         ({"required": ("CUSTOM_NEW",)}, "openstack trait create CUSTOM_NEW"),
         ({"forbidden": ("NONSENSE",)}, "unknown trait NONSENSE"),
         ({"in_tree": "nobody"}, "nobody"),
-        ({"member_of": ("racks",)}, "no compute service"),
+        ({"member_of": ("racks",)}, "without a compute service"),
     ],
 )
 def test_a_selection_that_makes_no_sense_is_named(fields: dict[str, Any], said: str) -> None:

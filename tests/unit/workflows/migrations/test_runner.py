@@ -77,7 +77,7 @@ def test_a_service_that_refuses_is_an_error_of_that_migration() -> None:
     given.nova.forbidden = {"/os-aggregates"}
     result = run(given)
     assert (result.exit_code, client.writes) == (Exit.ERRORS, 0)
-    assert "a right is missing in nova" in result.troubles[0]
+    assert "missing permission in nova" in result.troubles[0]
 
 
 def test_what_no_migration_can_do_is_noted_and_stops_nothing() -> None:

@@ -174,7 +174,7 @@ def test_an_aggregate_that_nova_deletes_between_two_runs_is_known() -> None:
     run(client, nova)
     assert members(client, "even") == []
     run(client, nova)
-    assert record.load(client.target).words == {fake_placement.uuid_of("all"): "all"}
+    assert record.load(client.target).values == {fake_placement.uuid_of("all"): "all"}
 
 
 def test_an_aggregate_deleted_before_anybody_looked_is_forgotten_by_its_uuid() -> None:
@@ -268,6 +268,6 @@ def test_every_right_that_is_missing_is_told_before_any_write() -> None:
         ("nova", "nova", "placement"),
         strict=True,
     ):
-        assert f"a right is missing in {service}" in reason
+        assert f"missing permission in {service}" in reason
         assert rule in reason
     assert client.writes == 0

@@ -225,7 +225,7 @@ def test_deleted_server_in_any_state_is_not_healed_and_is_orphaned(
 def test_field_hidden_by_policy_is_a_missing_right(run: Run, hidden: str, rule: str) -> None:
     one = run.cloud.listed[0]
     (one if hidden in one else one["flavor"]).pop(hidden)
-    with pytest.raises(errors.InvalidInput, match=f"a right is missing in nova.*{rule}"):
+    with pytest.raises(errors.InvalidInput, match=f"missing permission in nova.*{rule}"):
         run.audited()
 
 

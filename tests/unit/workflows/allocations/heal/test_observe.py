@@ -329,7 +329,7 @@ def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) 
 
 def test_missing_right_in_nova_is_reported(run: Run) -> None:
     run.nova.refused = nova_api.NovaRefused(403, "Policy doesn't allow os_compute_api:servers:x")
-    with pytest.raises(errors.InvalidInput, match="a right is missing in nova"):
+    with pytest.raises(errors.InvalidInput, match="missing permission in nova"):
         run.planned()
 
 

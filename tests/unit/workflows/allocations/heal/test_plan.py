@@ -211,7 +211,7 @@ def test_unsuitable_unit_is_reported() -> None:
                 "a", flavor=dataclasses.replace(SMALL, extra_specs={"accel:device_profile": "x"})
             ),
             [],
-            "Cyborg knows what the device profile x takes",
+            "only Cyborg knows the resources of the device profile x",
             True,
         ),
     ],
