@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from osc_placement import errors
 from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import arguments, base, plan_command, rows, services
-from osc_placement.workflows.allocations.audit.code import Code
 
 if TYPE_CHECKING:
     from osc_placement.plan import result
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 COLUMNS = ("code", "name", "uuid", "host", "evidence", "proposed")
 REPAIR_COLUMNS = (*COLUMNS, "status", "reason")
-
-CODES = tuple(code.value for code in Code)
 
 #: Nova's own last steps of a move or a deletion take seconds.
 _MIN_AGE = 60
@@ -31,11 +28,10 @@ _REQUIRE_REPAIR = ("dry_run", "detailed_exitcode", "plan_out", "undo_out", "max_
 class AuditAllocations(plan_command.PlanCommand):
     """Find allocations that do not match nova's servers, and repair them
 
-    Each finding has a code, its evidence and a proposed repair: orphaned, doubled, missing,
-    wrong-host, wrong-size, wrong-owner, incomplete (no owner), over-capacity,
-    stale-provider. The expected allocations of a moving server depend on the phase of its
-    move. The code is unknown if a deviation may be correct, if its repair is not certain, or
-    if the consumer may belong to another service.
+    Each finding has a code (see --only), its evidence and a proposed repair. The expected
+    allocations of a moving server depend on the phase of its move. The code is unknown if a
+    deviation may be correct, if its repair is not certain, or if the consumer may belong to
+    another service.
 
     --repair makes the proposed repairs. Each write replaces all allocations of one consumer
     under its generation, so that concurrent changes are never overwritten, and nova is read
@@ -68,6 +64,8 @@ openstack placement allocation audit --repair --host cmp-0001"""
     _findings: Sequence[finding.Finding] = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        from osc_placement.workflows.allocations.audit import checks
+
         group = parser.add_argument_group("what to audit")
         group.add_argument(
             "--host",
@@ -82,8 +80,8 @@ openstack placement allocation audit --repair --host cmp-0001"""
             metavar="<code>",
             action="append",
             default=[],
-            choices=CODES,
-            help=f"Only findings with this code: {', '.join(CODES)}. Repeatable.",
+            choices=checks.CODES,
+            help=f"Only findings with this code: {', '.join(checks.CODES)}. Repeatable.",
         )
         group.add_argument(
             "--min-age",
@@ -118,7 +116,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
             hosts=frozenset(parsed_args.host),
             min_age=parsed_args.min_age,
             repair=parsed_args.repair,
-            only=frozenset(map(Code, parsed_args.only)),
+            only=frozenset(parsed_args.only),
         )
         audited = observe.audit_cloud(
             run.client, run.services.nova, request, run.reading, run.services.neutron_for_ports
@@ -207,7 +205,9 @@ def _end(item: finding.Finding, results: Mapping[str, result.ChangeResult]) -> r
 
 def _counts(findings: Sequence[finding.Finding]) -> str:
     """``7 findings: 4 orphaned, 2 doubled, 1 unknown``."""
+    from osc_placement.workflows.allocations.audit import checks
+
     counts = collections.Counter(str(item.code) for item in findings)
-    parts = ", ".join(f"{counts[code]} {code}" for code in CODES if counts[code])
+    parts = ", ".join(f"{counts[code]} {code}" for code in checks.CODES if counts[code])
     count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
     return f"{count}: {parts}" if findings else "no findings"

@@ -8,9 +8,12 @@ from collections.abc import Iterable
 
 from osc_placement.model import allocation
 from osc_placement.plan import change
-from osc_placement.workflows.allocations.audit.code import Code
 from osc_placement.workflows.allocations.ports import Bindings
+from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+
+#: The code of everything that may be right, or that cannot be repaired with certainty.
+UNKNOWN = "unknown"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,13 +49,14 @@ class Repair:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """``subject`` is a consumer, by its server's name if known, or a provider.
+    """``code`` is one of ``checks.CODES``, ``subject`` a consumer or a provider.
 
-    ``hosts``: names of hosts, or of root providers that are not compute nodes. ``proposed``:
-    the text of ``repair``, or what to do without one.
+    A consumer has the name of its server, if that is known. ``hosts``: names of hosts, or of root
+    providers that are not compute nodes. ``proposed``: the text of ``repair``, or what to do
+    without one.
     """
 
-    code: Code
+    code: str
     subject: change.Subject
     hosts: tuple[str, ...]
     evidence: str
@@ -63,7 +67,7 @@ class Finding:
         """The finding without repair, for ``reason``."""
         return dataclasses.replace(
             self,
-            code=Code.UNKNOWN,
+            code=UNKNOWN,
             evidence=f"it seems {self.code}: {self.evidence}",
             proposed=f"skipped: {reason}",
             repair=None,
@@ -71,7 +75,7 @@ class Finding:
 
     def sort_key(self) -> tuple[bool, str, change.Subject]:
         """By code, unknown findings last."""
-        return (self.code is Code.UNKNOWN, self.code, self.subject)
+        return (self.code is UNKNOWN, self.code, self.subject)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ class AuditContext:
     ``now`` (UTC) and ``min_age`` (seconds) exclude recent changes. ``computes``: the providers
     with the trait COMPUTE_NODE, which nova-compute sets. ``other_service``: another service of
     this cloud that allocates CPUs and memory; empty if there is none. ``hosts``: the hosts and
-    providers that the operator named.
+    providers that the operator named. ``request``: how heal would create allocations.
     """
 
     now: datetime.datetime
@@ -89,6 +93,7 @@ class AuditContext:
     computes: frozenset[str] = frozenset()
     other_service: str = ""
     hosts: frozenset[str] = frozenset()
+    request: HealRequest = dataclasses.field(default_factory=HealRequest)
 
     def too_young(self, times: Iterable[str]) -> str:
         """Why a change at one of these times is too recent to repair; empty if none is.

@@ -12,12 +12,15 @@ from osc_placement.nova import values
 from osc_placement.plan import change
 from osc_placement.workflows.allocations import expected, precondition
 from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.code import Code
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
+from osc_placement.workflows.allocations.audit.finding import UNKNOWN, AuditContext, Finding, Repair
 from osc_placement.workflows.allocations.decision import Decision, decide
 from osc_placement.workflows.allocations.location import BUILDING, CELL_DOWN, ON_NO_HOST, locate
-from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+
+MISSING = "missing"
+INCOMPLETE = "incomplete"
+WRONG_OWNER = "wrong-owner"
+CODES = (MISSING, INCOMPLETE, WRONG_OWNER)
 
 _NOTHING = "it has no allocations"
 _STUCK = "unchanged since {since}"
@@ -26,9 +29,9 @@ _STUCK = "unchanged since {since}"
 _LONG_BUILD = 3600
 
 
-def find(snapshot: CloudSnapshot, context: AuditContext, request: HealRequest) -> Iterator[Finding]:
+def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
     """What heal would change, and what it cannot."""
-    for decision in decide(snapshot, request):
+    for decision in decide(snapshot, context.request):
         found = _changes(snapshot, decision) if decision.is_change else ()
         too_young = context.too_young([decision.server.updated])
         for each in found or _skipped(snapshot, decision, context):
@@ -52,13 +55,13 @@ def _changes(snapshot: CloudSnapshot, decision: Decision) -> list[Finding]:
         proposed = finding.describe(snapshot, parts) if parts else decision.reason
         repair = Repair(parts, None if before.allocations else owner, nova, decision.bindings)
         evidence = _evidence(before, parts)
-        found.append(Finding(Code.MISSING, subject, hosts, evidence, proposed, repair))
+        found.append(Finding(MISSING, subject, hosts, evidence, proposed, repair))
     if before.allocations and _owner_of(before) != _owner_of(after):
         incomplete = allocation.PLACEHOLDER in _owner_of(before)
         evidence = f"its owner is {_differing(before, after)}"
         found.append(
             Finding(
-                Code.INCOMPLETE if incomplete else Code.WRONG_OWNER,
+                INCOMPLETE if incomplete else WRONG_OWNER,
                 subject,
                 hosts,
                 "its owner is a placeholder" if incomplete else evidence,
@@ -112,7 +115,7 @@ def _requests_something(server: values.Server) -> bool:
 
 def _unknown(snapshot: CloudSnapshot, server: values.Server, evidence: str, reason: str) -> Finding:
     return Finding(
-        Code.UNKNOWN,
+        UNKNOWN,
         change.Subject(server.name or server.uuid, server.uuid),
         _hosts(snapshot, server),
         evidence,

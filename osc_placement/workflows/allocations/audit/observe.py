@@ -13,11 +13,9 @@ from osc_placement.nova import api as nova_api
 from osc_placement.plan import plan
 from osc_placement.workflows.allocations import needs, plans
 from osc_placement.workflows.allocations.audit import plan as audit_plan
-from osc_placement.workflows.allocations.audit.code import Code
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
 from osc_placement.workflows.allocations.needs import Reads
 from osc_placement.workflows.allocations.observe import CloudReader
-from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.context import ReadContext
 
@@ -38,7 +36,7 @@ class AuditRequest:
     hosts: frozenset[str] = frozenset()
     min_age: float = 0.0
     repair: bool = False
-    only: frozenset[Code] = frozenset()
+    only: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,25 +73,21 @@ def audit_cloud(
         computes=reader.read_providers_with_trait(_COMPUTE_NODE),
         other_service=_other_service(nova),
         hosts=request.hosts,
+        request=reader.request,
     )
-    findings = _find(snapshot, audit_context, reader.request, request)
+    findings = _find(snapshot, audit_context, request)
     if not request.repair:
         return AuditResult(findings, plan.ObservedPlan(_plan(snapshot, (), nova.source)))
     repairable = [finding.subject.uuid for finding in findings if finding.repair]
     snapshot = reader.read(snapshot, Reads(consumers=repairable))
     # A consumer may have changed since its allocations were read.
-    findings = _find(snapshot, audit_context, reader.request, request)
+    findings = _find(snapshot, audit_context, request)
     planned = _plan(snapshot, findings, nova.source)
     return AuditResult(findings, plans.observed_plan(planned, snapshot))
 
 
-def _find(
-    snapshot: CloudSnapshot,
-    context: AuditContext,
-    heal_request: HealRequest,
-    request: AuditRequest,
-) -> list[Finding]:
-    found = audit_plan.find(snapshot, context, heal_request)
+def _find(snapshot: CloudSnapshot, context: AuditContext, request: AuditRequest) -> list[Finding]:
+    found = audit_plan.find(snapshot, context)
     return audit_plan.select(found, request.hosts, request.only)
 
 

@@ -13,9 +13,11 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import change
 from osc_placement.workflows.allocations import location, precondition
 from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.code import Code
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
+from osc_placement.workflows.allocations.audit.finding import UNKNOWN, AuditContext, Finding, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+
+ORPHANED = "orphaned"
+CODES = (ORPHANED,)
 
 #: The consumer types that nova sets. Older versions set none: then the type is ``unknown``.
 _NOVA_TYPES = frozenset({allocation.INSTANCE, allocation.MIGRATION})
@@ -119,7 +121,7 @@ def _of_unknown(
     if not reason:
         return found
     return Finding(
-        Code.UNKNOWN,
+        UNKNOWN,
         found.subject,
         found.hosts,
         f"{evidence}; but {reason}: {finding.describe(snapshot, held)}",
@@ -208,7 +210,7 @@ def _orphaned(
     nova: change.Facts = precondition.NOT_A_SERVER,
 ) -> Finding:
     return Finding(
-        Code.ORPHANED,
+        ORPHANED,
         change.Subject(name or uuid, uuid),
         finding.hosts_of(snapshot, held),
         evidence,

@@ -1,8 +1,4 @@
-"""The findings of the audit and the plan that repairs them. Pure.
-
-What holds resources that nothing uses is found first: repairing it frees capacity for servers
-that lack allocations.
-"""
+"""The findings of the audit and the plan that repairs them. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +9,9 @@ from collections.abc import Collection, Iterable, Iterator
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations
 from osc_placement.workflows.allocations import plans
-from osc_placement.workflows.allocations.audit import (
-    missing,
-    orphaned,
-    providers,
-    wrong_host,
-    wrong_size,
-)
-from osc_placement.workflows.allocations.audit.code import Code
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
+from osc_placement.workflows.allocations.audit import checks
+from osc_placement.workflows.allocations.audit.finding import UNKNOWN, AuditContext, Finding
 from osc_placement.workflows.allocations.ports import Bindings
-from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
 LOG = logging.getLogger(__name__)
@@ -32,34 +20,34 @@ LOG = logging.getLogger(__name__)
 _FREEING, _TAKING = 0, 1
 
 
-def find(
-    snapshot: CloudSnapshot, context: AuditContext, request: HealRequest | None = None
-) -> list[Finding]:
+def find(snapshot: CloudSnapshot, context: AuditContext) -> list[Finding]:
     """All findings, in the order in which they are listed.
 
     A consumer may have several findings; each proposal builds on the proposals before.
     """
-    of_providers = list(providers.find(snapshot, context))
-    placed = [*orphaned.find(snapshot, context), *wrong_host.find(snapshot, context)]
-    snapshot = repaired(snapshot, placed)
-    sized = _without_doubted(placed, wrong_size.find(snapshot, context))
-    snapshot = repaired(snapshot, sized)
-    lacking = _without_doubted(placed, missing.find(snapshot, context, request or HealRequest()))
-    found = sorted([*of_providers, *_once([*placed, *sized, *lacking])], key=Finding.sort_key)
+    found: list[Finding] = []
+    for number, step in enumerate(checks.STEPS):
+        new = [finding for check in step for finding in check.find(snapshot, context)]
+        if number == 0:
+            doubted = {finding.subject.uuid for finding in new if finding.code == UNKNOWN}
+        else:
+            new = _without_amounts(new, doubted)
+        snapshot = repaired(snapshot, new)
+        found += new
+    found = sorted(_once(found), key=Finding.sort_key)
     for finding in found:
         LOG.info("%s %s: %s", finding.code, finding.subject.uuid, finding.evidence)
     return found
 
 
-def _without_doubted(placed: Iterable[Finding], more: Iterable[Finding]) -> list[Finding]:
-    """Further findings, without changes of amounts for servers whose location is in doubt.
+def _without_amounts(findings: Iterable[Finding], doubted: Collection[str]) -> list[Finding]:
+    """The findings, without changes of amounts for servers whose location is in doubt.
 
     What such a server holds elsewhere may turn out to be right.
     """
-    doubted = {finding.subject.uuid for finding in placed if finding.code is Code.UNKNOWN}
     return [
         finding
-        for finding in more
+        for finding in findings
         if finding.subject.uuid not in doubted or finding.repair is None or not finding.repair.parts
     ]
 
@@ -68,7 +56,7 @@ def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Only the first unknown finding of each server."""
     doubted: set[str] = set()
     for finding in findings:
-        if finding.code is Code.UNKNOWN:
+        if finding.code == UNKNOWN:
             if finding.subject.uuid in doubted:
                 continue
             doubted.add(finding.subject.uuid)
@@ -81,14 +69,16 @@ def repaired(snapshot: CloudSnapshot, findings: Iterable[Finding]) -> CloudSnaps
     for finding in findings:
         if finding.repair is not None and finding.repair.parts:
             uuid = finding.subject.uuid
-            before = dataclasses.replace(snapshot.consumer(uuid), allocations=allocations[uuid])
+            before = dataclasses.replace(
+                snapshot.consumer(uuid), allocations=allocations.get(uuid, {})
+            )
             allocations[uuid] = finding.repair.apply(before).allocations
     kept = {uuid: held for uuid, held in allocations.items() if held}
     return dataclasses.replace(snapshot, allocations=kept)
 
 
 def select(
-    findings: Iterable[Finding], hosts: Collection[str] = (), codes: Collection[Code] = ()
+    findings: Iterable[Finding], hosts: Collection[str] = (), codes: Collection[str] = ()
 ) -> list[Finding]:
     """The findings about some hosts and with some codes; an empty collection selects all."""
     return [
@@ -118,7 +108,7 @@ def _change(snapshot: CloudSnapshot, findings: list[Finding]) -> change.Change:
     precondition: dict[str, change.Value] = {}
     bindings: Bindings = {}
     frees = True
-    for finding in sorted(findings, key=lambda each: _ORDER.index(each.code)):
+    for finding in sorted(findings, key=lambda each: checks.REPAIR_ORDER.index(each.code)):
         if finding.repair is None:
             raise AssertionError(finding)
         after = finding.repair.apply(after)
@@ -134,15 +124,3 @@ def _change(snapshot: CloudSnapshot, findings: list[Finding]) -> change.Change:
         premise=precondition,
     )
     return plans.with_bindings(made, snapshot, bindings)
-
-
-#: The order of repairs of one consumer: each builds on those before.
-_ORDER = (
-    Code.ORPHANED,
-    Code.DOUBLED,
-    Code.WRONG_HOST,
-    Code.WRONG_SIZE,
-    Code.MISSING,
-    Code.INCOMPLETE,
-    Code.WRONG_OWNER,
-)

@@ -12,9 +12,12 @@ from osc_placement.model import provider
 from osc_placement.nova import flavor
 from osc_placement.plan import change
 from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.code import Code
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
+from osc_placement.workflows.allocations.audit.finding import UNKNOWN, AuditContext, Finding
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
+
+OVER_CAPACITY = "over-capacity"
+STALE_PROVIDER = "stale-provider"
+CODES = (OVER_CAPACITY, STALE_PROVIDER)
 
 _MORE = "move servers away, or offer more (resource provider inventory amend)"
 _DELETE = "resource provider delete --tree"
@@ -40,7 +43,7 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
 
 def _unread(snapshot: CloudSnapshot, found: provider.Provider) -> Finding:
     return Finding(
-        Code.UNKNOWN,
+        UNKNOWN,
         change.Subject(found.name, found.uuid),
         finding.hosts_of(snapshot, [found.uuid]),
         f"it cannot be read: {snapshot.read_errors[found.uuid]}",
@@ -58,7 +61,7 @@ def _over_capacity(snapshot: CloudSnapshot, found: provider.Provider) -> Finding
     if not over:
         return None
     return Finding(
-        Code.OVER_CAPACITY,
+        OVER_CAPACITY,
         change.Subject(found.name, found.uuid),
         finding.hosts_of(snapshot, [found.uuid]),
         ", ".join(over),
@@ -78,7 +81,7 @@ def _stale(
         return None
     in_use = any(snapshot.used.get(each.uuid) for each in snapshot.trees[found.uuid])
     stale = Finding(
-        Code.STALE_PROVIDER,
+        STALE_PROVIDER,
         change.Subject(found.name, found.uuid),
         (found.name,),
         evidence or "nova has no compute node for it",

@@ -12,11 +12,14 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import change
 from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.audit import amounts, finding
-from osc_placement.workflows.allocations.audit.code import Code
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
 from osc_placement.workflows.allocations.capacity import FreeCapacity
 from osc_placement.workflows.allocations.location import Location, elsewhere, locate
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
+
+DOUBLED = "doubled"
+WRONG_HOST = "wrong-host"
+CODES = (DOUBLED, WRONG_HOST)
 
 #: The states in which a server may be on no host.
 _STATES_ON_NO_HOST = frozenset({"shelved_offloaded", "error", "building"})
@@ -63,7 +66,7 @@ def _judge(
     if own and classes >= {name for part in away.values() for name in part}:
         evidence = f"it is on {server.host}, and has all its resources there:"
         evidence += f" {finding.describe(snapshot, own)}"
-        return _removed(snapshot, server, Code.DOUBLED, evidence, away)
+        return _removed(snapshot, server, DOUBLED, evidence, away)
     return _moved(snapshot, server, wrong, own, away, location.node.uuid, free)
 
 
@@ -87,7 +90,7 @@ def _on_no_host(
 ) -> Finding:
     """A server on no host uses nothing; certain only if it never ran or is shelved."""
     evidence = f"{location.absent}, and has {finding.describe(snapshot, away)}"
-    found = _removed(snapshot, server, Code.WRONG_HOST, evidence, away)
+    found = _removed(snapshot, server, WRONG_HOST, evidence, away)
     if server.vm_state in _STATES_ON_NO_HOST:
         return found
     return found.as_unknown(f"a server that is {server.vm_state} is on some host")
@@ -96,7 +99,7 @@ def _on_no_host(
 def _removed(
     snapshot: CloudSnapshot,
     server: values.Server,
-    code: Code,
+    code: str,
     evidence: str,
     away: allocation.Allocations,
 ) -> Finding:
@@ -135,7 +138,7 @@ def _moved(
     if correction.why_not:
         return wrong.as_unknown(correction.why_not)
     return Finding(
-        Code.WRONG_HOST,
+        WRONG_HOST,
         wrong.subject,
         wrong.hosts,
         wrong.evidence,
@@ -169,7 +172,7 @@ def _wrong_host(
 ) -> Finding:
     on = f"it is on {server.host}" if location.node else location.absent
     return Finding(
-        Code.WRONG_HOST,
+        WRONG_HOST,
         change.Subject(server.name or server.uuid, server.uuid),
         finding.hosts_of(snapshot, away),
         f"{on}, and has {finding.describe(snapshot, away)}",

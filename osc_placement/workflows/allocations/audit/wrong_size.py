@@ -8,12 +8,14 @@ from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan import change
 from osc_placement.workflows.allocations import precondition
-from osc_placement.workflows.allocations.audit import amounts, finding
-from osc_placement.workflows.allocations.audit.code import Code
+from osc_placement.workflows.allocations.audit import amounts, finding, wrong_host
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
 from osc_placement.workflows.allocations.capacity import FreeCapacity
 from osc_placement.workflows.allocations.location import locate
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
+
+WRONG_SIZE = "wrong-size"
+CODES = (WRONG_SIZE,)
 
 
 def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
@@ -48,10 +50,10 @@ def _judge(snapshot: CloudSnapshot, server: values.Server, free: FreeCapacity) -
     subject = change.Subject(server.name, server.uuid)
     correction = amounts.correct(snapshot, node.uuid, own, compared.wrong, free)
     if correction.why_not:
-        found = Finding(Code.WRONG_SIZE, subject, (node.host,), evidence, "")
+        found = Finding(WRONG_SIZE, subject, (node.host,), evidence, "")
         return found.as_unknown(correction.why_not)
     return Finding(
-        Code.WRONG_SIZE,
+        WRONG_SIZE,
         subject,
         (node.host,),
         evidence,
@@ -65,7 +67,7 @@ def _left_on_source(
 ) -> Finding:
     """An evacuated server with allocations on its source only."""
     found = Finding(
-        Code.WRONG_HOST,
+        wrong_host.WRONG_HOST,
         change.Subject(server.name, server.uuid),
         finding.hosts_of(snapshot, left),
         f"it is on {server.host}, but has {finding.describe(snapshot, left)}",
