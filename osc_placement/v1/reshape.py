@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.plan import result
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows.reshape import plan as reshape_plan, rows
+    from osc_placement.workflows.reshape import decide, plan as reshape_plan, rows
 
 COLUMNS = ("tree", "uuid", "before", "after", "status", "reason")
 
@@ -118,20 +119,20 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
 
     def _request(
         self, client: api.Client, parsed_args: argparse.Namespace
-    ) -> reshape_plan.ReshapeRequest:
-        from osc_placement.workflows.reshape import assign, plan as reshape_plan
+    ) -> decide.ReshapeRequest:
+        from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan
         from osc_placement.workflows.reshape.document import parse, target_tree, template
 
         selected = self.selected
-        request = reshape_plan.ReshapeRequest(
-            manner=assign.AssignOptions(parsed_args.strategy, float(parsed_args.timeout)),
+        request = decide.ReshapeRequest(
+            options=assign.AssignOptions(parsed_args.strategy, float(parsed_args.timeout)),
             allow=frozenset(parsed_args.allow),
         )
         if parsed_args.to_tree is not None:
             if selected:
                 self.usage_error("--to-tree contains its tree: remove the selected providers")
             tree = target_tree.parse(*_document(parsed_args.to_tree))
-            return reshape_plan.replace(request, tree=tree)
+            return dataclasses.replace(request, tree=tree)
         moves = parse.parse(*_document(parsed_args.file))
         if template.is_template(moves) != bool(selected):
             self.usage_error(
@@ -142,7 +143,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
         roots = (
             reshape_plan.select_roots(client, selected, self._host_aggregates()) if selected else ()
         )
-        return reshape_plan.replace(request, document=moves, roots=roots)
+        return dataclasses.replace(request, document=moves, roots=roots)
 
 
 def _document(path: pathlib.Path) -> tuple[str, str]:
@@ -154,7 +155,7 @@ def _rows(prepared: reshape_plan.Prepared, report: result.RunReport) -> Iterator
     from osc_placement.plan import change as change_module
     from osc_placement.workflows.reshape import rows
 
-    shown = rows.Shown(prepared.seen, prepared.wanted, prepared.placed, report.outcomes)
+    shown = rows.Rows(prepared.before, prepared.after, prepared.placed, report.outcomes)
     for branches, item in provider_tree.draw(shown.tree()):
         yield _row(branches + item.name, shown.provider(item.uuid))
         inner = branches.replace("└─ ", "   ").replace("├─ ", "│  ")
@@ -167,16 +168,16 @@ def _rows(prepared: reshape_plan.Prepared, report: result.RunReport) -> Iterator
             yield (left.subject.name, uuid, Amounts({}), Amounts({}), str(left.status), reasons)
 
 
-def _row(name: str, line: rows.Line) -> tuple[Any, ...]:
+def _row(name: str, line: rows.Row) -> tuple[Any, ...]:
     before, after = (cell if cell is None else dict(cell) for cell in (line.before, line.after))
     reasons = plan_command.Reasons(line.reason)
     return (name, line.uuid, Amounts(before), Amounts(after), line.status, reasons)
 
 
 def _requests(prepared: reshape_plan.Prepared) -> Iterator[str]:
-    if prepared.rehearsed is None:
+    if prepared.rehearsal is None:
         return
-    for request in prepared.rehearsed.requests:
+    for request in prepared.rehearsal.requests:
         yield f"{request.method} {request.path}"
         if request.body is not None:
             yield json.dumps(request.body, indent=1)

@@ -89,11 +89,12 @@ openstack placement reshape recipe vgpu cn1 \\
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, reading: context.ReadContext
     ) -> yaml_writer.Recipe:
+        from osc_placement.workflows.reshape import observe
         from osc_placement.workflows.reshape.recipe import read, vgpu
 
         request = _vgpu_request(parsed_args)
         root = read.find_root(client, parsed_args.host)
-        return vgpu.plan_vgpu(read.trees(client, [root.uuid], reading), root.uuid, request)
+        return vgpu.plan_vgpu(observe.read_trees(client, [root.uuid], reading), root.uuid, request)
 
 
 class WritePcpuRecipe(Recipe):
@@ -129,6 +130,7 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, reading: context.ReadContext
     ) -> yaml_writer.Recipe:
+        from osc_placement.workflows.reshape import observe
         from osc_placement.workflows.reshape.recipe import pcpu, read
 
         shared = parsed_args.cpu_shared_set
@@ -142,8 +144,8 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
         )
         nova = services.Services(self, parsed_args).nova
         root = read.find_root(client, parsed_args.host)
-        observed = read.trees(client, [root.uuid], reading)
-        servers, moves = read.servers_of(nova, observed.holding(root.uuid, pcpu.VCPU))
+        observed = observe.read_trees(client, [root.uuid], reading)
+        servers, moves = read.servers_of(nova, observed.consumers_of(root.uuid, pcpu.VCPU))
         return pcpu.plan_pcpu(observed, root.uuid, servers, moves, request)
 
 
@@ -186,6 +188,7 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, reading: context.ReadContext
     ) -> yaml_writer.Recipe:
+        from osc_placement.workflows.reshape import observe
         from osc_placement.workflows.reshape.recipe import read, replace_host
 
         uuid = parsed_args.uuid
@@ -196,19 +199,20 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
         roots = {request.old.uuid}
         if request.new is not None:
             roots.add(request.new.root_uuid or request.new.uuid)
-        observed = read.trees(client, roots, reading)
-        nova_state = read.told(nova, observed.consumers)
-        if any(node.provider.parent_uuid == request.old.uuid for _, node in observed.inside()):
+        observed = observe.read_trees(client, roots, reading)
+        nova_state = read.nova_state(nova, observed.consumers)
+        if any(node.provider.parent_uuid == request.old.uuid for node in observed.inside.values()):
             client.require_feature("re-parenting", "taking children along")
         return replace_host.plan_replacement(observed, nova_state, request)
 
 
 def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replacement.Request:
+    from osc_placement.client import lookup
     from osc_placement.workflows.reshape.recipe import read, replacement
 
     old = read.find_root(client, parsed_args.old)
     uuid = names.canonical_uuid(parsed_args.uuid) if parsed_args.uuid else None
-    found = read.find(client, filter(None, (uuid, parsed_args.new)))
+    found = lookup.find_providers(client, filter(None, (uuid, parsed_args.new)))
     new = found.get(uuid or "") or found.get(parsed_args.new)
     if new is not None and new.uuid == old.uuid:
         new = None

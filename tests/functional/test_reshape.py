@@ -267,7 +267,7 @@ moves: [{from: $root, resources: {VGPU: all}, to: {name: "gpu-of-${root}"}}]
         "cn3": "applied",
         "cn4": "left alone",
     }
-    assert "nothing of what is to be moved" in found["cn2"]["reason"]
+    assert "no inventory that the document moves" in found["cn2"]["reason"]
     assert "nova-compute owns the tree" in found["cn4"]["reason"]
     now = offered(target)
     assert {"gpu-of-cn1", "gpu-of-cn3"} <= now.keys()

@@ -65,10 +65,10 @@ def test_a_real_placement_does_what_was_rehearsed_and_takes_it_back(
     assert state(real_placement) == before
     statuses = {item.status for item in carried_out(client, found.planned.plan)}
     assert statuses <= {result.Status.APPLIED}
-    if found.rehearsed is not None:
-        left = observe.observe_picture(client, found.wanted.roots, READING)
-        assert invariants.difference(left, found.wanted) == []
-        assert invariants.difference(left, found.rehearsed.left) == []
+    if found.rehearsal is not None:
+        left = observe.read_trees(client, found.after.roots, READING)
+        assert invariants.differences(left, found.after) == []
+        assert invariants.differences(left, found.rehearsal.result) == []
     inverse = undo.inverse(found.planned.plan)
     taken_back = carried_out(client, inverse, attempt.Direction.UNDO)
     assert {item.status for item in taken_back} <= {result.Status.APPLIED}

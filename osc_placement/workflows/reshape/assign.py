@@ -1,6 +1,6 @@
-"""Deciding where every demand goes: each question put to ``assignment``, its answers in words.
+"""Assigning a target to each demand: builds the input of ``assignment``, and explains its answers.
 
-Pure. What cannot get in each other's way is asked apart: other classes, other trees.
+Pure. Demands that cannot compete for a target, of other classes or trees, are assigned separately.
 """
 
 from __future__ import annotations
@@ -14,54 +14,47 @@ from osc_placement.model import inventory
 from osc_placement.workflows.reshape import consumers, resolve, snapshot
 from osc_placement.workflows.reshape.assignment import demand as question, search
 
-#: So long an assignment is looked for, in seconds, unless somebody says how long.
-SECONDS = 20.0
+#: The default time limit in seconds.
+TIMEOUT = 20.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AssignOptions:
-    """How to choose where evidence leaves a choice, and how many seconds to try."""
+    """The strategy where evidence leaves a choice, and the time limit in seconds."""
 
     strategy: question.Strategy | None = None
-    seconds: float = SECONDS
+    timeout: float = TIMEOUT
 
 
-def solve(
+def assign(
     demands: Sequence[consumers.Demand],
-    seen: snapshot.TreeSnapshot,
-    meant: resolve.Wanted,
+    before: snapshot.TreeSnapshot,
+    resolved: resolve.Resolved,
     inventories: Mapping[str, inventory.Inventories],
-    manner: AssignOptions,
+    options: AssignOptions,
     faults: errors.InputErrors,
 ) -> list[consumers.Placed]:
-    """Where each demand goes; why some cannot be placed goes to ``faults``."""
-    end = time.monotonic() + manner.seconds
-    leaving = _leaving(demands)
+    """The target of each demand. Why demands cannot be placed is added to ``faults``."""
+    end = time.monotonic() + options.timeout
+    moving: dict[resolve.Place, dict[str, int]] = {}
+    for demand in demands:
+        for resource_class, amount in demand.resources.items():
+            held = moving.setdefault((demand.source, resource_class), {})
+            held[demand.consumer] = held.get(demand.consumer, 0) + amount
     placed: list[consumers.Placed] = []
     for group in _groups(demands):
-        asked = _Question(group, seen, meant, inventories, leaving)
-        left = max(end - time.monotonic(), 0.1)
-        placed += asked.answered(manner, left, faults)
+        one = _Question(group, before, resolved, inventories, moving)
+        placed += one.answer(options, max(end - time.monotonic(), 0.1), faults)
     return placed
 
 
-def _leaving(demands: Iterable[consumers.Demand]) -> dict[tuple[str, str], dict[str, int]]:
-    """``{(provider, class): {consumer: amount}}`` of what is up for being placed."""
-    found: dict[tuple[str, str], dict[str, int]] = {}
-    for item in demands:
-        for resource_class, amount in item.resources.items():
-            of = found.setdefault((item.source, resource_class), {})
-            of[item.consumer] = of.get(item.consumer, 0) + amount
-    return found
-
-
-def _groups(demands: Sequence[consumers.Demand]) -> list[list[consumers.Demand]]:
-    """Demands of the same classes that could meet on a target, in their order."""
-    groups: list[tuple[set[tuple[str, str]], list[consumers.Demand]]] = []
-    of: dict[tuple[str, str], int] = {}
-    for item in demands:
-        places = {(option.target, name) for option in item.options for name in option.classes}
-        met = sorted({of[place] for place in places if place in of})
+def _groups(demands: Iterable[consumers.Demand]) -> list[list[consumers.Demand]]:
+    """Groups of demands that can compete for the same class on a target."""
+    groups: list[tuple[set[resolve.Place], list[consumers.Demand]]] = []
+    group_of: dict[resolve.Place, int] = {}
+    for demand in demands:
+        places = {(option.target, name) for option in demand.options for name in option.classes}
+        met = sorted({group_of[place] for place in places if place in group_of})
         if not met:
             met = [len(groups)]
             groups.append((set(), []))
@@ -71,121 +64,113 @@ def _groups(demands: Sequence[consumers.Demand]) -> list[list[consumers.Demand]]
             groups[first][1].extend(groups[other][1])
             groups[other][1].clear()
         groups[first][0].update(places)
-        groups[first][1].append(item)
-        of.update(dict.fromkeys(groups[first][0], first))
+        groups[first][1].append(demand)
+        group_of.update(dict.fromkeys(groups[first][0], first))
     return [group for _, group in groups if group]
 
 
 class _Question:
-    """Demands that may be in each other's way, as ``assignment`` wants them."""
+    """Demands that can compete, as input of ``assignment``.
+
+    A target is a provider. Where a class can become several classes on the same provider, it is
+    a provider with the new classes: ``<uuid> <classes>``.
+    """
 
     def __init__(
         self,
         demands: Sequence[consumers.Demand],
-        seen: snapshot.TreeSnapshot,
-        meant: resolve.Wanted,
+        before: snapshot.TreeSnapshot,
+        resolved: resolve.Resolved,
         inventories: Mapping[str, inventory.Inventories],
-        leaving: Mapping[tuple[str, str], Mapping[str, int]],
+        moving: Mapping[resolve.Place, Mapping[str, int]],
     ) -> None:
-        self._demands, self._seen, self._meant = demands, seen, meant
-        self._inventories, self._leaving = inventories, leaving
-        self._forms = self._several_forms()
+        self._demands, self._before, self._resolved = demands, before, resolved
+        self._inventories, self._moving = inventories, moving
+        becomes: dict[resolve.Place, set[str]] = {}
+        for demand in demands:
+            for option in demand.options:
+                for name, there in zip(demand.resources, option.classes, strict=True):
+                    becomes.setdefault((option.target, name), set()).add(there)
+        self._ambiguous = {place for place, classes in becomes.items() if len(classes) > 1}
 
-    def answered(
-        self, manner: AssignOptions, seconds: float, faults: errors.InputErrors
+    def answer(
+        self, options: AssignOptions, seconds: float, faults: errors.InputErrors
     ) -> list[consumers.Placed]:
-        """Everything placed, or nothing and a fault; ``seconds`` are those that are left."""
-        rules = question.Rules(
-            together=self._together(),
-            strategy=manner.strategy,
+        """All demands placed; or none, and the reason in ``faults``."""
+        together = frozenset(
+            name for each in self._demands if len(each.resources) > 1 for name in each.resources
         )
-        asked = [
-            question.Demand(item.consumer, _source(item), item.resources) for item in self._demands
+        inputs = [
+            question.Demand(each.consumer, _source(each), each.resources) for each in self._demands
         ]
-        answer = search.assign(asked, self._targets(), rules, seconds)
+        rules = question.Rules(together, options.strategy)
+        answer = search.assign(inputs, self._targets(), rules, seconds)
         if isinstance(answer, question.Found):
-            return [self._placed(item, answer, manner) for item in self._demands]
-        faults.add(self._told(answer, manner))
+            return [self._placed(each, answer, options) for each in self._demands]
+        faults.add(self._explain(answer, options))
         return []
 
-    def _told(self, answer: question.Answer, manner: AssignOptions) -> str:
-        classes = ", ".join(sorted({name for item in self._demands for name in item.resources}))
-        sources = sorted({self._seen.name_of(item.source) for item in self._demands})
+    def _explain(self, answer: question.Answer, options: AssignOptions) -> str:
+        classes = ", ".join(sorted({name for each in self._demands for name in each.resources}))
+        sources = sorted({self._before.name_of(each.source) for each in self._demands})
         what = f"the {classes} of {', '.join(sources)}"
         if isinstance(answer, question.Undecided):
             return (
-                f"where {what} goes is not decided for these consumers: say so in assign, or"
+                f"{what} has several possible targets for these consumers: assign them, or"
                 f" choose a --strategy: {', '.join(answer.consumers)}"
             )
         if isinstance(answer, question.Impossible):
-            names = {target.name: self._called(target.name) for target in self._targets()}
-            names |= {_source(item): self._from(item) for item in self._demands}
-            reasons = "; ".join(_renamed(reason, names) for reason in answer.reasons)
-            who = f"; these consumers do not fit: {', '.join(answer.consumers)}"
-            return f"{what} cannot be placed: {reasons}{who if answer.consumers else ''}"
+            names = {target.name: self._target_name(target.name) for target in self._targets()}
+            names |= {_source(each): self._source_name(each) for each in self._demands}
+            reasons = "; ".join(_replace_names(reason, names) for reason in answer.reasons)
+            misfits = f"; these consumers do not fit: {', '.join(answer.consumers)}"
+            return f"{what} cannot be placed: {reasons}{misfits if answer.consumers else ''}"
         return (
-            f"gave up after {manner.seconds:g} seconds to look for places for {what}: none was"
-            " found, and none was ruled out; assign some consumers"
+            f"gave up the search for targets for {what} after {options.timeout:g} seconds, without"
+            " a solution or a proof that there is none; assign some consumers"
         )
 
-    def _called(self, target: str) -> str:
+    def _target_name(self, target: str) -> str:
         uuid, _, classes = target.partition(" ")
-        name = self._meant.nodes[uuid].provider.name
+        name = self._resolved.name_of(uuid)
         return f"{name} ({classes})" if classes else name
 
-    def _from(self, item: consumers.Demand) -> str:
-        name = self._seen.name_of(item.source)
-        if item.assigned is None:
+    def _source_name(self, demand: consumers.Demand) -> str:
+        name = self._before.name_of(demand.source)
+        if demand.assigned is None:
             return name
-        return f"{name}, assigned to {self._meant.nodes[item.assigned.target].provider.name},"
+        return f"{name}, assigned to {self._resolved.name_of(demand.assigned.target)},"
 
-    def _several_forms(self) -> set[tuple[str, str]]:
-        """``(target, class)`` of what may become one class or another on the same target."""
-        forms: dict[tuple[str, str], set[str]] = {}
-        for item in self._demands:
-            for option in item.options:
-                for name, there in zip(item.resources, option.classes, strict=True):
-                    forms.setdefault((option.target, name), set()).add(there)
-        return {place for place, becomes in forms.items() if len(becomes) > 1}
-
-    def _name(self, item: consumers.Demand, option: consumers.Option) -> str:
-        """A target is a provider; and where classes change on it, what they become."""
-        forms = [
+    def _target_of(self, demand: consumers.Demand, option: consumers.Option) -> str:
+        classes = [
             there
-            for name, there in zip(item.resources, option.classes, strict=True)
-            if (option.target, name) in self._forms
+            for name, there in zip(demand.resources, option.classes, strict=True)
+            if (option.target, name) in self._ambiguous
         ]
-        return f"{option.target} {','.join(forms)}".rstrip()
+        return f"{option.target} {','.join(classes)}".rstrip()
 
     def _placed(
-        self, item: consumers.Demand, answer: question.Found, manner: AssignOptions
+        self, demand: consumers.Demand, answer: question.Found, options: AssignOptions
     ) -> consumers.Placed:
-        key = question.Key(item.consumer, _source(item), next(iter(item.resources)))
+        key = question.Key(demand.consumer, _source(demand), next(iter(demand.resources)))
         (target,) = answer.placed[key]
-        option = next(one for one in item.options if self._name(item, one) == target)
-        guessed = item.consumer in answer.guessed and item.assigned is None
-        return consumers.Placed(item, option, str(manner.strategy) if guessed else "")
-
-    def _together(self) -> frozenset[str]:
-        return frozenset(
-            name for item in self._demands if len(item.resources) > 1 for name in item.resources
-        )
+        option = next(each for each in demand.options if self._target_of(demand, each) == target)
+        is_guess = demand.consumer in answer.guessed and demand.assigned is None
+        return consumers.Placed(demand, option, str(options.strategy) if is_guess else "")
 
     def _targets(self) -> list[question.Target]:
-        takes: dict[str, dict[str, set[str]]] = {}
+        """The targets in the order of the document's moves."""
+        accepts: dict[str, dict[str, set[str]]] = {}
         becomes: dict[str, dict[str, str]] = {}
-        for item in self._demands:
-            for option in item.options:
-                target = self._name(item, option)
-                sources = takes.setdefault(target, {})
-                if item.assigned in (None, option):
-                    sources.setdefault(_source(item), set()).update(item.resources)
-                named = zip(item.resources, option.classes, strict=True)
-                becomes.setdefault(target, {}).update(named)
-        order = {
-            (shift.target, shift.becomes): position
-            for position, shift in enumerate(self._meant.shifts)
-        }
+        for demand in self._demands:
+            for option in demand.options:
+                target = self._target_of(demand, option)
+                sources = accepts.setdefault(target, {})
+                if demand.assigned in (None, option):
+                    sources.setdefault(_source(demand), set()).update(demand.resources)
+                pairs = zip(demand.resources, option.classes, strict=True)
+                becomes.setdefault(target, {}).update(pairs)
+        order = {move.destination: at for at, move in enumerate(self._resolved.moves)}
 
         def rank(target: str) -> tuple[int, str]:
             uuid = target.partition(" ")[0]
@@ -193,53 +178,43 @@ class _Question:
             return min(ranks), target
 
         return [
-            self._target(target, takes[target], becomes[target])
-            for target in sorted(takes, key=rank)
+            self._target(target, accepts[target], becomes[target])
+            for target in sorted(accepts, key=rank)
         ]
 
     def _target(
-        self,
-        target: str,
-        takes: Mapping[str, Iterable[str]],
-        becomes: Mapping[str, str],
+        self, target: str, accepts: Mapping[str, Iterable[str]], becomes: Mapping[str, str]
     ) -> question.Target:
-        """A target as it is filled without what is up for being placed."""
+        """A target with the usage that does not move."""
         uuid = target.partition(" ")[0]
-        offered = self._inventories[uuid]
-        known = self._seen.nodes.get(uuid)
+        node = self._before.nodes.get(uuid)
+        competing = {demand.consumer for demand in self._demands}
         used: dict[str, int] = {}
         held: dict[str, dict[str, int]] = {}
         for name, there in becomes.items():
-            leaving = self._leaving.get((uuid, there), {})
-            total = known.used.get(there, 0) if known is not None else 0
-            used[name] = total - sum(leaving.values())
-            for consumer, amount in self._kept(uuid, there, leaving).items():
-                held.setdefault(consumer, {})[name] = amount
+            moving = self._moving.get((uuid, there), {})
+            total = node.used.get(there, 0) if node is not None else 0
+            used[name] = total - sum(moving.values())
+            for consumer, amount in self._before.consumers_of(uuid, there).items():
+                if consumer in competing and consumer not in moving:
+                    held.setdefault(consumer, {})[name] = amount
+        offered = self._inventories[uuid]
         return question.Target(
             target,
             {name: offered[there] for name, there in becomes.items() if there in offered},
-            {source: frozenset(classes) for source, classes in takes.items()},
+            {source: frozenset(classes) for source, classes in accepts.items()},
             used,
             held,
         )
 
-    def _kept(self, uuid: str, resource_class: str, leaving: Mapping[str, int]) -> dict[str, int]:
-        """What consumers that move have on a target already, and keep."""
-        moving = {item.consumer for item in self._demands}
-        return {
-            consumer: amount
-            for consumer, amount in self._seen.holding(uuid, resource_class).items()
-            if consumer in moving and consumer not in leaving
-        }
+
+def _source(demand: consumers.Demand) -> str:
+    """Classes that stay together, and assigned amounts, have a source of their own."""
+    assigned = [demand.assigned.target, *demand.assigned.classes] if demand.assigned else []
+    return " ".join([demand.source, *demand.resources, *assigned])
 
 
-def _source(item: consumers.Demand) -> str:
-    """Classes that stay together come from a place of their own, and so does what is assigned."""
-    assigned = [item.assigned.target, *item.assigned.classes] if item.assigned else []
-    return " ".join([item.source, *item.resources, *assigned])
-
-
-def _renamed(text: str, names: Mapping[str, str]) -> str:
+def _replace_names(text: str, names: Mapping[str, str]) -> str:
     for name in sorted(names, key=len, reverse=True):
         text = text.replace(name, names[name])
     return text

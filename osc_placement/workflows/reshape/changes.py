@@ -1,137 +1,51 @@
-"""From what is there and what is wanted to a plan: the difference of two pictures. Pure.
+"""The changes of a reshape: the difference of two snapshots, in the order of execution. Pure.
 
 Order: custom traits, renames, new and moved providers from the top down, traits and aggregates, one
-reshape per group of trees that share consumers, and then what became empty, bottom up.
+reshape per group of trees that share consumers, and then the deletions, from the bottom up.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import standard
 from osc_placement.model import allocation, inventory, provider
 from osc_placement.plan import change
 from osc_placement.plan.kinds import reshape
-from osc_placement.workflows.reshape import (
-    consumers as reshape_consumers,
-    resolve,
-    snapshot,
-)
+from osc_placement.workflows.reshape import consumers, decide, resolve, snapshot
 
-_MADE, _RENAMED, _BUILT = -1, 1, 2
+_CUSTOM_TRAITS, _RENAMES, _PARENTS = -1, 1, 2
 
-#: So many trees are named when they go in one request.
+#: The trees that are named in the subject of one reshape.
 _NAMED = 3
 
-_NEW = "the reshape needs it"
-_STRIPPED = "it goes"
+_NEEDED = "the reshape needs it"
+_DELETED = "its provider is deleted"
 
 
-def after(
-    seen: snapshot.TreeSnapshot,
-    meant: resolve.Wanted,
-    inventories: Mapping[str, inventory.Inventories],
-    placed: Sequence[reshape_consumers.Placed],
-) -> snapshot.TreeSnapshot:
-    """The picture as it shall be, before anything that becomes empty goes."""
-    nodes = {
-        uuid: node.replace(inventories=inventories[uuid]) for uuid, node in meant.nodes.items()
-    }
-    outside = {uuid: node for uuid, node in seen.nodes.items() if uuid not in nodes}
-    placed_nodes = _with_roots(nodes)
-    roots = frozenset(node.provider.root_uuid or uuid for uuid, node in placed_nodes.items())
-    moved = snapshot.TreeSnapshot({**placed_nodes, **outside}, roots | seen.roots, seen.consumers)
-    return moved.with_consumers(_moved(seen.consumers, placed))
+def changes(decision: decide.Decision) -> list[change.Change]:
+    """All changes of a decision, and the deletions of empty providers."""
+    return list(_Changes(decision).all())
 
 
-def without(after: snapshot.TreeSnapshot, deleted: Iterable[str]) -> snapshot.TreeSnapshot:
-    """The picture when what became empty is gone."""
-    gone = set(deleted)
-    kept = {uuid: node for uuid, node in after.nodes.items() if uuid not in gone}
-    return after.replace(nodes=kept, roots=after.roots - gone)
-
-
-def _with_roots(nodes: Mapping[str, snapshot.Node]) -> dict[str, snapshot.Node]:
-    """The nodes with the roots that their parents give them."""
-
-    def root(uuid: str) -> str:
-        parent = nodes[uuid].provider.parent_uuid
-        return uuid if parent is None or parent not in nodes else root(parent)
-
-    return {
-        uuid: node.replace(provider=dataclasses.replace(node.provider, root_uuid=root(uuid)))
-        for uuid, node in nodes.items()
-    }
-
-
-def _moved(
-    consumers: Mapping[str, allocation.Consumer], placed: Sequence[reshape_consumers.Placed]
-) -> dict[str, allocation.Consumer]:
-    """The consumers with every demand taken from where it is, and put where it goes."""
-    found = {
-        uuid: {key: dict(has) for key, has in consumer.allocations.items()}
-        for uuid, consumer in consumers.items()
-    }
-    for item in placed:
-        of = found[item.demand.consumer]
-        for resource_class, amount in item.demand.resources.items():
-            _take(of[item.demand.source], resource_class, amount)
-    for item in placed:
-        of = found[item.demand.consumer]
-        target = item.option.target
-        of[target] = allocation.add_resources(of.get(target, {}), item.demand.at(item.option))
-    return {
-        uuid: dataclasses.replace(
-            consumers[uuid], allocations={key: has for key, has in of.items() if has}
-        )
-        for uuid, of in found.items()
-    }
-
-
-def _take(has: dict[str, int], resource_class: str, amount: int) -> None:
-    """What is left of nothing is not there."""
-    has[resource_class] -= amount
-    if not has[resource_class]:
-        del has[resource_class]
-
-
-def changes(
-    before: snapshot.TreeSnapshot,
-    after: snapshot.TreeSnapshot,
-    meant: resolve.Wanted,
-    reasons: Mapping[str, str] | None = None,
-) -> list[change.Change]:
-    """Everything that makes ``after`` of ``before``, and then deletes what is empty.
-
-    ``reasons`` is ``{root uuid: why}`` for the reshape of that tree.
-    """
-    return list(_Compiler(before, after, meant, reasons or {}).changes())
-
-
-class _Compiler:
-    def __init__(
-        self,
-        before: snapshot.TreeSnapshot,
-        after: snapshot.TreeSnapshot,
-        meant: resolve.Wanted,
-        reasons: Mapping[str, str],
-    ) -> None:
-        self._before, self._after, self._deleted = before, after, meant.deleted
-        self._reasons = reasons
-        self._tree = provider.ProviderTree(node.provider for _, node in after.inside())
+class _Changes:
+    def __init__(self, decision: decide.Decision) -> None:
+        before, after, resolved = decision.before, decision.after, decision.resolved
+        self._before, self._after, self._deleted = before, after, resolved.deleted
+        self._reasons = _reasons(after, decision.placed)
+        self._tree = provider.ProviderTree(node.provider for node in after.inside.values())
         self._depth = {item.uuid: depth for depth, item in self._tree.walk()}
         deepest = max(self._depth.values(), default=0)
-        self._traits = _BUILT + deepest + 1
+        self._traits = _PARENTS + deepest + 1
         self._reshape = self._traits + 2
-        self._stripped = self._reshape + 1
-        self._cut = self._stripped + 2
-        self._moving = list(self._movers())
-        self._groups = self._grouped(meant)
+        self._strip = self._reshape + 1
+        self._delete = self._strip + 2
+        self._moving = list(self._moving_consumers())
+        self._groups = self._grouped(resolved)
 
-    def changes(self) -> Iterator[change.Change]:
+    def all(self) -> Iterator[change.Change]:
         yield from self._custom_traits()
-        for uuid, node in self._after.inside():
+        for uuid, node in self._after.inside.items():
             known = self._before.nodes.get(uuid)
             yield from self._provider(uuid, node, known)
             yield from self._memberships(uuid, node, known or snapshot.Node(node.provider))
@@ -140,11 +54,16 @@ class _Compiler:
 
     def _custom_traits(self) -> Iterator[change.Change]:
         known = self._before.traits.union(*(node.traits for node in self._before.nodes.values()))
-        target = {name for _, node in self._after.inside() for name in node.traits}
+        target = {name for _, node in self._after.inside.items() for name in node.traits}
         for name in sorted(target - known - standard.traits()):
             subject = change.Subject(name, name)
             yield change.Change(
-                change.TRAIT, subject, {name: False}, {name: True}, reason=_NEW, stage=_MADE
+                change.TRAIT,
+                subject,
+                {name: False},
+                {name: True},
+                reason=_NEEDED,
+                stage=_CUSTOM_TRAITS,
             )
 
     def _provider(
@@ -154,10 +73,10 @@ class _Compiler:
         before = _identity(known.provider) if known else dict.fromkeys(target)
         if before == target:
             return
-        # From the top down every parent stands in its place before anything goes below it.
+        # From the top down, so that each parent is in place before its children.
         stays = known is not None and before["parent"] == target["parent"]
-        # A name has to be free for who takes it.
-        stage = _RENAMED if stays else _BUILT + self._depth[uuid]
+        # Renames come first, because a new provider may take an old name.
+        stage = _RENAMES if stays else _PARENTS + self._depth[uuid]
         if known is not None:
             changed = [key for key in target if target[key] != before[key]]
             before = {key: before[key] for key in changed}
@@ -178,18 +97,18 @@ class _Compiler:
                 yield self._change(kind, uuid, facts_before, facts_after, stage)
 
     def _deletions(self) -> Iterator[change.Change]:
-        """Bare first, so that taking it back dresses them again."""
+        """Remove traits and aggregates before deleting, so that undo restores them."""
         for uuid in sorted(self._deleted):
             node = self._after.nodes[uuid]
             for kind, stage, has in (
-                (change.TRAITS, self._stripped, node.traits),
-                (change.AGGREGATES, self._stripped + 1, node.aggregates),
+                (change.TRAITS, self._strip, node.traits),
+                (change.AGGREGATES, self._strip + 1, node.aggregates),
             ):
                 if has:
                     before, target = dict.fromkeys(sorted(has), True), dict.fromkeys(has, False)
-                    yield self._change(kind, uuid, before, target, stage, _STRIPPED)
+                    yield self._change(kind, uuid, before, target, stage, _DELETED)
             identity = _identity(node.provider)
-            stage = self._cut + max(self._depth.values()) - self._depth[uuid]
+            stage = self._delete + max(self._depth.values()) - self._depth[uuid]
             yield self._change(
                 change.PROVIDER, uuid, identity, dict.fromkeys(identity), stage, "it is empty"
             )
@@ -219,17 +138,17 @@ class _Compiler:
         return min(self._groups.get(root, {root}))
 
     def _reshapes(self) -> Iterator[change.Change]:
-        """One for each group of trees, with all that changes in them."""
+        """One reshape per group of trees, with everything that changes in them."""
         providers: dict[str, list[str]] = {}
-        consumers: dict[str, list[str]] = {}
+        moving: dict[str, list[str]] = {}
         for uuid in self._changed_providers():
             providers.setdefault(self._group_of(uuid), []).append(uuid)
-        for uuid, places in self._moving:
-            consumers.setdefault(self._group_of(places[0]), []).append(uuid)
+        for uuid, changed in self._moving:
+            moving.setdefault(self._group_of(changed[0]), []).append(uuid)
         for name in sorted(providers):
-            yield self._reshaped(name, providers[name], consumers.get(name, []))
+            yield self._reshape_group(name, providers[name], moving.get(name, []))
 
-    def _reshaped(
+    def _reshape_group(
         self, group: str, providers: Sequence[str], consumers: Sequence[str]
     ) -> change.Change:
         before, target = self._facts(providers, consumers)
@@ -238,7 +157,7 @@ class _Compiler:
         names = [self._after.name_of(uuid) for uuid in ordered]
         return change.Change(
             change.RESHAPE,
-            change.Subject(_listed(names), group),
+            change.Subject(_join_names(names), group),
             before,
             target,
             reason="; ".join(self._reasons[uuid] for uuid in ordered if uuid in self._reasons),
@@ -249,7 +168,7 @@ class _Compiler:
     def _facts(
         self, providers: Iterable[str], consumers: Sequence[str]
     ) -> tuple[dict[str, change.Value], dict[str, change.Value]]:
-        """The facts of one reshape, before and after."""
+        """The state that one reshape changes, before and after."""
         was: dict[str, change.Value] = {}
         now: dict[str, change.Value] = {}
         others: dict[str, change.Value] = {}
@@ -269,7 +188,7 @@ class _Compiler:
             _add_allocations(self._before.consumers[uuid], self._after.consumers[uuid], was, now)
         return was | others, now | others
 
-    def _grouped(self, meant: resolve.Wanted) -> dict[str, set[str]]:
+    def _grouped(self, resolved: resolve.Resolved) -> dict[str, set[str]]:
         """``{root: all roots that go in one request with it}``."""
         touched = {*self._changed_providers(), *(key for _, keys in self._moving for key in keys)}
         groups = {root: {root} for root in map(self._after.root_of, touched)}
@@ -279,37 +198,47 @@ class _Compiler:
                 *self._after.consumers[uuid].allocations,
             }
             _join(groups, {self._after.root_of(key) for key in used if self._after.is_inside(key)})
-        for shift in meant.shifts:
-            _join(groups, {self._after.root_of(key) for key in (shift.source, shift.target)})
+        for move in resolved.moves:
+            _join(groups, {self._after.root_of(key) for key in (move.source, move.target)})
         return groups
 
-    def _movers(self) -> Iterator[tuple[str, list[str]]]:
-        """``(consumer, providers of which it has something else than before)``"""
+    def _moving_consumers(self) -> Iterator[tuple[str, list[str]]]:
+        """``(consumer, providers on which its allocation changes)``"""
         for uuid, consumer in sorted(self._after.consumers.items()):
-            places = _changed_places(self._before.consumers[uuid].allocations, consumer.allocations)
-            if places:
-                yield uuid, places
+            was, now = self._before.consumers[uuid].allocations, consumer.allocations
+            changed = [
+                key
+                for key in sorted({*was, *now})
+                if dict(was.get(key, {})) != dict(now.get(key, {}))
+            ]
+            if changed:
+                yield uuid, changed
 
     def _changed_providers(self) -> Iterator[str]:
-        for uuid, node in self._after.inside():
+        for uuid, node in self._after.inside.items():
             known = self._before.nodes.get(uuid)
             if (known.inventories if known is not None else {}) != node.inventories:
                 yield uuid
 
 
-def _listed(names: Sequence[str]) -> str:
-    """What people call a group of trees."""
+def _reasons(after: snapshot.TreeSnapshot, placed: Sequence[consumers.Placed]) -> Mapping[str, str]:
+    """``{root uuid: the number of consumers that move, and how many are guessed}``"""
+    moved: dict[str, dict[str, bool]] = {}
+    for each in placed:
+        guessed = moved.setdefault(after.root_of(each.demand.source), {})
+        consumer = each.demand.consumer
+        guessed[consumer] = guessed.get(consumer, False) or bool(each.guess)
+    return {
+        root: f"{len(guessed)} consumers"
+        + (f", {sum(guessed.values())} guessed" if any(guessed.values()) else "")
+        for root, guessed in moved.items()
+    }
+
+
+def _join_names(names: Sequence[str]) -> str:
+    """The name of a group of trees."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _changed_places(before: allocation.Allocations, after: allocation.Allocations) -> list[str]:
-    """The providers of which a consumer has something else than before."""
-    return [
-        uuid
-        for uuid in sorted({*before, *after})
-        if dict(before.get(uuid, {})) != dict(after.get(uuid, {}))
-    ]
 
 
 def _join(groups: dict[str, set[str]], roots: Iterable[str]) -> None:
@@ -323,7 +252,7 @@ def _identity(item: provider.Provider) -> dict[str, change.Value]:
 
 
 def _differing(before: inventory.Inventories, after: inventory.Inventories) -> list[str]:
-    """The classes that two inventories do not have in common as they are."""
+    """The classes that differ."""
     return sorted(
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
     )

@@ -1,14 +1,13 @@
-"""Which consumers must follow their resources, and between which providers there is a choice.
+"""The allocations that must move, and their possible targets. Pure.
 
-Pure. What a consumer has of a provider goes to one target whole, unless evidence says how it
-is parted; classes that may go to the same targets (VCPU and MEMORY_MB of one NUMA node) stay
-together. ``solve`` chooses.
+The allocation of a consumer on a provider moves whole, unless evidence splits it. Classes with the
+same possible targets (VCPU and MEMORY_MB of one NUMA node) stay together. ``assign`` chooses.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement import errors
@@ -18,7 +17,7 @@ from osc_placement.workflows.reshape.document import values
 
 
 class Option(NamedTuple):
-    """A provider that a demand may go to; ``classes`` is what its classes become, in order."""
+    """A possible target of a demand; ``classes`` are the new classes of its resources, in order."""
 
     target: str
     classes: tuple[str, ...]
@@ -26,9 +25,9 @@ class Option(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Demand:
-    """What a consumer has of one provider and cannot simply keep, or a part of it.
+    """An allocation of a consumer on one provider that must move or be kept, or a part of one.
 
-    ``assigned`` is set where evidence has decided already.
+    ``assigned`` is set where evidence decides.
     """
 
     consumer: str
@@ -37,196 +36,165 @@ class Demand:
     options: tuple[Option, ...]
     assigned: Option | None = None
 
-    def at(self, option: Option) -> dict[str, int]:
-        """``{resource class: amount}`` that it takes of an option's target."""
-        changed = (
-            {becomes: amount}
-            for becomes, amount in zip(option.classes, self.resources.values(), strict=True)
-        )
-        return allocation.add_resources(*changed)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placed:
-    """A demand and where it goes; ``guess`` names the strategy where only that decided."""
+    """A demand and its target; ``guess`` is the strategy where only that decided."""
 
     demand: Demand
     option: Option
     guess: str = ""
 
+    @property
+    def move(self) -> snapshot.AllocationMove:
+        given: dict[str, int] = {}
+        for name, amount in zip(self.option.classes, self.demand.resources.values(), strict=True):
+            given[name] = given.get(name, 0) + amount
+        demand = self.demand
+        return snapshot.AllocationMove(
+            demand.consumer, demand.source, demand.resources, self.option.target, given
+        )
+
 
 def demands(
-    seen: snapshot.TreeSnapshot,
-    meant: resolve.Wanted,
+    before: snapshot.TreeSnapshot,
+    resolved: resolve.Resolved,
     inventories: Mapping[str, inventory.Inventories],
     faults: errors.InputErrors,
 ) -> list[Demand]:
-    """Every demand, by consumer; evidence that fits none is a fault."""
-    ways = _ways(meant, inventories)
-    found = [
-        demand
-        for uuid, consumer in sorted(seen.consumers.items())
-        for demand in _of_consumer(uuid, consumer, ways)
+    """All demands, by consumer. Evidence that does not fit is added to ``faults``."""
+    destinations = _destinations(resolved, inventories)
+    found = {
+        uuid: list(_demands_of(consumer, destinations))
+        for uuid, consumer in sorted(before.consumers.items())
+    }
+    evidence = {
+        item.consumer: _Evidence(item, resolved, faults) for item in resolved.document.assign
+    }
+    for uuid, item in evidence.items():
+        item.check(found.get(uuid, []), is_known=uuid in before.consumers)
+    return [
+        part
+        for uuid, items in found.items()
+        for demand in items
+        for part in (evidence[uuid].apply(demand) if uuid in evidence else [demand])
     ]
-    return _with_evidence(found, seen, meant, faults)
 
 
-def _ways(
-    meant: resolve.Wanted, inventories: Mapping[str, inventory.Inventories]
-) -> dict[tuple[str, str], tuple[tuple[str, str], ...]]:
-    """``{(source, class): ((target, class there), …)}``; what is left of a source is a target."""
-    ways: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for shift in meant.shifts:
-        key = shift.source, shift.resource_class
-        ways.setdefault(key, []).append((shift.target, shift.becomes))
-    for (source, resource_class), targets in ways.items():
+def _destinations(
+    resolved: resolve.Resolved, inventories: Mapping[str, inventory.Inventories]
+) -> dict[resolve.Place, list[resolve.Place]]:
+    """The possible destinations of each origin; an origin that keeps an amount is one itself."""
+    found: dict[resolve.Place, list[resolve.Place]] = {}
+    for move in resolved.moves:
+        found.setdefault(move.origin, []).append(move.destination)
+    for (source, resource_class), places in found.items():
         stays = source, resource_class
-        if resource_class in inventories[source] and stays not in targets:
-            targets.append(stays)
-    return {key: tuple(targets) for key, targets in ways.items()}
-
-
-def _of_consumer(
-    uuid: str,
-    consumer: allocation.Consumer,
-    ways: Mapping[tuple[str, str], tuple[tuple[str, str], ...]],
-) -> Iterable[Demand]:
-    for source, resources in sorted(consumer.allocations.items()):
-        together: dict[tuple[str, ...], dict[str, int]] = {}
-        for resource_class, amount in sorted(resources.items()):
-            targets = ways.get((source, resource_class))
-            if targets is not None:
-                key = tuple(target for target, _ in targets)
-                together.setdefault(key, {})[resource_class] = amount
-        for targets_of, amounts in together.items():
-            options = tuple(
-                Option(target, tuple(ways[source, name][position][1] for name in amounts))
-                for position, target in enumerate(targets_of)
-            )
-            yield Demand(uuid, source, amounts, options)
-
-
-def _with_evidence(
-    found: Sequence[Demand],
-    seen: snapshot.TreeSnapshot,
-    meant: resolve.Wanted,
-    faults: errors.InputErrors,
-) -> list[Demand]:
-    told = {item.consumer: item for item in meant.document.assign}
-    of = {item.consumer for item in found}
-    for item in told.values():
-        if item.consumer not in of:
-            known = item.consumer in seen.consumers
-            what = "has nothing that moves" if known else "has nothing of these trees"
-            faults.add(f"{meant.document.at(item.line)}consumer {item.consumer} {what}")
-    decided = [
-        part for item in found for part in _parted(item, told.get(item.consumer), meant, faults)
-    ]
-    for item in told.values():
-        _check_used(item, [one for one in found if one.consumer == item.consumer], meant, faults)
-    return decided
-
-
-def _parted(
-    demand: Demand, told: values.Evidence | None, meant: resolve.Wanted, faults: errors.InputErrors
-) -> list[Demand]:
-    """A demand with what evidence says of it: one, or one for each part that is elsewhere."""
-    parted = [name for name in demand.resources if told is not None and name in told.parts]
-    if told is None or not parted:
-        return [_decided(demand, told, meant, faults)]
-    where = f"{meant.document.at(told.line)}consumer {told.consumer}"
-    rest = {name: amount for name, amount in demand.resources.items() if name not in parted}
-    found = [_decided(_only(demand, rest), told, meant, faults)] if rest else []
-    for name in parted:
-        places = told.parts[name]
-        if sum(places.values()) != demand.resources[name]:
-            has = f"it has {demand.resources[name]}"
-            faults.add(f"{where}: {sum(places.values())} {name} are assigned, and {has}")
-        parts = [
-            _decided(
-                _only(demand, {name: amount}),
-                values.Evidence(told.consumer, {name: text}, told.line),
-                meant,
-                faults,
-            )
-            for text, amount in places.items()
-        ]
-        if len({part.assigned for part in parts}) < len(parts):
-            faults.add(f"{where}: {name} is assigned twice to one place")
-        found += parts
+        if resource_class in inventories[source] and stays not in places:
+            places.append(stays)
     return found
 
 
-def _only(demand: Demand, resources: Mapping[str, int]) -> Demand:
-    """Some classes of a demand, or a part of one."""
+def _demands_of(
+    consumer: allocation.Consumer, destinations: Mapping[resolve.Place, Sequence[resolve.Place]]
+) -> Iterator[Demand]:
+    for source, resources in sorted(consumer.allocations.items()):
+        together: dict[tuple[str, ...], dict[str, int]] = {}
+        for resource_class, amount in sorted(resources.items()):
+            if places := destinations.get((source, resource_class)):
+                key = tuple(target for target, _ in places)
+                together.setdefault(key, {})[resource_class] = amount
+        for targets, amounts in together.items():
+            options = tuple(
+                Option(target, tuple(destinations[source, name][position][1] for name in amounts))
+                for position, target in enumerate(targets)
+            )
+            yield Demand(consumer.uuid, source, amounts, options)
+
+
+class _Evidence:
+    """The evidence on one consumer, applied to its demands."""
+
+    def __init__(
+        self, item: values.Evidence, resolved: resolve.Resolved, faults: errors.InputErrors
+    ) -> None:
+        self._item, self._resolved, self._faults = item, resolved, faults
+
+    def check(self, found: Sequence[Demand], *, is_known: bool) -> None:
+        """Evidence for all classes must fit one of them; other classes must move."""
+        if not found:
+            trees = (
+                "has no allocation that moves" if is_known else "has no allocation in these trees"
+            )
+            self._fault(f" {trees}")
+            return
+        text = self._item.targets.get("")
+        if text and not any(self._fits(each, text) for demand in found for each in demand.options):
+            self._fault(f": no part of its allocations can move to {text!r}")
+        for resource_class in sorted({*self._item.targets, *self._item.parts} - {""}):
+            if not any(resource_class in demand.resources for demand in found):
+                self._fault(f" has no {resource_class} that moves")
+
+    def apply(self, demand: Demand) -> list[Demand]:
+        """The demand with its target; or one per part if evidence splits it."""
+        split = [name for name in demand.resources if name in self._item.parts]
+        if not split:
+            return [self._assign(demand, self._item.targets)]
+        rest = {name: amount for name, amount in demand.resources.items() if name not in split}
+        found = [self._assign(_part(demand, rest), self._item.targets)] if rest else []
+        for name in split:
+            amounts = self._item.parts[name]
+            if sum(amounts.values()) != demand.resources[name]:
+                what = f"{sum(amounts.values())} {name} are assigned"
+                self._fault(f": {what}, and it has {demand.resources[name]}")
+            parts = [
+                self._assign(_part(demand, {name: amount}), {name: text})
+                for text, amount in amounts.items()
+            ]
+            if len({part.assigned for part in parts}) < len(parts):
+                self._fault(f": {name} is assigned twice to the same target")
+            found += parts
+        return found
+
+    def _assign(self, demand: Demand, targets: Mapping[str, str]) -> Demand:
+        texts = {text for name, text in targets.items() if name in demand.resources}
+        is_whole = not texts
+        if is_whole:
+            texts = {text for name, text in targets.items() if not name}
+        fitting = [
+            option for option in demand.options if all(self._fits(option, text) for text in texts)
+        ]
+        if texts and len(fitting) == 1:
+            return dataclasses.replace(demand, assigned=fitting[0])
+        if texts and (fitting or not is_whole):
+            self._fault(f": {self._misfit(demand, texts, ambiguous=bool(fitting))}")
+        return demand
+
+    def _misfit(self, demand: Demand, texts: Iterable[str], *, ambiguous: bool) -> str:
+        what = f"{', '.join(demand.resources)} to {' and '.join(sorted(texts))!r}"
+        choices = sorted(
+            f"{self._resolved.name_of(option.target)} ({', '.join(option.classes)})"
+            for option in demand.options
+        )
+        if ambiguous:
+            return f"{what} is ambiguous between {' and '.join(choices)}: name the new class"
+        return f"{what} is not possible: the targets are {', '.join(choices)}"
+
+    def _fits(self, option: Option, text: str) -> bool:
+        """Whether evidence means this option, by its provider or by a class."""
+        name = self._resolved.name_of(option.target)
+        return text in (name, *option.classes) or text.lower() == option.target
+
+    def _fault(self, what: str) -> None:
+        where = self._resolved.document.at(self._item.line)
+        self._faults.add(f"{where}consumer {self._item.consumer}{what}")
+
+
+def _part(demand: Demand, resources: Mapping[str, int]) -> Demand:
+    """Some classes of a demand, or a part of one class."""
     kept = [position for position, name in enumerate(demand.resources) if name in resources]
     options = tuple(
         Option(option.target, tuple(option.classes[position] for position in kept))
         for option in demand.options
     )
     return dataclasses.replace(demand, resources=resources, options=options)
-
-
-def _decided(
-    demand: Demand, told: values.Evidence | None, meant: resolve.Wanted, faults: errors.InputErrors
-) -> Demand:
-    """A demand with what evidence says of it."""
-    if told is None:
-        return demand
-    texts = {text for name, text in told.targets.items() if name in demand.resources}
-    texts = texts or {text for name, text in told.targets.items() if not name}
-    if not texts:
-        return demand
-    fitting = [
-        option for option in demand.options if all(_fits(option, text, meant) for text in texts)
-    ]
-    if len(fitting) == 1:
-        return dataclasses.replace(demand, assigned=fitting[0])
-    whole = "" in told.targets and not any(name in demand.resources for name in told.targets)
-    if fitting or not whole:
-        faults.add(_unfit(demand, told, texts, bool(fitting), meant))
-    return demand
-
-
-def _check_used(
-    told: values.Evidence,
-    demands_of: Sequence[Demand],
-    meant: resolve.Wanted,
-    faults: errors.InputErrors,
-) -> None:
-    """Evidence for all classes must fit one of them; that for a class must have that class."""
-    where = f"{meant.document.at(told.line)}consumer {told.consumer}"
-    options = [option for demand in demands_of for option in demand.options]
-    text = told.targets.get("")
-    if demands_of and text and not any(_fits(option, text, meant) for option in options):
-        faults.add(f"{where}: nothing of what it has may go to {text!r}")
-    for resource_class in {**told.targets, **told.parts}:
-        moving = any(resource_class in demand.resources for demand in demands_of)
-        if demands_of and resource_class and not moving:
-            faults.add(f"{where} has no {resource_class} that moves")
-
-
-def _unfit(
-    demand: Demand,
-    told: values.Evidence,
-    texts: Iterable[str],
-    several: bool,
-    meant: resolve.Wanted,
-) -> str:
-    where = f"{meant.document.at(told.line)}consumer {told.consumer}"
-    what = f"{', '.join(demand.resources)} to {' and '.join(sorted(texts))!r}"
-    choices = sorted({_named(option, meant) for option in demand.options})
-    if several:
-        return f"{where}: {what} may mean {' or '.join(choices)}: name the class it gets"
-    return f"{where}: {what} cannot be: there is {', '.join(choices)}"
-
-
-def _named(option: Option, meant: resolve.Wanted) -> str:
-    name = meant.nodes[option.target].provider.name
-    return f"{name} ({', '.join(option.classes)})"
-
-
-def _fits(option: Option, text: str, meant: resolve.Wanted) -> bool:
-    """Whether an option is what evidence calls so: by its provider, or by the class it gives."""
-    node = meant.nodes[option.target]
-    return text in (node.provider.name, *option.classes) or text.lower() == option.target

@@ -1,7 +1,7 @@
-"""Trying a plan on an embedded Placement that holds the picture, generations and all.
+"""The dry run: applies a plan to an embedded Placement that holds the snapshot.
 
-The same engine carries out the same plan, by Placement's own rules; what it leaves is read
-back and held against what was wanted.
+The plan engine applies the plan under Placement's own rules; the result is read and compared with
+the expected snapshot.
 """
 
 from __future__ import annotations
@@ -19,68 +19,68 @@ from osc_placement.plan import attempt, change, executor, journal, result
 from osc_placement.workflows import context
 from osc_placement.workflows.reshape import invariants, observe, sandbox, snapshot
 
-#: Who holds what is used by consumers that are not in the picture.
+#: The owner of the usage by consumers that are not in the snapshot.
 _OTHERS = "others"
 
 
 class Refused(errors.PlacementError):
-    """The rehearsal went wrong; the cloud was not asked to change anything."""
+    """The rehearsal failed; no change was sent to the cloud."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """``requests`` are all writes that were sent, in their order; ``left`` is the picture then."""
+    """``requests`` are the writes in their order; ``result`` is the snapshot after them."""
 
     requests: tuple[sandbox.Request, ...]
-    left: snapshot.TreeSnapshot
+    result: snapshot.TreeSnapshot
 
 
 def rehearse(
-    seen: snapshot.TreeSnapshot,
-    wanted: snapshot.TreeSnapshot,
+    before: snapshot.TreeSnapshot,
+    after: snapshot.TreeSnapshot,
     changes: Sequence[change.Change],
     classes: invariants.Classes,
     version: microversion.Microversion,
 ) -> Rehearsal:
-    """Carry out ``changes`` on what was seen, and see whether that makes what is wanted.
+    """Apply ``changes`` to ``before`` and compare the result with ``after``.
 
-    Errors: Refused with everything that went wrong; CannotRehearse.
+    Errors: Refused with all failures and differences; CannotRehearse.
     """
-    seen, wanted = _known_here(seen), _known_here(wanted)
-    with sandbox.embedded(state(seen), version) as stage:
-        around = attempt.RunContext(stage.client, journal.MemoryJournal(), threading.Event())
-        run = executor.execute(_only_known(changes), around, executor.Limits(workers=1))
+    before, after = _comparable(before), _comparable(after)
+    with sandbox.embedded(state(before), version) as stage:
+        run_context = attempt.RunContext(stage.client, journal.MemoryJournal(), threading.Event())
+        run = executor.execute(_only_known(changes), run_context, executor.Limits(workers=1))
         failed = [item for item in run.outcomes if not item.succeeded]
         if failed:
-            raise Refused(_failed(failed))
+            raise Refused(_failures(failed))
         reading = context.ReadContext(workers=1)
-        left = _known_here(observe.observe_picture(stage.client, wanted.roots, reading))
+        found = _comparable(observe.read_trees(stage.client, after.roots, reading))
         requests = tuple(stage.recorder.requests)
-    # What nobody's consumer uses is not read back: it cannot have changed.
-    untouched = {uuid: node for uuid, node in wanted.nodes.items() if uuid not in left.nodes}
-    left = left.replace(nodes={**left.nodes, **untouched}, consumers=_mine(left))
+    # Providers that no consumer uses any more are not read; they cannot have changed.
+    unread = {uuid: node for uuid, node in after.nodes.items() if uuid not in found.nodes}
+    consumers = {uuid: item for uuid, item in found.consumers.items() if uuid in before.consumers}
+    found = dataclasses.replace(found, nodes={**found.nodes, **unread}, consumers=consumers)
     problems = [
-        *invariants.broken(seen, left, classes),
-        *invariants.difference(left, wanted),
+        *invariants.violations(before, found, classes),
+        *invariants.differences(found, after),
     ]
     if problems:
-        raise Refused(
-            "\n".join(["the rehearsal left something else than what was planned:", *problems])
-        )
-    return Rehearsal(requests, left)
+        header = "the result of the rehearsal differs from the plan, so nothing was changed:"
+        raise Refused("\n".join([header, *problems]))
+    return Rehearsal(requests, found)
 
 
-def state(seen: snapshot.TreeSnapshot) -> dict[str, Any]:
-    """The picture as a state document of the embedded server."""
-    custom = {name for _, node in seen.nodes.items() for name in node.traits}
-    classes = {name for node in seen.nodes.values() for name in node.inventories}
+def state(before: snapshot.TreeSnapshot) -> dict[str, Any]:
+    """The snapshot as a state document of the embedded server."""
+    traits = {name for node in before.nodes.values() for name in node.traits}
+    classes = {name for node in before.nodes.values() for name in node.inventories}
     return {
         "custom_resource_classes": sorted(filter(names.is_custom, classes)),
-        "custom_traits": sorted(filter(names.is_custom, custom | seen.traits)),
-        "providers": {uuid: _provider(node) for uuid, node in seen.nodes.items()},
+        "custom_traits": sorted(filter(names.is_custom, traits | before.traits)),
+        "providers": {uuid: _provider(node) for uuid, node in before.nodes.items()},
         "consumers": {
-            **{uuid: _consumer(item) for uuid, item in seen.consumers.items()},
-            **_others(seen),
+            **{uuid: _consumer(item) for uuid, item in before.consumers.items()},
+            **_other_consumers(before),
         },
     }
 
@@ -100,7 +100,7 @@ def _provider(node: snapshot.Node) -> dict[str, Any]:
 
 def _consumer(item: allocation.Consumer) -> dict[str, Any]:
     return {
-        "allocations": {uuid: dict(has) for uuid, has in item.allocations.items()},
+        "allocations": {uuid: dict(held) for uuid, held in item.allocations.items()},
         "generation": item.generation or 0,
         "project": item.project_id or _OTHERS,
         "user": item.user_id or _OTHERS,
@@ -108,50 +108,40 @@ def _consumer(item: allocation.Consumer) -> dict[str, Any]:
     }
 
 
-def _others(seen: snapshot.TreeSnapshot) -> dict[str, dict[str, Any]]:
-    """One consumer per provider for all that others use of it."""
-    shares: dict[str, dict[str, int]] = {}
-    for (uuid, resource_class), amount in seen.others().items():
-        shares.setdefault(uuid, {})[resource_class] = amount
-    return {
-        _stand_in(uuid): _consumer(
-            allocation.Consumer(_stand_in(uuid), {uuid: resources}, generation=0)
-        )
-        for uuid, resources in shares.items()
-    }
+def _other_consumers(before: snapshot.TreeSnapshot) -> dict[str, dict[str, Any]]:
+    """One consumer per provider for the usage of all consumers that are not in the snapshot."""
+    usage: dict[str, dict[str, int]] = {}
+    for (uuid, resource_class), amount in before.other_usage().items():
+        usage.setdefault(uuid, {})[resource_class] = amount
+    found = {}
+    for uuid, resources in usage.items():
+        key = str(uuid_module.uuid5(uuid_module.NAMESPACE_URL, f"osc-placement:others:{uuid}"))
+        found[key] = _consumer(allocation.Consumer(key, {uuid: resources}, generation=0))
+    return found
 
 
-def _stand_in(provider: str) -> str:
-    return str(uuid_module.uuid5(uuid_module.NAMESPACE_URL, f"osc-placement:others:{provider}"))
+def _comparable(trees: snapshot.TreeSnapshot) -> snapshot.TreeSnapshot:
+    """The snapshot without standard traits that are newer than this program.
 
-
-def _mine(left: snapshot.TreeSnapshot) -> dict[str, allocation.Consumer]:
-    """The consumers without those that stand for others."""
-    stand_ins = {_stand_in(uuid) for uuid in left.nodes}
-    return {uuid: item for uuid, item in left.consumers.items() if uuid not in stand_ins}
-
-
-def _known_here(seen: snapshot.TreeSnapshot) -> snapshot.TreeSnapshot:
-    """Without standard traits that are newer than this program; no rule depends on them.
-
-    Below 1.38 nobody is told a consumer's type: it is as good as none.
+    No rule depends on them. Below 1.38 consumers have no type, which is read as unknown.
     """
-    return seen.replace(
+    return dataclasses.replace(
+        trees,
         nodes={
-            uuid: node.replace(traits=frozenset(filter(_is_known, node.traits)))
-            for uuid, node in seen.nodes.items()
+            uuid: dataclasses.replace(node, traits=frozenset(filter(_is_known, node.traits)))
+            for uuid, node in trees.nodes.items()
         },
         consumers={
             uuid: dataclasses.replace(
                 item, consumer_type=item.consumer_type or allocation.UNKNOWN_TYPE
             )
-            for uuid, item in seen.consumers.items()
+            for uuid, item in trees.consumers.items()
         },
     )
 
 
 def _only_known(changes: Sequence[change.Change]) -> list[change.Change]:
-    """The changes without those traits."""
+    """The changes without standard traits that are newer than this program."""
     found = []
     for item in changes:
         if item.kind == change.TRAITS:
@@ -167,10 +157,10 @@ def _is_known(trait: str) -> bool:
     return names.is_custom(trait) or trait in standard.traits()
 
 
-def _failed(outcomes: Sequence[result.ChangeResult]) -> str:
-    told = [
+def _failures(results: Sequence[result.ChangeResult]) -> str:
+    lines = [
         f"{item.kind} {item.subject.name}: {item.status}, {item.reason}"
-        for item in outcomes
+        for item in results
         if item.status is not result.Status.PLANNED
     ]
-    return "\n".join(["the rehearsal of the plan failed, so nothing was changed:", *told])
+    return "\n".join(["the rehearsal of the plan failed, so nothing was changed:", *lines])

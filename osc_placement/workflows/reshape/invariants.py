@@ -1,26 +1,25 @@
-"""What no reshape may break, checked between two pictures: before and after. Pure.
+"""The invariants of a reshape, checked between the snapshots before and after. Pure.
 
-Asked of the compiled plan and, again, of what a rehearsal has left.
+They are checked for the planned result, and again for the result of the rehearsal.
 """
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from osc_placement.model import allocation, inventory
-from osc_placement.workflows.reshape import snapshot
+from osc_placement.workflows.reshape import consumers, resolve, snapshot
 
-#: A provider's UUID and a class.
-Place = tuple[str, str]
-
-#: ``{resource class: what it counts as}``: classes that a declared change joins count as one.
+#: ``{resource class: the class that it counts as}``: joined classes count as one.
 Classes = Mapping[str, str]
 
 
-def joined(changes: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Classes that declared changes ``(from, to)`` join, each by one name of its kind."""
+def join_classes(moves: Iterable[resolve.InventoryMove]) -> dict[str, str]:
+    """Join the classes of which one becomes the other; the first name stands for all."""
     found: dict[str, str] = {}
-    for one, other in changes:
+    for move in moves:
+        one, other = move.resource_class, move.becomes
         first, second = found.get(one, one), found.get(other, other)
         for name in [*found, one, other]:
             if found.get(name, name) in (first, second):
@@ -28,10 +27,10 @@ def joined(changes: Iterable[tuple[str, str]]) -> dict[str, str]:
     return found
 
 
-def broken(
+def violations(
     before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, classes: Classes | None = None
 ) -> list[str]:
-    """Every rule that ``after`` breaks; empty when all is well."""
+    """The invariants that ``after`` violates."""
     known = classes or {}
     return [
         *_consumers(before, after, known),
@@ -42,47 +41,52 @@ def broken(
     ]
 
 
-def strayed(
+def unexpected_changes(
     before: snapshot.TreeSnapshot,
     after: snapshot.TreeSnapshot,
-    moves: Iterable[tuple[Place, Place, int]],
-    told: Collection[Place],
+    moves: Iterable[resolve.InventoryMove],
+    given: Collection[resolve.Place],
 ) -> Iterator[str]:
-    """What would change though no move is about it.
-
-    ``moves`` are from where to where and how much of the total; ``told`` are the places of
-    which somebody gave fields of inventories.
-    """
-    grows: dict[Place, int] = {}
-    for source, target, amount in moves:
-        grows[source] = grows.get(source, 0) - amount
-        grows[target] = grows.get(target, 0) + amount
-    offered, offers = _inventories(before), _inventories(after)
-    for place in sorted(offered.keys() | offers.keys() | grows.keys()):
-        was, now = offered.get(place), offers.get(place)
-        growth = (now.total if now else 0) - (was.total if was else 0)
-        kept = place in grows or place in told or was == now
-        if growth != grows.get(place, 0) or not kept:
-            yield f"{place[1]} of {after.name_of(place[0])} would change beside what is moved"
+    """Changes that no move explains. ``given`` are the places with given inventory fields."""
+    growth: collections.Counter[resolve.Place] = collections.Counter()
+    for move in moves:
+        growth[move.origin] -= move.amount
+        growth[move.destination] += move.amount
+    was, now = _inventories(before), _inventories(after)
+    for place in sorted(was.keys() | now.keys() | growth.keys()):
+        old, new = was.get(place), now.get(place)
+        difference = (new.total if new else 0) - (old.total if old else 0)
+        expected = place in growth or place in given or old == new
+        if difference != growth[place] or not expected:
+            yield f"{place[1]} of {after.name_of(place[0])} would change without a move"
     for uuid, consumer in sorted(after.consumers.items()):
-        if strange := _changed(before.consumers[uuid], consumer) - grows.keys():
-            names = ", ".join(f"{name} of {after.name_of(key)}" for key, name in sorted(strange))
-            yield f"consumer {uuid} would have another amount of {names}, which is not moved"
+        if unexpected := _changed(before.consumers[uuid], consumer) - growth.keys():
+            names = ", ".join(f"{name} of {after.name_of(key)}" for key, name in sorted(unexpected))
+            yield f"consumer {uuid} would have another amount of {names}, without a move"
 
 
-def difference(one: snapshot.TreeSnapshot, other: snapshot.TreeSnapshot) -> list[str]:
-    """Where two pictures differ in named trees and consumers, but for generations."""
-    names = {**other.names(), **one.names()}
-    inside = {uuid for seen in (one, other) for uuid, _ in seen.inside()}
-    found = [
+def misplaced(after: snapshot.TreeSnapshot, placed: Iterable[consumers.Placed]) -> Iterator[str]:
+    """Consumers without the amounts that were decided, or against the evidence."""
+    for each in placed:
+        move = each.move
+        held = after.consumers[move.consumer].allocations.get(move.target, {})
+        is_there = all(held.get(name, 0) >= amount for name, amount in move.given.items())
+        if not is_there or each.demand.assigned not in (None, each.option):
+            yield f"consumer {move.consumer} would not be on its target"
+
+
+def differences(found: snapshot.TreeSnapshot, expected: snapshot.TreeSnapshot) -> list[str]:
+    """The differences in named trees and consumers, without generations."""
+    names = {**expected.names(), **found.names()}
+    inside = {uuid for each in (found, expected) for uuid in each.inside}
+    return [
         f"{names[uuid]}: {what}"
         for uuid in sorted(inside)
-        for what in _nodes_differ(one.nodes.get(uuid), other.nodes.get(uuid))
-    ]
-    return found + [
-        f"consumer {uuid} is not as it should be"
-        for uuid in sorted(one.consumers.keys() | other.consumers.keys())
-        if _plain(one.consumers.get(uuid)) != _plain(other.consumers.get(uuid))
+        for what in _node_differences(found.nodes.get(uuid), expected.nodes.get(uuid))
+    ] + [
+        f"consumer {uuid} differs"
+        for uuid in sorted(found.consumers.keys() | expected.consumers.keys())
+        if _comparable(found.consumers.get(uuid)) != _comparable(expected.consumers.get(uuid))
     ]
 
 
@@ -92,12 +96,12 @@ def _consumers(
     for uuid in sorted(before.consumers.keys() | after.consumers.keys()):
         was, now = before.consumers.get(uuid), after.consumers.get(uuid)
         if was is None or now is None:
-            yield f"consumer {uuid} would {'appear' if was is None else 'vanish'}"
+            yield f"consumer {uuid} would {'appear' if was is None else 'disappear'}"
             continue
         if _owner(was) != _owner(now):
-            yield f"consumer {uuid} would change hands"
-        if _counted(was.total(), classes) != _counted(now.total(), classes):
-            yield f"consumer {uuid} would have {now.total()} in all instead of {was.total()}"
+            yield f"consumer {uuid} would have another owner"
+        if _counted(was, classes) != _counted(now, classes):
+            yield f"consumer {uuid} would have {now.total()} in sum instead of {was.total()}"
 
 
 def _totals(
@@ -107,24 +111,22 @@ def _totals(
     for resource_class in sorted(was.keys() | now.keys()):
         if was.get(resource_class, 0) != now.get(resource_class, 0):
             yield (
-                f"the trees would offer {now.get(resource_class, 0)} {resource_class} in all"
+                f"the trees would have {now.get(resource_class, 0)} {resource_class} in sum"
                 f" instead of {was.get(resource_class, 0)}"
             )
 
 
 def _capacities(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Iterator[str]:
     for uuid, node in after.nodes.items():
-        old = before.nodes.get(uuid)
-        for resource_class, used in sorted(node.used.items()):
-            held = node.inventories.get(resource_class)
-            capacity = held.capacity if held is not None else 0
-            same = old is not None and (old.inventories.get(resource_class), used) == (
-                held,
-                old.used.get(resource_class, 0),
+        old = before.nodes.get(uuid, snapshot.Node(node.provider))
+        for name, used, capacity in node.over_capacity:
+            is_same = (old.inventories.get(name), old.used.get(name)) == (
+                node.inventories.get(name),
+                used,
             )
-            if used > capacity and not same:
-                name = after.name_of(uuid)
-                yield f"{name} would be over capacity: {used} {resource_class} used of {capacity}"
+            if not is_same:
+                what = f"{used} {name} used of {capacity}"
+                yield f"{after.name_of(uuid)} would be over capacity: {what}"
 
 
 def _units(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Iterator[str]:
@@ -153,65 +155,68 @@ def _outside(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Ite
             node.inventories,
             _present(node.used),
         ):
-            yield f"{node.provider.name} is in none of the named trees and would change"
+            yield f"{node.provider.name} is outside the named trees and would change"
     for uuid, consumer in before.consumers.items():
         now_has = after.consumers[uuid].allocations if uuid in after.consumers else {}
         for provider_uuid, resources in consumer.allocations.items():
             outside = not before.is_inside(provider_uuid)
             if outside and dict(now_has.get(provider_uuid, {})) != dict(resources):
-                yield f"consumer {uuid} would lose what it has of {before.name_of(provider_uuid)}"
+                name = before.name_of(provider_uuid)
+                yield f"consumer {uuid} would lose its allocation on {name}"
 
 
-def _offered(seen: snapshot.TreeSnapshot, classes: Classes) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for _, node in seen.inside():
-        for resource_class, held in node.inventories.items():
-            name = classes.get(resource_class, resource_class)
-            total[name] = total.get(name, 0) + held.total
+def _offered(trees: snapshot.TreeSnapshot, classes: Classes) -> dict[str, int]:
+    """The totals of the named trees by class."""
+    total: collections.Counter[str] = collections.Counter()
+    for (_, name), held in _inventories(trees).items():
+        total[classes.get(name, name)] += held.total
     return total
 
 
-def _inventories(seen: snapshot.TreeSnapshot) -> dict[Place, inventory.Inventory]:
+def _inventories(trees: snapshot.TreeSnapshot) -> dict[resolve.Place, inventory.Inventory]:
     return {
         (uuid, name): held
-        for uuid, node in seen.inside()
+        for uuid, node in trees.inside.items()
         for name, held in node.inventories.items()
     }
 
 
-def _changed(before: allocation.Consumer, after: allocation.Consumer) -> set[Place]:
-    """The places of which a consumer has another amount."""
+def _changed(before: allocation.Consumer, after: allocation.Consumer) -> set[resolve.Place]:
+    """The places where a consumer has another amount."""
     was, now = (
         {
             (uuid, name, amount)
-            for uuid, has in item.allocations.items()
-            for name, amount in has.items()
+            for uuid, held in consumer.allocations.items()
+            for name, amount in held.items()
         }
-        for item in (before, after)
+        for consumer in (before, after)
     )
     return {(uuid, name) for uuid, name, _ in was ^ now}
 
 
-def _counted(resources: allocation.Resources, classes: Classes) -> dict[str, int]:
-    return allocation.add_resources(
-        *({classes.get(name, name): amount} for name, amount in resources.items())
-    )
+def _counted(consumer: allocation.Consumer, classes: Classes) -> dict[str, int]:
+    """The amounts of a consumer by class, on all providers."""
+    total: collections.Counter[str] = collections.Counter()
+    for held in consumer.allocations.values():
+        for name, amount in held.items():
+            total[classes.get(name, name)] += amount
+    return total
 
 
 def _owner(consumer: allocation.Consumer) -> tuple[str | None, ...]:
     return consumer.project_id, consumer.user_id, consumer.consumer_type
 
 
-def _plain(consumer: allocation.Consumer | None) -> object:
+def _comparable(consumer: allocation.Consumer | None) -> object:
     if consumer is None:
         return None
     allocations = {uuid: dict(resources) for uuid, resources in consumer.allocations.items()}
     return allocations, _owner(consumer)
 
 
-def _nodes_differ(one: snapshot.Node | None, other: snapshot.Node | None) -> Iterator[str]:
-    if one is None or other is None:
-        yield "it is there" if one is None else "it is not there"
+def _node_differences(found: snapshot.Node | None, expected: snapshot.Node | None) -> Iterator[str]:
+    if found is None or expected is None:
+        yield "it does not exist" if found is None else "it still exists"
         return
     for what, of in (
         ("name", lambda node: node.provider.name),
@@ -221,8 +226,8 @@ def _nodes_differ(one: snapshot.Node | None, other: snapshot.Node | None) -> Ite
         ("traits", lambda node: node.traits),
         ("aggregates", lambda node: node.aggregates),
     ):
-        if of(one) != of(other):
-            yield f"{what} {of(other)} instead of {of(one)}"
+        if of(found) != of(expected):
+            yield f"{what} {of(found)} instead of {of(expected)}"
 
 
 def _present(used: allocation.Resources) -> dict[str, int]:

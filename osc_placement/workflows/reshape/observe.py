@@ -1,234 +1,255 @@
-"""Reading what is to be reshaped: trees whole, their consumers whole, and all that these touch.
+"""Reading the trees of a reshape, their consumers, and everything that these use.
 
-Placement has no transaction over several reads, so a picture is held against the
-generations before and after it, and taken again when somebody wrote in between.
+Placement has no transaction over several reads. So the generations are compared before and after,
+and what changed in between is read again.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors, responses, retry
+from osc_placement.client import api, api_errors, lookup, responses, retry
+from osc_placement.engine import standard
 from osc_placement.model import allocation, name as names, provider
 from osc_placement.plan import workers
 from osc_placement.workflows import context
 from osc_placement.workflows.reshape import snapshot
+from osc_placement.workflows.reshape.document import target_tree, values
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
+R = TypeVar("R")
 
-#: How often a picture is taken before it is given up that the cloud holds still.
-_TRIES = 10
+#: The attempts to read the trees while other clients write.
+_ATTEMPTS = 10
 
 
 class Restless(errors.PlacementError):
-    """The trees changed each time while they were read."""
+    """The trees changed during each attempt to read them."""
 
 
-class _Moved(Exception):
-    """Somebody wrote while a picture was taken."""
+class _Changed(Exception):
+    """The trees changed while they were read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Detail:
-    """One provider of a named tree."""
+    """A provider of a named tree, with the allocations on it by consumer."""
 
     node: snapshot.Node
-    shares: Mapping[str, responses.ProviderAllocation]
+    allocations: Mapping[str, responses.ProviderAllocation]
 
 
-def known_traits(client: api.Client, traits: Iterable[str]) -> frozenset[str]:
-    """Those of ``traits`` that the cloud has. One request, none for none."""
-    wanted = sorted(set(traits))
-    if not wanted:
+def observe(
+    client: api.Client,
+    document: values.Document | target_tree.Tree,
+    roots: Iterable[provider.Provider],
+    reading: context.ReadContext,
+) -> snapshot.TreeSnapshot:
+    """The trees that a document names, and those of ``roots``.
+
+    Requests: those of ``lookup.find_providers`` and ``read_trees``, one for traits, one per class
+    that neither the trees nor the standard classes contain.
+    Errors: Restless; InvalidInput for unknown traits and classes.
+    """
+    found = lookup.find_providers(client, document.names).values()
+    tops = {item.root_uuid or item.uuid for item in (*found, *roots)}
+    trees = read_trees(client, tops, reading)
+    custom_traits = _check_traits(client, document.targets)
+    _check_classes(client, document.classes, trees)
+    return dataclasses.replace(trees, traits=custom_traits)
+
+
+def _check_traits(client: api.Client, targets: Iterable[values.Target]) -> frozenset[str]:
+    """The custom traits that exist. An unknown standard trait is an error."""
+    traits = sorted({trait for target in targets for trait in target.traits})
+    if not traits:
         return frozenset()
-    return frozenset(retry.read(lambda: client.list_traits(f"in:{','.join(wanted)}")))
+    known = frozenset(retry.read(lambda: client.list_traits(f"in:{','.join(traits)}")))
+    errors.InputErrors(
+        f"the cloud does not know the trait {trait}"
+        for trait in traits
+        if trait not in known and not names.is_custom(trait)
+    ).check()
+    return frozenset(filter(names.is_custom, known))
 
 
-def observe_picture(
+def _check_classes(
+    client: api.Client, classes: Collection[str], trees: snapshot.TreeSnapshot
+) -> None:
+    """A class that resources change to must exist."""
+    offered = {name for node in trees.nodes.values() for name in node.inventories}
+    errors.InputErrors(
+        f"unknown resource class {name}: 'openstack resource class create {name}' creates it"
+        for name in sorted(set(classes) - offered - set(standard.RESOURCE_CLASSES))
+        if not retry.read(functools.partial(client.resource_class_exists, name))
+    ).check()
+
+
+def read_trees(
     client: api.Client, roots: Collection[str], reading: context.ReadContext
 ) -> snapshot.TreeSnapshot:
-    """The trees of these roots, with their closure.
+    """The trees of these roots, their consumers, and everything that these use.
 
-    Cost: per named tree two requests and four per provider, one per consumer; per other
-    tree that a consumer uses two, and two per provider that is used; when somebody wrote
-    meanwhile, the listings again and what has another generation.
-    Errors: Restless; InvalidInput when a root is gone.
+    Requests: per named tree two, and four per provider; one per consumer; per other tree that a
+    consumer uses two, and two per used provider. After a concurrent write, the listings again, and
+    the providers and consumers with another generation.
+    Errors: Restless; InvalidInput when a root does not exist.
     """
     client.require_feature("reshaper", "reading what is to be reshaped")
-    look = _Look(client, reading)
-    try:
-        return retry.call(
-            lambda: look.taken(roots),
-            lambda error: isinstance(error, _Moved),
-            retry.backoff(_TRIES),
-        )
-    except _Moved as moved:
-        raise Restless(
-            f"{moved} changed each time while it was read, {_TRIES} times: nothing was changed."
-            " Try again when fewer servers are built there"
-        ) from moved
+    reader = _Reader(client, reading)
+    for pause in (*retry.backoff(_ATTEMPTS), 0.0):
+        try:
+            return reader.read(sorted(roots))
+        except _Changed as change:
+            LOG.info("%s changed while it was read; reading it again", change)
+            changed = change
+            time.sleep(pause)
+    raise Restless(
+        f"{changed} changed each time while it was read, {_ATTEMPTS} times: nothing was changed;"
+        " run the command again when fewer servers are created there"
+    ) from changed
 
 
-class _Look:
-    """Attempts at a picture; everything that contradicts itself is a ``_Moved``.
+class _Reader:
+    """Reads the trees; every contradiction raises _Changed.
 
-    What was read stands as long as its generation does.
+    A provider or consumer is read again only if its generation changed.
     """
 
     def __init__(self, client: api.Client, reading: context.ReadContext) -> None:
         self._client, self._reading = client, reading
-        self._known: dict[str, _Detail] = {}
-        self._met: dict[str, responses.ConsumerAllocations] = {}
+        self._details: dict[str, _Detail] = {}
+        self._consumers: dict[str, allocation.Consumer] = {}
 
-    def taken(self, roots: Collection[str]) -> snapshot.TreeSnapshot:
-        inner = self._trees(sorted(roots))
-        details = self._details(inner)
-        consumers = self._consumers(details)
-        outer = self._outer(consumers, {item.uuid for item in inner})
+    def read(self, roots: Sequence[str]) -> snapshot.TreeSnapshot:
+        inner = self._trees(roots)
+        read_details = self._each(self._detail, inner, "reading providers")
+        details = {item.node.provider.uuid: item for item in read_details}
+        consumers = self._read_consumers(details)
+        used = {uuid for consumer in consumers.values() for uuid in consumer.allocations}
+        outer = {item.uuid: item for item in self._trees(sorted(used - details.keys()))}
         nodes = {uuid: item.node for uuid, item in details.items()}
-        found = snapshot.TreeSnapshot(
-            {**nodes, **self._touched(outer, consumers)}, frozenset(roots), consumers
-        )
-        tops = sorted({item.root_uuid or item.uuid for item in outer})
-        self._check_still([*inner, *outer], self._trees([*sorted(roots), *tops]))
-        return found
+        nodes |= {uuid: snapshot.Node(item) for uuid, item in outer.items()}
+        touched = [item for uuid, item in outer.items() if uuid in used]
+        nodes |= {node.provider.uuid: node for node in self._each(self._outer_node, touched)}
+        tops = sorted({item.root_uuid or item.uuid for item in outer.values()})
+        _check_unchanged([*inner, *outer.values()], self._trees([*roots, *tops]))
+        return snapshot.TreeSnapshot(nodes, frozenset(roots), consumers)
+
+    def _each(self, call: Callable[[T], R], items: Collection[T], label: str = "") -> Iterator[R]:
+        """The results of concurrent reads, in the order of the items; progress with a label."""
+        if label:
+            self._reading.watch.expect(label, len(items))
+        for found in workers.each(call, items, self._reading.workers):
+            if label:
+                self._reading.watch.advance()
+            yield found
+
+    def _ask(self, item: provider.Provider, call: Callable[[], T]) -> T:
+        """The result of a read about a provider, which may be deleted meanwhile."""
+        try:
+            return retry.read(call)
+        except api_errors.NotFound as error:
+            raise _Changed(item.name) from error
 
     def _trees(self, roots: Collection[str]) -> list[provider.Provider]:
-        """The providers of some trees, as they are listed."""
+        """The providers of the trees that contain these providers, as they are listed."""
 
         def tree(root: str) -> list[provider.Provider]:
-            ask = functools.partial(self._client.list_providers, in_tree=root)
-            return retry.read(ask)
+            return retry.read(functools.partial(self._client.list_providers, in_tree=root))
 
-        listed = list(workers.each(tree, roots, self._reading.workers))
-        gone = [root for root, tree in zip(roots, listed, strict=True) if not tree]
-        errors.InputErrors(f"provider {root} is gone" for root in gone).check()
-        return [item for tree in listed for item in tree]
-
-    def _details(self, listed: Collection[provider.Provider]) -> dict[str, _Detail]:
-        watch = self._reading.watch
-        watch.expect("reading providers", len(listed))
-        found = {}
-        for item in workers.each(self._detail, listed, self._reading.workers):
-            found[item.node.provider.uuid] = item
-            watch.advance()
-        return found
+        listed = dict(zip(roots, self._each(tree, roots), strict=True))
+        gone = [root for root, providers in listed.items() if not providers]
+        errors.InputErrors(f"provider {root} does not exist any more" for root in gone).check()
+        return [item for providers in listed.values() for item in providers]
 
     def _detail(self, item: provider.Provider) -> _Detail:
-        known = self._known.get(item.uuid)
+        known = self._details.get(item.uuid)
         if known is None or known.node.provider != item:
-            known = self._known[item.uuid] = self._read(item)
+            known = self._details[item.uuid] = self._read_detail(item)
         return known
 
-    def _read(self, item: provider.Provider) -> _Detail:
+    def _read_detail(self, item: provider.Provider) -> _Detail:
         client, uuid = self._client, item.uuid
-        inventories = self._asked(item, lambda: client.list_inventories(uuid))
-        shares = self._asked(item, lambda: client.list_provider_allocations(uuid))
-        traits = self._asked(item, lambda: client.list_provider_traits(uuid))
-        aggregates = self._asked(item, lambda: client.list_aggregates(uuid))
-        for generation in (
-            inventories.generation,
-            shares.generation,
-            traits.generation,
-            aggregates.generation,
-        ):
-            if generation != item.generation:
-                raise _Moved(item.name)
+        inventories = self._ask(item, lambda: client.list_inventories(uuid))
+        allocations = self._ask(item, lambda: client.list_provider_allocations(uuid))
+        traits = self._ask(item, lambda: client.list_provider_traits(uuid))
+        aggregates = self._ask(item, lambda: client.list_aggregates(uuid))
+        generations = {inventories.generation, allocations.generation, traits.generation}
+        if generations | {aggregates.generation} != {item.generation}:
+            raise _Changed(item.name)
         node = snapshot.Node(
             item,
             inventories.inventories,
-            allocation.add_resources(*(share.resources for share in shares.allocations.values())),
+            allocation.add_resources(
+                *(each.resources for each in allocations.allocations.values())
+            ),
             frozenset(traits.traits),
             frozenset(names.canonical_uuid(text) for text in aggregates.aggregates),
         )
-        return _Detail(node, shares.allocations)
+        return _Detail(node, allocations.allocations)
 
-    def _consumers(self, details: Mapping[str, _Detail]) -> dict[str, allocation.Consumer]:
-        """Every consumer of the trees, whole, if it agrees with what the providers told."""
+    def _outer_node(self, item: provider.Provider) -> snapshot.Node:
+        """A provider outside the named trees that a consumer uses."""
+        inventories = self._ask(item, lambda: self._client.list_inventories(item.uuid))
+        usages = self._ask(item, lambda: self._client.list_usages(item.uuid))
+        if inventories.generation != item.generation:
+            raise _Changed(item.name)
+        return snapshot.Node(item, inventories.inventories, usages)
+
+    def _read_consumers(self, details: Mapping[str, _Detail]) -> dict[str, allocation.Consumer]:
+        """All consumers of the trees, if they agree with the allocations of the providers."""
         shares: dict[str, dict[str, responses.ProviderAllocation]] = {}
         for provider_uuid, item in details.items():
-            for uuid, share in item.shares.items():
+            for uuid, share in item.allocations.items():
                 shares.setdefault(uuid, {})[provider_uuid] = share
-        watch = self._reading.watch
-        watch.expect("reading consumers", len(shares))
-        found = {}
 
-        def told_of(uuid: str) -> responses.ConsumerAllocations:
+        def read(uuid: str) -> allocation.Consumer:
             return self._consumer(uuid, shares[uuid])
 
-        for told in workers.each(told_of, sorted(shares), self._reading.workers):
-            consumer = told.consumer
+        found = {}
+        for consumer in self._each(read, sorted(shares), "reading consumers"):
             if not _agree(consumer, shares[consumer.uuid], details):
-                # A consumer that goes raises no provider's generation.
+                # Deleting a consumer does not increase the generation of its providers.
                 self._forget(consumer.uuid, shares[consumer.uuid])
-                raise _Moved(f"the tree that consumer {consumer.uuid} is in")
+                raise _Changed(f"the tree of consumer {consumer.uuid}")
             found[consumer.uuid] = consumer
-            watch.advance()
         return found
 
     def _consumer(
         self, uuid: str, shares: Mapping[str, responses.ProviderAllocation]
-    ) -> responses.ConsumerAllocations:
-        known = self._met.get(uuid)
+    ) -> allocation.Consumer:
+        known = self._consumers.get(uuid)
         generations = {share.consumer_generation for share in shares.values()}
-        if known is None or {known.consumer.generation} != generations:
-            known = retry.read(lambda: self._client.show_consumer_allocations(uuid))
-            self._met[uuid] = known
+        if known is None or {known.generation} != generations:
+            known = retry.read(lambda: self._client.show_allocations(uuid))
+            self._consumers[uuid] = known
         return known
 
     def _forget(self, consumer: str, providers: Iterable[str]) -> None:
-        self._met.pop(consumer, None)
+        self._consumers.pop(consumer, None)
         for uuid in providers:
-            self._known.pop(uuid, None)
+            self._details.pop(uuid, None)
 
-    def _outer(
-        self, consumers: Mapping[str, allocation.Consumer], inner: Collection[str]
-    ) -> list[provider.Provider]:
-        """The other trees that the consumers use, as they are listed."""
-        used = {uuid for item in consumers.values() for uuid in item.allocations}
-        listed = self._trees(sorted(used - set(inner)))
-        return list({item.uuid: item for item in listed}.values())
 
-    def _touched(
-        self,
-        outer: Collection[provider.Provider],
-        consumers: Mapping[str, allocation.Consumer],
-    ) -> dict[str, snapshot.Node]:
-        used = {uuid for item in consumers.values() for uuid in item.allocations}
-
-        def node(item: provider.Provider) -> snapshot.Node:
-            if item.uuid not in used:
-                return snapshot.Node(item)
-            inventories = self._asked(item, lambda: self._client.list_inventories(item.uuid))
-            usages = self._asked(item, lambda: self._client.list_usages(item.uuid))
-            if inventories.generation != item.generation:
-                raise _Moved(item.name)
-            return snapshot.Node(item, inventories.inventories, usages)
-
-        found = workers.each(node, outer, self._reading.workers)
-        return {item.provider.uuid: item for item in found}
-
-    def _asked(self, item: provider.Provider, call: Callable[[], T]) -> T:
-        """The answer to a read; a provider that is gone has moved."""
-        try:
-            return retry.read(call)
-        except api_errors.NotFound as error:
-            raise _Moved(item.name) from error
-
-    def _check_still(
-        self, before: Iterable[provider.Provider], after: Iterable[provider.Provider]
-    ) -> None:
-        was = {item.uuid: (item.generation, item.name, item.parent_uuid) for item in before}
-        now = {item.uuid: (item.generation, item.name, item.parent_uuid) for item in after}
-        for item in after:
-            if was.get(item.uuid) != now[item.uuid]:
-                raise _Moved(item.name)
-        if was.keys() != now.keys():
-            raise _Moved("a tree")
+def _check_unchanged(
+    before: Iterable[provider.Provider], after: Iterable[provider.Provider]
+) -> None:
+    was = {item.uuid: (item.generation, item.name, item.parent_uuid) for item in before}
+    now = {item.uuid: (item.generation, item.name, item.parent_uuid) for item in after}
+    for item in after:
+        if was.get(item.uuid) != now[item.uuid]:
+            raise _Changed(item.name)
+    if was.keys() != now.keys():
+        raise _Changed("a tree")
 
 
 def _agree(
@@ -236,8 +257,8 @@ def _agree(
     shares: Mapping[str, responses.ProviderAllocation],
     details: Mapping[str, _Detail],
 ) -> bool:
-    """Whether a consumer tells of the named trees what their providers tell of it."""
-    inside = {uuid: has for uuid, has in consumer.allocations.items() if uuid in details}
+    """Whether a consumer and the providers of the named trees report the same allocations."""
+    inside = {uuid: held for uuid, held in consumer.allocations.items() if uuid in details}
     return inside == {uuid: share.resources for uuid, share in shares.items()} and all(
         share.consumer_generation == consumer.generation for share in shares.values()
     )

@@ -1,28 +1,30 @@
-"""What a document of moves means in a picture: which amounts go where, and who may follow.
+"""Resolving a document of moves against a snapshot: names to providers, moves to amounts. Pure.
 
-Pure. Every name becomes a provider; providers that are described and not there are thought
-up. ``amounts`` says what becomes of inventories, ``compile`` makes a plan of it all.
+A described provider that does not exist gets a UUID that follows from its name.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import uuid as uuid_module
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from osc_placement import errors
 from osc_placement.model import name as names, provider
 from osc_placement.workflows.reshape import snapshot
 from osc_placement.workflows.reshape.document import values
 
-_HERE = "'openstack resource provider list' shows those that there are"
+_HINT = "'openstack resource provider list' shows all providers"
+
+#: A provider's UUID and a class.
+Place = tuple[str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InventoryMove:
-    """An amount of one class that goes from one provider to another, by their UUIDs.
+    """An amount of the total of one class that moves from one provider (UUID) to another.
 
-    ``becomes`` is the class from then on. ``amount`` counts in totals of inventories.
+    ``becomes`` is its class on the target.
     """
 
     source: str
@@ -32,165 +34,168 @@ class InventoryMove:
     becomes: str
     line: int = 0
 
+    @property
+    def origin(self) -> Place:
+        return self.source, self.resource_class
+
+    @property
+    def destination(self) -> Place:
+        return self.target, self.becomes
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
-    """``nodes`` are those of the named trees as they shall be, but for inventories.
+class Resolved:
+    """``nodes`` are the providers of the named trees after the reshape, with old inventories.
 
-    ``fields`` is ``{(provider uuid, class): fields}`` as far as the operator says.
-    ``deleted`` are UUIDs of providers that go when they are empty.
+    ``fields`` are the inventory fields that the document gives. ``deleted`` are the UUIDs of
+    providers that are deleted once they are empty. ``new_names`` are the UUIDs and names of
+    providers to create.
     """
 
     document: values.Document
     nodes: Mapping[str, snapshot.Node]
-    shifts: tuple[InventoryMove, ...]
-    fields: Mapping[tuple[str, str], values.Fields] = dataclasses.field(default_factory=dict)
+    moves: tuple[InventoryMove, ...]
+    fields: Mapping[Place, values.Fields] = dataclasses.field(default_factory=dict)
     deleted: frozenset[str] = frozenset()
+    new_names: frozenset[str] = frozenset()
 
-
-def texts(document: values.Document) -> list[str]:
-    """Everything in a document that may be the name or UUID of a provider that is there."""
-    found: list[str] = []
-    for item in document.moves:
-        found += [item.source, *_texts(item.target)]
-    for target in document.providers:
-        found += _texts(target)
-    for named in (*document.rename, *document.delete):
-        found += [named.text, named.name]
-    return [text for text in dict.fromkeys(found) if text]
-
-
-def _texts(target: values.Target) -> tuple[str, ...]:
-    return target.uuid, target.name, target.parent or ""
+    def name_of(self, uuid: str) -> str:
+        """The name of a provider after the reshape."""
+        return self.nodes[uuid].provider.name
 
 
 def resolve(
-    document: values.Document, seen: snapshot.TreeSnapshot, faults: errors.InputErrors
-) -> Wanted:
-    """Find everything that the document speaks of; what is wrong goes to ``faults``."""
-    directory = ProviderIndex(document, seen, faults)
+    document: values.Document,
+    before: snapshot.TreeSnapshot,
+    faults: errors.InputErrors,
+    taken: Collection[str] = (),
+) -> Resolved:
+    """Resolve all providers and amounts of a document. Errors are added to ``faults``.
+
+    ``taken`` are the UUIDs and names that a new provider must not have.
+    """
+    index = ProviderIndex(document, before, faults)
     for target in document.providers:
-        directory.introduce(target, None)
+        index.add(target, None)
     for item in document.moves:
-        directory.introduce(item.target, item.source)
-    directory.place()
-    shifts = [shift for item in document.moves for shift in _shifts(item, directory)]
+        index.add(item.target, item.source)
+    index.set_parents()
+    requested = [move for item in document.moves for move in _moves(item, index)]
     for named in document.rename:
-        directory.rename(named)
-    directory.check_names()
-    directory.check_order()
-    deleted = {directory.find(item.text, item.line) for item in document.delete}
-    merged = tuple(_merged(_with_amounts(shifts, document, directory, faults)))
-    for shift in _circular(merged):
-        name = directory.name_of(shift.source)
-        directory.fault(shift.line, f"{shift.resource_class} of {name} would come back to it")
-    return Wanted(
+        index.rename(named)
+    index.check_names()
+    index.check_new(taken)
+    deleted = {index.find(item.text, item.line) for item in document.delete}
+    merged = tuple(_merge(_with_amounts(requested, index)))
+    for move in _circular(merged):
+        what = f"{move.resource_class} of {index.name_of(move.source)}"
+        index.fault(move.line, f"{what} would return to its own provider")
+    return Resolved(
         document,
-        directory.nodes,
+        index.nodes,
         merged,
-        directory.fields,
-        frozenset(uuid for uuid in deleted if uuid is not None),
+        index.fields,
+        frozenset(filter(None, deleted)),
+        frozenset(text for pair in index.new.items() for text in pair),
     )
 
 
 class ProviderIndex:
-    """Providers by what the operator calls them, those that are to be made included."""
+    """The providers of the named trees by name and UUID, including those to create."""
 
     def __init__(
-        self, document: values.Document, seen: snapshot.TreeSnapshot, faults: errors.InputErrors
+        self, document: values.Document, before: snapshot.TreeSnapshot, faults: errors.InputErrors
     ) -> None:
-        self.nodes = dict(seen.inside())
-        self._seen = dict(self.nodes)
-        self.fields: dict[tuple[str, str], dict[str, int | float]] = {}
+        self.nodes = before.inside
+        self.fields: dict[Place, dict[str, int | float]] = {}
+        self._existing = dict(self.nodes)
         self._document, self._faults = document, faults
-        self._named = {node.provider.name: uuid for uuid, node in self.nodes.items()}
+        self._by_name = {node.provider.name: uuid for uuid, node in self.nodes.items()}
         self._parents: dict[str, tuple[str | None, int]] = {}
         self._renamed: set[str] = set()
         self._renames = {item.text: item.name for item in document.rename}
 
     def find(self, text: str, line: int) -> str | None:
-        """The UUID of a provider; a fault when there is none."""
-        uuid = self._known(text)
+        """The UUID of a provider; adds an error if it does not exist."""
+        uuid = self.known(text)
         if uuid is None:
-            self.fault(line, f"there is no provider {text!r}: {_HERE}")
+            self.fault(line, f"there is no provider {text!r}: {_HINT}")
         return uuid
 
+    def known(self, text: str) -> str | None:
+        """The UUID of a provider, None if it does not exist."""
+        if text in self._by_name:
+            return self._by_name[text]
+        uuid = names.canonical_uuid(text) if names.is_uuid(text) else ""
+        return uuid if uuid in self.nodes else None
+
     def fault(self, line: int, what: str) -> None:
-        """One more thing that is wrong with the document."""
+        """Add an error of the document."""
         self._faults.add(self._document.at(line) + what)
 
     def name_of(self, uuid: str) -> str:
-        """What people call a provider."""
         return self.nodes[uuid].provider.name
 
-    def target_of(self, item: values.Move) -> str | None:
-        """Where a move goes, None when that was a fault."""
-        return self._known(item.target.text)
-
-    def introduce(self, target: values.Target, source: str | None) -> None:
-        """Know a target: as it is there, or as it is described; what ``source`` has goes there."""
-        uuid = self._known(target.text)
+    def add(self, target: values.Target, source: str | None) -> None:
+        """Add a target, existing or described; ``source`` is the provider that moves to it."""
+        uuid = self.known(target.text)
         if uuid is None and not target.described:
             self.fault(
                 target.line,
-                f"there is no provider {target.name!r}: {_HERE}; to have it made,"
+                f"there is no provider {target.name!r}: {_HINT}; to create it,"
                 f" describe it: {{name: {target.name}}}",
             )
             return
         if uuid is None:
-            uuid = self._thought_up(target, source)
+            uuid = self._create(target, source)
         else:
-            self._check_name(uuid, target)
-            self._check_tree(uuid, target, source)
-        if uuid is None:
-            return
+            self._check_existing(uuid, target, source)
+        if uuid is not None:
+            self._describe(uuid, target)
+
+    def _describe(self, uuid: str, target: values.Target) -> None:
+        """Apply the traits, aggregates and inventory fields of a description."""
         node = self.nodes[uuid]
         aggregates = {names.canonical_uuid(text) for text in target.aggregates}
-        kept = frozenset() if "traits" in target.only else node.traits
-        stays = frozenset() if "aggregates" in target.only else node.aggregates
-        self.nodes[uuid] = node.replace(
-            traits=kept | set(target.traits), aggregates=stays | aggregates
+        self.nodes[uuid] = dataclasses.replace(
+            node,
+            traits=frozenset(target.traits)
+            | (frozenset() if "traits" in target.only else node.traits),
+            aggregates=frozenset(aggregates)
+            | (frozenset() if "aggregates" in target.only else node.aggregates),
         )
         for resource_class, fields in target.inventories.items():
-            self._say(uuid, resource_class, fields, target.line)
+            known = self.fields.setdefault((uuid, resource_class), {})
+            for field, value in fields.items():
+                if known.setdefault(field, value) != value:
+                    what = f"{field} of {resource_class} of {self.name_of(uuid)}"
+                    self.fault(target.line, f"{what} is given as {known[field]} and {value}")
 
-    def _say(self, uuid: str, resource_class: str, fields: values.Fields, line: int) -> None:
-        known = self.fields.setdefault((uuid, resource_class), {})
-        for field, value in fields.items():
-            if known.setdefault(field, value) != value:
-                what = f"{resource_class} of {self.name_of(uuid)}"
-                self.fault(line, f"{field} of {what} is said to be {known[field]} and {value}")
-
-    def _known(self, text: str) -> str | None:
-        if text in self._named:
-            return self._named[text]
-        uuid = names.canonical_uuid(text) if names.is_uuid(text) else ""
-        return uuid if uuid in self.nodes else None
-
-    def _check_name(self, uuid: str, target: values.Target) -> None:
-        """A UUID and a name that are both given must be of one provider."""
-        called = self.name_of(uuid)
-        renamed = self._renames.get(called) or self._renames.get(uuid)
-        if target.uuid and target.name and target.name not in (called, renamed):
-            self.fault(target.line, f"provider {uuid} is called {called!r}, not {target.name!r}")
-
-    def _check_tree(self, uuid: str, target: values.Target, source: str | None) -> None:
-        """Who describes a child without its parent means one in the tree that it gets from."""
-        origin = self._known(source or "")
-        told = not target.described or target.parent != values.UNSAID
-        if told or uuid not in self._seen or origin not in self._seen:
+    def _check_existing(self, uuid: str, target: values.Target, source: str | None) -> None:
+        """Check that a description and the existing provider are the same."""
+        name = self.name_of(uuid)
+        renamed = self._renames.get(name) or self._renames.get(uuid)
+        if target.uuid and target.name and target.name not in (name, renamed):
+            self.fault(target.line, f"provider {uuid} has the name {name!r}, not {target.name!r}")
+        origin = self.known(source or "")
+        has_parent = not target.described or target.parent != values.DEFAULT_PARENT
+        if has_parent or uuid not in self._existing or origin not in self._existing:
             return
-        root = self._seen[uuid].provider.root_uuid
-        if root not in (None, uuid) and root != self._seen[origin].provider.root_uuid:
+        # A child that is described without its parent is expected in the tree of the source.
+        root = self._existing[uuid].provider.root_uuid
+        if root not in (None, uuid) and root != self._existing[origin].provider.root_uuid:
             self.fault(
                 target.line,
-                f"{self.name_of(uuid)!r} is there already, in another tree: give another name, or"
-                " its parent where that is meant",
+                f"{name!r} exists in another tree: give another name, or its parent if you mean"
+                " that provider",
             )
 
-    def _thought_up(self, target: values.Target, source: str | None) -> str | None:
+    def _create(self, target: values.Target, source: str | None) -> str | None:
+        """Add a described provider that does not exist. None if that is an error."""
         if not target.name:
-            self.fault(target.line, f"there is no provider {target.uuid}: to have it made, name it")
+            self.fault(
+                target.line, f"there is no provider {target.uuid}: to create it, give its name"
+            )
             return None
         uuid = target.uuid or new_uuid(target.name)
         if uuid in self.nodes:
@@ -200,53 +205,46 @@ class ProviderIndex:
             )
             return None
         self.nodes[uuid] = snapshot.Node(provider.Provider(uuid, target.name, 0, None, None))
-        if target.name not in self._named:
-            self._named[target.name] = uuid
-        if self._is_taken(target.name, uuid):
-            self.fault(target.line, f"there is another provider {target.name!r} already")
-        parent = source if target.parent == values.UNSAID else target.parent
+        owner = self._by_name.setdefault(target.name, uuid)
+        if owner != uuid and not {target.name, owner} & self._renames.keys():
+            self.fault(target.line, f"there is another provider {target.name!r}")
+        parent = source if target.parent == values.DEFAULT_PARENT else target.parent
         self._parents[uuid] = parent, target.line
         return uuid
 
-    def _is_taken(self, name: str, uuid: str) -> bool:
-        owner = self._named.get(name)
-        return owner not in (None, uuid) and not {name, owner} & self._renames.keys()
-
-    def place(self) -> None:
-        """Put every target where its parent is, when all of them are known."""
-        told: dict[str, tuple[str | None, int]] = {}
-        for target in (
-            *self._document.providers,
-            *(item.target for item in self._document.moves),
-        ):
-            uuid = self._known(target.text)
-            if uuid is not None and target.parent != values.UNSAID:
-                said = told.setdefault(uuid, (target.parent, target.line))[0]
-                if self._known(said or "") != self._known(target.parent or ""):
-                    what = f"{said or 'nothing'} and below {target.parent or 'nothing'}"
-                    self.fault(target.line, f"{self.name_of(uuid)} would stand below {what}")
-        self._parents |= told
+    def set_parents(self) -> None:
+        """Set the parent of each target, when all targets are known."""
+        given: dict[str, tuple[str | None, int]] = {}
+        for target in self._document.targets:
+            uuid = self.known(target.text)
+            if uuid is None or target.parent == values.DEFAULT_PARENT:
+                continue
+            first = given.setdefault(uuid, (target.parent, target.line))[0]
+            if self.known(first or "") != self.known(target.parent or ""):
+                what = f"{first or 'no provider'} and {target.parent or 'no provider'}"
+                self.fault(target.line, f"{self.name_of(uuid)} has two parents, {what}")
+        self._parents |= given
         for uuid, (text, line) in self._parents.items():
             parent = None if text is None else self.find(text, line)
             if text is None or parent is not None:
-                self._put_below(uuid, parent, line)
+                self._set_parent(uuid, parent, line)
 
-    def _put_below(self, uuid: str, parent: str | None, line: int) -> None:
-        above, seen = parent, {uuid}
-        while above is not None and above not in seen:
-            seen.add(above)
-            above = self._parent_of(above)
-        if above is not None:
-            self.fault(line, f"{self.name_of(uuid)} would stand below itself")
+    def _set_parent(self, uuid: str, parent: str | None, line: int) -> None:
+        ancestor, visited = parent, {uuid}
+        while ancestor is not None and ancestor not in visited:
+            visited.add(ancestor)
+            ancestor = self._parent_of(ancestor)
+        if ancestor is not None:
+            self.fault(line, f"{self.name_of(uuid)} would be its own ancestor")
             return
         node = self.nodes[uuid]
         placed = dataclasses.replace(node.provider, parent_uuid=parent)
-        self.nodes[uuid] = node.replace(provider=placed)
+        self.nodes[uuid] = dataclasses.replace(node, provider=placed)
 
     def _parent_of(self, uuid: str) -> str | None:
         pending = self._parents.get(uuid)
         if pending is not None and pending[0] is not None:
-            return self._known(pending[0])
+            return self.known(pending[0])
         return self.nodes[uuid].provider.parent_uuid if uuid in self.nodes else None
 
     def rename(self, named: values.Named) -> None:
@@ -259,113 +257,118 @@ class ProviderIndex:
             self.fault(named.line, f"{node.provider.name} is renamed twice")
         self._renamed.add(uuid)
         renamed = dataclasses.replace(node.provider, name=named.name)
-        self.nodes[uuid] = node.replace(provider=renamed)
+        self.nodes[uuid] = dataclasses.replace(node, provider=renamed)
 
     def check_names(self) -> None:
-        """No two providers may have one name at any time."""
+        """Check that no two providers have the same name, before, during or after the plan."""
         owners: dict[str, str] = {}
         for uuid, node in self.nodes.items():
-            called = node.provider.name
-            if owners.setdefault(called, uuid) != uuid:
-                self.fault(0, f"two providers would be called {called!r}")
-
-    def check_order(self) -> None:
-        """Names are changed all at the same time: none may wait until another is free."""
-        owners = {node.provider.name: uuid for uuid, node in self._seen.items()}
+            if owners.setdefault(node.provider.name, uuid) != uuid:
+                self.fault(0, f"two providers would have the name {node.provider.name!r}")
+        before = {node.provider.name: uuid for uuid, node in self._existing.items()}
         for uuid, node in self.nodes.items():
-            called = node.provider.name
-            owner = owners.get(called, uuid)
-            if owner == uuid or self.name_of(owner) == called:
+            name = node.provider.name
+            owner = before.get(name, uuid)
+            if owner == uuid or self.name_of(owner) == name:
                 continue
-            # Who is only renamed is so before anything is made.
-            if uuid in self._seen or self._is_moved(owner):
-                who = self._seen[uuid].provider.name if uuid in self._seen else "a new one"
+            # All renames are one stage, and come before providers are created or get new parents.
+            if uuid in self._existing or self._has_new_parent(owner):
+                what = self._existing[uuid].provider.name if uuid in self._existing else "a new one"
                 self.fault(
-                    0, f"{who} cannot be called {called!r} in one go: rename the other one before"
+                    0,
+                    f"{what} cannot take the name {name!r} in the same plan: rename the other"
+                    " provider before",
                 )
 
-    def _is_moved(self, uuid: str) -> bool:
-        before, after = self._seen[uuid].provider, self.nodes[uuid].provider
+    @property
+    def new(self) -> dict[str, str]:
+        """``{uuid: name}`` of the providers to create."""
+        return {uuid: self.name_of(uuid) for uuid in self.nodes.keys() - self._existing.keys()}
+
+    def check_new(self, taken: Collection[str]) -> None:
+        """Check that the providers to create take no name and no UUID of another tree."""
+        for uuid, name in sorted(self.new.items()):
+            if uuid in taken or name in taken:
+                self._faults.add(
+                    f"another provider has or gets the name {name!r} or its UUID: put $root into"
+                    " its name, and give no uuid"
+                )
+
+    def _has_new_parent(self, uuid: str) -> bool:
+        before, after = self._existing[uuid].provider, self.nodes[uuid].provider
         return before.parent_uuid != after.parent_uuid
 
 
 def new_uuid(name: str) -> str:
-    """The UUID of a provider that is to be made: the same in every plan of it."""
+    """The UUID of a provider to create: the same in every plan."""
     return str(uuid_module.uuid5(uuid_module.NAMESPACE_URL, f"osc-placement:{name}"))
 
 
-def _shifts(
-    item: values.Move, directory: ProviderIndex
-) -> Iterable[tuple[InventoryMove, int | str]]:
-    """The shifts of a move, with their amounts as they were written."""
-    source = directory.find(item.source, item.line)
-    target = directory.target_of(item)
+def _moves(item: values.Move, index: ProviderIndex) -> Iterator[tuple[InventoryMove, int | str]]:
+    """The inventory moves of one move, with their amounts as written."""
+    source, target = index.find(item.source, item.line), index.known(item.target.text)
     if source is None or target is None:
         return
-    offered = directory.nodes[source].inventories
+    offered = index.nodes[source].inventories
     for resource_class, amount in item.resources.items():
         becomes = item.classes.get(resource_class, resource_class)
         if (source, resource_class) == (target, becomes):
-            directory.fault(item.line, f"{resource_class} would go from {item.source} to itself")
+            index.fault(item.line, f"{resource_class} would move from {item.source} to itself")
         elif resource_class not in offered:
-            has = ", ".join(sorted(offered)) or "nothing"
-            directory.fault(item.line, f"{item.source} has no {resource_class}: it has {has}")
+            present = ", ".join(sorted(offered)) or "no inventory"
+            index.fault(item.line, f"{item.source} has no {resource_class}: it has {present}")
         else:
             yield InventoryMove(source, resource_class, 0, target, becomes, item.line), amount
 
 
 def _with_amounts(
-    shifts: Iterable[tuple[InventoryMove, int | str]],
-    document: values.Document,
-    directory: ProviderIndex,
-    faults: errors.InputErrors,
-) -> Iterable[InventoryMove]:
-    """Each with its amount; ``all`` is what the others leave."""
-    of: dict[tuple[str, str], list[tuple[InventoryMove, int | str]]] = {}
-    for shift, amount in shifts:
-        of.setdefault((shift.source, shift.resource_class), []).append((shift, amount))
-    for (source, resource_class), told in of.items():
-        total = directory.nodes[source].inventories[resource_class].total
-        left = total - sum(amount for _, amount in told if isinstance(amount, int))
-        greedy = [shift for shift, amount in told if not isinstance(amount, int)]
-        if left < 0 or len(greedy) > 1 or (greedy and not left):
-            what = f"{directory.name_of(source)} has {total} {resource_class}"
-            faults.add(f"{document.at(told[-1][0].line)}{_too_much(what, left, greedy)}")
+    moves: Iterable[tuple[InventoryMove, int | str]], index: ProviderIndex
+) -> Iterator[InventoryMove]:
+    """The moves with their amounts; ``all`` is what the other moves leave."""
+    by_origin: dict[Place, list[tuple[InventoryMove, int | str]]] = {}
+    for move, amount in moves:
+        by_origin.setdefault(move.origin, []).append((move, amount))
+    for (source, resource_class), group in by_origin.items():
+        total = index.nodes[source].inventories[resource_class].total
+        left = total - sum(amount for _, amount in group if isinstance(amount, int))
+        count_all = sum(amount == values.ALL for _, amount in group)
+        if left < 0 or count_all > 1 or (count_all and not left):
+            what = f"{index.name_of(source)} has {total} {resource_class}"
+            index.fault(group[-1][0].line, f"{what}, and {_excess(left, count_all)}")
             continue
-        for shift, amount in told:
-            yield dataclasses.replace(shift, amount=amount if isinstance(amount, int) else left)
+        for move, amount in group:
+            yield dataclasses.replace(move, amount=amount if isinstance(amount, int) else left)
 
 
-def _too_much(what: str, left: int, greedy: list[InventoryMove]) -> str:
+def _excess(left: int, count_all: int) -> str:
     if left < 0:
-        return f"{what}, and {-left} more are to be moved"
-    if len(greedy) > 1:
-        return f"{what}, and more than one move wants all of it"
-    return f"{what}, and nothing is left for a move that wants all of it"
+        return f"the moves need {-left} more"
+    return "more than one move takes all" if count_all > 1 else "nothing is left for 'all'"
 
 
-def _merged(shifts: Iterable[InventoryMove]) -> Iterable[InventoryMove]:
-    """What goes the same way goes as one."""
-    found: dict[tuple[str, str, str, str], InventoryMove] = {}
-    for shift in shifts:
-        key = shift.source, shift.resource_class, shift.target, shift.becomes
-        known = found.get(key)
-        amount = shift.amount + (known.amount if known is not None else 0)
-        found[key] = dataclasses.replace(known or shift, amount=amount)
+def _merge(moves: Iterable[InventoryMove]) -> Iterable[InventoryMove]:
+    """One move for each origin and destination."""
+    found: dict[tuple[Place, Place], InventoryMove] = {}
+    for move in moves:
+        known = found.setdefault(
+            (move.origin, move.destination), dataclasses.replace(move, amount=0)
+        )
+        found[move.origin, move.destination] = dataclasses.replace(
+            known, amount=known.amount + move.amount
+        )
     return found.values()
 
 
-def _circular(shifts: Iterable[InventoryMove]) -> Iterable[InventoryMove]:
-    """Those that lead back, over others, to where they come from."""
-    ways: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    known = list(shifts)
-    for shift in known:
-        source = shift.source, shift.resource_class
-        ways.setdefault(source, set()).add((shift.target, shift.becomes))
-    for shift in known:
-        reached = pending = {(shift.target, shift.becomes)}
+def _circular(moves: Iterable[InventoryMove]) -> Iterator[InventoryMove]:
+    """The moves that lead back to their origin, directly or over other moves."""
+    destinations: dict[Place, set[Place]] = {}
+    known = list(moves)
+    for move in known:
+        destinations.setdefault(move.origin, set()).add(move.destination)
+    for move in known:
+        reached = pending = {move.destination}
         while pending:
-            pending = set().union(*(ways.get(place, ()) for place in pending)) - reached
+            pending = set().union(*(destinations.get(place, ()) for place in pending)) - reached
             reached = reached | pending
-        if (shift.source, shift.resource_class) in reached:
-            yield shift
+        if move.origin in reached:
+            yield move

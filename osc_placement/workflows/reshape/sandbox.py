@@ -1,6 +1,6 @@
-"""An embedded Placement in memory, filled with what was observed: where plans are tried first.
+"""An embedded Placement in memory with the state of a snapshot, for rehearsals.
 
-Called by ``reshape``. The server is the real one, so what it refuses here Placement refuses.
+It is the reference server: it accepts and refuses what Placement does.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from osc_placement import errors, microversion, server
 from osc_placement.client import api, transport
 from osc_placement.server.store import errors as store_errors
 
-_PLACE = "the rehearsal"
+_NAME = "the rehearsal"
 
 
 class CannotRehearse(errors.PlacementError):
-    """What was observed cannot be a Placement's state, as far as this program knows it."""
+    """The snapshot is not a valid state of the embedded Placement."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """One write that was sent: ``body`` is the parsed JSON, None where there is none."""
+    """One write; ``body`` is the parsed JSON, None for an empty body."""
 
     method: str
     path: str
@@ -33,7 +33,7 @@ class Request:
 
 
 class Recorder:
-    """A Placement that remembers every write that was sent to it."""
+    """A WSGI application that records the writes to a Placement."""
 
     def __init__(self, app: server.App) -> None:
         self.requests: list[Request] = []
@@ -49,13 +49,13 @@ class Recorder:
         return self._app(environ, start_response)
 
     def close(self) -> None:
-        """Let go of the state."""
+        """Close the Placement."""
         self._app.close()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a plan is tried: a client, and what went over it."""
+    """A client of the embedded Placement, and the recorder of its writes."""
 
     client: api.Client
     recorder: Recorder
@@ -63,15 +63,15 @@ class Stage:
 
 @contextlib.contextmanager
 def embedded(document: Mapping[str, Any], version: microversion.Microversion) -> Iterator[Stage]:
-    """A Placement with the state of ``document``, generations included, for one block.
+    """A Placement with the state of ``document``, including generations.
 
-    Errors: CannotRehearse for a document that is no state.
+    Errors: CannotRehearse for a document that is not a valid state.
     """
     try:
         recorder = Recorder(server.create_app(load=document))
     except store_errors.StoreError as error:
         raise CannotRehearse(f"the plan cannot be rehearsed: {error}") from error
-    client = api.Client(transport.in_process(lambda: recorder, _PLACE), version)
+    client = api.Client(transport.in_process(lambda: recorder, _NAME), version)
     try:
         yield Stage(client, recorder)
     finally:

@@ -1,22 +1,23 @@
-"""What stands in a cloud where it is reshaped: trees, consumers, and all that these touch.
+"""Snapshots of trees: their providers, their consumers, and everything that these use. Pure.
 
-Pure. ``observe`` makes pictures of a cloud, ``wanted`` makes those of what shall be.
+``observe`` reads a snapshot. ``after`` and ``without`` compute the snapshots of a reshape.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from osc_placement.model import allocation, inventory, provider
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Node:
-    """A provider with its inventories, and ``used`` (``{class: amount}``) by everybody.
+    """A provider with its inventories, and ``used`` (``{class: amount}``) by all consumers.
 
-    ``traits`` and ``aggregates`` are told for the providers of named trees.
+    ``traits`` and ``aggregates`` are set for providers of the named trees only.
     """
 
     provider: provider.Provider
@@ -25,18 +26,35 @@ class Node:
     traits: frozenset[str] = frozenset()
     aggregates: frozenset[str] = frozenset()
 
-    def replace(self, **fields: Any) -> Node:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **fields)
+    @property
+    def over_capacity(self) -> list[tuple[str, int, int]]:
+        """``(class, used, capacity)`` of the classes with more usage than capacity."""
+        found = []
+        for name, used in sorted(self.used.items()):
+            held = self.inventories.get(name)
+            capacity = held.capacity if held is not None else 0
+            if used > capacity:
+                found.append((name, used, capacity))
+        return found
+
+
+class AllocationMove(NamedTuple):
+    """Amounts of a consumer that move: ``taken`` from the source, ``given`` on the target."""
+
+    consumer: str
+    source: str
+    taken: allocation.Resources
+    target: str
+    given: allocation.Resources
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TreeSnapshot:
-    """``roots`` are the roots of the named trees, which are here whole with their consumers.
+    """``roots`` are the roots of the named trees, which are complete with their consumers.
 
-    ``nodes`` (by UUID) also holds every other provider that these consumers use, and what
-    is above it. ``consumers`` (by UUID) have all their allocations. ``traits`` are those of
-    the operator's own that the cloud has, as far as somebody asked.
+    ``nodes`` (by UUID) also has all other providers that these consumers use, and their ancestors.
+    ``consumers`` (by UUID) have all their allocations. ``traits`` are those custom traits of the
+    cloud that the document names.
     """
 
     nodes: Mapping[str, Node]
@@ -44,69 +62,156 @@ class TreeSnapshot:
     consumers: Mapping[str, allocation.Consumer] = dataclasses.field(default_factory=dict)
     traits: frozenset[str] = frozenset()
 
-    def replace(self, **fields: Any) -> TreeSnapshot:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **fields)
-
     def root_of(self, uuid: str) -> str:
-        """The root of the tree that a provider stands in."""
+        """The root of the tree of a provider."""
         return self.nodes[uuid].provider.root_uuid or uuid
 
     def is_inside(self, uuid: str) -> bool:
-        """Whether a provider stands in a named tree: others are never changed."""
+        """Whether a provider is in a named tree: only those change."""
         return uuid in self.nodes and self.root_of(uuid) in self.roots
 
     def name_of(self, uuid: str) -> str:
-        """What people call a provider."""
+        """The name of a provider, or its UUID if it is unknown."""
         return self.nodes[uuid].provider.name if uuid in self.nodes else uuid
 
     def names(self) -> dict[str, str]:
         """``{provider uuid: name}``"""
         return {uuid: node.provider.name for uuid, node in self.nodes.items()}
 
-    def inside(self) -> Iterator[tuple[str, Node]]:
-        """The providers of the named trees."""
-        for uuid, node in self.nodes.items():
-            if self.is_inside(uuid):
-                yield uuid, node
+    @property
+    def inside(self) -> dict[str, Node]:
+        """The providers of the named trees by UUID."""
+        return {uuid: node for uuid, node in self.nodes.items() if self.is_inside(uuid)}
 
-    def held(self) -> dict[tuple[str, str], int]:
-        """``{(provider uuid, class): amount}`` of the consumers that are here, together."""
-        total: dict[tuple[str, str], int] = {}
-        for consumer in self.consumers.values():
-            for uuid, resources in consumer.allocations.items():
-                for resource_class, amount in resources.items():
-                    key = uuid, resource_class
-                    total[key] = total.get(key, 0) + amount
-        return total
-
-    def others(self) -> dict[tuple[str, str], int]:
-        """``{(provider uuid, class): amount}`` of consumers that are not here."""
-        held = self.held()
+    def other_usage(self) -> dict[tuple[str, str], int]:
+        """``{(provider uuid, class): amount}`` of consumers that are not in the snapshot."""
+        known = _usage(self.consumers.values())
         return {
-            (uuid, resource_class): used - held.get((uuid, resource_class), 0)
+            (uuid, resource_class): used - known[uuid, resource_class]
             for uuid, node in self.nodes.items()
             for resource_class, used in node.used.items()
-            if used > held.get((uuid, resource_class), 0)
+            if used > known[uuid, resource_class]
         }
 
-    def holding(self, uuid: str, resource_class: str) -> dict[str, int]:
-        """``{consumer uuid: amount}`` of those that have some of a provider, by UUID."""
+    def consumers_of(self, uuid: str, resource_class: str) -> dict[str, int]:
+        """``{consumer uuid: amount}`` of a class on a provider, consumers sorted."""
         return {
-            consumer.uuid: amount
-            for consumer in sorted(self.consumers.values(), key=lambda item: item.uuid)
-            if (amount := consumer.allocations.get(uuid, {}).get(resource_class))
+            consumer: amount
+            for consumer, item in sorted(self.consumers.items())
+            if (amount := item.allocations.get(uuid, {}).get(resource_class))
         }
 
-    def with_consumers(self, consumers: Mapping[str, allocation.Consumer]) -> TreeSnapshot:
-        """The same with other consumers' allocations, and what is used counted anew."""
-        others = self.others()
-        changed = self.replace(consumers=consumers)
-        used: dict[str, dict[str, int]] = {uuid: {} for uuid in self.nodes}
-        for counted in (others, changed.held()):
-            for (uuid, resource_class), amount in counted.items():
-                of = used.setdefault(uuid, {})
-                of[resource_class] = of.get(resource_class, 0) + amount
-        return changed.replace(
-            nodes={uuid: node.replace(used=used[uuid]) for uuid, node in self.nodes.items()}
+    def after(
+        self,
+        nodes: Mapping[str, Node],
+        inventories: Mapping[str, inventory.Inventories],
+        moves: Iterable[AllocationMove],
+    ) -> TreeSnapshot:
+        """The snapshot with these providers in the named trees, and with allocations moved."""
+        placed = _with_roots(nodes)
+        outside = {uuid: node for uuid, node in self.nodes.items() if uuid not in nodes}
+        roots = frozenset(node.provider.root_uuid or uuid for uuid, node in placed.items())
+        consumers = _moved(self.consumers, moves)
+        usage = _usage(consumers.values())
+        usage.update(self.other_usage())
+        used: dict[str, dict[str, int]] = {}
+        for (uuid, resource_class), amount in usage.items():
+            used.setdefault(uuid, {})[resource_class] = amount
+        return dataclasses.replace(
+            self,
+            nodes={
+                uuid: dataclasses.replace(
+                    node,
+                    inventories=inventories.get(uuid, node.inventories),
+                    used=used.get(uuid, {}),
+                )
+                for uuid, node in {**placed, **outside}.items()
+            },
+            roots=roots | self.roots,
+            consumers=consumers,
         )
+
+    def without(self, deleted: Collection[str]) -> TreeSnapshot:
+        """The snapshot without deleted providers."""
+        kept = {uuid: node for uuid, node in self.nodes.items() if uuid not in deleted}
+        return dataclasses.replace(self, nodes=kept, roots=self.roots - frozenset(deleted))
+
+    def split(self) -> dict[str, TreeSnapshot]:
+        """``{root uuid: the snapshot of that tree}``, with everything that its consumers use."""
+        consumers: dict[str, dict[str, allocation.Consumer]] = {root: {} for root in self.roots}
+        nodes: dict[str, dict[str, Node]] = {root: {} for root in self.roots}
+        for uuid, node in self.inside.items():
+            nodes[self.root_of(uuid)][uuid] = node
+        for uuid, consumer in self.consumers.items():
+            used = {key: self.nodes[key] for key in consumer.allocations}
+            for root in {self.root_of(key) for key in used} & self.roots:
+                consumers[root][uuid] = consumer
+                nodes[root] |= used
+        return {
+            root: dataclasses.replace(
+                self, nodes=nodes[root], roots=frozenset({root}), consumers=consumers[root]
+            )
+            for root in self.roots
+        }
+
+    def restricted_to(self, changing: Collection[str]) -> TreeSnapshot:
+        """The snapshot of the named trees whose root is among the changing providers."""
+        roots = frozenset(root for root in self.roots if root in changing)
+        inside = {uuid for uuid in self.inside if self.root_of(uuid) in roots}
+        consumers = {
+            uuid: consumer
+            for uuid, consumer in self.consumers.items()
+            if inside & consumer.allocations.keys()
+        }
+        known = inside.union(*(consumer.allocations.keys() for consumer in consumers.values()))
+        nodes = {
+            uuid: node if uuid in known else Node(node.provider)
+            for uuid, node in self.nodes.items()
+        }
+        return dataclasses.replace(self, nodes=nodes, roots=roots, consumers=consumers)
+
+
+def _usage(consumers: Iterable[allocation.Consumer]) -> collections.Counter[tuple[str, str]]:
+    """``{(provider uuid, class): amount}`` of these consumers."""
+    total: collections.Counter[tuple[str, str]] = collections.Counter()
+    for consumer in consumers:
+        for uuid, resources in consumer.allocations.items():
+            for resource_class, amount in resources.items():
+                total[uuid, resource_class] += amount
+    return total
+
+
+def _with_roots(nodes: Mapping[str, Node]) -> dict[str, Node]:
+    """The nodes, each with the root that follows from its parents."""
+
+    def root(uuid: str) -> str:
+        parent = nodes[uuid].provider.parent_uuid
+        return uuid if parent is None or parent not in nodes else root(parent)
+
+    return {
+        uuid: dataclasses.replace(
+            node, provider=dataclasses.replace(node.provider, root_uuid=root(uuid))
+        )
+        for uuid, node in nodes.items()
+    }
+
+
+def _moved(
+    consumers: Mapping[str, allocation.Consumer], moves: Iterable[AllocationMove]
+) -> dict[str, allocation.Consumer]:
+    """The consumers after the moves. Providers and classes without an amount are left out."""
+    found: dict[str, dict[str, collections.Counter[str]]] = {
+        uuid: {key: collections.Counter(held) for key, held in consumer.allocations.items()}
+        for uuid, consumer in consumers.items()
+    }
+    for move in moves:
+        held = found[move.consumer]
+        held[move.source].subtract(move.taken)
+        held.setdefault(move.target, collections.Counter()).update(move.given)
+    return {
+        uuid: dataclasses.replace(
+            consumers[uuid],
+            allocations={key: dict(+amounts) for key, amounts in held.items() if +amounts},
+        )
+        for uuid, held in found.items()
+    }

@@ -76,7 +76,7 @@ def _inventory(told: Any) -> inventory.Inventory:
     return inventory.Inventory(told) if isinstance(told, int) else inventory.Inventory(**told)
 
 
-def seen(document: Mapping[str, Any], *roots: str) -> snapshot.TreeSnapshot:
+def snapshot_of(document: Mapping[str, Any], *roots: str) -> snapshot.TreeSnapshot:
     """The picture of the trees of these roots: what ``observe`` makes of such a cloud."""
     inside = {
         uuid

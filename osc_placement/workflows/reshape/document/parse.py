@@ -1,8 +1,8 @@
-"""Reading a document of moves: YAML or JSON text in, values or all faults with lines out."""
+"""Reading a document of moves: YAML or JSON text to values, or all errors with their lines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from osc_placement import errors
@@ -11,115 +11,107 @@ from osc_placement.workflows.reshape.document import schema, values, yaml_lines
 
 
 def parse(text: str, source: str) -> values.Document:
-    """The moves that a text asks for; ``source`` names it in faults.
+    """Read a document; ``source`` is its name in messages.
 
-    Errors: InvalidInput with every fault, each with its line.
+    Errors: InvalidInput with all errors, each with its line.
     """
     faults = errors.InputErrors()
     found = read(text, source, schema.MOVES, faults)
-    moves = tuple(_move(found, position) for position in range(len(found.data["moves"])))
-    renames = found.data.get("rename", {})
     document = values.Document(
-        moves=moves,
+        moves=tuple(_move(found, at) for at in range(len(found.data["moves"]))),
         providers=tuple(
-            _target(told, found.line("providers", position))
-            for position, told in enumerate(found.data.get("providers", ()))
+            _target(item, found.line("providers", at))
+            for at, item in enumerate(found.data.get("providers", ()))
         ),
         assign=evidence(found, source, faults),
         rename=tuple(
-            values.Named(old, new, found.line("rename", old)) for old, new in renames.items()
+            values.Named(old, new, found.line("rename", old))
+            for old, new in found.data.get("rename", {}).items()
         ),
         delete=tuple(
-            values.Named(text, line=found.line("delete", position))
-            for position, text in enumerate(found.data.get("delete", ()))
+            values.Named(item, line=found.line("delete", at))
+            for at, item in enumerate(found.data.get("delete", ()))
         ),
         source=source,
     )
-    faults.reasons += _strange_names(document)
+    faults.reasons += _invalid_values(document)
     faults.check()
     return document
 
 
 def read(
-    text: str, source: str, wanted: Mapping[str, Any], faults: errors.InputErrors
-) -> yaml_lines.Marked:
-    """Data that keep to a schema. Errors: InvalidInput with every fault and its line."""
+    text: str, source: str, json_schema: Mapping[str, Any], faults: errors.InputErrors
+) -> yaml_lines.Data:
+    """Read a text and validate it. Errors: InvalidInput with all errors, each with its line."""
     found = yaml_lines.load(text, source, faults)
     faults.check()
-    for line, what in schema.faults(found, wanted):
+    for line, what in schema.validate(found, json_schema):
         faults.add(f"{source}:{line}: {what}")
     faults.check()
     return found
 
 
 def evidence(
-    found: yaml_lines.Marked, source: str, faults: errors.InputErrors
+    found: yaml_lines.Data, source: str, faults: errors.InputErrors
 ) -> tuple[values.Evidence, ...]:
-    """The part ``assign``, where there is one; a consumer that stands twice is a fault."""
+    """The optional part ``assign``. A consumer that is listed twice is an error."""
     by_consumer: dict[str, values.Evidence] = {}
-    for text, told in found.data.get("assign", {}).items():
+    for text, given in found.data.get("assign", {}).items():
         consumer, line = name.canonical_uuid(text), found.line("assign", text)
         if consumer in by_consumer:
-            faults.add(f"{source}:{line}: consumer {consumer} stands here a second time")
-        by_class = {"": told} if isinstance(told, str) else told
-        targets = {key: where for key, where in by_class.items() if isinstance(where, str)}
-        parts = {key: where for key, where in by_class.items() if not isinstance(where, str)}
+            faults.add(f"{source}:{line}: consumer {consumer} is listed twice")
+        by_class = {"": given} if isinstance(given, str) else given
+        targets = {key: value for key, value in by_class.items() if isinstance(value, str)}
+        parts = {key: value for key, value in by_class.items() if not isinstance(value, str)}
         by_consumer[consumer] = values.Evidence(consumer, targets, line, parts)
     return tuple(by_consumer.values())
 
 
-def _move(found: yaml_lines.Marked, position: int) -> values.Move:
-    told = found.data["moves"][position]
+def _move(found: yaml_lines.Data, position: int) -> values.Move:
+    data = found.data["moves"][position]
     return values.Move(
-        source=told["from"],
-        resources=told["resources"],
-        target=_target(told["to"], found.line("moves", position, "to")),
-        classes=told.get("as", {}),
+        source=data["from"],
+        resources=data["resources"],
+        target=_target(data["to"], found.line("moves", position, "to")),
+        classes=data.get("as", {}),
         line=found.line("moves", position),
     )
 
 
-def _target(told: str | Mapping[str, Any], line: int) -> values.Target:
-    if isinstance(told, str):
-        return values.Target(told, line=line)
-    uuid = told.get("uuid")
+def _target(data: str | Mapping[str, Any], line: int) -> values.Target:
+    if isinstance(data, str):
+        return values.Target(data, line=line)
+    uuid = data.get("uuid")
     return values.Target(
-        name=told.get("name", ""),
+        name=data.get("name", ""),
         uuid=name.canonical_uuid(uuid) if uuid else "",
-        parent=told.get("parent", values.UNSAID),
-        traits=tuple(told.get("traits", ())),
-        aggregates=tuple(told.get("aggregates", ())),
-        inventories=told.get("inventories", {}),
+        parent=data.get("parent", values.DEFAULT_PARENT),
+        traits=tuple(data.get("traits", ())),
+        aggregates=tuple(data.get("aggregates", ())),
+        inventories=data.get("inventories", {}),
         described=True,
         line=line,
     )
 
 
-def _strange_names(document: values.Document) -> list[str]:
-    """What no cloud can have, though the schema allows it."""
-    faults = []
-    for item in document.moves:
-        where = document.at(item.line)
-        faults += [
-            f"{where}as: {resource_class} is not among the resources"
-            for resource_class in item.classes
-            if resource_class not in item.resources
-        ]
-    for target in (*(item.target for item in document.moves), *document.providers):
+def _invalid_values(document: values.Document) -> Iterator[str]:
+    """Errors that the schema does not find."""
+    for move in document.moves:
+        for resource_class in move.classes:
+            if resource_class not in move.resources:
+                yield f"{document.at(move.line)}as: {resource_class} is not among the resources"
+    for target in document.targets:
         where = document.at(target.line)
         if target.described and not (target.name or target.uuid):
-            faults.append(f"{where}a provider has neither a name nor a uuid")
-        faults += strange_memberships(target, where)
-    return faults
+            yield f"{where}a provider has neither a name nor a uuid"
+        yield from invalid_memberships(target, where)
 
 
-def strange_memberships(target: values.Target, where: str) -> list[str]:
-    """Traits that cannot be names, aggregates that are no UUIDs."""
-    faults = [
-        f"{where}{trait!r} is no trait" for trait in target.traits if not name.is_symbol(trait)
-    ]
-    return faults + [
-        f"{where}aggregate {text!r} is no UUID"
-        for text in target.aggregates
-        if not name.is_uuid(text)
-    ]
+def invalid_memberships(target: values.Target, where: str) -> Iterator[str]:
+    """Traits that are not trait names, aggregates that are not UUIDs."""
+    for trait in target.traits:
+        if not name.is_symbol(trait):
+            yield f"{where}{trait!r} is not a trait name"
+    for text in target.aggregates:
+        if not name.is_uuid(text):
+            yield f"{where}aggregate {text!r} is not a UUID"

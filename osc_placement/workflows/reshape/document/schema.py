@@ -1,7 +1,7 @@
-"""The schema of a document of moves and of a wanted tree, and its faults in plain words.
+"""The schemas of documents of moves and of target trees, and validation with plain messages.
 
-Published in the documentation (``doc/source/user/reshape.schema.json``; a test holds the
-two together).
+The documentation publishes them in ``doc/source/user/reshape.schema.json`` and
+``reshape-tree.schema.json``; a test compares both.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ _NAMES = {"type": "array", "items": {"type": "string", "minLength": 1}, "uniqueI
 
 
 def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": "object", "properties": properties}
-    found["additionalProperties"] = False
+    found = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**found, "required": list(required)} if required else found
 
 
-def _by(pattern: str, value: dict[str, Any], **more: Any) -> dict[str, Any]:
+def _mapping(pattern: str, value: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {
         "type": "object",
         "patternProperties": {pattern: value},
@@ -54,16 +53,16 @@ _WHOLE_FIELDS = {
     "properties": {**_FIELDS["properties"], "total": _AMOUNT},
 }
 
-_ABOUT = {"name": _NAME, "uuid": {"type": "string", "pattern": _UUID}}
+_IDENTITY = {"name": _NAME, "uuid": {"type": "string", "pattern": _UUID}}
 _MEMBERSHIPS = {"traits": _NAMES, "aggregates": _NAMES}
 
 _TARGET = {
     **_object(
         {
-            **_ABOUT,
+            **_IDENTITY,
             "parent": {"type": ["string", "null"], "minLength": 1},
             **_MEMBERSHIPS,
-            "inventories": _by(_CLASS, _FIELDS),
+            "inventories": _mapping(_CLASS, _FIELDS),
         }
     ),
     "type": ["string", "object"],
@@ -73,28 +72,28 @@ _TARGET = {
 _MOVE = _object(
     {
         "from": _NAME,
-        "resources": _by(
+        "resources": _mapping(
             _CLASS,
             {"type": ["integer", "string"], "minimum": 1, "pattern": "^all$"},
             minProperties=1,
         ),
         "to": _TARGET,
-        "as": _by(_CLASS, {"type": "string", "pattern": _CLASS}),
+        "as": _mapping(_CLASS, {"type": "string", "pattern": _CLASS}),
     },
     "from",
     "resources",
     "to",
 )
-_PLACES = {
+_TARGETS = {
     "type": ["string", "object"],
     "minLength": 1,
     "minProperties": 1,
     "propertyNames": _NAME,
     "additionalProperties": _AMOUNT,
 }
-_ASSIGN = _by(
+_ASSIGN = _mapping(
     _UUID,
-    {**_by(_CLASS, _PLACES, minProperties=1), "type": ["string", "object"], "minLength": 1},
+    {**_mapping(_CLASS, _TARGETS, minProperties=1), "type": ["string", "object"], "minLength": 1},
 )
 
 #: A document of moves.
@@ -115,65 +114,66 @@ MOVES: Mapping[str, Any] = {
 
 _NODE = _object(
     {
-        **_ABOUT,
+        **_IDENTITY,
         **_MEMBERSHIPS,
-        "inventories": _by(_CLASS, _WHOLE_FIELDS),
+        "inventories": _mapping(_CLASS, _WHOLE_FIELDS),
         "children": {"type": "array", "items": {"$ref": "#/$defs/provider"}},
     },
     "name",
 )
 
-#: A wanted tree.
+#: A target tree.
 TREE: Mapping[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "A wanted tree of openstack placement reshape --to-tree",
+    "title": "The target tree of openstack placement reshape --to-tree",
     **_object({"tree": {"$ref": "#/$defs/provider"}, "assign": _ASSIGN}, "tree"),
     "$defs": {"provider": _NODE},
 }
 
 
-def faults(found: yaml_lines.Marked, schema: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """``(line, what is wrong)`` of everything that the schema does not allow, by line."""
+def validate(found: yaml_lines.Data, schema: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """``(line, message)`` of each violation of the schema, by line."""
     validator = jsonschema.Draft202012Validator(schema)
-    told = [
-        (found.line(*error.absolute_path), _plainly(error))
+    messages = {
+        (found.line(*error.absolute_path), _message(error))
         for error in validator.iter_errors(found.data)
-    ]
-    yield from sorted(set(told))
+    }
+    yield from sorted(messages)
 
 
-def _plainly(error: exceptions.ValidationError) -> str:
-    seen: Any = error.instance
-    where = "".join(
+def _message(error: exceptions.ValidationError) -> str:
+    found: Any = error.instance
+    path = "".join(
         f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path
     )
-    named = where.lstrip(".") or "the document"
-    wanted: Any = error.validator_value
+    where = path.lstrip(".") or "the document"
+    expected: Any = error.validator_value
     match error.validator:
         case "type":
-            kinds = [wanted] if isinstance(wanted, str) else wanted
-            return f"{named} is {_kind(seen)} and must be {_either(kinds)}"
+            types = [expected] if isinstance(expected, str) else expected
+            allowed = " or ".join(_TYPES[name] for name in types)
+            return f"{where} is {_shown(found)} and must be {allowed}"
         case "additionalProperties":
-            return f"{named}: {_unknown(error)}"
+            return f"{where}: {_unknown_keys(error)}"
         case "required":
-            missing = [key for key in wanted if key not in seen]
-            return f"{named} lacks {', '.join(missing)}"
-        case "pattern" if wanted == "^all$":
-            return f"{named} is {seen!r} and must be an amount, or all"
+            missing = [key for key in expected if key not in found]
+            return f"{where} lacks {', '.join(missing)}"
+        case "pattern" if expected == "^all$":
+            return f"{where} is {found!r} and must be an amount, or all"
         case _:
-            return f"{named}: {error.message}"
+            return f"{where}: {error.message}"
 
 
-def _unknown(error: exceptions.ValidationError) -> str:
+def _unknown_keys(error: exceptions.ValidationError) -> str:
     allowed: Any = error.schema
     known = allowed.get("properties", {})
     patterns = allowed.get("patternProperties", {})
-    seen: Any = error.instance
-    unknown = [key for key in seen if key not in known and not _matches(str(key), patterns)]
+    found: Any = error.instance
+    unknown = [key for key in found if key not in known and not _matches(str(key), patterns)]
     what = ", ".join(map(repr, unknown))
     if known:
-        return f"{what} is not known here: there are {', '.join(known)}"
-    return f"{what} is no " + ("UUID" if _UUID in patterns else "resource class")
+        return f"unknown {what}: the keys are {', '.join(known)}"
+    return f"{what} is not a " + ("UUID" if _UUID in patterns else "resource class")
 
 
 def _matches(key: str, patterns: Mapping[str, Any]) -> bool:
@@ -181,7 +181,7 @@ def _matches(key: str, patterns: Mapping[str, Any]) -> bool:
     return any(validator({"pattern": pattern}).is_valid(key) for pattern in patterns)
 
 
-_KINDS = {
+_TYPES = {
     "integer": "a whole number",
     "number": "a number",
     "string": "a text",
@@ -191,12 +191,8 @@ _KINDS = {
 }
 
 
-def _either(kinds: list[str]) -> str:
-    return " or ".join(_KINDS[kind] for kind in kinds)
-
-
-def _kind(value: Any) -> str:
-    for kind, type_ in (("object", dict), ("array", list), ("null", type(None))):
+def _shown(value: Any) -> str:
+    for name, type_ in (("object", dict), ("array", list), ("null", type(None))):
         if isinstance(value, type_):
-            return _KINDS[kind]
+            return _TYPES[name]
     return repr(value)

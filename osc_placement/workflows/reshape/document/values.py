@@ -1,37 +1,39 @@
-"""What an operator wants to be moved, as values. ``document`` reads them from a file.
+"""The parts of a document of moves, as values.
 
-Providers are called by their names or UUIDs here, as the operator wrote them; ``line``
-says where, for faults that only show beside the cloud.
+They name providers by name or UUID as the operator wrote them. ``line`` is the line in the file,
+for errors that are found later.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
-#: ``{field: value}`` of an inventory, as far as the operator says.
+#: ``{field: value}`` of an inventory; only the fields that the operator gave.
 Fields = Mapping[str, int | float]
 
-#: Stands in ``resources`` for all that there is.
+#: In ``resources``: the whole total.
 ALL = "all"
 
-#: A parent that nobody spoke of: the provider that resources come from.
-UNSAID = ""
+#: A parent that is not given: the provider that the resources come from.
+DEFAULT_PARENT = ""
+
+#: A template has these for the name of each tree's root.
+ROOT_WORDS = ("${root}", "$root")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """Where resources go: a provider that is there, or one that is described.
+    """The provider that resources move to: an existing one, or a described one.
 
-    ``described`` tells whether it may be made. ``parent`` None makes a root of it.
-    ``traits`` and ``aggregates`` are added to what it has, or are all that it keeps where
-    ``only`` names them; ``inventories`` are fields by class for what it gets.
+    A ``described`` provider is created if it does not exist. ``parent`` None means a root.
+    ``traits`` and ``aggregates`` are added, or replace those of the provider where ``only`` lists
+    them. ``inventories`` has fields per class.
     """
 
     name: str
     uuid: str = ""
-    parent: str | None = UNSAID
+    parent: str | None = DEFAULT_PARENT
     traits: tuple[str, ...] = ()
     aggregates: tuple[str, ...] = ()
     inventories: Mapping[str, Fields] = dataclasses.field(default_factory=dict)
@@ -41,16 +43,21 @@ class Target:
 
     @property
     def text(self) -> str:
-        """What it is found by."""
+        """The UUID or name that identifies it."""
         return self.uuid or self.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names and UUIDs in it."""
+        return self.uuid, self.name, self.parent or ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """Amounts of some classes, from one provider to another.
+    """Amounts of some classes that move from one provider to another.
 
-    ``resources`` is ``{resource class: amount, or ALL}``; ``classes`` is ``{resource class:
-    what it is from then on}`` for those that change.
+    ``resources`` is ``{resource class: amount, or ALL}``; ``classes`` is ``{resource class: new
+    class}`` for classes that change.
     """
 
     source: str
@@ -62,10 +69,10 @@ class Move:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Evidence:
-    """Where a consumer really is: ``{resource class, or "" for all: target}``.
+    """The known targets of a consumer: ``{resource class, or "" for all: target}``.
 
-    A target is called by its provider, or by the class that its resources get. ``parts`` is
-    ``{resource class: {target: amount}}``, where a consumer is on several.
+    A target is given as a provider, or as the new class of the resources. ``parts`` is
+    ``{resource class: {target: amount}}`` for a consumer with several targets.
     """
 
     consumer: str
@@ -76,7 +83,7 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Named:
-    """A provider that the operator called by name, and a new name where it gets one."""
+    """A provider to rename or delete; ``name`` is the new name."""
 
     text: str
     name: str = ""
@@ -85,9 +92,9 @@ class Named:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Document:
-    """All of it. ``source`` is the file's name. Renames come first, deletions last.
+    """A whole document; ``source`` is the file's name. Renames come first, deletions last.
 
-    ``providers`` are described beside the moves.
+    ``providers`` are described without a move.
     """
 
     moves: tuple[Move, ...] = ()
@@ -97,10 +104,29 @@ class Document:
     delete: tuple[Named, ...] = ()
     source: str = ""
 
-    def replace(self, **fields: Any) -> Document:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **fields)
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """All providers that resources move to or that are described."""
+        return (*self.providers, *(move.target for move in self.moves))
+
+    @property
+    def names(self) -> list[str]:
+        """The names and UUIDs that may belong to existing providers, without ``$root``."""
+        found = [move.source for move in self.moves]
+        found += [text for target in self.targets for text in target.names]
+        for named in (*self.rename, *self.delete):
+            found += [named.text, named.name]
+        return [
+            text
+            for text in dict.fromkeys(found)
+            if text and not any(word in text for word in ROOT_WORDS)
+        ]
+
+    @property
+    def classes(self) -> set[str]:
+        """The new classes of resources."""
+        return {name for move in self.moves for name in move.classes.values()}
 
     def at(self, line: int) -> str:
-        """Where a line stands, as the beginning of a fault."""
+        """The location of a line, as the beginning of an error message."""
         return f"{self.source}:{line}: " if line else f"{self.source}: "

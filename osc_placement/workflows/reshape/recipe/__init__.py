@@ -1,6 +1,6 @@
-"""Recipes: documents of moves for ``placement reshape``, written from what a cloud tells.
+"""Recipes: documents of moves for ``placement reshape``, written from the state of a cloud.
 
-``read`` asks Placement and nova; ``vgpu``, ``pcpu`` and ``replace_host`` decide, each a pure
-function from what was read to a ``paper.Recipe``; ``paper`` writes it as YAML with comments,
-for an operator to review.
+``read`` reads Placement and nova; ``vgpu``, ``pcpu`` and ``replace_host`` decide, each as a pure
+function that returns a ``yaml_writer.Recipe``; ``yaml_writer`` writes it as YAML with comments, for
+review by the operator.
 """

@@ -1,6 +1,6 @@
 """VCPU of a compute node to PCPU, as nova-compute with cpu_dedicated_set reports it. Pure.
 
-Servers that ask for dedicated CPUs, by flavor or image, follow; others stay.
+The allocations of servers with dedicated CPUs, by flavor or image, change to PCPU; others stay.
 """
 
 from __future__ import annotations
@@ -18,42 +18,41 @@ VCPU, PCPU = flavor.VCPU, flavor.PCPU
 _HEAD = """\
 {dedicated} VCPU of {node} become PCPU; {shared} stay.
 
-Servers whose flavor or image asks for dedicated CPUs take PCPU, others keep VCPU. Where \
-nova does not tell, {node} does: this prints a line for each server, as --assign-from takes \
-them.
+Servers whose flavor or image requests dedicated CPUs get PCPU, others keep VCPU. Where \
+nova does not know it, {node} does: this prints a line for each server, for --assign-from.
 
   for server in $(virsh list --all --uuid); do
     virsh dumpxml $server | grep -q "<vcpupin [^>]*cpuset='[0-9]*'" &&
       echo $server=PCPU || echo $server=VCPU
   done
 
-What stands below as "# <server>: ?" is not decided; with --strategy it is guessed.
+A server with "# <server>: ?" below is undecided; --strategy guesses its class.
 
 1. Stop nova-compute on {node}.
-2. Look, and do it:
+2. Check the plan, then apply it:
 
   openstack placement reshape FILE --dry-run
   openstack placement reshape FILE
 
 3. In nova.conf of {node} set [compute] cpu_dedicated_set to {dedicated} CPUs and \
-cpu_shared_set to the others, without vcpu_pin_set, and start nova-compute. It writes PCPU \
-with the number of the one and allocation_ratio 1.0, and VCPU with the number of the other, \
-each minute."""
+cpu_shared_set to the others, without vcpu_pin_set, and start nova-compute. Each minute it \
+writes PCPU with the number of dedicated CPUs and allocation_ratio 1.0, and VCPU with the number \
+of shared CPUs."""
 
 _OTHERWISE = """\
-With cpu_shared_set it will write {written} VCPU, where this leaves {shared}: a reshape moves \
-resources, it makes and ends none."""
+With cpu_shared_set, nova-compute will write {written} VCPU, and this recipe leaves {shared}: a \
+reshape moves resources and keeps their sum."""
 
 
-#: No host has a CPU of a higher number; a slip of the finger may name millions.
-_MOST_CPUS = 2**16
+#: The highest CPU number that is accepted, so that a typing error cannot list millions.
+_MAX_CPU = 2**16
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """How many CPUs are dedicated, and how many shared where that is known.
+    """The numbers of dedicated and shared CPUs; ``shared`` None: not given.
 
-    ``evidence`` are pairs of a consumer's UUID and the class that it really uses.
+    ``evidence`` are pairs of a consumer's UUID and the class that it uses.
     """
 
     dedicated: int
@@ -62,26 +61,26 @@ class Request:
 
 
 def count_cpus(text: str) -> int:
-    """How many CPUs nova's ``4-15,^7,20`` are. Errors: InvalidInput."""
+    """The number of CPUs in a set like ``4-15,^7,20``. Errors: InvalidInput."""
     chosen: set[int] = set()
     excluded: set[int] = set()
     try:
         for part in filter(None, map(str.strip, text.split(","))):
-            of = excluded if part.startswith("^") else chosen
+            cpus = excluded if part.startswith("^") else chosen
             first, dash, last = part.removeprefix("^").partition("-")
             end = int(last if dash else first)
-            if end > _MOST_CPUS:
+            if end > _MAX_CPU:
                 raise ValueError(f"there is no CPU {end}")
-            of |= set(range(int(first), end + 1))
+            cpus |= set(range(int(first), end + 1))
     except ValueError as error:
-        raise errors.InvalidInput([f"{text!r} is no set of CPUs, as in 4-15,^7"]) from error
+        raise errors.InvalidInput([f"{text!r} is not a set of CPUs like 4-15,^7"]) from error
     if not chosen - excluded:
         raise errors.InvalidInput([f"{text!r} has no CPU"])
     return len(chosen - excluded)
 
 
 def plan_pcpu(
-    seen: snapshot.TreeSnapshot,
+    trees: snapshot.TreeSnapshot,
     root: str,
     servers: Mapping[str, values.Server],
     migrations: Mapping[str, values.Migration],
@@ -89,23 +88,23 @@ def plan_pcpu(
 ) -> yaml_writer.Recipe:
     """The recipe for the tree with this root (a UUID); servers and migrations are by UUID.
 
-    Errors: InvalidInput where the node has not so many VCPU, or evidence makes no sense.
+    Errors: InvalidInput for too few VCPU, or for invalid evidence.
     """
-    node = seen.nodes[root]
+    node = trees.nodes[root]
     name = node.provider.name
     held = node.inventories.get(VCPU)
     total = held.total if held is not None else 0
-    using = seen.holding(root, VCPU)
-    errors.InputErrors(_disagreeing(name, total, using, request)).check()
+    amounts = trees.consumers_of(root, VCPU)
+    errors.InputErrors(_contradictions(name, total, amounts, request)).check()
     evidence = dict(request.evidence)
     becomes: dict[str, str | None] = {}
-    remarks: dict[str, str] = {}
-    for consumer, amount in using.items():
-        told = _Consumer(consumer, amount, servers, migrations)
-        becomes[consumer], why = told.becomes()
+    comments: dict[str, str] = {}
+    for consumer, amount in amounts.items():
+        user = _Consumer(consumer, amount, servers, migrations)
+        becomes[consumer], reason = user.becomes()
         if consumer in evidence:
-            becomes[consumer], why = evidence[consumer], "as its host says"
-        remarks[consumer] = f"{told.name}: {amount} VCPU, {why}"
+            becomes[consumer], reason = evidence[consumer], "according to its host"
+        comments[consumer] = f"{user.name}: {amount} VCPU, {reason}"
     moved = {VCPU: request.dedicated}
     choice = total > request.dedicated
     return yaml_writer.Recipe(
@@ -113,19 +112,19 @@ def plan_pcpu(
         {"moves": [{"from": name, "resources": moved, "to": name, "as": {VCPU: PCPU}}]},
         {item: target for item, target in becomes.items() if target and choice},
         tuple(item for item, target in becomes.items() if target is None and choice),
-        remarks,
+        comments,
     )
 
 
-def _disagreeing(
-    name: str, total: int, using: Mapping[str, int], request: Request
+def _contradictions(
+    name: str, total: int, amounts: Mapping[str, int], request: Request
 ) -> Iterator[str]:
     if total < request.dedicated:
-        yield f"{name} itself offers {total} VCPU: {request.dedicated} cannot become PCPU"
-    for consumer, told in request.evidence:
-        if told not in (VCPU, PCPU):
-            yield f"consumer {consumer}: {told!r} is neither VCPU nor PCPU"
-        if consumer not in using:
+        yield f"{name} itself has {total} VCPU: {request.dedicated} cannot become PCPU"
+    for consumer, given in request.evidence:
+        if given not in (VCPU, PCPU):
+            yield f"consumer {consumer}: {given!r} is neither VCPU nor PCPU"
+        if consumer not in amounts:
             yield f"consumer {consumer} has no VCPU of {name}"
 
 
@@ -138,7 +137,7 @@ def _head(name: str, shared: int, request: Request) -> Iterator[str]:
 
 
 class _Consumer:
-    """One that has VCPU, and what nova knows of it."""
+    """A consumer of VCPU, and its state in nova."""
 
     def __init__(
         self,
@@ -151,17 +150,19 @@ class _Consumer:
         self._migration = migrations.get(uuid)
         server_uuid = self._migration.server_uuid if self._migration is not None else uuid
         self._server = servers.get(server_uuid)
-        self.name = self._server.name if self._server is not None else "no server that nova lists"
+        self.name = (
+            self._server.name if self._server is not None else "a server that nova does not list"
+        )
         if self._migration is not None:
             self.name = f"{self._migration.type} of {self.name}"
 
     def becomes(self) -> tuple[str | None, str]:
-        """The class that its VCPU get, None where nothing tells; and why."""
+        """The class that its VCPU change to, None if that is unknown; and the reason."""
         server = self._server
         if server is None or server.flavor is None:
-            return None, "its flavor is not known"
+            return None, "its flavor is unknown"
         if self._migration is not None and self._migration.type == "resize":
-            return None, "the flavor that it had before is not known"
+            return None, "its old flavor is unknown"
         request = flavor.request_of(
             server.flavor, server.image_properties, booted_from_volume=server.from_volume
         )
@@ -175,8 +176,11 @@ class _Consumer:
         if not total.get(VCPU):
             return PCPU, "dedicated CPUs"
         if self._amount == total[VCPU]:
-            return VCPU, f"mixed, its {total[PCPU]} PCPU are elsewhere"
-        return None, f"mixed: {total[PCPU]} of its CPUs are dedicated, and it moves whole or not"
+            return VCPU, f"mixed, its {total[PCPU]} PCPU are on another provider"
+        return (
+            None,
+            f"mixed: {total[PCPU]} of its CPUs are dedicated, and an allocation moves whole",
+        )
 
 
 def _only_pinned(undecided: Mapping[str, str]) -> Iterable[str]:

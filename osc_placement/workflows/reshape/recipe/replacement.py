@@ -1,4 +1,4 @@
-"""Which provider takes over from which, and on which hosts of nova's they are. Pure."""
+"""The replacement of one compute node's provider by another, with nova's hosts of both. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from osc_placement.workflows.reshape.recipe import read
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """``old`` is the root that goes, ``new`` the one that comes, if it is there already.
+    """``old`` is the root to replace, ``new`` the new root if it exists.
 
-    ``name`` and ``uuid`` are of the new one, ``host`` is nova's name of the host that it is
-    on; both None where nova or Placement tells.
+    ``name``, ``uuid`` and ``host`` (nova's name of the host) are those of the new root; None reads
+    them from nova or Placement.
     """
 
     old: provider.Provider
@@ -27,10 +27,10 @@ class Request:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Settled:
-    """The request with what nova adds to it: the new UUID, and both hosts.
+class Replacement:
+    """A request completed from nova: with the new UUID and both hosts.
 
-    ``new`` is the new provider where it is there; ``old_host`` None: nova knows none any more.
+    ``new`` is None if the new provider does not exist, ``old_host`` if nova has no such host.
     """
 
     old: provider.Provider
@@ -42,61 +42,61 @@ class Settled:
 
     @property
     def hosts(self) -> list[str]:
-        """The hosts where nobody may write meanwhile."""
+        """The hosts where nova-compute must be stopped."""
         return list(dict.fromkeys(filter(None, (self.old_host, self.new_host))))
 
     @property
-    def aside(self) -> str:
-        """What the old provider is called from then on, where the new one gets its name."""
+    def old_name_after(self) -> str:
+        """The new name of the old provider, if the new provider gets its name."""
         return f"{self.old.name}-replaced-{self.old.uuid[:8]}" if self.takes_name else ""
 
     @property
     def takes_name(self) -> bool:
-        """Whether the new one is called as the old one is."""
+        """Whether the new provider gets the name of the old one."""
         return self.name == self.old.name
 
 
-def settle(told: read.NovaState, request: Request) -> Settled:
-    """What is to be replaced by what. Errors: InvalidInput with all that is not clear."""
+def resolve(nova_state: read.NovaState, request: Request) -> Replacement:
+    """Complete a request. Errors: InvalidInput with all that is missing or contradictory."""
     known = request.new.uuid if request.new is not None else ""
-    uuid = request.uuid or known or _uuid_of_node(told.nodes, request)
+    uuid = request.uuid or known or _uuid_of_node(nova_state.nodes, request)
     old = request.old
-    old_host = _host(told.nodes, old.uuid) or _host(told.nodes, old.name)
-    found = _host(told.nodes, uuid) or _host(told.nodes, request.name)
+    old_host = _host(nova_state.nodes, old.uuid) or _host(nova_state.nodes, old.name)
+    found = _host(nova_state.nodes, uuid) or _host(nova_state.nodes, request.name)
     new_host = request.host or found or old_host or ""
-    faults = errors.InputErrors(_unclear(request, uuid))
+    faults = errors.InputErrors(_contradictions(request, uuid))
     if not new_host:
         faults.add(f"nova knows no node {old.name} or {request.name}: give its --host")
-    faults.reasons += _crowded(told.nodes, old_host, new_host)
+    faults.reasons += _shared_hosts(nova_state.nodes, old_host, new_host)
     faults.check()
-    return Settled(old, request.new, request.name, uuid, old_host, new_host)
+    return Replacement(old, request.new, request.name, uuid, old_host, new_host)
 
 
-def _unclear(request: Request, uuid: str) -> Iterator[str]:
+def _contradictions(request: Request, uuid: str) -> Iterator[str]:
     old, new = request.old, request.new
     if not uuid:
         yield (
-            f"neither Placement nor nova knows {request.name}: give --uuid, what"
-            " /var/lib/nova/compute_id says on the new host"
+            f"neither Placement nor nova knows {request.name}: give --uuid, the content of"
+            " /var/lib/nova/compute_id on the new host"
         )
     elif uuid == old.uuid:
         yield (
-            f"{request.name} would keep the UUID of {old.name}: 'openstack resource provider"
-            " set --name' is all that it takes"
+            f"{request.name} would keep the UUID of {old.name}: use 'openstack resource provider"
+            " set --name' instead"
         )
     if new is not None and new.uuid != uuid:
         yield f"there is a provider {new.name!r} with another UUID, {new.uuid}"
     if new is not None and new.name != request.name:
-        yield f"provider {new.uuid} is called {new.name!r}, not {request.name!r}"
+        yield f"provider {new.uuid} has the name {new.name!r}, not {request.name!r}"
 
 
-def _crowded(nodes: Iterable[values.ComputeNode], old: str | None, new: str) -> Iterator[str]:
-    """Bare metal: many nodes on a host, each of which keeps its UUID wherever it goes."""
+def _shared_hosts(nodes: Iterable[values.ComputeNode], old: str | None, new: str) -> Iterator[str]:
+    """Bare metal hosts have many nodes, and a node keeps its UUID on another host."""
     known = list(nodes)
     for host in sorted({old, new} - {None, ""}, key=str):
         count = sum(node.host == host for node in known)
         if count > (2 if old == new else 1):
-            yield f"host {host} has {count} nodes: this is for hosts with one"
+            yield f"host {host} has {count} nodes: the recipe supports hosts with one"
 
 
 def _uuid_of_node(nodes: Iterable[values.ComputeNode], request: Request) -> str:
@@ -104,6 +104,6 @@ def _uuid_of_node(nodes: Iterable[values.ComputeNode], request: Request) -> str:
     return next((uuid for uuid in found if uuid != request.old.uuid), "")
 
 
-def _host(nodes: Iterable[values.ComputeNode], of: str) -> str | None:
+def _host(nodes: Iterable[values.ComputeNode], text: str) -> str | None:
     """The host of the node with this UUID or hostname."""
-    return next((node.host for node in nodes if of in (node.uuid, node.hostname)), None)
+    return next((node.host for node in nodes if text in (node.uuid, node.hostname)), None)

@@ -1,7 +1,7 @@
-"""VGPU of a compute node's root to one provider per physical GPU, as libvirt's driver has it.
+"""VGPU of a compute node's root to one provider per physical GPU, as libvirt's driver reports it.
 
-Pure. The driver calls a GPU's provider ``<node>_<GPU>``, the GPU by libvirt's name for its
-PCI device: ``cn1_pci_0000_84_00_0``.
+Pure. The driver names a GPU's provider ``<node>_<GPU>``, with libvirt's name for the PCI device:
+``cn1_pci_0000_84_00_0``.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ VGPU = "VGPU"
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", re.IGNORECASE)
 
 _HEAD = """\
-VGPU of {node}, from its own provider to one for each physical GPU: {devices}.
+VGPU of {node}, from its own provider to one provider per physical GPU: {devices}.
 
-Which GPU a server uses is known on its host alone. On {node}, this prints a line for each \
-VGPU of a server, as --assign-from takes them:
+Only the host knows which GPU a server uses. On {node}, this prints a line for each VGPU of a \
+server, for --assign-from:
 
   for server in $(virsh list --all --uuid); do
     for mdev in $(virsh dumpxml $server |
@@ -33,27 +33,27 @@ VGPU of a server, as --assign-from takes them:
     done
   done
 
-(mdevctl list tells the same of each mdev; /sys/class/mdev_bus has the GPUs.) What stands \
-below as "# <server>: ?" is not decided; with --strategy it is guessed.
+(mdevctl list shows the same for each mdev; /sys/class/mdev_bus has the GPUs.) A server with \
+"# <server>: ?" below is undecided; --strategy guesses its GPU.
 
 1. Stop nova-compute on {node}: it writes the inventories of this tree every minute.
-2. Look, and do it:
+2. Check the plan, then apply it:
 
   openstack placement reshape FILE --dry-run
   openstack placement reshape FILE
 
 3. Start nova-compute with [devices] enabled_mdev_types set for these GPUs. It writes VGPU of \
-each GPU on the provider of this name, with the total that the driver tells, and none on \
-{node} itself. Where a name or a total differs it makes other providers, so compare them with \
-what it logs.
+each GPU to the provider with this name, with the total that the driver reports, and none to \
+{node} itself. If a name or a total differs, it creates other providers, so compare them with its \
+log.
 
-To take it back: stop nova-compute, and openstack placement plan undo with the plan file that \
-the reshape names."""
+To undo it: stop nova-compute, and run openstack placement plan undo with the plan file that \
+the reshape prints."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Device:
-    """A physical GPU: libvirt's name of it, what it offers, traits that its provider gets."""
+    """A physical GPU: its name in libvirt, its resources, and the traits of its provider."""
 
     name: str
     resources: Mapping[str, int]
@@ -62,7 +62,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """``evidence`` are pairs of a consumer's UUID and a device's name, as a host tells them."""
+    """``evidence`` are pairs of a consumer's UUID and a device's name, as a host reports them."""
 
     devices: tuple[Device, ...]
     evidence: tuple[tuple[str, str], ...] = ()
@@ -75,83 +75,85 @@ def device_name(text: str) -> str:
     return "pci_" + re.sub("[:.]", "_", text.lower())
 
 
-def plan_vgpu(seen: snapshot.TreeSnapshot, root: str, request: Request) -> yaml_writer.Recipe:
+def plan_vgpu(trees: snapshot.TreeSnapshot, root: str, request: Request) -> yaml_writer.Recipe:
     """The recipe for the tree with this root (a UUID).
 
-    Errors: InvalidInput with everything that does not agree with the cloud.
+    Errors: InvalidInput with all contradictions to the cloud.
     """
     faults = errors.InputErrors()
-    node = seen.nodes[root]
-    faults.reasons += _disagreeing(node, request.devices)
-    assigned = dict(_assigned(seen, root, request, faults))
+    node = trees.nodes[root]
+    faults.reasons += _contradictions(node, request.devices)
+    assigned = dict(_assigned(trees, root, request, faults))
     faults.check()
     name = node.provider.name
-    using = _using(seen, root, _classes(request))
-    choice = {item: amounts for item, amounts in using.items() if _has_choice(amounts, request)}
+    amounts_of = _amounts_of(trees, root, _classes(request))
+    undecided = {
+        item: amounts for item, amounts in amounts_of.items() if _has_choice(amounts, request)
+    }
     return yaml_writer.Recipe(
         tuple(_head(name, request.devices)),
         {"moves": [_move(name, each) for each in request.devices]},
-        {item: _places(name, assigned[item]) for item in using if item in assigned},
-        tuple(item for item in choice if item not in assigned),
-        {item: _amounts(amounts) for item, amounts in using.items()},
+        {item: _targets(name, assigned[item]) for item in amounts_of if item in assigned},
+        tuple(item for item in undecided if item not in assigned),
+        {item: _amounts(amounts) for item, amounts in amounts_of.items()},
     )
 
 
-def _places(node: str, devices: Mapping[str, int]) -> Any:
-    """Where a consumer is: on one provider with all, or with so many VGPU on each."""
+def _targets(node: str, devices: Mapping[str, int]) -> Any:
+    """The target of a consumer: one provider, or the amount on each of several."""
     named = {f"{node}_{device}": amount for device, amount in devices.items()}
     return {VGPU: named} if len(named) > 1 else next(iter(named))
 
 
 def _head(name: str, devices: Iterable[Device]) -> Iterator[str]:
-    told = ", ".join(f"{each.name} ({_amounts(each.resources)})" for each in devices)
-    yield from _HEAD.format(node=yaml_writer.plain(name), devices=told).split("\n\n")
+    shown = ", ".join(f"{each.name} ({_amounts(each.resources)})" for each in devices)
+    yield from _HEAD.format(node=yaml_writer.plain(name), devices=shown).split("\n\n")
 
 
-def _disagreeing(node: snapshot.Node, devices: tuple[Device, ...]) -> Iterator[str]:
+def _contradictions(node: snapshot.Node, devices: tuple[Device, ...]) -> Iterator[str]:
     name = node.provider.name
     names = [each.name for each in devices]
-    for twice in sorted({each for each in names if names.count(each) > 1}):
-        yield f"the device {twice} is given more than once"
+    for name_twice in sorted({each for each in names if names.count(each) > 1}):
+        yield f"the device {name_twice} is given more than once"
     for resource_class in dict.fromkeys(one for each in devices for one in each.resources):
         held = node.inventories.get(resource_class)
         given = sum(each.resources.get(resource_class, 0) for each in devices)
         if held is None:
-            offered = ", ".join(sorted(node.inventories)) or "nothing"
-            yield f"{name} itself offers no {resource_class}: it offers {offered}"
+            offered = ", ".join(sorted(node.inventories)) or "no inventory"
+            yield f"{name} itself has no {resource_class}: it has {offered}"
         elif held.total != given:
             yield (
-                f"{name} offers {held.total} {resource_class} and the devices {given}: a reshape"
-                " moves resources, it makes and ends none ('openstack resource provider"
-                " inventory amend' changes totals)"
+                f"{name} has {held.total} {resource_class} and the devices {given}: a reshape"
+                " moves resources and keeps their sum ('openstack resource provider inventory"
+                " amend' changes totals)"
             )
 
 
 def _assigned(
-    seen: snapshot.TreeSnapshot, root: str, request: Request, faults: errors.InputErrors
+    trees: snapshot.TreeSnapshot, root: str, request: Request, faults: errors.InputErrors
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """``(consumer, {device: how often it was named})`` of evidence that makes sense.
+    """``(consumer, {device: number of VGPU})`` of valid evidence; invalid evidence is an error.
 
-    A host names a device once for each VGPU. The rest are faults.
+    A host lists a device once for each VGPU.
     """
     known = {each.name for each in request.devices}
     devices: dict[str, dict[str, int]] = {}
     for consumer, device in request.evidence:
-        told = devices.setdefault(consumer, {})
-        told[device] = told.get(device, 0) + 1
-    using = _using(seen, root, _classes(request))
-    for consumer, told in devices.items():
-        if consumer not in using:
-            faults.add(f"consumer {consumer} has none of what moves")
-        elif unknown := sorted(told.keys() - known):
-            faults.add(f"consumer {consumer} uses {unknown[0]}, which is no --device")
-        elif len(told) > 1 and sum(told.values()) != using[consumer].get(VGPU, 0):
+        counts = devices.setdefault(consumer, {})
+        counts[device] = counts.get(device, 0) + 1
+    amounts_of = _amounts_of(trees, root, _classes(request))
+    for consumer, counts in devices.items():
+        if consumer not in amounts_of:
+            faults.add(f"consumer {consumer} has no resources that move")
+        elif unknown := sorted(counts.keys() - known):
+            faults.add(f"consumer {consumer} uses {unknown[0]}, which is not a --device")
+        elif len(counts) > 1 and sum(counts.values()) != amounts_of[consumer].get(VGPU, 0):
             faults.add(
-                f"consumer {consumer} uses {_counted(told)}, and has"
-                f" {_amounts(using[consumer])}: name a device once for each VGPU"
+                f"consumer {consumer} uses {_counted(counts)}, and has"
+                f" {_amounts(amounts_of[consumer])}: list a device once for each VGPU"
             )
         else:
-            yield consumer, told
+            yield consumer, counts
 
 
 def _counted(devices: Mapping[str, int]) -> str:
@@ -162,13 +164,13 @@ def _classes(request: Request) -> set[str]:
     return {name for each in request.devices for name in each.resources}
 
 
-def _using(
-    seen: snapshot.TreeSnapshot, root: str, classes: Iterable[str]
+def _amounts_of(
+    trees: snapshot.TreeSnapshot, root: str, classes: Iterable[str]
 ) -> dict[str, dict[str, int]]:
-    """``{consumer: what it has of these classes on the root}``, by UUID."""
+    """``{consumer: its amounts of these classes on the root}``, by UUID."""
     found: dict[str, dict[str, int]] = {}
     for resource_class in sorted(classes):
-        for consumer, amount in seen.holding(root, resource_class).items():
+        for consumer, amount in trees.consumers_of(root, resource_class).items():
             found.setdefault(consumer, {})[resource_class] = amount
     return dict(sorted(found.items()))
 
@@ -190,7 +192,7 @@ def _move(node: str, device: Device) -> dict[str, Any]:
 
 
 def _fields(total: int) -> dict[str, int | float]:
-    """As the driver writes them."""
+    """The inventory fields that the driver writes."""
     return {
         "reserved": 0,
         "min_unit": 1,

@@ -15,34 +15,34 @@ _INDENT = "  "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recipe:
-    """``document`` is what ``placement reshape`` reads, but for its part ``assign``.
+    """``document`` is the input of ``placement reshape`` without its part ``assign``.
 
-    ``head`` are paragraphs of comment before it; one that begins with spaces is a command
-    and is not wrapped. ``assign`` is ``{consumer: target, or targets by class}``, ``open`` are the
-    consumers for which nothing decides; ``remarks`` is what is known of either, for comments.
+    ``head`` are paragraphs of comment before it; a line that begins with spaces is a command
+    and is not wrapped. ``assign`` is ``{consumer: target, or targets by class}``; ``undecided`` are
+    the other consumers; ``comments`` has a comment per consumer.
     """
 
     head: tuple[str, ...]
     document: Mapping[str, Any]
     assign: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    open: tuple[str, ...] = ()
-    remarks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    undecided: tuple[str, ...] = ()
+    comments: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what stands twice twice."""
+    """Writes repeated values in full."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def write(recipe: Recipe) -> str:
-    """The text of a recipe: comments, the moves, and who goes where."""
+    """The text of a recipe: comments, moves, and assignments."""
     return "\n".join([*_head(recipe.head), *_sections(recipe.document), *_assigned(recipe), ""])
 
 
 def plain(text: str) -> str:
-    """A name as it may stand in a comment: on one line, whatever it holds."""
+    """A name on one line, for a comment."""
     return " ".join(text.split())
 
 
@@ -64,20 +64,20 @@ def _sections(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _assigned(recipe: Recipe) -> Iterator[str]:
-    if not (recipe.assign or recipe.open):
+    if not (recipe.assign or recipe.undecided):
         return
-    # A mapping of nothing but comments would be none.
+    # A mapping with comments alone would be null.
     yield "assign:" if recipe.assign else "# assign:"
     mark = "  # " if recipe.assign else "#   "
     for consumer, target in recipe.assign.items():
-        yield textwrap.indent(_yaml({consumer: target}), _INDENT) + _remark(recipe, consumer)
-    for consumer in recipe.open:
-        yield f"{mark}{consumer}: ?" + _remark(recipe, consumer)
+        yield textwrap.indent(_yaml({consumer: target}), _INDENT) + _comment(recipe, consumer)
+    for consumer in recipe.undecided:
+        yield f"{mark}{consumer}: ?" + _comment(recipe, consumer)
 
 
-def _remark(recipe: Recipe, consumer: str) -> str:
-    told = plain(recipe.remarks.get(consumer, ""))
-    return f"  # {told}" if told else ""
+def _comment(recipe: Recipe, consumer: str) -> str:
+    comment = plain(recipe.comments.get(consumer, ""))
+    return f"  # {comment}" if comment else ""
 
 
 def _yaml(data: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from osc_placement.model import inventory
 from osc_placement.plan import change, guards
 from osc_placement.workflows.reshape import (
     assign,
-    changes as compiling,
+    changes as reshape_changes,
     decide,
     resolve,
     snapshot,
@@ -49,31 +49,29 @@ moves:
 def cloud(
     providers: Any = PROVIDERS, consumers: Any = CONSUMERS, **traits: list[str]
 ) -> snapshot.TreeSnapshot:
-    return cloud_builder.seen(cloud_builder.state(providers, consumers, traits), "cn1")
+    return cloud_builder.snapshot_of(cloud_builder.state(providers, consumers, traits), "cn1")
 
 
 def decided(
-    text: str, seen: snapshot.TreeSnapshot | None = None, manner: assign.AssignOptions = PLAIN
+    text: str, before: snapshot.TreeSnapshot | None = None, options: assign.AssignOptions = PLAIN
 ) -> decide.Decided:
-    return decide.decide(parse.parse(text, "m"), seen or cloud(), manner)
+    return decide.decide(parse.parse(text, "m"), before or cloud(), options)
 
 
 def refused(
-    text: str, seen: snapshot.TreeSnapshot | None = None, manner: assign.AssignOptions = PLAIN
+    text: str, before: snapshot.TreeSnapshot | None = None, options: assign.AssignOptions = PLAIN
 ) -> list[str]:
     with pytest.raises(errors.InvalidInput) as caught:
-        decided(text, seen, manner)
+        decided(text, before, options)
     return list(caught.value.reasons)
 
 
 def changes(
-    text: str, seen: snapshot.TreeSnapshot | None = None, manner: assign.AssignOptions = PACK
+    text: str, before: snapshot.TreeSnapshot | None = None, options: assign.AssignOptions = PACK
 ) -> list[change.Change]:
-    seen = seen or cloud()
-    found = decided(text, seen, manner)
-    after = compiling.after(seen, found.meant, found.inventories, found.placed)
-    made = compiling.changes(seen, after, found.meant)
-    return sorted(made, key=change.Change.sort_key)
+    before = before or cloud()
+    found = reshape_changes.changes(decided(text, before, options))
+    return sorted(found, key=change.Change.sort_key)
 
 
 def new(name: str) -> str:
@@ -114,7 +112,7 @@ def test_taking_a_change_back_twice_is_the_change() -> None:
 def test_what_is_not_decided_is_refused_with_the_consumers() -> None:
     loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
     (reason,) = refused(MOVES, cloud(consumers=loose))
-    assert "not decided for these consumers" in reason
+    assert "has several possible targets for these consumers" in reason
     assert uuid_of("one") in reason
     assert uuid_of("moving") in reason
 
@@ -134,11 +132,10 @@ def test_evidence_decides_and_is_no_guess() -> None:
 
 def test_evidence_parts_what_is_on_several_targets() -> None:
     large = {**CONSUMERS, "one": {"cn1": {"VCPU": 1, "VGPU": 5}, "share": {"DISK_GB": 10}}}
-    seen = cloud(consumers=large)
+    before = cloud(consumers=large)
     text = f"{MOVES}assign: {{{uuid_of('one')}: {{VGPU: {{{A}: 3, {B}: 2}}}}}}\n"
-    found = decided(text, seen, PACK)
-    after = compiling.after(seen, found.meant, found.inventories, found.placed)
-    assert after.consumers[uuid_of("one")].allocations == {
+    found = decided(text, before, PACK)
+    assert found.after.consumers[uuid_of("one")].allocations == {
         uuid_of("cn1"): {"VCPU": 1},
         uuid_of("share"): {"DISK_GB": 10},
         new(A): {"VGPU": 3},
@@ -151,8 +148,8 @@ def test_evidence_parts_what_is_on_several_targets() -> None:
     ("parts", "reason"),
     [
         (f"{{{A}: 3, {B}: 1}}", "4 VGPU are assigned, and it has 5"),
-        (f"{{{B}: 3, {uuid_of(B)}: 2}}", "VGPU is assigned twice to one place"),
-        (f"{{{A}: 3, cn2: 2}}", "VGPU to 'cn2' cannot be"),
+        (f"{{{B}: 3, {uuid_of(B)}: 2}}", "VGPU is assigned twice to the same target"),
+        (f"{{{A}: 3, cn2: 2}}", "VGPU to 'cn2' is not possible"),
         (f"{{{A}: 5, {B}: 0}}", "0 is less than the minimum"),
     ],
 )
@@ -181,9 +178,9 @@ def test_what_takes_too_long_is_given_up_and_neither_found_nor_ruled_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(search, "assign", lambda *_: question.GaveUp(0.1))
-    reason = refused(MOVES, manner=assign.AssignOptions("pack", 7))[0]
-    assert reason.startswith("gave up after 7 seconds")
-    assert "none was found, and none was ruled out" in reason
+    reason = refused(MOVES, options=assign.AssignOptions("pack", 7))[0]
+    assert reason.startswith("gave up the search for targets")
+    assert "after 7 seconds, without a solution or a proof" in reason
 
 
 @pytest.mark.parametrize(
@@ -192,7 +189,10 @@ def test_what_takes_too_long_is_given_up_and_neither_found_nor_ruled_out(
         ("{from: nobody, resources: {VGPU: 1}, to: cn1}", "m:2: there is no provider 'nobody'"),
         ("{from: cn1, resources: {VGPU: 1}, to: nobody}", "describe it: {name: nobody}"),
         ("{from: cn1, resources: {PGPU: 1}, to: " + B + "}", "m:2: cn1 has no PGPU"),
-        ("{from: cn1, resources: {VGPU: 9}, to: " + B + "}", "has 8 VGPU, and 1 more"),
+        (
+            "{from: cn1, resources: {VGPU: 9}, to: " + B + "}",
+            "has 8 VGPU, and the moves need 1 more",
+        ),
         ("{from: cn1, resources: {VGPU: 1}, to: cn1}", "from cn1 to itself"),
         (
             "{from: cn1, resources: {VGPU: 1}, to: {name: x, parent: nobody}}",
@@ -204,11 +204,11 @@ def test_what_takes_too_long_is_given_up_and_neither_found_nor_ruled_out(
         ),
         (
             "{from: cn1, resources: {VGPU: 1}, to: {name: cn1, parent: " + B + "}}",
-            "would stand below itself",
+            "would be its own ancestor",
         ),
         (
             f"{{from: cn1, resources: {{VGPU: 1}}, to: {{uuid: {uuid_of(B)}, name: other}}}}",
-            f"is called '{B}'",
+            f"has the name '{B}'",
         ),
     ],
 )
@@ -234,9 +234,9 @@ def test_evidence_that_cannot_be_is_a_fault() -> None:
     assert [
         any(part in reason for reason in found)
         for part in (
-            f"{uuid_of('nobody')} has nothing of these trees",
-            f"{uuid_of('one')}: nothing of what it has may go to 'cn2'",
-            f"{uuid_of('plain')} has nothing that moves",
+            f"{uuid_of('nobody')} has no allocation in these trees",
+            f"{uuid_of('one')}: no part of its allocations can move to 'cn2'",
+            f"{uuid_of('plain')} has no allocation that moves",
             f"{uuid_of('moving')} has no VCPU that moves",
         )
     ] == [True] * 4, found
@@ -244,7 +244,7 @@ def test_evidence_that_cannot_be_is_a_fault() -> None:
 
 def test_no_two_providers_may_have_one_name() -> None:
     text = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]\nrename: {{{B}: cn1}}\n"
-    assert refused(text, cloud(consumers={})) == ["m: two providers would be called 'cn1'"]
+    assert refused(text, cloud(consumers={})) == ["m: two providers would have the name 'cn1'"]
 
 
 def test_several_moves_may_share_what_is_there_and_one_takes_the_rest() -> None:
@@ -253,11 +253,11 @@ moves:
 - {{from: cn1, resources: {{VGPU: 3}}, to: {{name: {A}}}}}
 - {{from: cn1, resources: {{VGPU: all}}, to: {B}}}
 """
-    seen = cloud(consumers={})
-    inventories = decided(text, seen).inventories
-    assert inventories[new(A)]["VGPU"].total == 3
-    assert inventories[uuid_of(B)]["VGPU"] == inventory.Inventory(5, max_unit=5)
-    assert "VGPU" not in inventories[uuid_of("cn1")]
+    before = cloud(consumers={})
+    after = decided(text, before).after
+    assert after.nodes[new(A)].inventories["VGPU"].total == 3
+    assert after.nodes[uuid_of(B)].inventories["VGPU"] == inventory.Inventory(5, max_unit=5)
+    assert "VGPU" not in after.nodes[uuid_of("cn1")].inventories
 
 
 def test_what_is_reserved_goes_along_or_must_be_told() -> None:
@@ -265,17 +265,17 @@ def test_what_is_reserved_goes_along_or_must_be_told() -> None:
         "cn1": (None, {"VGPU": {"total": 8, "reserved": 2}}),
         B: ("cn1", {}),
     }
-    seen = cloud(providers, {})
-    one = decided(f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]", seen)
-    assert one.inventories[uuid_of(B)]["VGPU"].reserved == 2
+    before = cloud(providers, {})
+    one = decided(f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]", before)
+    assert one.after.nodes[uuid_of(B)].inventories["VGPU"].reserved == 2
     two = f"""\
 moves:
 - {{from: cn1, resources: {{VGPU: 4}}, to: {{name: {A}}}}}
 - {{from: cn1, resources: {{VGPU: 4}}, to: {B}}}
 """
-    assert "say where that goes" in refused(two, seen)[0]
+    assert "say where that moves" in refused(two, before)[0]
     said = two.replace(f"name: {A}", f"name: {A}, inventories: {{VGPU: {{reserved: 2}}}}")
-    assert decided(said, seen).inventories[new(A)]["VGPU"].reserved == 2
+    assert decided(said, before).after.nodes[new(A)].inventories["VGPU"].reserved == 2
 
 
 def test_a_class_changes_only_where_that_is_declared() -> None:
@@ -286,7 +286,7 @@ moves: [{{from: cn1, resources: {{VCPU: 4}}, to: cn1, as: {{VCPU: PCPU}}}}]
 assign: {{{uuid_of("pinned")}: PCPU}}
 """
     found = decided(text, cloud(providers, consumers))
-    assert found.inventories[uuid_of("cn1")] == {
+    assert found.after.nodes[uuid_of("cn1")].inventories == {
         "VCPU": inventory.Inventory(4, allocation_ratio=16.0),
         "PCPU": inventory.Inventory(4, max_unit=4),
     }
@@ -334,14 +334,14 @@ assign: {{{uuid_of("c")}: n1}}
 
 
 def test_a_tree_of_nova_compute_is_left_to_nova_compute() -> None:
-    seen = cloud(consumers={}, cn1=["COMPUTE_NODE"])
+    before = cloud(consumers={}, cn1=["COMPUTE_NODE"])
     wrong = f"moves: [{{from: cn1, resources: {{VCPU: 4}}, to: {B}}}]"
-    (reason,) = refused(wrong, seen)
+    (reason,) = refused(wrong, before)
     assert "writes VCPU on cn1 at its next periodic run" in reason
     assert "--allow nova-owned" in reason
-    assert decide.decide(parse.parse(wrong, "m"), seen, PACK, [guards.NOVA_OWNED]).placed == []
+    assert decide.decide(parse.parse(wrong, "m"), before, PACK, [guards.NOVA_OWNED]).placed == []
     own_shape = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]"
-    assert decided(own_shape, seen).placed == []
+    assert decided(own_shape, before).placed == []
 
 
 def test_what_nova_compute_finds_by_name_or_reports_of_devices_is_left_to_it() -> None:
@@ -352,36 +352,36 @@ def test_what_nova_compute_finds_by_name_or_reports_of_devices_is_left_to_it() -
         "pool": (None, {"VCPU": 4, "CUSTOM_X": 1}),
     }
     traits = {"cn1": ["COMPUTE_NODE"], "cn1_dev": ["COMPUTE_MANAGED_PCI_DEVICE"]}
-    seen = cloud_builder.seen(cloud_builder.state(providers, {}, traits), "cn1", "pool")
-    (reason,) = refused("moves: [{from: cn1_dev, resources: {CUSTOM_PCI: 1}, to: cn1}]", seen)
+    before = cloud_builder.snapshot_of(cloud_builder.state(providers, {}, traits), "cn1", "pool")
+    (reason,) = refused("moves: [{from: cn1_dev, resources: {CUSTOM_PCI: 1}, to: cn1}]", before)
     assert "writes CUSTOM_PCI on cn1_dev" in reason
-    (reason,) = refused("moves: [{from: pool, resources: {VCPU: 4}, to: cn1}]", seen)
+    (reason,) = refused("moves: [{from: pool, resources: {VCPU: 4}, to: cn1}]", before)
     assert "owns the tree of cn1 and writes VCPU on cn1" in reason
     mine = "moves: [{from: pool, resources: {CUSTOM_X: 1}, to: cn1}]\n"
-    (reason,) = refused(f"{mine}rename: {{cn1_pci_0: other}}", seen)
+    (reason,) = refused(f"{mine}rename: {{cn1_pci_0: other}}", before)
     assert "finds cn1_pci_0 by its name" in reason
-    assert decided(mine, seen).placed == []
+    assert decided(mine, before).placed == []
 
 
 def test_what_goes_must_be_empty() -> None:
     text = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]\ndelete: [cn1]\n"
     assert [reason.partition(": ")[2] for reason in refused(text, cloud(consumers={}))] == [
-        "cn1 cannot go: it keeps SRIOV_NET_VF, VCPU; move that too",
-        f"cn1 cannot go: {B} stands below it",
+        "cn1 cannot be deleted: it keeps SRIOV_NET_VF, VCPU; move that too",
+        f"cn1 cannot be deleted: it has the children {B}",
     ]
 
 
 def test_a_host_is_replaced_by_another() -> None:
     providers = {"cn1": (None, {"VCPU": 8}), "new": (None, {})}
     consumers = {"c": {"cn1": {"VCPU": 2}}}
-    seen = cloud_builder.seen(
+    before = cloud_builder.snapshot_of(
         cloud_builder.state(providers, consumers, {"cn1": ["CUSTOM_A"]}), "cn1", "new"
     )
     text = """\
 moves: [{from: cn1, resources: {VCPU: all}, to: {name: new, traits: [CUSTOM_A]}}]
 delete: [cn1]
 """
-    made = changes(text, seen)
+    made = changes(text, before)
     assert [(item.kind, item.subject.name) for item in made] == [
         (change.TRAITS, "new"),
         (change.RESHAPE, "cn1, new"),
@@ -394,8 +394,8 @@ delete: [cn1]
 
 def test_resources_without_consumers_go_in_one_request_too() -> None:
     providers = {"cn1": (None, {"VCPU": 8}), "new": (None, {})}
-    seen = cloud_builder.seen(cloud_builder.state(providers, {}), "cn1", "new")
-    made = changes("moves: [{from: cn1, resources: {VCPU: all}, to: new}]", seen)
+    before = cloud_builder.snapshot_of(cloud_builder.state(providers, {}), "cn1", "new")
+    made = changes("moves: [{from: cn1, resources: {VCPU: all}, to: new}]", before)
     assert [(item.kind, item.subject.name) for item in made] == [(change.RESHAPE, "cn1, new")]
 
 
@@ -425,24 +425,22 @@ def test_trees_that_share_a_consumer_go_in_one_request() -> None:
         "gpu3": ("cn3", {}),
     }
     consumers = {"evacuating": {"cn1": {"VGPU": 1}, "cn2": {"VGPU": 1}}, "c": {"cn3": {"VGPU": 1}}}
-    seen = cloud_builder.seen(cloud_builder.state(providers, consumers), "cn1", "cn2", "cn3")
+    before = cloud_builder.snapshot_of(
+        cloud_builder.state(providers, consumers), "cn1", "cn2", "cn3"
+    )
     text = "moves:\n" + "".join(
         f"- {{from: cn{n}, resources: {{VGPU: all}}, to: gpu{n}}}\n" for n in (1, 2, 3)
     )
-    made = changes(text, seen)
+    made = changes(text, before)
     assert [(item.kind, item.subject.name) for item in made] == [
         (change.RESHAPE, "cn1, cn2"),
         (change.RESHAPE, "cn3"),
     ]
 
 
-def wanted_tree(text: str, seen: snapshot.TreeSnapshot) -> list[change.Change]:
-    faults = errors.InputErrors()
-    moves = target_tree.moves(target_tree.parse(text, "t"), seen, faults)
-    faults.check()
-    found = decide.decide(moves, seen, PACK)
-    after = compiling.after(seen, found.meant, found.inventories, found.placed)
-    return compiling.changes(seen, after, found.meant)
+def to_tree(text: str, before: snapshot.TreeSnapshot) -> list[change.Change]:
+    request = decide.ReshapeRequest(tree=target_tree.parse(text, "t"), options=PACK)
+    return reshape_changes.changes(decide.decide_request(request, before)[0])
 
 
 def test_the_moves_to_a_wanted_tree_follow_from_it() -> None:
@@ -454,21 +452,21 @@ tree:
   - {{name: {A}, traits: [CUSTOM_VGPU_A], inventories: {{VGPU: 4}}}}
   - {{name: {B}, inventories: {{VGPU: 4, SRIOV_NET_VF: 2}}}}
 """
-    kinds = {item.kind for item in wanted_tree(text, cloud())}
+    kinds = {item.kind for item in to_tree(text, cloud())}
     assert kinds == {change.TRAIT, change.PROVIDER, change.TRAITS, change.RESHAPE}
-    with_amounts = [dict(item.after) for item in wanted_tree(text, cloud()) if "resh" in item.kind]
+    with_amounts = [dict(item.after) for item in to_tree(text, cloud()) if "resh" in item.kind]
     assert with_amounts == [dict(item.after) for item in changes(MOVES) if "resh" in item.kind]
 
 
 def test_a_tree_that_is_as_wanted_needs_nothing() -> None:
     text = f"tree: {{name: cn1, children: [{{name: {B}, inventories: {{}}}}]}}"
-    assert wanted_tree(text, cloud()) == []
+    assert to_tree(text, cloud()) == []
 
 
 def test_a_provider_that_is_not_in_the_wanted_tree_goes() -> None:
     providers = {"cn1": (None, {"VCPU": 4}), "gpu": ("cn1", {"VGPU": 2})}
-    seen = cloud(providers, {"c": {"gpu": {"VGPU": 1}}})
-    made = wanted_tree("tree: {name: cn1, inventories: {VCPU: 4, VGPU: 2}}", seen)
+    before = cloud(providers, {"c": {"gpu": {"VGPU": 1}}})
+    made = to_tree("tree: {name: cn1, inventories: {VCPU: 4, VGPU: 2}}", before)
     assert [item.kind for item in made] == [change.RESHAPE, change.PROVIDER]
 
 
@@ -476,11 +474,11 @@ def test_a_wanted_tree_makes_no_resources() -> None:
     for tree_text, told_reason in (
         ("{name: cn1, inventories: {VCPU: 17, VGPU: 8, SRIOV_NET_VF: 2}}", "1 VCPU more"),
         ("{name: cn1, inventories: {VCPU: 16, SRIOV_NET_VF: 2}}", "8 VGPU less"),
-        ("{name: " + B + "}", "this is no root provider"),
+        ("{name: " + B + "}", "not a root provider"),
         ("{name: nobody}", "there is no root provider"),
     ):
         with pytest.raises(errors.InvalidInput, match=told_reason):
-            wanted_tree(f"tree: {tree_text}", cloud())
+            to_tree(f"tree: {tree_text}", cloud())
 
 
 def test_one_document_for_many_trees_stops_at_none_of_them() -> None:
@@ -491,38 +489,37 @@ def test_one_document_for_many_trees_stops_at_none_of_them() -> None:
         "d": (None, {"VGPU": 2}),
     }
     consumers = {"both": {"a": {"VGPU": 1}, "d": {"VGPU": 1}}, "wide": {"b": {"VGPU": 2}}}
-    seen = cloud_builder.seen(cloud_builder.state(providers, consumers), *providers)
+    before = cloud_builder.snapshot_of(cloud_builder.state(providers, consumers), *providers)
     text = """\
 moves:
 - {from: $root, resources: {VGPU: 1}, to: {name: "${root}-0"}}
 - {from: $root, resources: {VGPU: 1}, to: {name: "${root}-1"}}
 """
-    roots = [seen.nodes[uuid_of(name)].provider for name in providers]
-    found, remarks = decide.decide_each(parse.parse(text, "m"), roots, seen, PACK)
-    assert [item.meant.document.moves[0].source for item in found] == ["a", "d"]
-    assert {(item.subject.name, item.refused) for item in remarks} == {("b", True), ("c", False)}
-    whole = decide.together(found)
-    alone = decide.restricted(seen, whole.meant)
-    assert alone.consumers.keys() == {uuid_of("both")}
-    after = compiling.after(alone, whole.meant, whole.inventories, whole.placed)
-    made = compiling.changes(alone, after, whole.meant)
-    assert [item.subject.name for item in made if item.kind == change.RESHAPE] == ["a, d"]
+    roots = [before.nodes[uuid_of(name)].provider for name in providers]
+    request = decide.ReshapeRequest(parse.parse(text, "m"), roots=tuple(roots), options=PACK)
+    found, skipped = decide.decide_request(request, before)
+    assert {move.source for move in found.resolved.moves} == {uuid_of("a"), uuid_of("d")}
+    assert {(item.subject.name, item.refused) for item in skipped} == {("b", True), ("c", False)}
+    assert found.before.consumers.keys() == {uuid_of("both")}
+    listed = reshape_changes.changes(found)
+    assert [item.subject.name for item in listed if item.kind == change.RESHAPE] == ["a, d"]
 
 
 def test_evidence_on_a_consumer_of_none_of_the_trees_is_a_fault() -> None:
     text = 'moves: [{from: $root, resources: {VGPU: 1}, to: {name: "${root}-0"}}]\n'
     moves = parse.parse(f"{text}assign: {{{uuid_of('nobody')}: x}}\n", "m")
     root = cloud().nodes[uuid_of("cn1")].provider
-    with pytest.raises(errors.InvalidInput, match="has nothing of the selected trees"):
-        decide.decide_each(moves, [root], cloud(), PACK)
+    request = decide.ReshapeRequest(moves, roots=(root,), options=PACK)
+    with pytest.raises(errors.InvalidInput, match="has no allocation in the selected trees"):
+        decide.decide_request(request, cloud())
 
 
 def test_a_child_of_another_tree_is_not_meant_by_its_mere_name() -> None:
     providers = {"cn1": (None, {"VGPU": 4}), "cn2": (None, {}), "gpu": ("cn2", {"VGPU": 1})}
-    seen = cloud_builder.seen(cloud_builder.state(providers, {}), "cn1", "cn2")
-    (reason,) = refused("moves: [{from: cn1, resources: {VGPU: 4}, to: {name: gpu}}]", seen)
-    assert "'gpu' is there already, in another tree" in reason
-    assert decided("moves: [{from: cn1, resources: {VGPU: 4}, to: gpu}]", seen).placed == []
+    before = cloud_builder.snapshot_of(cloud_builder.state(providers, {}), "cn1", "cn2")
+    (reason,) = refused("moves: [{from: cn1, resources: {VGPU: 4}, to: {name: gpu}}]", before)
+    assert "'gpu' exists in another tree" in reason
+    assert decided("moves: [{from: cn1, resources: {VGPU: 4}, to: gpu}]", before).placed == []
 
 
 def test_a_consumer_that_would_not_be_where_the_evidence_says_is_noticed(
@@ -536,9 +533,9 @@ def test_a_consumer_that_would_not_be_where_the_evidence_says_is_noticed(
             for item in solving(*given)
         ]
 
-    solving = assign.solve
+    solving = assign.assign
     text = f"{MOVES}assign: {{{uuid_of('one')}: {A}, {uuid_of('moving')}: {B}}}"
-    assert decided(text, manner=PACK).placed
-    monkeypatch.setattr(assign, "solve", turned)
-    reasons = refused(text, manner=PACK)
-    assert f"consumer {uuid_of('one')} would not be where it belongs" in reasons
+    assert decided(text, options=PACK).placed
+    monkeypatch.setattr(assign, "assign", turned)
+    reasons = refused(text, options=PACK)
+    assert f"consumer {uuid_of('one')} would not be on its target" in reasons

@@ -12,7 +12,7 @@ from osc_placement.model import inventory
 from osc_placement.plan import change
 from osc_placement.workflows.reshape import (
     assign,
-    changes as compiling,
+    changes as reshape_changes,
     decide,
     invariants,
     resolve,
@@ -32,7 +32,7 @@ PLAIN = assign.AssignOptions()
 
 
 def cloud(providers: Any = PROVIDERS, *roots: str) -> snapshot.TreeSnapshot:
-    return cloud_builder.seen(cloud_builder.state(providers, {}), *(roots or ("cn",)))
+    return cloud_builder.snapshot_of(cloud_builder.state(providers, {}), *(roots or ("cn",)))
 
 
 def refused(text: str) -> str:
@@ -44,23 +44,23 @@ def refused(text: str) -> str:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("rename: {a: b, b: c}", "a cannot be called 'b' in one go"),
-        ("rename: {a: b, b: a}", "a cannot be called 'b' in one go"),
+        ("rename: {a: b, b: c}", "a cannot take the name 'b' in the same plan"),
+        ("rename: {a: b, b: a}", "a cannot take the name 'b' in the same plan"),
         (f"rename: {{a: c, {uuid_of('a')}: d}}", "c is renamed twice"),
-        ("providers: [{name: cn, parent: b}]", "cn would stand below itself"),
-        ("providers: [{name: x}]\ndelete: [x]", "x cannot go: it is not there"),
+        ("providers: [{name: cn, parent: b}]", "cn would be its own ancestor"),
+        ("providers: [{name: x}]\ndelete: [x]", "x cannot be deleted: it does not exist"),
         ("providers: [{name: b, parent: cn}]\ndelete: [b]", "b cannot be changed and deleted"),
         ("providers: [{name: b, traits: [CUSTOM_A]}]\ndelete: [b]", "b cannot be changed and"),
         ("rename: {b: c}\ndelete: [c]", "there is no provider 'c'"),
-        ("rename: {b: c}\ndelete: [b]", "c cannot be changed and deleted at once"),
+        ("rename: {b: c}\ndelete: [b]", "c cannot be changed and deleted in the same plan"),
         (
             "providers: [{name: x, parent: a}, {name: x, parent: cn}]",
-            "x would stand below a and below cn",
+            "x has two parents, a and cn",
         ),
         (
             "providers: [{name: gpu, inventories: {VGPU: {max_unit: 1}}},"
             " {name: gpu, inventories: {VGPU: {max_unit: 2}}}]",
-            "max_unit of VGPU of gpu is said to be 1 and 2",
+            "max_unit of VGPU of gpu is given as 1 and 2",
         ),
     ],
 )
@@ -69,34 +69,34 @@ def test_one_thing_is_said_once_and_nothing_waits_for_another(line: str, reason:
 
 
 def test_what_is_said_of_a_parent_stands_before_what_is_not() -> None:
-    seen = cloud()
+    before = cloud()
     text = f"{MOVE}providers: [{{name: gpu}}, {{name: gpu, parent: a}}]"
-    found = decide.decide(parse.parse(text, "m"), seen, PLAIN)
-    assert found.meant.nodes[resolve.new_uuid("gpu")].provider.parent_uuid == uuid_of("a")
+    found = decide.decide(parse.parse(text, "m"), before, PLAIN)
+    assert found.resolved.nodes[resolve.new_uuid("gpu")].provider.parent_uuid == uuid_of("a")
 
 
 def test_providers_move_from_the_top_down_so_that_none_is_ever_below_itself() -> None:
-    seen = cloud()
+    before = cloud()
     text = f"{MOVE}providers: [{{name: a, parent: b}}, {{name: b, parent: cn}}]"
-    found = decide.decide(parse.parse(text, "m"), seen, PLAIN)
-    after = compiling.after(seen, found.meant, found.inventories, found.placed)
+    found = decide.decide(parse.parse(text, "m"), before, PLAIN)
     stages = {
         item.subject.name: item.stage
-        for item in compiling.changes(seen, after, found.meant)
+        for item in reshape_changes.changes(found)
         if item.kind == change.PROVIDER
     }
     assert stages["b"] < stages["a"]
 
 
 def test_a_provider_that_has_the_uuid_of_a_new_name_is_left_as_it_is() -> None:
-    seen = cloud()
-    node = seen.nodes[uuid_of("b")]
+    before = cloud()
+    node = before.nodes[uuid_of("b")]
     taken = resolve.new_uuid("gpu")
-    nodes = {uuid: item for uuid, item in seen.nodes.items() if uuid != uuid_of("b")}
-    renamed = node.replace(provider=cloud_builder.provider.Provider(taken, "b", 1, uuid_of("cn")))
-    seen = seen.replace(nodes={**nodes, taken: renamed})
+    nodes = {uuid: item for uuid, item in before.nodes.items() if uuid != uuid_of("b")}
+    other = cloud_builder.provider.Provider(taken, "b", 1, uuid_of("cn"))
+    renamed = dataclasses.replace(node, provider=other)
+    before = dataclasses.replace(before, nodes={**nodes, taken: renamed})
     with pytest.raises(errors.InvalidInput, match="'b' has the UUID that 'gpu' would get"):
-        decide.decide(parse.parse(MOVE, "m"), seen, PLAIN)
+        decide.decide(parse.parse(MOVE, "m"), before, PLAIN)
 
 
 @pytest.mark.parametrize(
@@ -107,19 +107,22 @@ def test_a_provider_that_has_the_uuid_of_a_new_name_is_left_as_it_is() -> None:
     ],
 )
 def test_a_name_or_uuid_without_the_root_is_made_in_one_tree_only(more: str) -> None:
-    seen = cloud({"n1": (None, {"VGPU": 1}), "n2": (None, {"VGPU": 1})}, "n1", "n2")
+    before = cloud({"n1": (None, {"VGPU": 1}), "n2": (None, {"VGPU": 1})}, "n1", "n2")
     text = f"moves: [{{from: $root, resources: {{VGPU: 1}}, to: {{name: $root-g}}}}]\n{more}"
-    roots = [seen.nodes[uuid_of(name)].provider for name in ("n1", "n2")]
-    found, remarks = decide.decide_each(parse.parse(text, "m"), roots, seen, PLAIN)
-    assert len(found) == 1
-    assert [(item.subject.name, item.refused) for item in remarks] == [("n2", True)]
-    assert "say $root in its name" in remarks[0].reason
+    roots = [before.nodes[uuid_of(name)].provider for name in ("n1", "n2")]
+    request = decide.ReshapeRequest(parse.parse(text, "m"), roots=tuple(roots), options=PLAIN)
+    found, skipped = decide.decide_request(request, before)
+    assert {move.source for move in found.resolved.moves} == {uuid_of("n1")}
+    assert [(item.subject.name, item.refused) for item in skipped] == [("n2", True)]
+    assert "put $root into its name" in skipped[0].reason
 
 
 def test_what_no_move_is_about_may_not_change() -> None:
-    seen = cloud_builder.seen(cloud_builder.state(PROVIDERS, {"c": {"cn": {"VCPU": 1}}}), "cn")
-    moves = [((uuid_of("cn"), "VGPU"), (uuid_of("a"), "VGPU"), 4)]
-    cn, a = seen.nodes[uuid_of("cn")], seen.nodes[uuid_of("a")]
+    before = cloud_builder.snapshot_of(
+        cloud_builder.state(PROVIDERS, {"c": {"cn": {"VCPU": 1}}}), "cn"
+    )
+    moves = [resolve.InventoryMove(uuid_of("cn"), "VGPU", 4, uuid_of("a"), "VGPU")]
+    cn, a = before.nodes[uuid_of("cn")], before.nodes[uuid_of("a")]
     vcpu, half = cn.inventories["VCPU"], inventory.Inventory(4)
     good = {uuid_of("cn"): {"VCPU": vcpu, "VGPU": half}, uuid_of("a"): {"VGPU": half}}
     bad = {
@@ -129,20 +132,22 @@ def test_what_no_move_is_about_may_not_change() -> None:
 
     def after(offered: Any, **has: Any) -> snapshot.TreeSnapshot:
         nodes = {cn.provider.uuid: cn, a.provider.uuid: a}
-        changed = {key: node.replace(inventories=offered[key]) for key, node in nodes.items()}
-        consumers = seen.consumers
+        changed = {
+            key: dataclasses.replace(node, inventories=offered[key]) for key, node in nodes.items()
+        }
+        consumers = before.consumers
         if has:
             consumers = {key: dataclasses.replace(item, **has) for key, item in consumers.items()}
-        return seen.replace(nodes={**seen.nodes, **changed}, consumers=consumers)
+        return dataclasses.replace(before, nodes={**before.nodes, **changed}, consumers=consumers)
 
-    assert list(invariants.strayed(seen, after(good), moves, ())) == []
-    assert sorted(invariants.strayed(seen, after(bad), moves, ())) == [
-        "VCPU of cn would change beside what is moved",
-        "VGPU of a would change beside what is moved",
+    assert list(invariants.unexpected_changes(before, after(good), moves, ())) == []
+    assert sorted(invariants.unexpected_changes(before, after(bad), moves, ())) == [
+        "VCPU of cn would change without a move",
+        "VGPU of a would change without a move",
     ]
     told = [(uuid_of("cn"), "VCPU")]
-    assert len(list(invariants.strayed(seen, after(bad), moves, told))) == 1
+    assert len(list(invariants.unexpected_changes(before, after(bad), moves, told))) == 1
     elsewhere = after(good, allocations={uuid_of("a"): {"VCPU": 1}})
-    (reason,) = invariants.strayed(seen, elsewhere, moves, ())
+    (reason,) = invariants.unexpected_changes(before, elsewhere, moves, ())
     assert reason.startswith(f"consumer {uuid_of('c')} would have another amount of VCPU of ")
-    assert reason.endswith(", which is not moved")
+    assert reason.endswith(", without a move")

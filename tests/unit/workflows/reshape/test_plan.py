@@ -17,7 +17,7 @@ from osc_placement.plan import apply as plan_apply, change, file, result
 from osc_placement.plan.kinds import registry
 from osc_placement.testing import service
 from osc_placement.workflows import context
-from osc_placement.workflows.reshape import assign, observe, plan as reshape_plan
+from osc_placement.workflows.reshape import assign, decide, observe, plan as reshape_plan
 from osc_placement.workflows.reshape.document import parse
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.cloud_builder import uuid_of
@@ -89,10 +89,10 @@ class Cloud:
         return cloud_builder.without_generations(self.placement.app.export())
 
     def prepared(self, moves: str = MOVES) -> reshape_plan.Prepared:
-        asked = reshape_plan.ReshapeRequest(
-            parse.parse(moves, "m"), manner=assign.AssignOptions("pack")
+        request = decide.ReshapeRequest(
+            parse.parse(moves, "m"), options=assign.AssignOptions("pack")
         )
-        return reshape_plan.plan_reshape(self.client, asked, READING)
+        return reshape_plan.plan_reshape(self.client, request, READING)
 
     def reshape(self, path: pathlib.Path) -> result.RunReport:
         options = plan_apply.Options(plan_out=path, undo_out=path.with_suffix(".undo"))
@@ -109,10 +109,10 @@ class Cloud:
     def consumer(self, name: str, **allocations: dict[str, int]) -> None:
         """Somebody else gives a consumer other allocations."""
         client = self.rival.at(OLD)
-        seen = client.show_allocations(uuid_of(name))
+        before = client.show_allocations(uuid_of(name))
         wanted = {uuid_of(key): amounts for key, amounts in allocations.items()}
-        owner = {"project_id": "p", "user_id": "u"} if seen.project_id is None else {}
-        client.replace_allocations(dataclasses.replace(seen, allocations=wanted, **owner))
+        owner = {"project_id": "p", "user_id": "u"} if before.project_id is None else {}
+        client.replace_allocations(dataclasses.replace(before, allocations=wanted, **owner))
 
 
 @pytest.fixture
@@ -324,9 +324,9 @@ def test_a_provider_on_which_somebody_has_put_something_does_not_go(
     path = tmp_path / "plan"
     cloud.reshape(path)
     gpu = cloud.rival.list_providers(name="gpu")[0].uuid
-    seen = cloud.rival.list_inventories(gpu)
-    more = {**seen.inventories, "DISK_GB": inventory.Inventory(7)}
-    cloud.rival.replace_inventories(gpu, seen.generation, more)
+    before = cloud.rival.list_inventories(gpu)
+    more = {**before.inventories, "DISK_GB": inventory.Inventory(7)}
+    cloud.rival.replace_inventories(gpu, before.generation, more)
     report = cloud.take_back(path)
     left = next(item for item in report.outcomes if item.subject.name == "gpu" and item.open)
     assert (left.status, left.reason) == (
@@ -361,8 +361,8 @@ def test_a_picture_of_a_restless_cloud_is_given_up(cloud: Cloud) -> None:
     class Restless:
         def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
             if environ["PATH_INFO"].endswith("/inventories"):
-                seen = cloud.rival.list_inventories(uuid_of("cn1"))
-                cloud.rival.replace_inventories(uuid_of("cn1"), *seen)
+                before = cloud.rival.list_inventories(uuid_of("cn1"))
+                cloud.rival.replace_inventories(uuid_of("cn1"), *before)
             return cloud.placement.app(environ, start_response)
 
         def close(self) -> None:
@@ -370,7 +370,7 @@ def test_a_picture_of_a_restless_cloud_is_given_up(cloud: Cloud) -> None:
 
     client = api.Client(transport.in_process(Restless, "the cloud"), NEW)
     with pytest.raises(observe.Restless, match="cn1 changed each time"):
-        observe.observe_picture(client, [uuid_of("cn1")], READING)
+        observe.read_trees(client, [uuid_of("cn1")], READING)
 
 
 def test_a_consumer_that_goes_while_a_picture_is_taken_is_not_in_it(cloud: Cloud) -> None:
@@ -387,9 +387,9 @@ def test_a_consumer_that_goes_while_a_picture_is_taken_is_not_in_it(cloud: Cloud
             """Nothing to close."""
 
     client = api.Client(transport.in_process(Going, "the cloud"), NEW)
-    seen = observe.observe_picture(client, [uuid_of("cn1")], READING)
-    assert seen.consumers.keys() == {uuid_of("moving"), uuid_of("fpga")}
-    assert seen.nodes[uuid_of("cn1")].used["VGPU"] == 2
+    before = observe.read_trees(client, [uuid_of("cn1")], READING)
+    assert before.consumers.keys() == {uuid_of("moving"), uuid_of("fpga")}
+    assert before.nodes[uuid_of("cn1")].used["VGPU"] == 2
 
 
 def test_a_picture_costs_as_many_requests_as_it_says(cloud: Cloud) -> None:
@@ -404,12 +404,12 @@ def test_a_picture_costs_as_many_requests_as_it_says(cloud: Cloud) -> None:
             """Nothing to close."""
 
     client = api.Client(transport.in_process(Counting, "the cloud"), NEW)
-    seen = observe.observe_picture(client, [uuid_of("cn1")], READING)
+    before = observe.read_trees(client, [uuid_of("cn1")], READING)
     inside, consumers, others = 2, 3, 2
     assert len(asked) == 2 + 4 * inside + consumers + 2 * others + 2 * others
-    expected = cloud_builder.seen(cloud.placement.app.export(), "cn1")
-    assert seen.nodes == expected.nodes
-    assert seen.consumers == expected.consumers
+    expected = cloud_builder.snapshot_of(cloud.placement.app.export(), "cn1")
+    assert before.nodes == expected.nodes
+    assert before.consumers == expected.consumers
 
 
 def test_a_user_who_may_not_reshape_is_told_before_anything_is_written() -> None:
@@ -425,10 +425,10 @@ def test_a_user_who_may_not_reshape_is_told_before_anything_is_written() -> None
                 """The block closes it."""
 
         client = api.Client(transport.in_process(Admin, "the cloud"), NEW)
-        asked = reshape_plan.ReshapeRequest(
-            parse.parse(MOVES, "m"), manner=assign.AssignOptions("pack")
+        request = decide.ReshapeRequest(
+            parse.parse(MOVES, "m"), options=assign.AssignOptions("pack")
         )
-        planned = reshape_plan.plan_reshape(client, asked, READING).planned
+        planned = reshape_plan.plan_reshape(client, request, READING).planned
         with pytest.raises(api_errors.Forbidden, match="placement:reshaper:reshape") as caught:
             plan_apply.carry_out(client, planned, "reshape", plan_apply.Options())
         assert "role service" in str(caught.value)

@@ -13,6 +13,7 @@ from osc_placement.testing import service
 from osc_placement.workflows import context
 from osc_placement.workflows.reshape import (
     assign,
+    decide,
     invariants,
     observe,
     plan as reshape_plan,
@@ -30,8 +31,8 @@ FEW = hypothesis.settings(
 
 def prepared(client: api.Client, case: cases.Case) -> reshape_plan.Prepared:
     moves = parse.parse(case.moves, "moves")
-    asked = reshape_plan.ReshapeRequest(moves, manner=assign.AssignOptions(case.strategy, 5))
-    return reshape_plan.plan_reshape(client, asked, READING)
+    request = decide.ReshapeRequest(moves, options=assign.AssignOptions(case.strategy, 5))
+    return reshape_plan.plan_reshape(client, request, READING)
 
 
 def carried_out(
@@ -63,10 +64,10 @@ def test_a_reshape_is_refused_and_changes_nothing_or_keeps_every_law_and_can_be_
         statuses = {item.status for item in carried_out(client, found.planned.plan)}
         assert statuses <= {result.Status.APPLIED}
         cases.check_laws(case, before, placement.app.export())
-        left = observe.observe_picture(client, found.wanted.roots, READING)
-        assert found.rehearsed is not None
-        assert invariants.difference(left, found.wanted) == []
-        assert invariants.difference(left, found.rehearsed.left) == []
+        left = observe.read_trees(client, found.after.roots, READING)
+        assert found.rehearsal is not None
+        assert invariants.differences(left, found.after) == []
+        assert invariants.differences(left, found.rehearsal.result) == []
         inverse = undo.inverse(found.planned.plan)
         taken_back = carried_out(client, inverse, attempt.Direction.UNDO)
         assert {item.status for item in taken_back} <= {result.Status.APPLIED}

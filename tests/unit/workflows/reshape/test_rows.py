@@ -8,7 +8,7 @@ from osc_placement import microversion
 from osc_placement.plan import result
 from osc_placement.testing import service
 from osc_placement.workflows import context
-from osc_placement.workflows.reshape import assign, plan as reshape_plan, rows
+from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan, rows
 from osc_placement.workflows.reshape.document import parse
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.cloud_builder import uuid_of
@@ -19,17 +19,17 @@ def prepared(document_text: str, state: object = None) -> reshape_plan.Prepared:
     with service.InProcessPlacement(
         load=state or cloud_builder.state(PROVIDERS, CONSUMERS)
     ) as placement:  # type: ignore[arg-type]
-        asked = reshape_plan.ReshapeRequest(
-            parse.parse(document_text, "m"), manner=assign.AssignOptions("pack")
+        request = decide.ReshapeRequest(
+            parse.parse(document_text, "m"), options=assign.AssignOptions("pack")
         )
         return reshape_plan.plan_reshape(
-            placement.client(microversion.MAXIMUM), asked, context.ReadContext()
+            placement.client(microversion.MAXIMUM), request, context.ReadContext()
         )
 
 
-def shown(found: reshape_plan.Prepared) -> rows.Shown:
+def shown(found: reshape_plan.Prepared) -> rows.Rows:
     outcomes = result.of_plan(found.planned.plan)
-    return rows.Shown(found.seen, found.wanted, found.placed, outcomes)
+    return rows.Rows(found.before, found.after, found.placed, outcomes)
 
 
 def test_providers_and_consumers_are_shown_before_and_after() -> None:
@@ -75,7 +75,7 @@ rename: {x: y}
 delete: [gpu]
 """
     found = shown(prepared(text, cloud_builder.state(providers, {})))
-    assert found.provider(uuid_of("gpu")).reason == "goes"
+    assert found.provider(uuid_of("gpu")).reason == "deleted"
     assert found.provider(uuid_of("gpu")).after is None
     assert found.provider(uuid_of("x")).reason == "name=y"
     assert [item.name for _, item in found.tree().walk()] == ["cn1", "gpu", "y"]

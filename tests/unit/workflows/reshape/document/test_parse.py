@@ -90,18 +90,18 @@ asign: {}
 assign: {nobody: b}
 """
     assert faults(text) == [
-        "moves.yaml:1: the document: 'asign' is not known here: there are moves,"
+        "moves.yaml:1: the document: unknown 'asign': the keys are moves,"
         " providers, assign, rename, delete",
         "moves.yaml:2: moves[1].resources.VGPU is 'some' and must be an amount, or all",
-        "moves.yaml:2: moves[1].resources: 'vgpu' is no resource class",
+        "moves.yaml:2: moves[1].resources: 'vgpu' is not a resource class",
         "moves.yaml:2: moves[1].to.parent is 3 and must be a text or null",
-        "moves.yaml:2: moves[1].to: 'nam' is not known here: there are name, uuid, parent,"
+        "moves.yaml:2: moves[1].to: unknown 'nam': the keys are name, uuid, parent,"
         " traits, aggregates, inventories",
         "moves.yaml:3: moves[2] lacks from",
         "moves.yaml:3: moves[2].resources.VGPU: 0 is less than the minimum of 1",
         "moves.yaml:3: moves[2].to is a list and must be a text or a mapping",
         "moves.yaml:4: moves[3].resources: {} should be non-empty",
-        "moves.yaml:6: assign: 'nobody' is no UUID",
+        "moves.yaml:6: assign: 'nobody' is not a UUID",
     ]
 
 
@@ -112,19 +112,19 @@ assign: {nobody: b}
         ("", "the document is null and must be a mapping"),
         ("- 1", "the document is a list and must be a mapping"),
         ("moves: []", "should be non-empty"),
-        ("moves: [{from: a, from: b, resources: {VGPU: 1}, to: c}]", "a second time"),
+        ("moves: [{from: a, from: b, resources: {VGPU: 1}, to: c}]", "is repeated"),
         ("moves: [{from: a, resources: {VGPU: 1}, to: b, as: {VCPU: PCPU}}]", "not among"),
         ("moves: [{from: a, resources: {VGPU: 1}, to: {traits: [x]}}]", "neither a name nor"),
         (
             "moves: [{from: a, resources: {VGPU: 1}, to: {name: b, traits: [x]}}]",
-            "'x' is no trait",
+            "'x' is not a trait name",
         ),
         (
             "moves: [{from: a, resources: {VGPU: 1}, to: {name: b, aggregates: [x]}}]",
-            "'x' is no UUID",
+            "'x' is not a UUID",
         ),
         ("[" * 5000, "moves.yaml"),
-        ("{? [a]: b}", "not known here"),
+        ("{? [a]: b}", "unknown '?'"),
         ("moves: 2026-01-01", "must be a list"),
         ("moves: 2026-99-99", "moves.yaml:1: '2026-99-99' cannot be read: month"),
         ("moves: " + "9" * 5000, "moves.yaml:1: '9999"),
@@ -133,7 +133,7 @@ assign: {nobody: b}
             "moves: [{from: a, resources: {VGPU: 1}, to: b}]\n"
             "assign:\n  0C57CADB-FC21-585E-9F39-000D38C633C0: b\n"
             "  0c57cadb-fc21-585e-9f39-000d38c633c0: c",
-            "moves.yaml:4: consumer 0c57cadb-fc21-585e-9f39-000d38c633c0 stands here a second",
+            "moves.yaml:4: consumer 0c57cadb-fc21-585e-9f39-000d38c633c0 is listed twice",
         ),
         ("moves: [{from: a, resources: {VGPU: 1.5}, to: b}]", "must be a whole number or"),
         ("moves: [{from: a, resources: {VGPU: true}, to: b}]", "must be a whole number or"),
@@ -172,7 +172,7 @@ assign: {{{CONSUMER}: cn1_gpu}}
     assert found.branches[1].target.only == {"traits"}
     assert found.assign[0].line == 6
     twice = "tree: {name: a, children: [{name: a}]}"
-    assert faults(twice, target_tree.parse) == ["moves.yaml: 'a' stands in the tree more than once"]
+    assert faults(twice, target_tree.parse) == ["moves.yaml: the tree has more than one 'a'"]
 
 
 def test_root_stands_for_the_name_of_each_tree() -> None:
@@ -180,7 +180,7 @@ def test_root_stands_for_the_name_of_each_tree() -> None:
     found = document_parse.parse(text, "moves.yaml")
     assert template.is_template(found)
     assert not template.is_template(document_parse.parse(MOVES, "moves.yaml"))
-    (filled,) = template.filled(found, "cn7").moves
+    (filled,) = template.fill(found, "cn7").moves
     assert (filled.source, filled.target.name) == ("cn7", "cn7_gpu")
 
 

@@ -13,7 +13,6 @@ from osc_placement import errors
 from osc_placement.nova import flavor, values
 from osc_placement.workflows.reshape import (
     assign,
-    changes as compiling,
     decide,
     invariants,
     snapshot,
@@ -53,8 +52,8 @@ DEVICES = (
 )
 
 
-def seen(*roots: str) -> snapshot.TreeSnapshot:
-    return cloud_builder.seen(
+def cloud(*roots: str) -> snapshot.TreeSnapshot:
+    return cloud_builder.snapshot_of(
         cloud_builder.state(PROVIDERS, CONSUMERS, TRAITS), *(roots or ("cn1",))
     )
 
@@ -71,9 +70,8 @@ def outcome(
     """What the text of a recipe makes of a picture, by the reshape's own rules."""
     moves = parse.parse(yaml_writer.write(recipe), "recipe.yaml")
     decided = decide.decide(moves, before, assign.AssignOptions(), allow)
-    after = compiling.after(before, decided.meant, decided.inventories, decided.placed)
-    assert invariants.broken(before, after, decided.classes) == []
-    return compiling.without(after, decided.meant.deleted)
+    assert invariants.violations(before, decided.after, decided.classes) == []
+    return decided.after.without(decided.resolved.deleted)
 
 
 def held(after: snapshot.TreeSnapshot, consumer: str) -> dict[str, dict[str, int]]:
@@ -83,7 +81,7 @@ def held(after: snapshot.TreeSnapshot, consumer: str) -> dict[str, dict[str, int
 
 def test_vgpu_goes_to_children_called_as_libvirt_calls_them() -> None:
     evidence = ((uuid_of("a"), A), (uuid_of("b"), B))
-    recipe = vgpu.plan_vgpu(seen(), uuid_of("cn1"), vgpu.Request(DEVICES, evidence))
+    recipe = vgpu.plan_vgpu(cloud(), uuid_of("cn1"), vgpu.Request(DEVICES, evidence))
     fields = {"reserved": 0, "min_unit": 1, "max_unit": 4, "step_size": 1, "allocation_ratio": 1.0}
     first, second = (f"cn1_{device}" for device in (A, B))
     assert recipe.document["moves"] == [
@@ -103,16 +101,16 @@ def test_vgpu_goes_to_children_called_as_libvirt_calls_them() -> None:
             "to": {"name": second, "parent": "cn1", "inventories": {"VGPU": fields}},
         },
     ]
-    after = outcome(recipe, seen())
+    after = outcome(recipe, cloud())
     assert held(after, "a")[first] == {"VGPU": 1}
     assert held(after, "b") == {"cn1": {"VCPU": 2}, second: {"VGPU": 3, "SRIOV_NET_VF": 1}}
 
 
 def test_who_is_not_decided_stands_there_as_a_comment() -> None:
-    recipe = vgpu.plan_vgpu(seen(), uuid_of("cn1"), vgpu.Request(DEVICES))
-    assert recipe.open == tuple(sorted((uuid_of("a"), uuid_of("b"))))
+    recipe = vgpu.plan_vgpu(cloud(), uuid_of("cn1"), vgpu.Request(DEVICES))
+    assert recipe.undecided == tuple(sorted((uuid_of("a"), uuid_of("b"))))
     text = yaml_writer.write(recipe)
-    assert f"\n# assign:\n#   {recipe.open[0]}: ?" in text
+    assert f"\n# assign:\n#   {recipe.undecided[0]}: ?" in text
     assert parse.parse(text, "x").assign == ()
 
 
@@ -121,26 +119,26 @@ def test_devices_must_agree_with_the_node_and_evidence_with_both() -> None:
         (vgpu.Device(A, {"VGPU": 3}), vgpu.Device(A, {"FPGA": 1})),
         ((uuid_of("a"), B), (uuid_of("b"), B), (uuid_of("c"), A)),
     )
-    told = faults(vgpu.plan_vgpu, seen(), uuid_of("cn1"), request)
-    assert [reason.partition(":")[0] for reason in told] == [
+    evidence = faults(vgpu.plan_vgpu, cloud(), uuid_of("cn1"), request)
+    assert [reason.partition(":")[0] for reason in evidence] == [
         f"the device {A} is given more than once",
-        "cn1 offers 8 VGPU and the devices 3",
-        "cn1 itself offers no FPGA",
-        f"consumer {uuid_of('a')} uses {B}, which is no --device",
-        f"consumer {uuid_of('b')} uses {B}, which is no --device",
-        f"consumer {uuid_of('c')} has none of what moves",
+        "cn1 has 8 VGPU and the devices 3",
+        "cn1 itself has no FPGA",
+        f"consumer {uuid_of('a')} uses {B}, which is not a --device",
+        f"consumer {uuid_of('b')} uses {B}, which is not a --device",
+        f"consumer {uuid_of('c')} has no resources that move",
     ]
 
 
 def test_a_server_on_two_gpus_has_on_each_what_the_host_says() -> None:
-    told = ((uuid_of("b"), A), (uuid_of("b"), B), (uuid_of("b"), B), (uuid_of("a"), A))
-    request = vgpu.Request((vgpu.Device(A, {"VGPU": 4}), vgpu.Device(B, {"VGPU": 4})), told)
-    recipe = vgpu.plan_vgpu(seen(), uuid_of("cn1"), request)
-    after = outcome(recipe, seen())
+    evidence = ((uuid_of("b"), A), (uuid_of("b"), B), (uuid_of("b"), B), (uuid_of("a"), A))
+    request = vgpu.Request((vgpu.Device(A, {"VGPU": 4}), vgpu.Device(B, {"VGPU": 4})), evidence)
+    recipe = vgpu.plan_vgpu(cloud(), uuid_of("cn1"), request)
+    after = outcome(recipe, cloud())
     assert held(after, "b")[f"cn1_{A}"] == {"VGPU": 1}
     assert held(after, "b")[f"cn1_{B}"] == {"VGPU": 2}
     (reason,) = faults(
-        vgpu.plan_vgpu, seen(), uuid_of("cn1"), dataclasses.replace(request, evidence=told[:2])
+        vgpu.plan_vgpu, cloud(), uuid_of("cn1"), dataclasses.replace(request, evidence=evidence[:2])
     )
     assert f"uses {A} 1 times and {B} 1 times, and has" in reason
 
@@ -176,9 +174,9 @@ MIXED = {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "2-3"}
 
 def test_servers_with_dedicated_cpus_change_their_class() -> None:
     known = servers(server("a", specs=DEDICATED), server("b"), server("c"))
-    recipe = pcpu.plan_pcpu(seen(), uuid_of("cn1"), known, {}, pcpu.Request(8))
+    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), known, {}, pcpu.Request(8))
     assert recipe.assign == {uuid_of("a"): "PCPU", uuid_of("b"): "VCPU", uuid_of("c"): "VCPU"}
-    after = outcome(recipe, seen())
+    after = outcome(recipe, cloud())
     assert held(after, "a")["cn1"] == {"PCPU": 4, "VGPU": 1}
     assert held(after, "b")["cn1"]["VCPU"] == 2
     offered = after.nodes[uuid_of("cn1")].inventories
@@ -190,9 +188,9 @@ def test_servers_with_dedicated_cpus_change_their_class() -> None:
     [
         (server("a", specs=MIXED), None, "mixed: 2 of its CPUs are dedicated"),
         (server("a", image_properties=None), None, "the image may pin CPUs"),
-        (server("a", flavor=None), None, "its flavor is not known"),
-        (server("x"), None, "no server that nova lists"),
-        (server("x"), "resize", "the flavor that it had before is not known"),
+        (server("a", flavor=None), None, "its flavor is unknown"),
+        (server("x"), None, "a server that nova does not list"),
+        (server("x"), "resize", "its old flavor is unknown"),
     ],
 )
 def test_where_nova_does_not_tell_nothing_is_decided(
@@ -201,19 +199,19 @@ def test_where_nova_does_not_tell_nothing_is_decided(
     moves = {}
     if moving is not None:
         moves = {uuid_of("a"): values.Migration(uuid_of("a"), known.uuid, moving, "finished")}
-    recipe = pcpu.plan_pcpu(seen(), uuid_of("cn1"), servers(known), moves, pcpu.Request(8))
-    assert uuid_of("a") in recipe.open
-    assert reason in recipe.remarks[uuid_of("a")]
+    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), servers(known), moves, pcpu.Request(8))
+    assert uuid_of("a") in recipe.undecided
+    assert reason in recipe.comments[uuid_of("a")]
 
 
 def test_evidence_from_the_host_decides_and_all_of_a_node_leaves_no_choice() -> None:
     evidence = ((uuid_of("a"), "PCPU"),)
-    recipe = pcpu.plan_pcpu(seen(), uuid_of("cn1"), {}, {}, pcpu.Request(8, evidence=evidence))
+    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.Request(8, evidence=evidence))
     assert recipe.assign == {uuid_of("a"): "PCPU"}
-    whole = pcpu.plan_pcpu(seen(), uuid_of("cn1"), {}, {}, pcpu.Request(16))
-    assert (whole.assign, whole.open) == ({}, ())
+    whole = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.Request(16))
+    assert (whole.assign, whole.undecided) == ({}, ())
     request = pcpu.Request(17, evidence=((uuid_of("a"), "X"), (uuid_of("z"), "VCPU")))
-    assert len(faults(pcpu.plan_pcpu, seen(), uuid_of("cn1"), {}, {}, request)) == 3
+    assert len(faults(pcpu.plan_pcpu, cloud(), uuid_of("cn1"), {}, {}, request)) == 3
 
 
 @pytest.mark.parametrize(
@@ -228,29 +226,29 @@ def test_what_is_no_set_of_cpus_is_a_fault(text: str) -> None:
     assert faults(pcpu.count_cpus, text)
 
 
-def told(*known: values.Server, **fields: Any) -> read.NovaState:
-    standing = server("a"), server("b"), server("c")
+def nova_state(*known: values.Server, **fields: Any) -> read.NovaState:
+    present = server("a"), server("b"), server("c")
     services = {"host1": values.ComputeService("host1", is_up=False, is_enabled=False)}
     nodes = (values.ComputeNode(uuid_of("cn1"), "cn1", "host1"),)
-    found = read.NovaState(nodes, services, servers(*standing, *known))
+    found = read.NovaState(nodes, services, servers(*present, *known))
     return dataclasses.replace(found, **fields)
 
 
-def wish(
+def request_for(
     name: str = "cn1",
     new: str | None = None,
     before: snapshot.TreeSnapshot | None = None,
     **fields: Any,
 ) -> replacement.Request:
-    picture_ = before or seen()
-    found = picture_.nodes[uuid_of(new)].provider if new else None
+    trees = before or cloud()
+    found = trees.nodes[uuid_of(new)].provider if new else None
     uuid = fields.pop("uuid", None if new else NEW)
-    old = picture_.nodes[uuid_of("cn1")].provider
+    old = trees.nodes[uuid_of("cn1")].provider
     return replacement.Request(old, name, found, uuid, **fields)
 
 
 def test_a_renamed_node_takes_over_everything_and_the_old_one_goes() -> None:
-    recipe = replace_host.plan_replacement(seen(), told(), wish("cn2"))
+    recipe = replace_host.plan_replacement(cloud(), nova_state(), request_for("cn2"))
     assert recipe.document == {
         "moves": [
             {
@@ -275,7 +273,7 @@ def test_a_renamed_node_takes_over_everything_and_the_old_one_goes() -> None:
         },
         "delete": [uuid_of("cn1")],
     }
-    after = outcome(recipe, seen(), "nova-owned")
+    after = outcome(recipe, cloud(), "nova-owned")
     assert uuid_of("cn1") not in after.nodes
     assert held(after, "a") == {"cn2": {"VCPU": 4, "VGPU": 1}, "share": {"DISK_GB": 10}}
     assert held(after, "c")["cn2:agent:ens1"] == {"NET_BW_EGR_KILOBIT_PER_SEC": 5}
@@ -283,26 +281,33 @@ def test_a_renamed_node_takes_over_everything_and_the_old_one_goes() -> None:
 
 
 def test_a_rebuilt_node_takes_the_name_and_the_old_one_stands_aside() -> None:
-    recipe = replace_host.plan_replacement(seen(), told(), wish())
+    recipe = replace_host.plan_replacement(cloud(), nova_state(), request_for())
     aside = f"cn1-replaced-{uuid_of('cn1')[:8]}"
     assert recipe.document["rename"] == {uuid_of("cn1"): aside}
     assert "delete" not in recipe.document
-    after = outcome(recipe, seen(), "nova-owned")
+    after = outcome(recipe, cloud(), "nova-owned")
     assert (after.name_of(NEW), after.name_of(uuid_of("cn1"))) == ("cn1", aside)
     assert held(after, "b") == {"cn1": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}}
 
 
 def test_an_empty_provider_that_is_there_takes_over() -> None:
-    before = seen("cn1", "empty")
-    request = wish("empty", "empty", before)
-    after = outcome(replace_host.plan_replacement(before, told(), request), before, "nova-owned")
+    before = cloud("cn1", "empty")
+    request = request_for("empty", "empty", before)
+    after = outcome(
+        replace_host.plan_replacement(before, nova_state(), request), before, "nova-owned"
+    )
     assert held(after, "b") == {"empty": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}}
 
 
 def against(request: replacement.Request | None = None, **fields: Any) -> str:
     known = fields.pop("known", ())
-    before = seen("cn1", "cn9")
-    found = faults(replace_host.plan_replacement, before, told(*known, **fields), request or wish())
+    before = cloud("cn1", "cn9")
+    found = faults(
+        replace_host.plan_replacement,
+        before,
+        nova_state(*known, **fields),
+        request or request_for(),
+    )
     return "\n".join(found)
 
 
@@ -318,26 +323,26 @@ def test_nobody_may_write_meanwhile() -> None:
 
 
 def test_servers_must_be_where_the_new_node_is_and_stay_there() -> None:
-    assert f"a ({uuid_of('a')}): is on host2 for nova, and not on host1" in against(
+    assert f"a ({uuid_of('a')}): is on host2 according to nova, and not on host1" in against(
         known=[server("a", host="host2")]
     )
-    assert "is on no host for nova" in against(known=[server("a", host=None)])
+    assert "is on no host according to nova" in against(known=[server("a", host=None)])
     assert "task_state is rebuilding" in against(known=[server("a", task_state="rebuilding")])
     assert "its cell is down" in against(known=[server("a", known=False)])
     moving = values.Migration("m", uuid_of("b"), "live-migration", "running")
-    assert "is moving: live-migration, running" in against(migrations={"m": moving})
-    assert "and not on host2" in against(wish(host="host2"))
+    assert "is being migrated: live-migration, running" in against(migrations={"m": moving})
+    assert "and not on host2" in against(request_for(host="host2"))
 
 
 def test_the_new_provider_must_be_a_bare_root_and_another() -> None:
-    before = seen("cn1", "cn9")
-    assert "cn9 offers VCPU already: nova-compute has started there" in against(
-        wish("cn9", "cn9", before)
+    before = cloud("cn1", "cn9")
+    assert "cn9 already has inventories of VCPU: nova-compute was started there" in against(
+        request_for("cn9", "cn9", before)
     )
-    assert "give --uuid" in against(wish("cn2", uuid=""))
-    assert "would keep the UUID" in against(wish("cn2", uuid=uuid_of("cn1")))
-    assert "is called 'cn9', not 'cn8'" in against(wish("cn8", "cn9", before))
-    assert "with another UUID" in against(wish("cn9", "cn9", before, uuid=NEW))
+    assert "give --uuid" in against(request_for("cn2", uuid=""))
+    assert "would keep the UUID" in against(request_for("cn2", uuid=uuid_of("cn1")))
+    assert "has the name 'cn9', not 'cn8'" in against(request_for("cn8", "cn9", before))
+    assert "with another UUID" in against(request_for("cn9", "cn9", before, uuid=NEW))
     nodes = tuple(values.ComputeNode(uuid_of(str(each)), str(each), "host1") for each in range(3))
     unknown = "nova knows no node cn1 or cn1"
     assert unknown in against(nodes=())
@@ -347,24 +352,24 @@ def test_the_new_provider_must_be_a_bare_root_and_another() -> None:
 
 def test_who_is_on_both_already_would_be_counted_twice() -> None:
     both = {**CONSUMERS, "a": {"cn1": {"VCPU": 1}, "cn9": {"VCPU": 1}}}
-    before = cloud_builder.seen(cloud_builder.state(PROVIDERS, both, TRAITS), "cn1", "cn9")
-    request = wish("cn9", "cn9", before)
-    text = "\n".join(faults(replace_host.plan_replacement, before, told(), request))
-    assert "has allocations on cn9 already, as after an evacuation" in text
-    assert "is used: what cn1 offers would come twice" in text
+    before = cloud_builder.snapshot_of(cloud_builder.state(PROVIDERS, both, TRAITS), "cn1", "cn9")
+    request = request_for("cn9", "cn9", before)
+    text = "\n".join(faults(replace_host.plan_replacement, before, nova_state(), request))
+    assert "already has allocations on cn9, as after an evacuation" in text
+    assert "with allocations: the inventories of cn1 would be counted twice" in text
 
 
 def test_what_is_odd_is_told_and_stops_nothing() -> None:
     known = servers(server("a", node="old-name"), server("b"))
-    recipe = replace_host.plan_replacement(seen(), told(servers=known), wish())
+    recipe = replace_host.plan_replacement(cloud(), nova_state(servers=known), request_for())
     text = " ".join(yaml_writer.write(recipe).replace("#", "").split())
-    assert f"Nova lists no server or move for {uuid_of('c')}" in text
-    assert f"another node than cn1 written down for a ({uuid_of('a')})" in text
+    assert f"Nova lists no server or migration for {uuid_of('c')}" in text
+    assert f"another node than cn1 for a ({uuid_of('a')})" in text
 
 
 def test_a_name_with_a_line_break_cannot_leave_its_comment() -> None:
     strange = dataclasses.replace(server("a"), name="x\nmoves: []")
-    recipe = pcpu.plan_pcpu(seen(), uuid_of("cn1"), servers(strange), {}, pcpu.Request(8))
+    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), servers(strange), {}, pcpu.Request(8))
     assert len(parse.parse(yaml_writer.write(recipe), "x").moves) == 1
 
 
@@ -410,8 +415,8 @@ def on_the_host(recipe: yaml_writer.Recipe, folder: pathlib.Path) -> str:
 def test_the_commands_for_the_host_print_what_the_recipe_takes(tmp_path: pathlib.Path) -> None:
     who = "11111111-0000-4000-8000-000000000001"
     for name, recipe, printed in (
-        ("gpu", vgpu.plan_vgpu(seen(), uuid_of("cn1"), vgpu.Request(DEVICES)), A),
-        ("cpu", pcpu.plan_pcpu(seen(), uuid_of("cn1"), {}, {}, pcpu.Request(8)), "PCPU"),
+        ("gpu", vgpu.plan_vgpu(cloud(), uuid_of("cn1"), vgpu.Request(DEVICES)), A),
+        ("cpu", pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.Request(8)), "PCPU"),
     ):
         folder = tmp_path / name
         folder.mkdir()
