@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import plan_command, services
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ openstack placement aggregate mirror --prune
 openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
     --host cmp-0002"""
 
+    guards = (plan_guards.RECORDED_NOVA,)
     recorded_arguments = ("host", "host_aggregate", "provider", "forget", "prune")
 
     #: The reason contains the names of host aggregates; before and after contain UUIDs.

@@ -7,7 +7,6 @@ import collections
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import errors
 from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import arguments, base, plan_command, rows, services
 
@@ -111,7 +110,6 @@ openstack placement allocation audit --repair --host cmp-0001"""
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
         from osc_placement.workflows.allocations.audit import observe
 
-        self._check_recording(run, parsed_args)
         request = observe.AuditRequest(
             hosts=frozenset(parsed_args.host),
             min_age=parsed_args.min_age,
@@ -123,19 +121,6 @@ openstack placement allocation audit --repair --host cmp-0001"""
         )
         self._findings = audited.findings
         return audited.planned
-
-    def _check_recording(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> None:
-        """Refuse to repair a live Placement from a recording of nova."""
-        source = run.services.nova.source
-        if parsed_args.dry_run or not source or self._embedded():
-            return
-        if plan_guards.RECORDED_NOVA not in parsed_args.allow:
-            raise errors.PlacementError(
-                f"nova's answers come from {source}, and servers may have changed since:"
-                " nothing was repaired. Read nova itself (without --nova-recording), rehearse on"
-                " a snapshot (--os-placement-database), or --allow"
-                f" {plan_guards.RECORDED_NOVA}"
-            )
 
     def finish(
         self, report: result.RunReport, parsed_args: argparse.Namespace

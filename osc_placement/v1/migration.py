@@ -6,6 +6,7 @@ import argparse
 import pathlib
 from typing import Any
 
+from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import base, plan_command, progress, services
 
 
@@ -36,6 +37,7 @@ class RunMigrations(plan_command.PlanCommand):
     its position, and finished work is never repeated. Each batch can be undone.
     """
 
+    guards = (plan_guards.RECORDED_NOVA,)
     required_feature = "aggregate generation"
     exit_codes = {
         0: "a complete pass found nothing to change",
@@ -65,6 +67,7 @@ openstack placement migration run --max-count 50"""
         )
         plan_command.add_workers(parser)
         services.add_recording(parser)
+        self.add_allow(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.workflows.migrations import registry, runner
@@ -73,6 +76,7 @@ openstack placement migration run --max-count 50"""
             self.exit_code = runner.Exit.BAD_VALUE
             self.summarize(["--max-count must be at least 1"])
             return self.column_names, []
+        self.check_recording(parsed_args)
         client = self.connect()
         cloud = services.Services(self, parsed_args)
         with progress.shown(quiet=self.is_quiet) as shown:

@@ -49,7 +49,7 @@ class ShowPlan(plan_command.PlanCommand):
 class _PlanFileCommand(plan_command.PlanCommand):
     """A command that runs a plan file."""
 
-    guards = plan_guards.ALL
+    guards = (*plan_guards.ALL, plan_guards.RECORDED_NOVA)
 
     _plan: plan.Plan
 

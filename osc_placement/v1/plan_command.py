@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cliff import columns
 
-from osc_placement import microversion
+from osc_placement import errors, microversion
 from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import arguments, base, progress, rows, selector, services
 
@@ -109,6 +109,7 @@ class PlanCommand(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         self.check_arguments(parsed_args)
+        self.check_recording(parsed_args)
         client = self.connect(self.features(parsed_args))
         cloud = services.Services(self, parsed_args)
         with progress.shown(quiet=self.is_quiet) as shown:
@@ -118,6 +119,20 @@ class PlanCommand(base.Lister):
 
     def check_arguments(self, parsed_args: argparse.Namespace) -> None:
         """Exit with a usage error, or read the files that the arguments name."""
+
+    def check_recording(self, parsed_args: argparse.Namespace) -> None:
+        """Refuse to change a live Placement from a recording of nova."""
+        recording = getattr(parsed_args, "nova_recording", None)
+        is_dry_run = getattr(parsed_args, "dry_run", False)
+        if recording is None or is_dry_run or self._embedded():
+            return
+        if plan_guards.RECORDED_NOVA not in parsed_args.allow:
+            raise errors.PlacementError(
+                f"--nova-recording {recording}: servers may have changed since nova's answers were"
+                " recorded; nothing was changed. Read nova itself (without --nova-recording),"
+                " rehearse on a database file (--os-placement-database), or --allow"
+                f" {plan_guards.RECORDED_NOVA}"
+            )
 
     def features(self, parsed_args: argparse.Namespace) -> Sequence[tuple[str, str]]:
         """``(feature, option)`` that the command line requires."""
@@ -244,15 +259,19 @@ class PlanCommand(base.Lister):
             help="Whether to start further changes after a failure (default: continue)",
         )
         if self.guards:
-            group.add_argument(
-                "--allow",
-                action="append",
-                default=[],
-                metavar="<guard>",
-                choices=sorted(self.guards),
-                help="Make changes that this guard refuses. May be repeated. Guards:"
-                f" {', '.join(sorted(self.guards))}.",
-            )
+            self.add_allow(group)
+
+    def add_allow(self, group: argparse._ActionsContainer) -> None:
+        """Add ``--allow``."""
+        group.add_argument(
+            "--allow",
+            action="append",
+            default=[],
+            metavar="<guard>",
+            choices=sorted(self.guards),
+            help="Make changes that this guard refuses. May be repeated. Guards:"
+            f" {', '.join(sorted(self.guards))}.",
+        )
 
 
 class SelectorCommand(PlanCommand):

@@ -15,7 +15,7 @@ from tests.support import fake_nova
 from tests.support.peer import shell, target as targets
 
 MIRROR = "placement aggregate mirror"
-RECORDED = ("--nova-recording", "12-hosts")
+RECORDED = ("--nova-recording", "12-hosts", "--allow", "recorded-nova")
 DOMAIN = "lab.example.org"
 
 NOVA = testing.sample_nova("12-hosts")
@@ -162,7 +162,7 @@ def test_a_plan_is_kept_limited_and_gone_on_with(
 def answers(tmp_path: pathlib.Path, document: Any) -> tuple[str, ...]:
     path = tmp_path / "nova.json"
     path.write_text(json.dumps(document))
-    return ("--nova-recording", str(path))
+    return ("--nova-recording", str(path), "--allow", "recorded-nova")
 
 
 def test_an_aggregate_that_nova_deletes_is_known_from_the_last_run(

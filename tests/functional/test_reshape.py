@@ -279,7 +279,7 @@ moves: [{from: $root, resources: {VGPU: all}, to: {name: "gpu-of-${root}"}}]
     [
         ((), "give a file of moves, or --to-tree"),
         (("moves.yaml", "--to-tree", "moves.yaml"), "give a file of moves, or --to-tree"),
-        (("moves.yaml", "cn1"), "does not say $root"),
+        (("moves.yaml", "cn1"), "does not contain $root"),
     ],
 )
 @pytest.mark.usefixtures("uuids")

@@ -1,0 +1,65 @@
+"""What all changing commands check before they send a request."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+import pytest
+from osc_lib import exceptions
+
+from osc_placement.v1 import (
+    aggregate_mirror,
+    allocation_audit,
+    allocation_heal,
+    migration,
+    plan_command,
+)
+
+RECORDED = ("--nova-recording", "12-hosts")
+
+
+def run(command: type[plan_command.PlanCommand], *arguments: str, **settings: Any) -> int:
+    """Run a command whose client fails at first use."""
+    options = types.SimpleNamespace(config=settings)
+    manager = types.SimpleNamespace(_cli_options=options)
+    app = types.SimpleNamespace(client_manager=manager, stdout=sys.stdout)
+    instance = command(app, None)  # type: ignore[arg-type]
+    return instance.run(instance.get_parser("openstack").parse_args(arguments))
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (allocation_heal.HealAllocations, ()),
+        (aggregate_mirror.MirrorAggregates, ()),
+        (allocation_audit.AuditAllocations, ("--repair",)),
+        (migration.RunMigrations, ()),
+    ],
+)
+def test_a_recording_of_nova_does_not_change_a_live_placement(
+    command: type[plan_command.PlanCommand], arguments: tuple[str, ...]
+) -> None:
+    with pytest.raises(exceptions.CommandError, match="--allow recorded-nova"):
+        run(command, *RECORDED, *arguments)
+    with pytest.raises(AttributeError, match="placement"):
+        run(command, *RECORDED, *arguments, "--allow", "recorded-nova")
+
+
+def test_a_dry_run_may_read_a_recording() -> None:
+    with pytest.raises(AttributeError, match="placement"):
+        run(allocation_heal.HealAllocations, *RECORDED, "--dry-run")
+    with pytest.raises(AttributeError, match="placement"):
+        run(allocation_audit.AuditAllocations, *RECORDED)
+
+
+def test_recorded_words_are_those_of_the_command_line() -> None:
+    parser = allocation_heal.HealAllocations(
+        types.SimpleNamespace(client_manager=None),
+        None,  # type: ignore[arg-type]
+    ).get_parser("openstack")
+    line = ["--host", "a", "--host", "b c", "--strategy", "pack", "--check-owners"]
+    parsed = parser.parse_args(line)
+    names = ("instance", "host", "strategy", "check_owners", "skip_port_allocations")
+    assert list(plan_command.recorded_words(parsed, names)) == line
