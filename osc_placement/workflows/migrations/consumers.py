@@ -1,12 +1,13 @@
-"""Data migrations of consumers without a type, or without an owner (written below API 1.8).
+"""Sets missing types and placeholder owners of nova's consumers, for the online data migrations.
 
-``GET /usages`` counts such consumers but does not name them. So nova's consumers are read in
-the order of their UUIDs until that many are found.
+``GET /usages`` counts such consumers without naming them. So nova's consumers are read in the
+order of their UUIDs until that many are found.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from osc_placement.client import api, retry
@@ -15,20 +16,24 @@ from osc_placement.nova import api as nova_api, servers as nova_servers
 from osc_placement.plan import plan, workers as plan_workers
 from osc_placement.plan.kinds import allocations
 
-#: The number of consumers that are read and planned before the first is written.
+LOG = logging.getLogger(__name__)
+
+#: How many consumers are read before the incomplete ones among them are written.
 _SLICE = 256
 
 #: ``(project, user)``
 _Owner = tuple[str | None, str | None]
-_ANY_OWNER: _Owner = (None, None)
 
-#: Yields ``(position, plan)``; a later run can continue after the position.
+#: The key of a count over all owners.
+_ALL_OWNERS: _Owner = (None, None)
+
+#: ``(position, plan)``; a run can continue from a position.
 Slices = Iterator[tuple[str, plan.ObservedPlan]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _NovaConsumer:
-    """A consumer in nova's database: name for the operator, type, owner."""
+    """A server or a migration as nova reports it; ``name`` is for people."""
 
     uuid: str
     name: str
@@ -41,67 +46,69 @@ class _NovaConsumer:
         return self.project_id, self.user_id
 
 
-class _Missing:
-    """The number of incomplete consumers of each owner; ``found`` counts down.
+#: Returns the completed consumer, or None if there is nothing to set.
+_Complete = Callable[[allocation.Consumer, _NovaConsumer], allocation.Consumer | None]
 
-    With the key ``_ANY_OWNER`` the owners are not known.
-    """
+
+class _Remaining:
+    """How many incomplete consumers of each owner are still to be found."""
 
     def __init__(self, counts: dict[_Owner, int]) -> None:
         self._counts = counts
 
-    def may_be(self, item: _NovaConsumer) -> bool:
-        return self._counts.get(self._key(item), 0) > 0
+    def may_include(self, known: _NovaConsumer) -> bool:
+        return self._counts.get(self._key(known), 0) > 0
 
-    def found(self, item: _NovaConsumer) -> None:
-        self._counts[self._key(item)] -= 1
+    def subtract(self, known: _NovaConsumer) -> None:
+        self._counts[self._key(known)] -= 1
 
-    def _key(self, item: _NovaConsumer) -> _Owner:
-        return _ANY_OWNER if _ANY_OWNER in self._counts else item.owner
+    def _key(self, known: _NovaConsumer) -> _Owner:
+        return _ALL_OWNERS if _ALL_OWNERS in self._counts else known.owner
 
 
 def plan_types(
     client: api.Client, nova: nova_api.Nova, *, after: str = "", workers: int = 1
 ) -> Slices:
-    """Plan the type of every server's and migration's consumer without a type (1.38).
+    """Plans that set the type of servers' and migrations' consumers without type (1.38).
 
-    ``after`` is the position to continue after. Other consumers are not read. Undo cannot
-    remove a type.
-    Requests: nova's servers and migrations; one per project and, if it has consumers without
-    a type, one per user; one per consumer until all are found.
+    Starts behind the position ``after``. Consumers of other services are not read. A type
+    cannot be unset.
+    Requests: nova's servers and migrations; one per project and, if the project has consumers
+    without type, per user; one per consumer until all are found.
     """
-    known = _known(nova)
+    known = _list_consumers(nova)
 
-    def completed(one: allocation.Consumer, item: _NovaConsumer) -> allocation.Consumer | None:
-        untyped = one.consumer_type == allocation.UNKNOWN_TYPE
-        return dataclasses.replace(one, consumer_type=item.type) if untyped else None
+    def complete(consumer: allocation.Consumer, known: _NovaConsumer) -> allocation.Consumer | None:
+        if consumer.consumer_type != allocation.UNKNOWN_TYPE:
+            return None
+        return dataclasses.replace(consumer, consumer_type=known.type)
 
-    missing = _Missing(_untyped(client, known))
-    return _in_slices(client, known, missing, completed, after, workers)
+    remaining = _Remaining(_count_untyped(client, known))
+    return _in_slices(client, known, remaining, complete, after, workers)
 
 
 def plan_owners(
     client: api.Client, nova: nova_api.Nova, *, after: str = "", workers: int = 1
 ) -> Slices:
-    """Plan project and user of nova's consumers that have placeholders.
+    """Plans that replace the placeholder owners of nova's consumers.
 
-    Requests: nova's servers and migrations; one for the usage of the placeholder project; one
-    per consumer until all are found.
+    Requests: nova's servers and migrations; one for the count; one per consumer until all are
+    found.
     """
-    known = [item for item in _known(nova) if item.project_id and item.user_id]
+    known = [each for each in _list_consumers(nova) if each.project_id and each.user_id]
 
-    def completed(one: allocation.Consumer, item: _NovaConsumer) -> allocation.Consumer | None:
-        if one.project_id != allocation.PLACEHOLDER:
+    def complete(consumer: allocation.Consumer, known: _NovaConsumer) -> allocation.Consumer | None:
+        if consumer.project_id != allocation.PLACEHOLDER:
             return None
-        return dataclasses.replace(one, project_id=item.project_id, user_id=item.user_id)
+        return dataclasses.replace(consumer, project_id=known.project_id, user_id=known.user_id)
 
-    incomplete = retry.read(lambda: client.show_total_usage(allocation.PLACEHOLDER))
-    missing = _Missing({_ANY_OWNER: incomplete.consumer_count or 0})
-    return _in_slices(client, known, missing, completed, after, workers)
+    total = retry.read(lambda: client.show_total_usage(allocation.PLACEHOLDER))
+    remaining = _Remaining({_ALL_OWNERS: total.consumer_count or 0})
+    return _in_slices(client, known, remaining, complete, after, workers)
 
 
-def _known(nova: nova_api.Nova) -> list[_NovaConsumer]:
-    """Nova's consumers: servers that are not deleted, and migrations."""
+def _list_consumers(nova: nova_api.Nova) -> list[_NovaConsumer]:
+    """Servers that are not deleted, and migrations."""
     servers = [
         _NovaConsumer(one.uuid, one.name, allocation.INSTANCE, one.project_id, one.user_id)
         for one in nova_servers.servers(nova)
@@ -122,24 +129,25 @@ def _known(nova: nova_api.Nova) -> list[_NovaConsumer]:
 def _in_slices(
     client: api.Client,
     known: Iterable[_NovaConsumer],
-    missing: _Missing,
-    complete: Callable[[allocation.Consumer, _NovaConsumer], allocation.Consumer | None],
+    remaining: _Remaining,
+    complete: _Complete,
     after: str,
     workers: int,
 ) -> Slices:
-    ordered = sorted((item for item in known if item.uuid > after), key=lambda item: item.uuid)
-    items = [item for item in ordered if missing.may_be(item)]
-    for start in range(0, len(items), _SLICE):
-        part = items[start : start + _SLICE]
-        by_uuid = {item.uuid: item for item in part if missing.may_be(item)}
+    ordered = sorted((each for each in known if each.uuid > after), key=lambda each: each.uuid)
+    possible = [each for each in ordered if remaining.may_include(each)]
+    for start in range(0, len(possible), _SLICE):
+        part = possible[start : start + _SLICE]
+        by_uuid = {each.uuid: each for each in part if remaining.may_include(each)}
         changes, observed = [], {}
-        for one in _read(client, by_uuid, workers):
-            item = by_uuid[one.uuid]
-            new = complete(one, item) if one.allocations else None
-            if new is not None:
-                missing.found(item)
-                changes.append(allocations.planned(item.name, one, new))
-                observed[changes[-1].key] = allocations.observed(one)
+        for consumer in _read(client, by_uuid, workers):
+            each = by_uuid[consumer.uuid]
+            completed = complete(consumer, each) if consumer.allocations else None
+            if completed is not None:
+                remaining.subtract(each)
+                changes.append(allocations.planned(each.name, consumer, completed))
+                observed[changes[-1].key] = allocations.observed(consumer)
+        LOG.info("%d of %d consumers to complete", len(changes), len(by_uuid))
         yield part[-1].uuid, plan.ObservedPlan(plan.make(changes), observed)
 
 
@@ -150,20 +158,20 @@ def _read(client: api.Client, uuids: Iterable[str], workers: int) -> Iterator[al
     return plan_workers.each(read, uuids, workers)
 
 
-def _untyped(client: api.Client, known: Iterable[_NovaConsumer]) -> dict[_Owner, int]:
-    """The number of consumers without a type per owner; projects without any are left out."""
+def _count_untyped(client: api.Client, known: Iterable[_NovaConsumer]) -> dict[_Owner, int]:
+    """How many consumers of each owner have no type, without owners of none."""
     users: dict[str, set[str]] = {}
-    for item in known:
-        if item.project_id and item.user_id:
-            users.setdefault(item.project_id, set()).add(item.user_id)
+    for each in known:
+        if each.project_id and each.user_id:
+            users.setdefault(each.project_id, set()).add(each.user_id)
+
+    def count(project: str, user: str | None = None) -> int:
+        usages = retry.read(lambda: client.show_usages(project, user, allocation.UNKNOWN_TYPE))
+        return sum(usage.consumer_count or 0 for usage in usages)
+
     return {
-        (project, user): _count_untyped(client, project, user)
+        (project, user): count(project, user)
         for project in sorted(users)
-        if _count_untyped(client, project)
+        if count(project)
         for user in sorted(users[project])
     }
-
-
-def _count_untyped(client: api.Client, project: str, user: str | None = None) -> int:
-    usages = retry.read(lambda: client.show_usages(project, user, allocation.UNKNOWN_TYPE))
-    return sum(usage.consumer_count or 0 for usage in usages)
