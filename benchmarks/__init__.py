@@ -1,4 +1,4 @@
-"""How fast the reference server is, beside openstack-placement and at a large cloud's size.
+"""The measurements of the tools/benchmark* programs.
 
-``tools/benchmark`` runs it; the figures stand in doc/source/server/performance.rst.
+The results are in doc/source/server/performance.rst and doc/source/user/speed.rst.
 """

@@ -1,7 +1,7 @@
-"""Batches beside upstream's plugin: the same work on the same openstack-placement.
+"""Compare batch operations with upstream's plugin on the same openstack-placement.
 
-The ratio of VCPU on every host of an aggregate, by upstream's own command line with
-upstream's plugin and with this one, and by this one's ``inventory amend``.
+They set the VCPU ratio on each host of an aggregate: upstream's command line with upstream's
+plugin and with this one, and this plugin's ``inventory amend``.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ COMMANDS: Mapping[str, str] = {
     AMEND: f"{_AMEND} --member-of {cloud.AGGREGATE}",
 }
 
-#: Times that we must be faster than upstream, ``{milliseconds between: (first, second run)}``.
+#: The required factor to upstream: ``{milliseconds of latency: (first run, second run)}``.
 TARGETS: Mapping[int, tuple[float, float]] = {50: (5.0, 2.0), 0: (1.0, 2.0)}
 
-#: MiB that a batch over MANY providers may take.
-MEMORY, MANY = 300, 10_000
+#: The memory limit in MiB of a batch with so many providers.
+MEMORY, PROVIDERS = 300, 10_000
 
 
 class Figure(NamedTuple):
-    """Median seconds of one command: ``changes`` is whether there was anything to change."""
+    """Median seconds of one command; ``changes`` is false for a run with nothing to change."""
 
     milliseconds: int
-    who: str
+    program: str
     changes: bool
     seconds: float
     ratio: float
@@ -49,7 +49,7 @@ class Figure(NamedTuple):
 
 
 class Large(NamedTuple):
-    """A batch over MANY providers."""
+    """The measurement of a batch with PROVIDERS providers."""
 
     what: str
     seconds: float
@@ -59,7 +59,7 @@ class Large(NamedTuple):
 
 @contextlib.contextmanager
 def placement(folder: pathlib.Path) -> Iterator[tuple[str, served.Served]]:
-    """openstack-placement, and what its database is."""
+    """Run openstack-placement; yield a description of its database, and the server."""
     with contextlib.ExitStack() as stack:
         environment, what = {}, "SQLite, one thread"
         try:
@@ -76,16 +76,16 @@ def placement(folder: pathlib.Path) -> Iterator[tuple[str, served.Served]]:
 
 
 @contextlib.contextmanager
-def distance(port: int, milliseconds: int) -> Iterator[int]:
-    """A port from which the server at ``port`` is so far away."""
+def latency(port: int, milliseconds: int) -> Iterator[int]:
+    """Yield a port that adds a round-trip time to the server at ``port``."""
     if not milliseconds:
         yield port
         return
-    here = process.free_port()
-    command = [sys.executable, "-m", "benchmarks.distance", str(here), str(port)]
+    near_port = process.free_port()
+    command = [sys.executable, "-m", "benchmarks.latency", str(near_port), str(port)]
     proxy = subprocess.Popen([*command, str(milliseconds)], cwd=process.ROOT)
     try:
-        yield here
+        yield near_port
     finally:
         proxy.terminate()
         proxy.wait()
@@ -94,32 +94,34 @@ def distance(port: int, milliseconds: int) -> Iterator[int]:
 def compare(
     server: served.Served, hosts: int, repeat: int, program: pathlib.Path
 ) -> Iterator[Figure]:
-    """Every command at every distance, a first time and, nothing being left to do, again."""
+    """Run each command at each latency: once with changes, once with nothing to change."""
     for number in range(hosts):
         for provider in cloud.flat_host(number):
             for write in provider.writes():
-                server.ask(*write)
+                server.request(*write)
     ratios = itertools.count(17)
     programs = {UPSTREAM: program, SET: client.ours(), AMEND: client.ours()}
     for milliseconds in TARGETS:
-        with distance(server.port, milliseconds) as near:
+        with latency(server.port, milliseconds) as near_port:
             times: dict[tuple[str, bool], list[float]] = {}
-            for _, who in itertools.product(range(repeat), COMMANDS):
+            for _, name in itertools.product(range(repeat), COMMANDS):
                 ratio = next(ratios)
                 for changes in (True, False):
-                    ended = client.run(programs[who], _words(near, COMMANDS[who], ratio))
-                    times.setdefault((who, changes), []).append(ended.seconds)
+                    run = client.run(programs[name], _arguments(near_port, COMMANDS[name], ratio))
+                    times.setdefault((name, changes), []).append(run.seconds)
                     _check(server, hosts, ratio)
         medians = {key: statistics.median(seconds) for key, seconds in times.items()}
-        for (who, changes), seconds in medians.items():
-            target = None if who == UPSTREAM else TARGETS[milliseconds][not changes]
+        for (name, changes), seconds in medians.items():
+            target = None if name == UPSTREAM else TARGETS[milliseconds][not changes]
             ratio_to = medians[UPSTREAM, changes] / seconds
-            yield Figure(milliseconds, who, changes, seconds, ratio_to, target)
+            yield Figure(milliseconds, name, changes, seconds, ratio_to, target)
 
 
-def _words(port: int, command: str, ratio: int) -> list[str]:
-    where = f"--os-auth-type admin_token --os-token admin --os-endpoint http://127.0.0.1:{port}"
-    return f"{where} {_change(command, ratio)}".split()
+def _arguments(port: int, command: str, ratio: int) -> list[str]:
+    cloud_options = (
+        f"--os-auth-type admin_token --os-token admin --os-endpoint http://127.0.0.1:{port}"
+    )
+    return f"{cloud_options} {_change(command, ratio)}".split()
 
 
 def _change(command: str, ratio: int) -> str:
@@ -127,30 +129,32 @@ def _change(command: str, ratio: int) -> str:
 
 
 def _check(server: served.Served, hosts: int, ratio: int) -> None:
-    """Whether the work was done. Raises RuntimeError."""
+    """Raise RuntimeError if a host has another ratio."""
     for number in range(hosts):
         host = cloud.flat_host(number)[0]
-        answer = json.loads(server.ask("GET", f"/resource_providers/{host.uuid}/inventories"))
-        if answer["inventories"]["VCPU"]["allocation_ratio"] != ratio:
-            raise RuntimeError(f"{host.name} was not changed: {answer}")
+        response = json.loads(server.request("GET", f"/resource_providers/{host.uuid}/inventories"))
+        if response["inventories"]["VCPU"]["allocation_ratio"] != ratio:
+            raise RuntimeError(f"{host.name} was not changed: {response}")
 
 
 def large(folder: pathlib.Path) -> Iterator[Large]:
-    """MANY providers on the reference server: as a process of its own, and in the command."""
-    providers = [provider for host in range(MANY) for provider in cloud.flat_host(host)]
+    """Measure the reference server with PROVIDERS providers: as a process, and in the command."""
+    providers = [provider for host in range(PROVIDERS) for provider in cloud.flat_host(host)]
     document = folder / "large.json"
     document.write_text(json.dumps(cloud.document(providers)))
     database = str(folder / "large.sqlite")
     everything = f"{_AMEND} --all"
     command = served.ours("--load", str(document), "--database", database)
     with served.serving(command, folder / "large") as server:
-        ended = client.run(client.ours(), _words(server.port, everything, 17))
-        yield _large("the server on a port", ended)
+        run = client.run(client.ours(), _arguments(server.port, everything, 17))
+        yield _large("server on a port", run)
     embedded = {"OSC_PLACEMENT_DATABASE": database}
-    ended = client.run(client.ours(), _change(everything, 18).split(), embedded)
-    yield _large("the server in the command", ended)
+    run = client.run(client.ours(), _change(everything, 18).split(), embedded)
+    yield _large("server in the command", run)
 
 
-def _large(what: str, ended: client.Run) -> Large:
-    shown = re.search(rf"reading inventories.*applying.*{MANY}/{MANY}", ended.said, re.DOTALL)
-    return Large(what, ended.seconds, ended.memory, shown is not None)
+def _large(what: str, run: client.Run) -> Large:
+    shown = re.search(
+        rf"reading inventories.*applying.*{PROVIDERS}/{PROVIDERS}", run.output, re.DOTALL
+    )
+    return Large(what, run.seconds, run.memory, shown is not None)

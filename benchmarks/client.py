@@ -1,4 +1,4 @@
-"""``openstack`` as a process that is measured: seconds, and the memory that it has taken."""
+"""Run ``openstack`` as a process and measure its time and memory."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ UPSTREAM = "osc-placement==4.9.*"
 
 
 class Run(NamedTuple):
-    """One command: ``memory`` is MiB resident at most, ``said`` what a terminal saw,
-    ``cpu`` the seconds of user and system time.
+    """The measurement of one command.
+
+    ``memory`` is the peak resident size in MiB, ``cpu`` the seconds of user and system time,
+    ``output`` the text on the terminal.
     """
 
     seconds: float
     memory: int
-    said: str
+    output: str
     cpu: float
 
 
 def ours() -> pathlib.Path:
-    """This project's ``openstack``: the one beside the Python that runs us."""
+    """This project's ``openstack``, in the folder of the running Python."""
     return pathlib.Path(sys.executable).with_name("openstack")
 
 
 def upstream(folder: pathlib.Path) -> pathlib.Path:
-    """An ``openstack`` with upstream's plugin, in a virtual environment that is made if need be."""
+    """An ``openstack`` with upstream's plugin; installs it if necessary."""
     program = folder / "bin" / "openstack"
     return program if program.exists() else installed(folder, UPSTREAM)
 
 
 def installed(folder: pathlib.Path, plugin: str) -> pathlib.Path:
-    """An ``openstack`` with nothing but ``plugin``, as it is now, in an environment of its own."""
+    """Install ``openstack`` with only ``plugin`` in a virtual environment."""
     if not (folder / "bin" / "pip").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     pip = [str(folder / "bin" / "pip"), "install", "--quiet"]
@@ -48,33 +50,35 @@ def installed(folder: pathlib.Path, plugin: str) -> pathlib.Path:
     return folder / "bin" / "openstack"
 
 
-def run(program: pathlib.Path, words: Sequence[str], more: Mapping[str, str] | None = None) -> Run:
-    """Run a command to its end; stderr is a terminal. Raises RuntimeError when it fails."""
+def run(
+    program: pathlib.Path, arguments: Sequence[str], variables: Mapping[str, str] | None = None
+) -> Run:
+    """Run a command; stderr is a terminal. Raises RuntimeError if it fails."""
     with tempfile.TemporaryDirectory() as home:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("OS")}
-        kept.pop("PYTHONDONTWRITEBYTECODE", None)
-        environment = {**kept, "HOME": home, "XDG_STATE_HOME": home, **(more or {})}
-        ours, theirs = pty.openpty()
-        begun = time.perf_counter()
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("OS")}
+        inherited.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment = {**inherited, "HOME": home, "XDG_STATE_HOME": home, **(variables or {})}
+        terminal, process_end = pty.openpty()
+        start = time.perf_counter()
         process = subprocess.Popen(
-            [str(program), *words],
+            [str(program), *arguments],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=theirs,
+            stderr=process_end,
         )
-        os.close(theirs)
-        said = _heard(ours)
+        os.close(process_end)
+        output = _read_all(terminal)
         _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - start
     if status:
-        raise RuntimeError(f"{program} {' '.join(words)}: {said[-2000:]}")
+        raise RuntimeError(f"{program} {' '.join(arguments)}: {output[-2000:]}")
     cpu = usage.ru_utime + usage.ru_stime
-    return Run(seconds, usage.ru_maxrss // 1024, said, cpu)
+    return Run(seconds, usage.ru_maxrss // 1024, output, cpu)
 
 
-def _heard(descriptor: int) -> str:
-    """Everything that is said until the other end is closed."""
+def _read_all(descriptor: int) -> str:
+    """Read until the other end is closed."""
     parts = []
     with contextlib.suppress(OSError):
         while part := os.read(descriptor, 65536):

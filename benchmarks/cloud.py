@@ -1,4 +1,4 @@
-"""The hosts that are measured with, as requests and as documents."""
+"""The hosts of the measurements, as requests and as documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Write = tuple[str, str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Provider:
-    """One provider of a cloud that is to be made."""
+    """One provider of a cloud to create."""
 
     uuid: str
     name: str
@@ -33,14 +33,14 @@ class Provider:
     root: str | None = None
 
     def writes(self) -> Iterator[Write]:
-        """The requests that make it, and no more than are needed."""
+        """The requests that create the provider."""
         path = f"/resource_providers/{self.uuid}"
         body = {"uuid": self.uuid, "name": self.name}
         if self.parent is not None:
             body["parent_provider_uuid"] = self.parent
         yield "POST", "/resource_providers", body
         generation = 0
-        for what, value in (
+        for part, value in (
             ("inventories", self.inventories),
             ("aggregates", self.aggregates),
             ("traits", self.traits),
@@ -48,50 +48,50 @@ class Provider:
             if value:
                 yield (
                     "PUT",
-                    f"{path}/{what}",
-                    {"resource_provider_generation": generation, what: value},
+                    f"{path}/{part}",
+                    {"resource_provider_generation": generation, part: value},
                 )
                 generation += 1
 
 
 def flat_host(number: int) -> list[Provider]:
-    """CPUs, memory and disk in one provider, as most clouds have them."""
-    chance = random.Random(f"flat {number}")
-    aggregates = [AGGREGATE, _uuid(chance)]
+    """A host with CPUs, memory and disk in one provider."""
+    generator = random.Random(f"flat {number}")
+    aggregates = [AGGREGATE, _uuid(generator)]
     name = f"host-{number:05}"
-    return [Provider(_uuid(chance), name, FLAT_INVENTORIES, FLAT_TRAITS, aggregates)]
+    return [Provider(_uuid(generator), name, FLAT_INVENTORIES, FLAT_TRAITS, aggregates)]
 
 
 def nested_host(number: int) -> list[Provider]:
-    """Two NUMA nodes with four GPUs each."""
-    chance = random.Random(f"nested {number}")
+    """A host with two NUMA nodes, with four GPUs each."""
+    generator = random.Random(f"nested {number}")
     name = f"nested-{number:05}"
-    root = Provider(_uuid(chance), name, {"DISK_GB": {"total": 20_000}})
-    made = [root]
+    root = Provider(_uuid(generator), name, {"DISK_GB": {"total": 20_000}})
+    providers = [root]
     for node in range(2):
         inventories = {"VCPU": {"total": 32}, "MEMORY_MB": {"total": 128_000}}
-        numa = _child(chance, root, root, f"numa{node}", inventories, ["HW_NUMA_ROOT"])
-        made.append(numa)
-        made += [
-            _child(chance, root, numa, f"numa{node}-gpu{gpu}", {"VGPU": {"total": 8}})
+        numa = _child(generator, root, root, f"numa{node}", inventories, ["HW_NUMA_ROOT"])
+        providers.append(numa)
+        providers += [
+            _child(generator, root, numa, f"numa{node}-gpu{gpu}", {"VGPU": {"total": 8}})
             for gpu in range(4)
         ]
-    return made
+    return providers
 
 
 def wide_host(number: int, devices: int = 8) -> list[Provider]:
-    """Devices side by side, all alike."""
-    chance = random.Random(f"wide {number}")
-    root = Provider(_uuid(chance), f"wide-{number:05}", {})
+    """A host with equal devices."""
+    generator = random.Random(f"wide {number}")
+    root = Provider(_uuid(generator), f"wide-{number:05}", {})
     inventories = {"PCI_DEVICE": {"total": 1}}
     devices_of = [
-        _child(chance, root, root, f"pci{device}", inventories) for device in range(devices)
+        _child(generator, root, root, f"pci{device}", inventories) for device in range(devices)
     ]
     return [root, *devices_of]
 
 
 def document(providers: list[Provider]) -> dict[str, Any]:
-    """The same as a document that ``--load`` takes."""
+    """The providers as a document for ``--load``."""
     return {
         "custom_resource_classes": [],
         "custom_traits": [],
@@ -112,7 +112,7 @@ def document(providers: list[Provider]) -> dict[str, Any]:
 
 
 def _child(
-    chance: random.Random,
+    generator: random.Random,
     root: Provider,
     parent: Provider,
     name: str,
@@ -120,7 +120,7 @@ def _child(
     traits: list[str] | None = None,
 ) -> Provider:
     return Provider(
-        _uuid(chance),
+        _uuid(generator),
         f"{root.name}-{name}",
         inventories,
         traits or [],
@@ -129,5 +129,5 @@ def _child(
     )
 
 
-def _uuid(chance: random.Random) -> str:
-    return str(uuid.UUID(int=chance.getrandbits(128), version=4))
+def _uuid(generator: random.Random) -> str:
+    return str(uuid.UUID(int=generator.getrandbits(128), version=4))

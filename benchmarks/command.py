@@ -1,4 +1,4 @@
-"""The CPU time of one command as a whole process, beside upstream's same command."""
+"""Compare the CPU time of single commands with upstream's plugin."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS = (
 
 
 class Figure(NamedTuple):
-    """Median seconds of CPU time, user and system, of one command."""
+    """Median seconds of CPU time (user and system) of one command."""
 
     command: str
     ours: float
@@ -28,25 +28,25 @@ class Figure(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Above 1 we take more."""
+        """Above 1, this project needs more time."""
         return self.ours / self.theirs
 
 
 def compare(
     ours: pathlib.Path, theirs: pathlib.Path, url: str, uuid: str, repeat: int
 ) -> Iterator[Figure]:
-    """Both by turns, so that a drift of the machine's speed falls on both.
+    """Run both plugins alternately, so that changes of the machine's speed affect both.
 
-    What stevedore keeps of the installed plugins is kept, as on an operator's machine.
+    The cache of stevedore stays between runs, as on an operator's machine.
     """
-    reach = ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
+    cloud_options = ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
     for command in COMMANDS:
-        words = [*reach, *command.format(uuid=uuid).split()]
-        times = [(_seconds(ours, words), _seconds(theirs, words)) for _ in range(repeat)]
-        mine, other = zip(*times, strict=True)
-        yield Figure(command, statistics.median(mine), statistics.median(other))
+        arguments = [*cloud_options, *command.format(uuid=uuid).split()]
+        times = [(_seconds(ours, arguments), _seconds(theirs, arguments)) for _ in range(repeat)]
+        ours_seconds, theirs_seconds = zip(*times, strict=True)
+        yield Figure(command, statistics.median(ours_seconds), statistics.median(theirs_seconds))
 
 
-def _seconds(program: pathlib.Path, words: Sequence[str]) -> float:
+def _seconds(program: pathlib.Path, arguments: Sequence[str]) -> float:
     cache = program.parents[1] / "cache"
-    return client.run(program, words, {"XDG_CACHE_HOME": str(cache)}).cpu
+    return client.run(program, arguments, {"XDG_CACHE_HOME": str(cache)}).cpu

@@ -1,7 +1,7 @@
-"""Healing beside nova-manage: the same servers without allocations, on the same services.
+"""Compare healing with nova-manage: the same servers without allocations, the same services.
 
-The lab's real keystone, nova-api and placement. ``heal_allocations`` reads nova's database, our
-command nova's API, so the requests that Placement answers are what both can be counted by.
+The services are those of the lab. ``heal_allocations`` reads nova's database and this project's
+command nova's API; the common measure is the number of requests to Placement.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tests.support.lab import database, lifecycle, place, process
 
 NOVA_MANAGE, OURS = "nova-manage", "this"
 COMMAND = "placement allocation heal"
-#: Their requests are counted.
+#: Services whose requests are counted.
 COUNTED = ("placement", "nova", "neutron")
 
-#: Times that Placement must have fewer requests, and that a whole run must be faster.
+#: The required factors: fewer requests to Placement, shorter duration.
 FEWER, FASTER = 5.0, 1.0
 
 #: ``{consumer uuid: (project, user, {(provider uuid, class): amount})}``
@@ -41,25 +41,25 @@ JOIN resource_classes k ON k.id = a.resource_class_id
 
 @dataclasses.dataclass
 class Figure:
-    """Runs of one program: seconds each, and the requests that each service had in each."""
+    """The runs of one program: the seconds, and the requests to each service, of each run."""
 
-    who: str
+    program: str
     seconds: list[float] = dataclasses.field(default_factory=list)
     requests: list[Mapping[str, int]] = dataclasses.field(default_factory=list)
 
     @property
     def median(self) -> float:
-        """Seconds."""
+        """The median of the seconds."""
         return statistics.median(self.seconds)
 
     def count(self, service: str) -> float:
-        """Requests to a service, the median."""
+        """The median number of requests to a service."""
         return statistics.median(sent[service] for sent in self.requests)
 
 
 @contextlib.contextmanager
 def seeded(lab: place.Place, hosts: int, servers: int) -> Iterator[str]:
-    """A running lab; the name of a state with that many servers, made unless it is there."""
+    """Start the lab; yield the name of a saved state with that many servers."""
     state = f"heal-{hosts}-{servers}"
     started = lifecycle.up(lab)
     try:
@@ -73,62 +73,66 @@ def seeded(lab: place.Place, hosts: int, servers: int) -> Iterator[str]:
 
 
 def compare(lab: place.Place, state: str, repeat: int, command: str) -> dict[str, Figure]:
-    """Both in turn, each time from that state. Raises RuntimeError if they end in different ones.
+    """Run both programs in turn, each time from the saved state, and return their figures.
 
-    ``{who: figure}``.
+    Raises RuntimeError if their results differ.
     """
-    figures = {who: Figure(who) for who in (NOVA_MANAGE, OURS)}
+    figures = {program: Figure(program) for program in (NOVA_MANAGE, OURS)}
     programs = {NOVA_MANAGE: _nova_manage(lab), OURS: _ours(lab, command)}
     for _ in range(repeat):
-        ends: dict[str, State] = {}
-        for who, figure in figures.items():
+        results: dict[str, State] = {}
+        for name, figure in figures.items():
             database.reset(lab, state)
             before = _counts(lab)
-            ended = client.run(*programs[who])
-            figure.seconds.append(ended.seconds)
+            run = client.run(*programs[name])
+            figure.seconds.append(run.seconds)
             after = _counts(lab)
             figure.requests.append({each: after[each] - before[each] for each in COUNTED})
-            ends[who] = allocated(lab)
-        check(ends)
+            results[name] = allocated(lab)
+        check(results)
     return figures
 
 
-def check(ends: Mapping[str, State]) -> None:
-    """Whether both have left the same allocations, of the same owners. Raises RuntimeError."""
-    theirs, ours = ends[NOVA_MANAGE], ends[OURS]
+def check(results: Mapping[str, State]) -> None:
+    """Raise RuntimeError if the allocations or owners differ."""
+    theirs, ours = results[NOVA_MANAGE], results[OURS]
     differing = sorted(uuid for uuid in {*theirs, *ours} if theirs.get(uuid) != ours.get(uuid))
     if differing:
         uuid = differing[0]
         raise RuntimeError(
-            f"{len(differing)} consumers differ, the first: {uuid} is {theirs.get(uuid)} by"
-            f" nova-manage, {ours.get(uuid)} by ours"
+            f"{len(differing)} consumers differ; the first is {uuid}: {theirs.get(uuid)} after"
+            f" nova-manage, {ours.get(uuid)} after this project's command"
         )
 
 
 def allocated(lab: place.Place) -> State:
-    """What Placement's database holds."""
+    """Read the allocations in Placement's database."""
     path = lab.database("placement")
     with contextlib.closing(sqlite3.connect(path, timeout=30)) as connection:
-        held: dict[str, dict[tuple[str, str], int]] = {}
+        allocations: dict[str, dict[tuple[str, str], int]] = {}
         for uuid, provider, resource_class, used in connection.execute(_ALLOCATIONS):
-            held.setdefault(uuid, {})[provider, resource_class] = used
+            allocations.setdefault(uuid, {})[provider, resource_class] = used
         owners = list(connection.execute(_CONSUMERS))
-    return {uuid: (project, user, held[uuid]) for uuid, project, user in owners if uuid in held}
+    return {
+        uuid: (project, user, allocations[uuid])
+        for uuid, project, user in owners
+        if uuid in allocations
+    }
 
 
 def _nova_manage(lab: place.Place) -> tuple[pathlib.Path, Sequence[str], Mapping[str, str]]:
     config = ("--config-dir", str(lab.path("etc", "nova")))
-    words = [*config, "placement", "heal_allocations"]
-    return pathlib.Path(lab.program("nova-manage")), words, lab.environment()
+    arguments = [*config, "placement", "heal_allocations"]
+    return pathlib.Path(lab.program("nova-manage")), arguments, lab.environment()
 
 
 def _ours(lab: place.Place, command: str) -> tuple[pathlib.Path, Sequence[str], Mapping[str, str]]:
-    where = {"OS_CLOUD": "lab", "OS_CLIENT_CONFIG_FILE": str(lab.path("clouds.yaml"))}
-    return client.ours(), command.split(), where
+    environment = {"OS_CLOUD": "lab", "OS_CLIENT_CONFIG_FILE": str(lab.path("clouds.yaml"))}
+    return client.ours(), command.split(), environment
 
 
 def _counts(lab: place.Place) -> dict[str, int]:
-    """How many requests each service has answered; reading that itself asks none."""
+    """The number of lines in the access log of each service."""
     return {service: _lines(lab.path("log", f"{service}.access.log")) for service in COUNTED}
 
 
@@ -137,8 +141,8 @@ def _lines(path: pathlib.Path) -> int:
         return sum(1 for _ in log)
 
 
-def row(figure: Figure, beside: Figure) -> list[Any]:
-    """Who, seconds, how many times faster than another, requests of each service, times fewer."""
+def row(figure: Figure, baseline: Figure) -> list[Any]:
+    """Program, seconds, factor faster, requests to each service, factor fewer."""
     counts = [figure.count(service) for service in COUNTED]
-    fewer = beside.count("placement") / max(1, figure.count("placement"))
-    return [figure.who, figure.median, beside.median / figure.median, *counts, fewer]
+    fewer = baseline.count("placement") / max(1, figure.count("placement"))
+    return [figure.program, figure.median, baseline.median / figure.median, *counts, fewer]

@@ -1,4 +1,4 @@
-"""What is timed: queries and writes, each with what must be done before it."""
+"""The measured queries and writes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FILTERED = (
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """A GET; ``target`` is how many times faster than openstack-placement it is to be."""
+    """A GET request; ``target`` is the required factor to openstack-placement."""
 
     name: str
     path: str
@@ -51,27 +51,27 @@ WRITE_TARGET = 10.0
 
 
 def results(raw: bytes) -> int:
-    """How many things an answer lists."""
+    """The number of items in a response."""
     answer = json.loads(raw)
     for key in ("allocation_requests", "resource_providers", "traits"):
         if key in answer:
             return len(answer[key])
-    raise ValueError("the answer lists nothing that is known")
+    raise ValueError("unknown response")
 
 
 def disturb(server: served.Served, provider: str, turn: int) -> None:
-    """A write, so that no answer can be an earlier one."""
-    seen = json.loads(server.ask("GET", f"/resource_providers/{provider}"))
+    """Write to a provider, so that the server cannot reuse a response."""
+    provider_body = json.loads(server.request("GET", f"/resource_providers/{provider}"))
     more = ["HW_CPU_X86_SSE"] if turn % 2 else []
     body = {
-        "resource_provider_generation": seen["generation"],
+        "resource_provider_generation": provider_body["generation"],
         "traits": [*cloud.FLAT_TRAITS, *more],
     }
-    server.ask("PUT", f"/resource_providers/{provider}/traits", body)
+    server.request("PUT", f"/resource_providers/{provider}/traits", body)
 
 
 def allocation(provider: str) -> dict[str, Any]:
-    """What a new instance claims."""
+    """The body of a new instance's allocation request."""
     return {
         "allocations": {provider: {"resources": {"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 1}}},
         "project_id": "project",
@@ -82,5 +82,5 @@ def allocation(provider: str) -> dict[str, Any]:
 
 
 def amounts() -> Iterator[int]:
-    """Amounts to ask for, each once."""
+    """Amounts for queries, each only once."""
     return iter(range(256, 100_000))

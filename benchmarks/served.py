@@ -1,4 +1,4 @@
-"""A server process that is measured: requests, and the memory that it has taken."""
+"""A server process, with its requests and its memory."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ HEADERS = {
 
 
 class Served:
-    """One connection to a server that is on this machine."""
+    """One connection to a server on this machine."""
 
     def __init__(self, port: int) -> None:
         self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
         self.port = port
 
-    def ask(self, method: str, path: str, body: Any = None) -> bytes:
-        """The answer's body; RuntimeError for an error."""
-        status, raw = self.answer(method, path, body)
+    def request(self, method: str, path: str, body: Any = None) -> bytes:
+        """Return the response body. Raises RuntimeError for an error status."""
+        status, raw = self.send(method, path, body)
         if status >= 400:
             raise RuntimeError(f"{method} {path}: {status} {raw[:300].decode()}")
         return raw
 
-    def answer(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
-        """Status and body, whatever the status; a connection that has ended is made anew."""
+    def send(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
+        """Return status and body. Opens the connection again if the server has closed it."""
         data = None if body is None else json.dumps(body)
         try:
             return self._once(method, path, data)
@@ -46,18 +46,18 @@ class Served:
 
     def _once(self, method: str, path: str, data: str | None) -> tuple[int, bytes]:
         self._http.request(method, path, data, HEADERS)
-        found = self._http.getresponse()
-        return found.status, found.read()
+        response = self._http.getresponse()
+        return response.status, response.read()
 
     def memory(self, peak: bool = True) -> int:
-        """MiB resident of the process: the most so far, or now."""
-        wanted = "VmHWM" if peak else "VmRSS"
+        """The resident size of the process in MiB, at its peak or now."""
+        field = "VmHWM" if peak else "VmRSS"
         with open(f"/proc/{self._process_id()}/status", encoding="ascii") as status:
-            (line,) = (line for line in status if line.startswith(wanted))
+            (line,) = (line for line in status if line.startswith(field))
         return int(line.split()[1]) // 1024
 
     def _process_id(self) -> int:
-        """The process whose command line ends with our port."""
+        """The id of the process with this port on its command line."""
         for entry in pathlib.Path("/proc").iterdir():
             with contextlib.suppress(OSError):
                 words = (entry / "cmdline").read_bytes().split(b"\0")
@@ -66,15 +66,15 @@ class Served:
         raise RuntimeError(f"no process serves port {self.port}")
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._http.close()
 
 
 @contextlib.contextmanager
 def serving(command: Sequence[str], state: pathlib.Path) -> Iterator[Served]:
-    """A server while the block runs; ``state`` is a folder of its own."""
+    """Run a server during the block; ``state`` is a folder for it to create."""
     state.mkdir()
-    # Both are to have on disk what they have acknowledged.
+    # Both servers must write to disk before they respond.
     environment = {"PLACEMENT_DURABLE": "yes"}
     with process.running(command, state, "legacy-rbac", environment) as url:
         served = Served(int(url.rpartition(":")[2]))

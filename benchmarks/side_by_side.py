@@ -1,7 +1,7 @@
-"""The reference server and openstack-placement, given the same requests in turn.
+"""Compare the reference server with openstack-placement on the same requests.
 
-Both run at the same time and each request goes to one after the other, so that whatever
-slows the machine slows both: the ratios mean something, the seconds less.
+Both run at the same time and get each request in turn, so that a slow machine affects both: the
+ratios are more reliable than the seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Servers = Mapping[str, served.Served]
 
 @dataclasses.dataclass
 class Figure:
-    """Seconds of one operation, ``{server: [seconds]}``, and how much was answered."""
+    """The seconds of one operation on each server, and the number of results."""
 
     name: str
     target: float | None
@@ -38,19 +38,19 @@ class Figure:
 
     @property
     def ratio(self) -> float:
-        """How many times faster the reference server is."""
+        """The factor by which the reference server is faster."""
         return self.median(PEER) / self.median(OURS)
 
     def time(self, server: str, action: Callable[..., Any], *arguments: Any) -> Any:
-        begun = time.perf_counter()
-        answer = action(*arguments)
-        self.seconds.setdefault(server, []).append(time.perf_counter() - begun)
-        return answer
+        start = time.perf_counter()
+        result = action(*arguments)
+        self.seconds.setdefault(server, []).append(time.perf_counter() - start)
+        return result
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """How many hosts of each kind, and how often each query is asked."""
+    """The number of hosts of each kind, and of repetitions."""
 
     flat: int = 1000
     nested: int = 50
@@ -61,17 +61,17 @@ class Size:
 
 @contextlib.contextmanager
 def both(folder: pathlib.Path) -> Iterator[Servers]:
-    """Both servers, each on an SQLite file of its own."""
+    """Run both servers, each on an SQLite file."""
     database = str(folder / "ours.sqlite")
     with (
-        served.serving(served.ours("--database", database), folder / "ours") as mine,
+        served.serving(served.ours("--database", database), folder / "ours") as reference,
         served.serving(process.PLACEMENT, folder / "peer") as peer,
     ):
-        yield {OURS: mine, PEER: peer}
+        yield {OURS: reference, PEER: peer}
 
 
 def measure(size: Size, folder: pathlib.Path) -> tuple[list[Figure], dict[str, int]]:
-    """All figures, and the peak memory of each server in MiB."""
+    """Return all figures, and the peak memory of each server in MiB."""
     with both(folder) as servers:
         figures = [
             _load(servers, "write: a flat host, 4 requests", cloud.flat_host, size.flat),
@@ -99,7 +99,7 @@ def _load(
 
 def _send(server: served.Served, writes: list[cloud.Write]) -> None:
     for write in writes:
-        server.ask(*write)
+        server.request(*write)
 
 
 def _ask(
@@ -110,24 +110,26 @@ def _ask(
         path = query.path.format(amount=next(amounts))
         for server, to in servers.items():
             operations.disturb(to, host, turn)
-            results = operations.results(figure.time(server, to.ask, "GET", path))
+            results = operations.results(figure.time(server, to.request, "GET", path))
             if figure.results not in (None, results):
-                raise RuntimeError(f"{path}: {results} results, the other has {figure.results}")
+                raise RuntimeError(
+                    f"{path}: {results} results, the other server has {figure.results}"
+                )
             figure.results = results
     return figure
 
 
 def _allocate(servers: Servers, hosts: list[str], number: int) -> list[Figure]:
-    chance = random.Random(5)
+    generator = random.Random(5)
     put = Figure("write: PUT an allocation", operations.WRITE_TARGET)
     get = Figure("read: GET an allocation", None)
     inventories = Figure("read: GET inventories", None)
     for _ in range(number):
-        host = chance.choice(hosts)
-        consumer = str(uuid.UUID(int=chance.getrandbits(128), version=4))
+        host = generator.choice(hosts)
+        consumer = str(uuid.UUID(int=generator.getrandbits(128), version=4))
         body = operations.allocation(host)
         for server, to in servers.items():
-            put.time(server, to.ask, "PUT", f"/allocations/{consumer}", body)
-            get.time(server, to.ask, "GET", f"/allocations/{consumer}")
-            inventories.time(server, to.ask, "GET", f"/resource_providers/{host}/inventories")
+            put.time(server, to.request, "PUT", f"/allocations/{consumer}", body)
+            get.time(server, to.request, "GET", f"/allocations/{consumer}")
+            inventories.time(server, to.request, "GET", f"/resource_providers/{host}/inventories")
     return [put, get, inventories]
