@@ -226,7 +226,7 @@ def test_the_status_tells_where_we_are_and_finds_consumers_without_an_owner(
         assert found["microversion"] == (version or "1.39")
         assert found["resource_providers"] == 22
         owned = found["checks"].pop("every consumer has a project and a user")
-        assert owned.startswith(f"warning: {who} of project 00000000-")
+        assert owned.startswith(f"warning: {who} have the project 00000000-")
         assert set(found["checks"].values()) == {"success"}
         assert any("nova-status" in line for line in found["not_checked"])
     assert "checks" not in openstack("placement status")

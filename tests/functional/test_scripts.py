@@ -76,7 +76,7 @@ def test_the_trait_script_adds_a_missing_trait(workspace: Workspace) -> None:
     [
         ((), 2, "usage"),
         ((AGGREGATE, "nonsense"), 1, "unknown trait nonsense"),
-        (("unknown", "CUSTOM_X"), 1, "aggregate 'unknown' is no UUID"),
+        (("unknown", "CUSTOM_X"), 1, "aggregate 'unknown' is not a UUID"),
     ],
 )
 def test_the_trait_script_reports_an_error(
@@ -105,9 +105,9 @@ def test_the_ratio_script_sets_the_ratios_of_a_file(workspace: Workspace) -> Non
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
-        (f"aggregate,VCPU\n{AGGREGATE},2\nunknown,3\n", 1, "'unknown' is no UUID"),
+        (f"aggregate,VCPU\n{AGGREGATE},2\nunknown,3\n", 1, "'unknown' is not a UUID"),
         (f"aggregate,VCPU\n{AGGREGATE},0.001\n", 1, "would be over capacity"),
-        (f"aggregate,VCPU\n{AGGREGATE},two\n", 1, "'two' is no number"),
+        (f"aggregate,VCPU\n{AGGREGATE},two\n", 1, "'two' is not a number"),
         ("VCPU,MEMORY_MB\n1,1\n", 1, "expected a header with aggregate"),
     ],
 )
