@@ -141,8 +141,8 @@ def arrange_pinned(lab: Cloud) -> None:
 @pytest.mark.parametrize(
     ("title", "arrange"),
     [
-        pytest.param("VGPU to a provider for each GPU", arrange_gpus, marks=pytest.mark.smoke),
-        pytest.param("A rebuilt host takes over", arrange_rebuilt, marks=pytest.mark.smoke),
+        pytest.param("VGPU to one provider per GPU", arrange_gpus, marks=pytest.mark.smoke),
+        pytest.param("Replacing a rebuilt host", arrange_rebuilt, marks=pytest.mark.smoke),
         ("VCPU to PCPU", arrange_pinned),
     ],
 )

@@ -229,7 +229,7 @@ def _reasons(after: snapshot.TreeSnapshot, placed: Sequence[consumers.Placed]) -
         consumer = each.demand.consumer
         guessed[consumer] = guessed.get(consumer, False) or bool(each.guess)
     return {
-        root: f"{len(guessed)} consumers"
+        root: f"{len(guessed)} consumer{'s' if len(guessed) != 1 else ''}"
         + (f", {sum(guessed.values())} guessed" if any(guessed.values()) else "")
         for root, guessed in moved.items()
     }
