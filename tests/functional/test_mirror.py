@@ -223,7 +223,7 @@ def test_nova_is_asked_page_by_page_at_the_right_versions(
 ) -> None:
     rows(openstack, code=6, nova=())
     assert members(target) == wanted()
-    assert nova.asked == [
+    assert nova.requests == [
         "/os-aggregates 2.41",
         "/os-services 2.69",
         *["/os-hypervisors/detail 2.53"] * 4,

@@ -1,4 +1,4 @@
-"""A compute API on 127.0.0.1 that gives recorded answers, paged as nova pages them."""
+"""A compute API on 127.0.0.1 with recorded responses, in pages like nova's."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ PAGE = 4
 
 
 class Nova:
-    """``answers`` as ``osc_placement.testing.sample_nova`` has them; change them between runs.
+    """``answers`` has the form of ``osc_placement.testing.sample_nova`` and may be changed.
 
-    ``unreachable`` are hosts whose cell is down: their services are stubs, and no page of
-    hypervisors that would reach beyond the others' is answered.
+    ``unreachable`` are hosts whose cell is down: their services are stubs, and a page of
+    hypervisors that reaches beyond the other cells fails.
     """
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self.answers = answers
         self.unreachable: list[str] = []
         self.forbidden: set[str] = set()
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self._server = server.create_server(self._call, host="127.0.0.1", port=0, threads=2)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
 
     @property
     def url(self) -> str:
-        """The endpoint, as a catalog would have it."""
+        """The endpoint, as in a catalog."""
         return f"http://127.0.0.1:{self._server.effective_port}/v2.1"
 
     def stop(self) -> None:
@@ -47,7 +47,7 @@ class Nova:
     def _answer(self, path: str, query: dict[str, str], version: str) -> tuple[str, Any]:
         if path in ("/v2.1", "/v2.1/"):
             return "200 OK", {"version": self._version()}
-        self.asked.append(f"{path.removeprefix('/v2.1')} {version.removeprefix('compute ')}")
+        self.requests.append(f"{path.removeprefix('/v2.1')} {version.removeprefix('compute ')}")
         if path.removeprefix("/v2.1") in self.forbidden:
             text = "Policy doesn't allow os_compute_api:os-aggregates:index to be performed."
             return "403 Forbidden", {"forbidden": {"code": 403, "message": text}}

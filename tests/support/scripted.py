@@ -1,4 +1,4 @@
-"""A Placement that answers from a script, for tests of the client."""
+"""A Placement with prepared responses, for tests of the client."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from osc_placement.client import api, transport
 from osc_placement.microversion import Microversion
 
 
-class Asked(NamedTuple):
-    """A request as it arrived."""
+class Request(NamedTuple):
+    """A request that the application received."""
 
     method: str
     path: str
@@ -21,7 +21,7 @@ class Asked(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What to answer; ``body`` is sent as it is when it is bytes, else as JSON."""
+    """A response; a ``body`` of bytes is sent unchanged, any other as JSON."""
 
     status: int = 200
     body: Any = b""
@@ -29,10 +29,10 @@ class Reply(NamedTuple):
 
 
 class App:
-    """A WSGI callable that notes what it is asked and answers its replies one by one."""
+    """A WSGI callable that records requests and returns its replies one by one."""
 
     def __init__(self, replies: Iterable[Reply]) -> None:
-        self.asked: list[Asked] = []
+        self.requests: list[Request] = []
         self.closed = 0
         self._replies = list(replies)
 
@@ -40,8 +40,8 @@ class App:
         body = environ["wsgi.input"].read()
         version = environ.get("HTTP_OPENSTACK_API_VERSION")
         path = environ["PATH_INFO"].encode("latin-1").decode()
-        self.asked.append(
-            Asked(
+        self.requests.append(
+            Request(
                 environ["REQUEST_METHOD"],
                 path,
                 environ["QUERY_STRING"],
@@ -51,7 +51,7 @@ class App:
         )
         reply = self._replies.pop(0)
         content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-        start_response(f"{reply.status} Told", list(reply.headers.items()))
+        start_response(f"{reply.status} Reason", list(reply.headers.items()))
         return [content]
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ class App:
 def client(
     *replies: Reply, version: str | None = "1.39", latest: bool = False
 ) -> tuple[api.Client, App]:
-    """A client, and the application that it talks to."""
+    """A client, and its application."""
     app = App(replies)
     pinned = None if version is None else Microversion.parse(version)
     return api.Client(transport.in_process(lambda: app, "a script"), pinned, latest=latest), app

@@ -99,11 +99,11 @@ def main() -> None:
     oracle.reset()
     begun = time.monotonic()
     if verb == "heal":
-        told: Any = {uuid: oracle.heal(uuid) for uuid in words}
+        result: Any = {uuid: oracle.heal(uuid) for uuid in words}
     else:
-        told = oracle.audit("delete" in words)
+        result = oracle.audit("delete" in words)
     print(f"{time.monotonic() - begun:.1f} s", file=sys.stderr)
-    json.dump(told, sys.stdout)
+    json.dump(result, sys.stdout)
 
 
 main()

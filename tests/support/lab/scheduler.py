@@ -33,8 +33,8 @@ def scheduler(admin: Any, case: Mapping[str, Any]) -> dict[str, str]:
         requested_resources=[],
         request_level_params=objects.RequestLevelParams(),
     )
-    asked = utils.ResourceRequest.from_request_spec(spec).to_querystring()
-    query = dict(urllib.parse.parse_qsl(asked))
+    query_string = utils.ResourceRequest.from_request_spec(spec).to_querystring()
+    query = dict(urllib.parse.parse_qsl(query_string))
     query.pop("limit", None)
     return query
 

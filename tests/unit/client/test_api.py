@@ -1,4 +1,4 @@
-"""Requests as methods: what is sent, at which version, and what is refused unsent."""
+"""The client's methods: requests, versions, and calls that are refused without a request."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ def listing(*names: str) -> Reply:
     return Reply(body={"resource_providers": found})
 
 
-def test_a_pinned_version_is_sent_without_asking() -> None:
+def test_a_pinned_version_needs_no_negotiation() -> None:
     told, app = client(listing(), version="1.12")
     told.list_providers()
-    assert [asked.version for asked in app.asked] == ["1.12"]
+    assert [asked.version for asked in app.requests] == ["1.12"]
     assert (told.pinned, told.api_version) == (True, "1.12")
 
 
-def test_negotiation_asks_once_and_takes_the_highest_shared() -> None:
+def test_negotiation_sends_one_request_and_selects_the_highest_common_version() -> None:
     told, app = client(versions("1.0", "1.36"), listing(), listing(), version=None)
     told.list_providers()
     told.list_providers()
-    assert [asked.version for asked in app.asked] == [None, "1.36", "1.36"]
+    assert [asked.version for asked in app.requests] == [None, "1.36", "1.36"]
     assert (told.pinned, told.api_version) == (False, "1.29")
 
 
-def test_the_latest_is_pinned_to_what_both_sides_share() -> None:
+def test_latest_pins_the_highest_common_version() -> None:
     told, _ = client(versions("1.0", "1.36"), version=None, latest=True)
     assert (told.pinned, told.microversion, told.api_version) == (True, (1, 36), "1.36")
 
 
-def test_no_shared_version_is_an_error_that_names_both_ranges() -> None:
+def test_no_common_version_is_an_error_with_both_ranges() -> None:
     told, _ = client(versions("1.40", "1.50"), version=None)
     with pytest.raises(errors.PlacementError, match=r"1\.40 to 1\.50.*1\.0 to 1\.39"):
         _ = told.microversion
 
 
-def test_another_version_shares_the_transport() -> None:
+def test_a_client_with_another_version_shares_the_transport() -> None:
     told, app = client(listing(), version="1.12")
     told.at(Microversion(1, 37)).list_providers()
-    assert app.asked[0].version == "1.37"
+    assert app.requests[0].version == "1.37"
 
 
 QUERY = CandidateQuery((RequestGroup("", {"VCPU": 1}),))
@@ -92,7 +92,7 @@ CALLS: list[tuple[str, Callable[[api.Client], Any]]] = [
 
 
 @pytest.mark.parametrize(("feature", "call"), CALLS)
-def test_what_the_version_lacks_is_refused_unsent_and_sent_from_there_on(
+def test_a_request_is_sent_only_from_the_version_that_supports_it(
     feature: str, call: Callable[[api.Client], Any]
 ) -> None:
     needs = microversion.FEATURES[feature]
@@ -100,14 +100,14 @@ def test_what_the_version_lacks_is_refused_unsent_and_sent_from_there_on(
     with pytest.raises(api_errors.UnsupportedVersion) as caught:
         call(told)
     assert (caught.value.feature, caught.value.needs) == (feature, needs)
-    assert not app.asked
+    assert not app.requests
     told, app = client(fault(400, "as far as this"), version=str(needs))
     with pytest.raises(api_errors.ApiError, match="as far as this"):
         call(told)
-    assert app.asked[0].version == str(needs)
+    assert app.requests[0].version == str(needs)
 
 
-def test_an_answer_of_another_shape_is_no_traceback() -> None:
+def test_a_response_of_another_shape_is_a_placement_error() -> None:
     for body in ({}, [], {"resource_providers": [1]}, {"resource_providers": None}):
         told, _ = client(Reply(body=body))
         with pytest.raises(api_errors.UnexpectedResponse, match="not a response of Placement"):
@@ -120,47 +120,47 @@ def test_an_answer_of_another_shape_is_no_traceback() -> None:
 def test_identifiers_in_paths_are_quoted() -> None:
     told, app = client(Reply(204), Reply(204))
     told.delete_trait("a/../b?c")
-    assert (app.asked[0].path, app.asked[0].query) == ("/traits/a/../b?c", "")
+    assert (app.requests[0].path, app.requests[0].query) == ("/traits/a/../b?c", "")
 
 
 @pytest.mark.parametrize("name", [".", ".."])
-def test_a_name_that_would_lead_elsewhere_is_refused_unsent(name: str) -> None:
+def test_a_path_segment_of_dots_is_refused_without_a_request(name: str) -> None:
     told, app = client()
     with pytest.raises(errors.InvalidInput, match="cannot be used as a name"):
         told.delete_inventory(U, name)
-    assert not app.asked
+    assert not app.requests
 
 
 def test_below_1_20_a_created_provider_is_read_by_a_second_request() -> None:
     made = Reply(201, headers={"location": "http://h/resource_providers/u"})
     told, app = client(made, Reply(body=PROVIDER), version="1.19")
     assert told.create_provider("n", parent_uuid=U).generation == 3
-    assert [asked.method for asked in app.asked] == ["POST", "GET"]
-    assert app.asked[0].body == {"name": "n", "parent_provider_uuid": U}
-    assert app.asked[1].path == "/resource_providers/u"
+    assert [asked.method for asked in app.requests] == ["POST", "GET"]
+    assert app.requests[0].body == {"name": "n", "parent_provider_uuid": U}
+    assert app.requests[1].path == "/resource_providers/u"
 
 
 def test_a_parent_of_none_is_sent_and_an_unchanged_one_is_not() -> None:
     told, app = client(Reply(body=PROVIDER), Reply(body=PROVIDER))
     told.update_provider(U, "n")
     told.update_provider(U, "n", None)
-    assert [asked.body for asked in app.asked] == [
+    assert [asked.body for asked in app.requests] == [
         {"name": "n"},
         {"name": "n", "parent_provider_uuid": None},
     ]
 
 
-def test_when_a_provider_was_updated_is_read_from_the_header() -> None:
+def test_the_last_modified_header_sets_updated() -> None:
     told, _ = client(Reply(body=PROVIDER, headers={"last-modified": "a day"}))
     assert told.show_provider(U).updated == "a day"
 
 
-def test_who_does_not_exist_has_no_allocations_and_no_generation() -> None:
+def test_an_unknown_consumer_has_no_allocations_and_no_generation() -> None:
     told, _ = client(Reply(body={"allocations": {}}))
     assert told.show_allocations(U) == Consumer(U, {})
 
 
-def test_existence_is_a_question() -> None:
+def test_exists_methods_return_a_boolean() -> None:
     told, _ = client(Reply(204), fault(404, "no"), fault(500, "oops"))
     assert told.trait_exists("CUSTOM_A")
     assert not told.trait_exists("CUSTOM_B")
@@ -168,36 +168,36 @@ def test_existence_is_a_question() -> None:
         told.trait_exists("CUSTOM_C")
 
 
-def test_other_plugins_send_their_own_requests() -> None:
+def test_other_plugins_can_send_any_request() -> None:
     told, app = client(Reply(body={"a": 1}), fault(404, "no"), version="1.5")
     assert told.request("GET", "/usages?x=1").json() == {"a": 1}
-    assert app.asked[0].version == "1.5"
+    assert app.requests[0].version == "1.5"
     with pytest.raises(api_errors.NotFound):
         told.request("PUT", "/traits/x", version="1.6", json={"b": 2})
-    assert (app.asked[1].version, app.asked[1].body) == ("1.6", {"b": 2})
+    assert (app.requests[1].version, app.requests[1].body) == ("1.6", {"b": 2})
 
 
-def test_a_uuid_is_not_looked_up_and_is_made_canonical() -> None:
+def test_a_uuid_is_normalized_without_a_request() -> None:
     told, app = client()
     assert lookup.provider_uuid(told, U.upper().replace("-", "")) == U
-    assert not app.asked
+    assert not app.requests
 
 
-def test_a_name_is_looked_up_exactly() -> None:
+def test_a_name_must_match_exactly() -> None:
     told, app = client(listing("Node", "node"))
     assert lookup.provider_uuid(told, "node") == "uuid of node"
-    assert app.asked[0].query == "name=node"
+    assert app.requests[0].query == "name=node"
 
 
-def test_many_names_are_looked_up_by_one_listing() -> None:
+def test_one_listing_finds_more_than_five_names() -> None:
     names = [f"node{number}" for number in range(9)]
     told, app = client(listing(*names))
     found = lookup.provider_uuids(told, [*names, names[0], U])
     assert found == {**{name: f"uuid of {name}" for name in names}, U: U}
-    assert len(app.asked) == 1
+    assert len(app.requests) == 1
 
 
-def test_unknown_and_ambiguous_names_are_all_told_with_what_comes_near() -> None:
+def test_all_unknown_and_ambiguous_names_are_reported_with_similar_names() -> None:
     told, _ = client(listing(), listing("twin", "twin"), listing("compute-1", "twin"))
     with pytest.raises(api_errors.UnknownProvider) as caught:
         lookup.provider_uuids(told, ["compute", "twin"])
@@ -206,7 +206,7 @@ def test_unknown_and_ambiguous_names_are_all_told_with_what_comes_near() -> None
     assert "More than one" in ambiguous
 
 
-def test_an_empty_name_is_nobody() -> None:
+def test_an_empty_name_is_unknown() -> None:
     told, _ = client(listing("a"))
     with pytest.raises(api_errors.UnknownProvider):
         lookup.provider_uuid(told, "")

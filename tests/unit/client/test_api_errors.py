@@ -1,4 +1,4 @@
-"""Errors are told apart by code and, below 1.23, by text."""
+"""Error classes by status, error code and, below 1.23, text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONFLICT = "There was a conflict when trying to complete your request.\n\n "
 @pytest.mark.parametrize(
     ("code", "text", "kind"),
     [
-        ("placement.concurrent_update", "whatever", api_errors.GenerationConflict),
+        ("placement.concurrent_update", "any text", api_errors.GenerationConflict),
         (None, "resource provider generation conflict", api_errors.GenerationConflict),
         (None, "Resource provider's generation already changed.", api_errors.GenerationConflict),
         (
@@ -22,7 +22,7 @@ CONFLICT = "There was a conflict when trying to complete your request.\n\n "
             "consumer generation conflict - expected 3 but got 1",
             api_errors.GenerationConflict,
         ),
-        ("placement.inventory.inuse", "whatever", api_errors.InventoryInUse),
+        ("placement.inventory.inuse", "any text", api_errors.InventoryInUse),
         (None, "Inventory for 'VCPU' on resource provider 'u' in use.", api_errors.InventoryInUse),
         (
             "placement.concurrent_update",
@@ -34,7 +34,9 @@ CONFLICT = "There was a conflict when trying to complete your request.\n\n "
         ("placement.duplicate_name", "resource provider generation conflict", api_errors.Conflict),
     ],
 )
-def test_conflicts_are_told_apart(code: str | None, text: str, kind: type[Exception]) -> None:
+def test_each_conflict_has_its_error_class(
+    code: str | None, text: str, kind: type[Exception]
+) -> None:
     assert type(api_errors.from_status(409, CONFLICT + text, code=code, method="PUT")) is kind
 
 
@@ -51,11 +53,11 @@ def test_conflicts_are_told_apart(code: str | None, text: str, kind: type[Except
         (501, "PUT", api_errors.ApiError),
     ],
 )
-def test_statuses_are_told_apart(status: int, method: str, kind: type[Exception]) -> None:
+def test_each_status_has_its_error_class(status: int, method: str, kind: type[Exception]) -> None:
     assert type(api_errors.from_status(status, "x", method=method)) is kind
 
 
-def test_a_missing_version_is_told_as_upstream_tells_it() -> None:
+def test_an_unsupported_version_has_the_message_of_upstream() -> None:
     error = api_errors.UnsupportedVersion(
         "traits", Microversion(1, 6), Microversion(1, 5), "--trait"
     )
@@ -65,12 +67,12 @@ def test_a_missing_version_is_told_as_upstream_tells_it() -> None:
     )
 
 
-def test_every_reason_stands_on_a_line_of_its_own() -> None:
+def test_each_reason_has_its_own_line() -> None:
     assert str(errors.InvalidInput(["one", "two"])) == "one\ntwo"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (
             "Access was denied to this resource.\n\n"
@@ -92,5 +94,5 @@ def test_every_reason_stands_on_a_line_of_its_own() -> None:
         ("a proxy says no", "a proxy says no (HTTP 403)"),
     ],
 )
-def test_a_refusal_tells_which_right_is_missing(text: str, told: str) -> None:
-    assert str(api_errors.from_status(403, text, method="GET")) == told
+def test_a_refusal_names_the_policy_rule_and_the_role(text: str, message: str) -> None:
+    assert str(api_errors.from_status(403, text, method="GET")) == message

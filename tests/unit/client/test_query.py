@@ -1,4 +1,4 @@
-"""Query strings, and which microversion each of them needs."""
+"""Query strings, and the features that they need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_traits_share_a_parameter_and_alternatives_have_their_own() -> None:
     assert query.required_values([]) == []
 
 
-def test_a_whole_query_is_written_group_by_group() -> None:
+def test_a_query_is_formatted_group_by_group() -> None:
     asked = CandidateQuery(
         groups=(
             RequestGroup(resources={"VCPU": 1, "MEMORY_MB": 2}, required=(frozenset({"T"}),)),
@@ -86,7 +86,7 @@ def test_more_than_one_group_needs_a_policy() -> None:
         ([("nonsense", "1")], set()),
     ],
 )
-def test_each_parameter_tells_what_it_needs(
+def test_each_parameter_has_its_required_feature(
     pairs: list[tuple[str, str]], features: set[str]
 ) -> None:
     assert set(query.candidate_features(pairs)) == features | {"allocation candidates"}
@@ -103,5 +103,5 @@ def test_each_parameter_tells_what_it_needs(
         '"GET /placement/allocation_candidates?resources=VCPU%3A1&limit=5 HTTP/1.1"',
     ],
 )
-def test_a_query_is_read_from_whatever_a_log_has(text: str) -> None:
+def test_a_query_is_parsed_from_each_form_in_a_log(text: str) -> None:
     assert query.parse(text) == [("resources", "VCPU:1"), ("limit", "5")]

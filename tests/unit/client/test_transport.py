@@ -1,4 +1,4 @@
-"""How a request reaches Placement, and what becomes of every way to fail."""
+"""Requests over HTTP and in process, and every failure of a request."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ V1_5 = Microversion(1, 5)
 
 @contextlib.contextmanager
 def listening(answer: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
-    """A server that reads a request, sends these bytes and hangs up; its URL and the requests."""
+    """A server that reads a request, sends these bytes and closes; its URL and the requests."""
     server = socket.create_server(("127.0.0.1", 0))
-    seen: list[bytes] = []
+    received: list[bytes] = []
 
     def serve() -> None:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = server.accept()
                 with connection:
-                    seen.append(connection.recv(65536))
+                    received.append(connection.recv(65536))
                     if answer:
                         connection.sendall(answer)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}", seen
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", received
     finally:
         server.shutdown(socket.SHUT_RDWR)
         server.close()
@@ -48,28 +48,28 @@ def over_http(url: str, place: str | None = None) -> transport.Transport:
     return transport.over_session(keystoneauth1.session.Session(auth=auth), place=place)
 
 
-def nobody() -> str:
-    """The URL of a port on which nobody listens."""
+def closed_port() -> str:
+    """The URL of a port without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
 def test_a_request_carries_its_version_and_body() -> None:
-    told, app = client(Reply(body={"name": "x"}), version="1.7")
-    told.transport.send("PUT", "/traits/a%2Fb?x=1", version=V1_5, body={"a": [1]})
-    (asked,) = app.asked
-    assert asked == ("PUT", "/traits/a/b", "x=1", "1.5", {"a": [1]})
+    placement, app = client(Reply(body={"name": "x"}), version="1.7")
+    placement.transport.send("PUT", "/traits/a%2Fb?x=1", version=V1_5, body={"a": [1]})
+    (request,) = app.requests
+    assert request == ("PUT", "/traits/a/b", "x=1", "1.5", {"a": [1]})
 
 
-def test_an_answer_without_a_body_is_none() -> None:
-    told, _ = client(Reply(204))
-    assert told.transport.send("DELETE", "/traits/x").body is None
+def test_an_empty_body_is_none() -> None:
+    placement, _ = client(Reply(204))
+    assert placement.transport.send("DELETE", "/traits/x").body is None
 
 
-def test_an_error_carries_what_the_server_said() -> None:
-    told, _ = client(fault(409, "Refused.\n\n In  use.  ", "placement.undefined_code"))
+def test_an_error_has_the_fields_of_the_response() -> None:
+    placement, _ = client(fault(409, "Refused.\n\n In  use.  ", "placement.undefined_code"))
     with pytest.raises(api_errors.Conflict) as caught:
-        told.transport.send("DELETE", "/traits/x")
+        placement.transport.send("DELETE", "/traits/x")
     error = caught.value
     assert (error.status, error.code) == (409, "placement.undefined_code")
     assert (error.request_id, error.method, error.url) == ("req-1", "DELETE", "/traits/x")
@@ -77,10 +77,10 @@ def test_an_error_carries_what_the_server_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         (b"<html>\n<h1>Bad gateway</h1>\n</html>", "GET /: Bad gateway (HTTP 502)"),
-        (b"", "GET /: Told (HTTP 502)"),
+        (b"", "GET /: Reason (HTTP 502)"),
         (b'{"message": "no"}', 'GET /: {"message": "no"} (HTTP 502)'),
         (b"[]", "GET /: [] (HTTP 502)"),
         (b'{"errors": []}', 'GET /: {"errors": []} (HTTP 502)'),
@@ -88,94 +88,94 @@ def test_an_error_carries_what_the_server_said() -> None:
         (b'{"error": "no"}', 'GET /: {"error": "no"} (HTTP 502)'),
     ],
 )
-def test_an_error_that_is_not_placements_is_told_by_its_first_line(body: bytes, told: str) -> None:
-    asked, _ = client(Reply(502, body))
+def test_the_first_line_describes_an_error_of_another_server(body: bytes, message: str) -> None:
+    placement, _ = client(Reply(502, body))
     with pytest.raises(api_errors.ApiError) as caught:
-        asked.transport.send("GET", "/")
-    assert str(caught.value) == told
+        placement.transport.send("GET", "/")
+    assert str(caught.value) == message
 
 
-def test_a_page_in_place_of_an_answer_is_an_error() -> None:
-    told, _ = client(Reply(200, b"<html><p>Sign in</p></html>"))
+def test_an_html_page_is_an_unexpected_response() -> None:
+    placement, _ = client(Reply(200, b"<html><p>Sign in</p></html>"))
     with pytest.raises(api_errors.UnexpectedResponse, match="Sign in"):
-        told.transport.send("GET", "/traits")
+        placement.transport.send("GET", "/traits")
 
 
-def test_nobody_there_is_a_failed_connection_for_reads_and_writes() -> None:
-    gone = over_http(nobody())
+def test_a_refused_connection_fails_reads_and_writes() -> None:
+    unreachable = over_http(closed_port())
     for method in ("GET", "PUT"):
         with pytest.raises(api_errors.ConnectionFailed, match="Connection refused"):
-            gone.send(method, "/traits/x")
+            unreachable.send(method, "/traits/x")
 
 
 @pytest.mark.parametrize("answer", [None, b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"])
-def test_a_write_without_its_answer_may_have_happened_and_is_not_repeated(
+def test_a_write_without_a_response_has_an_unknown_outcome_and_is_not_repeated(
     answer: bytes | None,
 ) -> None:
-    with listening(answer) as (url, seen):
+    with listening(answer) as (url, received):
         with pytest.raises(api_errors.OutcomeUnknown, match="may have been carried out") as caught:
             over_http(url).send("PUT", "/traits/x")
         assert caught.value.status == 0
-        assert len(seen) == 1
+        assert len(received) == 1
 
 
-def test_a_read_without_its_answer_is_repeated_once() -> None:
-    with listening(None) as (url, seen):
+def test_a_read_without_a_response_is_repeated_once() -> None:
+    with listening(None) as (url, received):
         with pytest.raises(api_errors.ConnectionFailed):
             over_http(url).send("GET", "/traits")
-        assert len(seen) == 2
+        assert len(received) == 2
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_a_write_that_a_server_failed_at_may_have_happened(status: int) -> None:
-    told, _ = client(fault(status, "Oops"), fault(status, "Oops"))
+def test_a_write_with_a_server_error_has_an_unknown_outcome(status: int) -> None:
+    placement, _ = client(fault(status, "Oops"), fault(status, "Oops"))
     with pytest.raises(api_errors.OutcomeUnknown, match=r"HTTP .*Request-ID: req-1"):
-        told.transport.send("PUT", "/traits/x")
+        placement.transport.send("PUT", "/traits/x")
     with pytest.raises(api_errors.ApiError) as caught:
-        told.transport.send("GET", "/traits")
+        placement.transport.send("GET", "/traits")
     assert type(caught.value) is api_errors.ApiError
 
 
-def test_no_endpoint_is_told_before_any_request() -> None:
+def test_a_missing_endpoint_is_an_error_before_any_request() -> None:
     session = keystoneauth1.session.Session()
     with pytest.raises(api_errors.ConnectionFailed):
         transport.over_session(session).send("GET", "/")
 
 
-def test_the_version_range_is_asked_once() -> None:
-    told, app = client(versions("1.0", "1.20"))
-    assert told.transport.versions() == ((1, 0), (1, 20))
-    assert told.transport.versions() == ((1, 0), (1, 20))
-    assert len(app.asked) == 1
+def test_the_version_range_is_read_once() -> None:
+    placement, app = client(versions("1.0", "1.20"))
+    assert placement.transport.versions() == ((1, 0), (1, 20))
+    assert placement.transport.versions() == ((1, 0), (1, 20))
+    assert len(app.requests) == 1
 
 
 @pytest.mark.parametrize("body", [{}, {"versions": []}, {"versions": [{"id": "v1"}]}, [1]])
-def test_another_document_is_no_version_document(body: object) -> None:
-    told, _ = client(Reply(body=body))
+def test_another_document_is_not_a_version_document(body: object) -> None:
+    placement, _ = client(Reply(body=body))
     with pytest.raises(api_errors.UnexpectedResponse, match="not Placement's version document"):
-        told.transport.versions()
+        placement.transport.versions()
 
 
 def test_the_target_is_the_file_or_the_endpoint_with_its_cloud() -> None:
-    told, _ = client()
-    assert told.target == "a script"
+    placement, _ = client()
+    assert placement.target == "a script"
     assert over_http("http://a", "cloud b").target == "http://a (cloud b)"
     assert over_http("http://a").target == "http://a"
 
 
-def test_an_application_is_opened_late_closed_and_opened_again() -> None:
+def test_an_application_is_opened_at_the_first_request_and_again_after_close() -> None:
     opened: list[App] = []
 
     def open_app() -> App:
         opened.append(App([Reply(), Reply()]))
         return opened[-1]
 
-    told = transport.in_process(open_app, "x")
+    placement = transport.in_process(open_app, "x")
     assert not opened
-    told.send("GET", "/")
-    told.send("GET", "/")
+    placement.send("GET", "/")
+    placement.send("GET", "/")
     assert len(opened) == 1
-    told.close()
+    placement.close()
     assert opened[0].closed == 1
-    told.send("GET", "/")
+    placement.send("GET", "/")
     assert len(opened) == 2

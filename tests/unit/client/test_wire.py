@@ -1,4 +1,4 @@
-"""Bodies and answers at every microversion: what is written reads back the same."""
+"""Request bodies and responses of every microversion; a written value reads back the same."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ consumers = st.builds(
 
 
 def told(body: dict[str, Any], version: Microversion) -> dict[str, Any]:
-    """What the server answers about a consumer that was written with ``body``."""
+    """The response for a consumer that was written with ``body``."""
     written = body["allocations"]
     if isinstance(written, list):
         written = {item["resource_provider"]["uuid"]: item for item in written}
@@ -54,7 +54,7 @@ def told(body: dict[str, Any], version: Microversion) -> dict[str, Any]:
 
 
 @given(consumer=consumers, version=st.sampled_from(VERSIONS))
-def test_a_consumer_reads_back_as_far_as_the_version_knows_it(
+def test_a_consumer_reads_back_with_the_fields_of_the_version(
     consumer: allocation.Consumer, version: Microversion
 ) -> None:
     body = wire.consumer_body(consumer, version)
@@ -105,14 +105,14 @@ def test_inventories_read_back(held: dict[str, inventory.Inventory], generation:
     assert found == responses.ProviderInventories(generation, held)
 
 
-def test_an_inventory_answer_has_defaults_for_what_it_leaves_out() -> None:
+def test_missing_fields_of_an_inventory_have_defaults() -> None:
     assert wire.read_inventory({"total": 4, "resource_provider_generation": 3}) == (
         inventory.Inventory(total=4)
     )
 
 
 @given(found=st.lists(uuids, unique=True), version=st.sampled_from(VERSIONS))
-def test_aggregates_are_a_bare_list_below_1_19(found: list[str], version: Microversion) -> None:
+def test_aggregates_are_a_list_below_1_19(found: list[str], version: Microversion) -> None:
     body = wire.aggregates_body(7, found, version)
     if version < Microversion(1, 19):
         assert body == found
@@ -120,7 +120,7 @@ def test_aggregates_are_a_bare_list_below_1_19(found: list[str], version: Microv
         assert wire.read_aggregates(body) == (7, tuple(found))
 
 
-def test_usages_are_one_entry_below_1_38_and_one_per_type_from_then_on() -> None:
+def test_usages_have_one_entry_below_1_38_and_one_per_type_later() -> None:
     assert wire.read_usages({"usages": {"VCPU": 3}}, Microversion(1, 37)) == [
         responses.Usage({"VCPU": 3})
     ]
@@ -143,7 +143,7 @@ SUMMARY = {"resources": {"VCPU": {"capacity": 8, "used": 1}}}
         {"p": {"resources": {"VCPU": 2}}},
     ],
 )
-def test_candidates_read_the_same_from_both_forms(allocations: Any) -> None:
+def test_both_forms_of_candidates_give_the_same_values(allocations: Any) -> None:
     body = {
         "allocation_requests": [{"allocations": allocations}],
         "provider_summaries": {"p": SUMMARY},
@@ -155,7 +155,7 @@ def test_candidates_read_the_same_from_both_forms(allocations: Any) -> None:
     }
 
 
-def test_candidates_of_1_34_tell_mappings_traits_and_trees() -> None:
+def test_candidates_of_1_34_have_mappings_traits_and_trees() -> None:
     summary = {**SUMMARY, "traits": ["T"], "root_provider_uuid": "r", "parent_provider_uuid": None}
     request = {"allocations": {}, "mappings": {"_A": ["p", "q"]}}
     found = wire.read_candidates(
@@ -165,7 +165,7 @@ def test_candidates_of_1_34_tell_mappings_traits_and_trees() -> None:
     assert (found.summaries["p"].traits, found.summaries["p"].root_uuid) == (("T",), "r")
 
 
-def test_a_reshape_carries_generations_and_whole_consumers() -> None:
+def test_a_reshape_body_has_generations_and_all_allocations() -> None:
     provider, consumer = str(uuid.uuid4()), str(uuid.uuid4())
     held = {provider: responses.ProviderInventories(5, {"VCPU": inventory.Inventory(total=4)})}
     who = allocation.Consumer(consumer, {provider: {"VCPU": 1}}, "p", "u", 2)

@@ -1,4 +1,4 @@
-"""What becomes of neutron's answers, and of those that never come."""
+"""Responses of neutron, and requests without a response."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Answer:
 
 
 class Connection:
-    """As the SDK's: ``network.request`` answers, or raises."""
+    """Like the SDK's: ``network.request`` returns a response or raises."""
 
     def __init__(self, outcome: Answer | Exception) -> None:
         self.network = self
@@ -42,7 +42,7 @@ class Connection:
 
 
 def failure(reason: Any) -> Exception:
-    """What keystoneauth raises of what requests raises of what urllib3 says."""
+    """keystoneauth's error for requests' error for an error of urllib3."""
     found = keystoneauth1.exceptions.ConnectFailure("no answer")
     pool = urllib3.connectionpool.HTTPConnectionPool("neutron")
     found.__context__ = requests.ConnectionError(
@@ -78,7 +78,7 @@ def ask(neutron: api.SessionNeutron) -> Any:
         (ask, RuntimeError("no catalog"), api_errors.ConnectionFailed),
     ],
 )
-def test_what_never_came_or_was_refused_is_told_apart(
+def test_lost_and_refused_requests_have_different_errors(
     call: Callable[[api.SessionNeutron], Any],
     outcome: Answer | Exception,
     expected: type[Exception],

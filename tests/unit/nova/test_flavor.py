@@ -1,4 +1,4 @@
-"""What a server is allocated; tests/interop/test_flavor.py asks nova the same."""
+"""The request of a server; tests/interop/test_flavor.py compares it with nova."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ def total(
     return request(specs, image, volume=volume, **amounts).total()
 
 
-def test_a_flavor_says_how_much_of_the_usual_classes() -> None:
+def test_a_flavor_sets_the_standard_amounts() -> None:
     assert total() == USUAL
 
 
 @pytest.mark.parametrize(
     ("swap", "disk"), [(0, 30), (1, 31), (1024, 31), (1025, 32), (1500, 32), (2048, 32)]
 )
-def test_swap_takes_whole_gibibytes_beside_root_and_ephemeral_disk(swap: int, disk: int) -> None:
+def test_swap_is_rounded_up_and_added_to_the_disks(swap: int, disk: int) -> None:
     assert total(ephemeral=10, swap=swap)["DISK_GB"] == disk
 
 
-def test_a_root_disk_on_a_volume_is_not_the_hosts() -> None:
+def test_a_root_disk_on_a_volume_takes_no_disk_of_the_host() -> None:
     assert total(ephemeral=10, swap=1500, volume=True)["DISK_GB"] == 12
 
 
-def test_what_is_zero_is_not_allocated() -> None:
+def test_zero_amounts_are_not_allocated() -> None:
     assert total(volume=True) == {"VCPU": 4, "MEMORY_MB": 2048}
 
 
@@ -75,13 +75,11 @@ def test_what_is_zero_is_not_allocated() -> None:
         ({"resources:PCPU": "2", "hw:cpu_policy": "dedicated"}, {"PCPU": 4}),
     ],
 )
-def test_cpus_are_pinned_as_the_flavor_says(
-    specs: Mapping[str, str], cpus: Mapping[str, int]
-) -> None:
+def test_a_flavor_pins_cpus(specs: Mapping[str, str], cpus: Mapping[str, int]) -> None:
     assert total(specs) == {**cpus, **OTHERS}
 
 
-def test_emulator_threads_of_their_own_take_one_more_pinned_cpu() -> None:
+def test_isolated_emulator_threads_take_another_pinned_cpu() -> None:
     isolate = {"hw:emulator_threads_policy": "isolate"}
     assert total({**isolate, "hw:cpu_policy": "dedicated"})["PCPU"] == 5
     mixed = {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "2-3"}
@@ -89,7 +87,7 @@ def test_emulator_threads_of_their_own_take_one_more_pinned_cpu() -> None:
     assert total(isolate) == USUAL
 
 
-def test_an_image_pins_cpus_where_its_flavor_leaves_that_open() -> None:
+def test_an_image_pins_cpus_if_the_flavor_has_no_policy() -> None:
     pinned = {"hw_cpu_policy": "dedicated"}
     assert total({}, pinned) == {"PCPU": 4, **OTHERS}
     assert total({"hw:emulator_threads_policy": "isolate"}, pinned)["PCPU"] == 5
@@ -109,7 +107,7 @@ def test_an_image_pins_cpus_where_its_flavor_leaves_that_open() -> None:
         ({"hw:emulator_threads_policy": "odd"}, {}),
     ],
 )
-def test_what_nova_refuses_is_unknown(specs: Mapping[str, str], image: Mapping[str, str]) -> None:
+def test_a_refused_flavor_is_unknown(specs: Mapping[str, str], image: Mapping[str, str]) -> None:
     (reason,) = request(specs, image).unknown
     assert "policy" in reason or "mask" in reason or "realtime" in reason
 
@@ -134,11 +132,11 @@ def test_extra_specs_override_and_remove() -> None:
         ("quota:cpu_shares", "1"),
     ],
 )
-def test_what_nova_skips_is_skipped(key: str, value: str) -> None:
+def test_ignored_extra_specs_are_ignored(key: str, value: str) -> None:
     assert total({key: value}) == USUAL
 
 
-def test_a_group_with_a_suffix_is_a_group_of_its_own() -> None:
+def test_each_suffix_is_a_request_group() -> None:
     found = request(
         {
             "resources1:VGPU": "1",
@@ -163,7 +161,7 @@ def test_a_group_with_a_suffix_is_a_group_of_its_own() -> None:
     assert found.total() == {**USUAL, "VGPU": 1, "CUSTOM_VF": 2}
 
 
-def test_a_class_in_any_group_takes_the_flavors_own_amount_away() -> None:
+def test_a_class_in_any_group_replaces_the_flavors_amount() -> None:
     found = request({"resources1:VCPU": "3", "resources2:DISK_GB": "0"}).groups
     assert {suffix: group.resources for suffix, group in found.items()} == {
         "": {"MEMORY_MB": 2048},
@@ -171,7 +169,7 @@ def test_a_class_in_any_group_takes_the_flavors_own_amount_away() -> None:
     }
 
 
-def test_a_query_is_of_one_tree_and_asks_the_tree_for_no_traits() -> None:
+def test_a_query_is_for_one_tree_without_traits_of_the_unsuffixed_group() -> None:
     specs = {"trait:CUSTOM_C": "required", "resources1:VGPU": "1", "trait1:CUSTOM_A": "required"}
     assert request(specs).query("root") == candidate.CandidateQuery(
         (
@@ -181,14 +179,14 @@ def test_a_query_is_of_one_tree_and_asks_the_tree_for_no_traits() -> None:
     )
 
 
-def test_encrypted_memory_takes_a_context() -> None:
+def test_encrypted_memory_needs_a_context() -> None:
     context = {"MEM_ENCRYPTION_CONTEXT": 1}
     assert total({"hw:mem_encryption": "true"}) == {**USUAL, **context}
     assert total({}, {"hw_mem_encryption": "Yes"}) == {**USUAL, **context}
     assert total({"hw:mem_encryption": "false"}) == USUAL
 
 
-def test_persistent_memory_takes_namespaces_by_label() -> None:
+def test_persistent_memory_needs_namespaces_by_label() -> None:
     found = total({"hw:pmem": "6gb, small-one,6GB"})
     assert found == {
         **USUAL,
@@ -205,7 +203,7 @@ def test_a_device_profile_is_unknown_and_a_pci_alias_depends_on_the_host() -> No
     assert (found.pci_aliases, found.unknown) == (("a1", "b1"), ())
 
 
-def test_a_hidden_image_leaves_open_what_it_could_have_asked_for() -> None:
+def test_a_hidden_image_leaves_classes_undecided() -> None:
     assert set(request(hidden=True).undecided) == {"PCPU", "MEM_ENCRYPTION_CONTEXT"}
     assert request(hidden=True).total() == USUAL
     decided = {"hw:cpu_policy": "dedicated", "hw:mem_encryption": "false"}
@@ -215,5 +213,5 @@ def test_a_hidden_image_leaves_open_what_it_could_have_asked_for() -> None:
     assert set(request(realtime, hidden=True).undecided) == {"PCPU"}
 
 
-def test_the_standard_classes_are_the_fields_own() -> None:
+def test_the_standard_classes_match_os_resource_classes() -> None:
     assert set(os_resource_classes.STANDARDS) == flavor.STANDARD_CLASSES

@@ -1,4 +1,4 @@
-"""The embedded Placement as an object, and as pytest fixtures."""
+"""The embedded servers and the pytest fixtures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def provider_names(client: api.Client) -> set[str]:
 
 
 @BOTH
-def test_it_answers_when_start_returns(kind: type[service.EmbeddedPlacement]) -> None:
+def test_the_server_answers_after_start(kind: type[service.EmbeddedPlacement]) -> None:
     placement = kind().start()
     try:
         answer = placement.session().get(f"{placement.url}/resource_providers")
@@ -28,7 +28,7 @@ def test_it_answers_when_start_returns(kind: type[service.EmbeddedPlacement]) ->
 
 
 @BOTH
-def test_it_begins_with_a_sample_cloud(kind: type[service.EmbeddedPlacement]) -> None:
+def test_a_server_can_load_a_sample_cloud(kind: type[service.EmbeddedPlacement]) -> None:
     with kind(load="12-hosts") as placement:
         assert "cmp-0001.lab.example.org" in provider_names(placement.client())
 
@@ -42,7 +42,7 @@ def test_a_client_can_be_pinned(kind: type[service.EmbeddedPlacement]) -> None:
 
 
 @BOTH
-def test_two_stand_side_by_side(kind: type[service.EmbeddedPlacement]) -> None:
+def test_two_servers_have_separate_states(kind: type[service.EmbeddedPlacement]) -> None:
     with kind() as one, kind() as other:
         one.client().create_provider("only here")
         assert provider_names(one.client()) == {"only here"}
@@ -50,7 +50,7 @@ def test_two_stand_side_by_side(kind: type[service.EmbeddedPlacement]) -> None:
 
 
 @BOTH
-def test_starting_twice_is_refused_and_stopping_twice_is_not(
+def test_a_second_start_is_refused_and_a_second_stop_has_no_effect(
     kind: type[service.EmbeddedPlacement],
 ) -> None:
     placement = kind().start()
@@ -61,7 +61,7 @@ def test_starting_twice_is_refused_and_stopping_twice_is_not(
 
 
 @BOTH
-def test_it_can_be_started_again_after_a_stop(kind: type[service.EmbeddedPlacement]) -> None:
+def test_a_server_can_be_started_again(kind: type[service.EmbeddedPlacement]) -> None:
     placement = kind()
     with placement:
         placement.client().create_provider("of the first run")
@@ -70,20 +70,22 @@ def test_it_can_be_started_again_after_a_stop(kind: type[service.EmbeddedPlaceme
 
 
 @BOTH
-def test_before_the_start_nothing_can_be_asked(kind: type[service.EmbeddedPlacement]) -> None:
+def test_a_server_that_is_not_running_has_no_url_and_no_client(
+    kind: type[service.EmbeddedPlacement],
+) -> None:
     with pytest.raises(RuntimeError, match="call start"):
         kind().session() if kind is service.InProcessPlacement else kind().url
 
 
 @BOTH
-def test_what_start_refuses_leaves_nothing_behind(kind: type[service.EmbeddedPlacement]) -> None:
+def test_a_failed_start_leaves_no_thread_or_port(kind: type[service.EmbeddedPlacement]) -> None:
     placement = kind(load={"providers": {}})
     with pytest.raises(errors.DocumentInvalid):
         placement.start()
     placement.stop()
 
 
-def test_after_a_stop_nobody_listens() -> None:
+def test_after_a_stop_the_port_is_closed() -> None:
     with service.LoopbackPlacement() as placement:
         url = placement.url
         assert requests.get(url, timeout=5).status_code == 200
@@ -91,11 +93,11 @@ def test_after_a_stop_nobody_listens() -> None:
         requests.get(url, timeout=5)
 
 
-def test_the_fixture_gives_an_empty_server(placement_server: service.LoopbackPlacement) -> None:
+def test_the_fixture_is_an_empty_server(placement_server: service.LoopbackPlacement) -> None:
     answer = requests.get(placement_server.url, timeout=5)
     assert answer.json()["versions"][0]["max_version"] == str(microversion.MAXIMUM)
 
 
 @pytest.mark.placement(load="12-hosts")
-def test_the_marker_fills_it(placement_client: api.Client) -> None:
+def test_the_marker_loads_a_sample_cloud(placement_client: api.Client) -> None:
     assert len(provider_names(placement_client)) == 22

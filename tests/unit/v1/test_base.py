@@ -73,7 +73,7 @@ def test_what_an_old_server_lacks_is_refused_after_the_version_document_alone() 
         api_errors.UnsupportedVersion, match=r"version 1\.5; .* 1\.6 \(this command"
     ):
         probe(told).connect()
-    assert [asked.path for asked in app.asked] == ["/"]
+    assert [asked.path for asked in app.requests] == ["/"]
 
 
 def test_a_pinned_version_is_strict_and_asks_nothing() -> None:
@@ -81,7 +81,7 @@ def test_a_pinned_version_is_strict_and_asks_nothing() -> None:
     assert probe(told).connect(optional=["consumer types"]).microversion == (1, 12)
     with pytest.raises(api_errors.UnsupportedVersion):
         probe(told).connect([("any traits", "--colour")])
-    assert not app.asked
+    assert not app.requests
 
 
 def test_everything_that_a_version_lacks_is_told_at_once_and_once_per_option() -> None:

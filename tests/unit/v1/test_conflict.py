@@ -28,7 +28,7 @@ def run(
 
 
 def writes(app: App) -> list[object]:
-    return [asked.body for asked in app.asked if asked.method in {"PUT", "POST"}]
+    return [asked.body for asked in app.requests if asked.method in {"PUT", "POST"}]
 
 
 def test_an_amended_inventory_keeps_what_somebody_else_changed_meanwhile() -> None:
@@ -66,7 +66,7 @@ def test_an_amended_allocation_is_decided_anew_and_written_at_1_37() -> None:
         consumer(3, VCPU=4, DISK_GB=9),
     )  # fmt: skip
     run(allocation.AmendAllocation, told, U, "--allocation", f"rp={U},VCPU=4")
-    _, second = (asked for asked in app.asked if asked.method == "PUT")
+    _, second = (asked for asked in app.requests if asked.method == "PUT")
     assert second.version == "1.37"
     assert second.body["consumer_generation"] == 2
     assert second.body["allocations"] == {U: {"resources": {"VCPU": 4, "DISK_GB": 9}}}

@@ -36,7 +36,7 @@ def fill(cloud: World, count: int) -> None:
     _fill_children(cloud)
     _fill_shared_disk(cloud)
     gone = cloud.provider(GONE, cloud_builder.USUAL)
-    cloud.note("faulty", GONE, gone, "stale-provider", "its host is no hypervisor of nova's")
+    cloud.note("faulty", GONE, gone, "stale-provider", "nova has no hypervisor for its host")
     for number in range(1, 4):
         cloud.host(
             "ironic-1",
