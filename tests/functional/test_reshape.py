@@ -1,4 +1,4 @@
-"""``placement reshape`` on every target: the VGPU case of 2018, taken back, stale, refused."""
+"""``placement reshape`` on every target: VGPU to children, undo, stale plans, refusals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONSUMERS = {name: f"0c57cadb-fc21-585e-9f39-{number:012}" for number, name in e
 
 @pytest.fixture
 def uuids(openstack: shell.OpenStack, target: targets.Target) -> dict[str, str]:
-    """One compute node that offers all itself, and servers; one of them is being evacuated."""
+    """A compute node with all inventories of its own, and servers; one is being evacuated."""
     openstack.do("resource class create", "CUSTOM_VF")
     found = {"cn1": create(openstack, "cn1", VCPU=16, VGPU=8, CUSTOM_VF=2)}
     found[B] = create(openstack, B, "cn1")
@@ -79,7 +79,7 @@ def rows(
     return found
 
 
-def test_a_reshape_is_rehearsed_applied_and_taken_back(
+def test_a_reshape_is_rehearsed_applied_and_undone(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
 ) -> None:
     before = offered(target), allocations(target)
@@ -111,7 +111,7 @@ def test_a_reshape_is_rehearsed_applied_and_taken_back(
 
 
 @pytest.mark.parametrize("version", ["1.30", "1.37", "1.39"])
-def test_a_reshape_is_the_same_at_every_version_that_has_it(
+def test_a_reshape_is_the_same_at_every_supported_version(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str], version: str
 ) -> None:
     types = {
@@ -122,17 +122,17 @@ def test_a_reshape_is_the_same_at_every_version_that_has_it(
     assert allocations(target)["b"][uuids[B]]["CUSTOM_VF"] == 1
     for name, consumer in CONSUMERS.items():
         assert target.ask("GET", f"/allocations/{consumer}").get("consumer_type") == types[name]
-    code, said = openstack.fails(RESHAPE, "moves.yaml", version="1.29")
-    assert (code, "at least version 1.30" in said) == (1, True)
+    code, error = openstack.fails(RESHAPE, "moves.yaml", version="1.29")
+    assert (code, "at least version 1.30" in error) == (1, True)
 
 
-def test_what_is_not_decided_is_refused_and_evidence_decides(
+def test_an_undecided_consumer_is_refused_until_evidence_decides(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
 ) -> None:
     before = offered(target), allocations(target)
-    code, said = openstack.fails(RESHAPE, "moves.yaml")
+    code, error = openstack.fails(RESHAPE, "moves.yaml")
     assert code == 1
-    assert all(CONSUMERS[name] in said for name in "abd")
+    assert all(CONSUMERS[name] in error for name in "abd")
     assert (offered(target), allocations(target)) == before
     evidence = f"{MOVES}assign: {{{CONSUMERS['a']}: {B}}}\n"
     pathlib.Path("moves.yaml").write_text(evidence)
@@ -144,7 +144,7 @@ def test_what_is_not_decided_is_refused_and_evidence_decides(
     assert allocations(target)["a"][uuids[B]] == {"VGPU": 4}
 
 
-def test_a_plan_goes_stale_with_its_tree_and_sends_nothing(
+def test_a_plan_for_a_changed_tree_is_stale_and_sends_nothing(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
 ) -> None:
     rows(openstack, "moves.yaml", "--strategy", "pack", "--dry-run", "--plan-out", "plan.json")
@@ -157,7 +157,7 @@ def test_a_plan_goes_stale_with_its_tree_and_sends_nothing(
     assert A not in offered(target)
 
 
-def test_what_others_write_beside_the_reshape_does_not_hinder_it(
+def test_unrelated_concurrent_writes_do_not_prevent_the_reshape(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
 ) -> None:
     rows(openstack, "moves.yaml", "--strategy", "pack", "--dry-run", "--plan-out", "plan.json")
@@ -169,7 +169,7 @@ def test_what_others_write_beside_the_reshape_does_not_hinder_it(
     assert offered(target)["cn1"][1] == ["CUSTOM_OTHER"]
 
 
-def test_a_wanted_tree_is_reached_once_and_left_then(
+def test_a_target_tree_is_reached_and_then_unchanged(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
 ) -> None:
     pathlib.Path("tree.yaml").write_text(
@@ -186,7 +186,7 @@ tree:
     assert {row["status"] for row in again} == {"unchanged"}
 
 
-def test_a_host_takes_over_from_another_which_goes(
+def test_a_host_replaces_another_which_is_deleted(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
 ) -> None:
     openstack.do("resource provider trait set", uuids["cn2"], "--trait", "HW_CPU_X86_AVX2")
@@ -228,7 +228,7 @@ assign: {{{CONSUMERS["a"]}: PCPU, {CONSUMERS["b"]}: VCPU, {CONSUMERS["c"]}: {{VC
     assert allocations(target) == before
 
 
-def test_a_provider_is_renamed_and_put_below_another(
+def test_a_provider_gets_another_name_and_parent(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
 ) -> None:
     pathlib.Path("move.yaml").write_text(
@@ -248,7 +248,7 @@ rename: {{{B}: function}}
     assert offered(target) == before
 
 
-def test_many_trees_are_reshaped_each_on_its_own(
+def test_a_template_reshapes_each_tree_separately(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
 ) -> None:
     create(openstack, "cn3", VGPU=2)
@@ -275,7 +275,7 @@ moves: [{from: $root, resources: {VGPU: all}, to: {name: "gpu-of-${root}"}}]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         ((), "give a file of moves, or --to-tree"),
         (("moves.yaml", "--to-tree", "moves.yaml"), "give a file of moves, or --to-tree"),
@@ -283,15 +283,15 @@ moves: [{from: $root, resources: {VGPU: all}, to: {name: "gpu-of-${root}"}}]
     ],
 )
 @pytest.mark.usefixtures("uuids")
-def test_a_command_line_that_makes_no_sense_is_told(
-    openstack: shell.OpenStack, arguments: tuple[str, ...], said: str
+def test_an_invalid_command_line_is_a_usage_error(
+    openstack: shell.OpenStack, arguments: tuple[str, ...], error: str
 ) -> None:
     code, text = openstack.fails(RESHAPE, *arguments)
-    assert (code, said in text) == (2, True), text
+    assert (code, error in text) == (2, True), text
 
 
 @pytest.mark.usefixtures("uuids")
-def test_a_file_that_cannot_be_read_and_all_faults_of_one_are_told(
+def test_an_unreadable_file_and_all_errors_of_a_file_are_reported(
     openstack: shell.OpenStack,
 ) -> None:
     assert "cannot be read" in openstack.fails(RESHAPE, "nofile.yaml")[1]
@@ -304,7 +304,7 @@ def test_a_file_that_cannot_be_read_and_all_faults_of_one_are_told(
     ]
 
 
-def test_a_server_on_two_gpus_is_parted_as_the_evidence_says(
+def test_evidence_splits_a_server_with_two_gpus(
     openstack: shell.OpenStack, target: targets.Target, uuids: dict[str, str]
 ) -> None:
     before = offered(target), allocations(target)

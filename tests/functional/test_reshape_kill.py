@@ -60,7 +60,7 @@ def state(target: targets.Target) -> dict[str, object]:
 
 
 @pytest.mark.timeout(300)
-def test_a_killed_reshape_goes_on_and_is_taken_back_through_more_kills(
+def test_a_killed_reshape_is_resumed_and_undone_despite_more_kills(
     openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
 ) -> None:
     arrange(openstack)

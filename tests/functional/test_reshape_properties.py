@@ -1,4 +1,4 @@
-"""The laws of reshapes on a real openstack-placement: what is rehearsed is what it does."""
+"""The invariants of reshapes on a real openstack-placement, which matches the rehearsal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from osc_placement.plan import attempt, result, undo
 from osc_placement.workflows.reshape import invariants, observe
 from tests.support.peer import loading, target as targets
 from tests.support.reshape import cases
-from tests.unit.workflows.reshape.test_properties import READING, carried_out, prepared
+from tests.unit.workflows.reshape.test_properties import READING, apply, prepare
 
 
 def client_of(target: targets.OverHttp) -> api.Client:
@@ -24,7 +24,7 @@ def client_of(target: targets.OverHttp) -> api.Client:
 
 
 def state(target: targets.Target) -> dict[str, object]:
-    """Everything but generations, as raw requests tell it."""
+    """The state of the server without generations, from raw requests."""
     providers = {}
     consumers: dict[str, object] = {}
     for item in target.ask("GET", "/resource_providers")["resource_providers"]:
@@ -36,9 +36,9 @@ def state(target: targets.Target) -> dict[str, object]:
             sorted(target.ask("GET", f"{path}/traits")["traits"]),
         )
         for uuid in target.ask("GET", f"{path}/allocations")["allocations"]:
-            told = target.ask("GET", f"/allocations/{uuid}")
-            held = {key: share["resources"] for key, share in told["allocations"].items()}
-            owner = [told[key] for key in ("project_id", "user_id", "consumer_type")]
+            body = target.ask("GET", f"/allocations/{uuid}")
+            held = {key: share["resources"] for key, share in body["allocations"].items()}
+            owner = [body[key] for key in ("project_id", "user_id", "consumer_type")]
             consumers[uuid] = (held, owner)
     return {"providers": providers, "consumers": consumers}
 
@@ -51,25 +51,25 @@ def state(target: targets.Target) -> dict[str, object]:
     suppress_health_check=list(hypothesis.HealthCheck),
     phases=[hypothesis.Phase.generate],
 )
-def test_a_real_placement_does_what_was_rehearsed_and_takes_it_back(
+def test_a_real_placement_matches_the_rehearsal_and_undoes_it(
     real_placement: targets.RealPlacement, case: cases.Case
 ) -> None:
     real_placement.reset()
     loading.load(case.state, real_placement.ask)
     client, before = client_of(real_placement), state(real_placement)
     try:
-        found = prepared(client, case)
+        found = prepare(client, case)
     except errors.InvalidInput:
         assert state(real_placement) == before
         return
     assert state(real_placement) == before
-    statuses = {item.status for item in carried_out(client, found.planned.plan)}
+    statuses = {item.status for item in apply(client, found.planned.plan)}
     assert statuses <= {result.Status.APPLIED}
     if found.rehearsal is not None:
         left = observe.read_trees(client, found.after.roots, READING)
         assert invariants.differences(left, found.after) == []
         assert invariants.differences(left, found.rehearsal.result) == []
     inverse = undo.inverse(found.planned.plan)
-    taken_back = carried_out(client, inverse, attempt.Direction.UNDO)
-    assert {item.status for item in taken_back} <= {result.Status.APPLIED}
+    undone = apply(client, inverse, attempt.Direction.UNDO)
+    assert {item.status for item in undone} <= {result.Status.APPLIED}
     assert state(real_placement) == before

@@ -1,4 +1,4 @@
-"""``placement reshape recipe`` on every target: ``placement reshape`` does what it writes."""
+"""``placement reshape recipe`` on every target, and ``placement reshape`` with its documents."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ def reshape(openstack: shell.OpenStack, *arguments: str) -> list[dict[str, Any]]
 
 
 def down(*hosts: str) -> tuple[str, str]:
-    """Nova's answers, in which nova-compute of these hosts is stopped and disabled."""
-    answers = copy.deepcopy(NOVA)
-    for item in answers["GET /v2.1/os-services"]["services"]:
+    """A recording of nova with nova-compute of these hosts stopped and disabled."""
+    recording = copy.deepcopy(NOVA)
+    for item in recording["GET /v2.1/os-services"]["services"]:
         if item["host"] in hosts:
             item |= {"state": "down", "status": "disabled"}
-    pathlib.Path("nova.json").write_text(json.dumps(answers))
+    pathlib.Path("nova.json").write_text(json.dumps(recording))
     return "--nova-recording", "nova.json"
 
 
 def images() -> tuple[str, str]:
-    """Nova's answers, with the images' properties as compute API 2.98 tells them."""
-    answers = copy.deepcopy(NOVA)
-    for item in answers["GET /v2.1/servers/detail?all_tenants=1"]["servers"]:
+    """A recording of nova with image properties, as from compute API 2.98."""
+    recording = copy.deepcopy(NOVA)
+    for item in recording["GET /v2.1/servers/detail?all_tenants=1"]["servers"]:
         dedicated = item["name"] == "rs-pinned-image"
         properties = {"hw_cpu_policy": "dedicated"} if dedicated else {}
         item["image"] = {"id": "image", "properties": properties}
-    pathlib.Path("images.json").write_text(json.dumps(answers))
+    pathlib.Path("images.json").write_text(json.dumps(recording))
     return "--nova-recording", "images.json"
 
 
@@ -71,7 +71,7 @@ def everything(target: targets.Target) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def allocate(target: targets.Target, name: str, provider: str, **amounts: int) -> None:
-    """Give a server this of a provider, and leave what it has elsewhere."""
+    """Set the allocation of a server on one provider."""
     present = target.ask("GET", f"/allocations/{SERVERS[name]}")
     resources = {uuid: part["resources"] for uuid, part in present["allocations"].items()}
     resources[provider] = amounts
@@ -92,7 +92,7 @@ def cloud(target: targets.Target) -> None:
 
 @pytest.fixture
 def gpus(openstack: shell.OpenStack, target: targets.Target) -> str:
-    """A compute node that offers VGPU itself, to three servers; the UUID of its provider."""
+    """The UUID of a compute node with VGPU of its own, which three servers use."""
     uuid = PROVIDERS[node(9)]
     more = ("--resource", "VGPU=8", "--resource", "SRIOV_NET_VF=2")
     openstack.do("resource provider inventory set", uuid, "--amend", *more)
@@ -107,7 +107,7 @@ def vgpu(*more: str) -> tuple[str, ...]:
     return (node(9), *devices, *more)
 
 
-def test_vgpu_goes_to_the_gpus_that_servers_really_use(
+def test_vgpu_moves_to_the_gpus_that_servers_use(
     openstack: shell.OpenStack, target: targets.Target, gpus: str
 ) -> None:
     before = everything(target)
@@ -140,32 +140,34 @@ def test_vgpu_goes_to_the_gpus_that_servers_really_use(
 
 
 @pytest.mark.usefixtures("gpus")
-def test_what_the_evidence_leaves_open_is_told_and_refused(openstack: shell.OpenStack) -> None:
+def test_consumers_without_evidence_are_listed_and_refused(openstack: shell.OpenStack) -> None:
     text = openstack.do(f"{RECIPE} vgpu", *vgpu("--assign", f"{SERVERS['vm-00007']}={A}"))
     assert f"\n  # {SERVERS['vm-00027']}: ?  # 1 VGPU\n" in text
     pathlib.Path("vgpu.yaml").write_text(text)
-    code, said = openstack.fails("placement reshape", "vgpu.yaml")
-    assert (code, SERVERS["vm-00027"] in said) == (1, True)
-    _, said = openstack.fails(f"{RECIPE} vgpu", *vgpu("--out", "vgpu.yaml"))
-    assert "vgpu.yaml cannot be written" in said
+    code, error = openstack.fails("placement reshape", "vgpu.yaml")
+    assert (code, SERVERS["vm-00027"] in error) == (1, True)
+    _, error = openstack.fails(f"{RECIPE} vgpu", *vgpu("--out", "vgpu.yaml"))
+    assert "vgpu.yaml cannot be written" in error
     assert pathlib.Path("vgpu.yaml").read_text() == text
 
 
 @pytest.mark.usefixtures("gpus")
-def test_everything_that_is_wrong_with_devices_is_told(openstack: shell.OpenStack) -> None:
+def test_all_errors_of_devices_are_reported(openstack: shell.OpenStack) -> None:
     words = ("--device", f"{A}=x", "--trait", "other=CUSTOM_A", "--assign", f"me={A}")
-    _, said = openstack.fails(f"{RECIPE} vgpu", node(9), *words)
-    assert ["'x' is not an amount" in said, "--trait other" in said, "me: not a UUID" in said] == [
-        True
-    ] * 3
+    _, error = openstack.fails(f"{RECIPE} vgpu", node(9), *words)
+    assert [
+        "'x' is not an amount" in error,
+        "--trait other" in error,
+        "me: not a UUID" in error,
+    ] == [True] * 3
     words = ("--device", f"{A}=3", "--assign", f"{SERVERS['vm-00001']}={A}")
-    _, said = openstack.fails(f"{RECIPE} vgpu", node(9), *words)
-    assert "has 8 VGPU and the devices 3" in said
-    assert f"consumer {SERVERS['vm-00001']} has no resources that move" in said
+    _, error = openstack.fails(f"{RECIPE} vgpu", node(9), *words)
+    assert "has 8 VGPU and the devices 3" in error
+    assert f"consumer {SERVERS['vm-00001']} has no resources that move" in error
     assert "there is no provider 'nobody'" in openstack.fails(f"{RECIPE} vgpu", "nobody", *words)[1]
 
 
-def test_pinned_servers_take_pcpu_and_others_stay(
+def test_pinned_servers_get_pcpu_and_others_keep_vcpu(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     uuid = PROVIDERS[node(2)]
@@ -175,11 +177,13 @@ def test_pinned_servers_take_pcpu_and_others_stay(
     words = (node(2), "--cpu-dedicated-set", "4-35", *images())
     text = openstack.do(f"{RECIPE} pcpu", *words, "--cpu-shared-set", "0-3")
     assert "write 4 VCPU, and this recipe leaves 32" in " ".join(text.replace("#", "").split())
-    told = {
+    assigned = {
         line.split()[0]: line.split()[1] for line in text.partition("assign:")[2].splitlines()[1:]
     }
-    assert told[f"{SERVERS['rs-pinned']}:"] == told[f"{SERVERS['rs-pinned-image']}:"] == "PCPU"
-    assert told[f"{SERVERS['vm-00001']}:"] == "VCPU"
+    assert (
+        assigned[f"{SERVERS['rs-pinned']}:"] == assigned[f"{SERVERS['rs-pinned-image']}:"] == "PCPU"
+    )
+    assert assigned[f"{SERVERS['vm-00001']}:"] == "VCPU"
     open_ = [line.split()[1].rstrip(":") for line in text.splitlines() if ": ?  #" in line]
     assert SERVERS["rs-mixed"] in open_
     evidence = [word for uuid in open_ for word in ("--assign", f"{uuid}=VCPU")]
@@ -192,27 +196,27 @@ def test_pinned_servers_take_pcpu_and_others_stay(
     assert everything(target) == before
 
 
-def test_everything_that_is_wrong_with_cpus_is_told(openstack: shell.OpenStack) -> None:
-    _, said = openstack.fails(f"{RECIPE} pcpu", node(2), "--cpu-dedicated-set", "4-x", *RECORDED)
-    assert "'4-x' is not a set of CPUs" in said
+def test_all_errors_of_cpu_sets_are_reported(openstack: shell.OpenStack) -> None:
+    _, error = openstack.fails(f"{RECIPE} pcpu", node(2), "--cpu-dedicated-set", "4-x", *RECORDED)
+    assert "'4-x' is not a set of CPUs" in error
     evidence = ("--assign", f"{SERVERS['rs-pinned']}=PCPUS")
     words = (node(2), "--cpu-dedicated-set", "0-99", *evidence, *RECORDED)
-    _, said = openstack.fails(f"{RECIPE} pcpu", *words)
-    assert "itself has 64 VCPU: 100 cannot become PCPU" in said
-    assert "'PCPUS' is neither VCPU nor PCPU" in said
+    _, error = openstack.fails(f"{RECIPE} pcpu", *words)
+    assert "itself has 64 VCPU: 100 cannot become PCPU" in error
+    assert "'PCPUS' is neither VCPU nor PCPU" in error
 
 
-def test_a_renamed_host_takes_over_with_its_children(
+def test_a_renamed_host_replaces_the_old_one_with_its_children(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
-    answers = down("cmp-0006")
-    openstack.run("placement allocation heal", "--host", "cmp-0006", *answers)
+    recording = down("cmp-0006")
+    openstack.run("placement allocation heal", "--host", "cmp-0006", *recording)
     before = everything(target)
     assert len(openstack("resource provider list", "--in-tree", PROVIDERS[node(6)])) == 4
-    words = (node(6), "cmp-0006.example.net", "--uuid", NEW, *answers, "--out", "replace.yaml")
+    words = (node(6), "cmp-0006.example.net", "--uuid", NEW, *recording, "--out", "replace.yaml")
     openstack.do(f"{RECIPE} replace-host", *words)
-    _, said = openstack.fails("placement reshape", "replace.yaml")
-    assert "nova-compute owns the tree" in said
+    _, error = openstack.fails("placement reshape", "replace.yaml")
+    assert "nova-compute owns the tree" in error
     reshape(openstack, "replace.yaml", "--allow", "nova-owned", "--undo-out", "undo.json")
     now = offered(target)
     assert node(6) not in now
@@ -226,13 +230,13 @@ def test_a_renamed_host_takes_over_with_its_children(
     assert everything(target) == before
 
 
-def test_a_rebuilt_host_takes_the_name_and_the_old_one_stands_aside(
+def test_a_rebuilt_host_takes_the_name_and_the_old_one_is_renamed(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
-    answers = down("cmp-0008")
-    openstack.run("placement allocation heal", "--host", "cmp-0008", *answers)
+    recording = down("cmp-0008")
+    openstack.run("placement allocation heal", "--host", "cmp-0008", *recording)
     before = everything(target)
-    words = (node(8), node(8), "--uuid", NEW, *answers, "--out", "replace.yaml")
+    words = (node(8), node(8), "--uuid", NEW, *recording, "--out", "replace.yaml")
     openstack.do(f"{RECIPE} replace-host", *words)
     reshape(openstack, "replace.yaml", "--allow", "nova-owned", "--undo-out", "undo.json")
     now, old = offered(target), PROVIDERS[node(8)]
@@ -250,15 +254,15 @@ def test_a_rebuilt_host_takes_the_name_and_the_old_one_stands_aside(
     assert everything(target) == before
 
 
-def test_a_host_is_not_replaced_while_nova_says_otherwise(openstack: shell.OpenStack) -> None:
+def test_a_replacement_is_refused_while_nova_uses_the_host(openstack: shell.OpenStack) -> None:
     words = (node(4), "new.example.org", "--uuid", NEW)
-    _, said = openstack.fails(f"{RECIPE} replace-host", *words, *RECORDED)
-    assert "nova-compute on cmp-0004 is up" in said
-    assert "nova-compute on cmp-0004 is enabled" in said
-    assert f"al-wronghost ({SERVERS['al-wronghost']})" in said
-    assert "is on cmp-0002 according to nova, and not on cmp-0004" in said
-    assert "is being migrated: live-migration, running" in said
+    _, error = openstack.fails(f"{RECIPE} replace-host", *words, *RECORDED)
+    assert "nova-compute on cmp-0004 is up" in error
+    assert "nova-compute on cmp-0004 is enabled" in error
+    assert f"al-wronghost ({SERVERS['al-wronghost']})" in error
+    assert "is on cmp-0002 according to nova, and not on cmp-0004" in error
+    assert "is being migrated: live-migration, running" in error
     words = (node(8), node(9), *down("cmp-0008", "cmp-0009"))
-    _, said = openstack.fails(f"{RECIPE} replace-host", *words)
-    assert "nova-compute was started there" in said
+    _, error = openstack.fails(f"{RECIPE} replace-host", *words)
+    assert "nova-compute was started there" in error
     assert "give --uuid" in openstack.fails(f"{RECIPE} replace-host", node(8), "x", *RECORDED)[1]

@@ -32,9 +32,9 @@ def assign(
     resolved: resolve.Resolved,
     inventories: Mapping[str, inventory.Inventories],
     options: AssignOptions,
-    faults: errors.InputErrors,
+    problems: errors.InputErrors,
 ) -> list[consumers.Placed]:
-    """The target of each demand. Why demands cannot be placed is added to ``faults``."""
+    """The target of each demand. Why demands cannot be placed is added to ``problems``."""
     end = time.monotonic() + options.timeout
     moving: dict[resolve.Place, dict[str, int]] = {}
     for demand in demands:
@@ -44,7 +44,7 @@ def assign(
     placed: list[consumers.Placed] = []
     for group in _groups(demands):
         one = _Question(group, before, resolved, inventories, moving)
-        placed += one.answer(options, max(end - time.monotonic(), 0.1), faults)
+        placed += one.answer(options, max(end - time.monotonic(), 0.1), problems)
     return placed
 
 
@@ -94,9 +94,9 @@ class _Question:
         self._ambiguous = {place for place, classes in becomes.items() if len(classes) > 1}
 
     def answer(
-        self, options: AssignOptions, seconds: float, faults: errors.InputErrors
+        self, options: AssignOptions, seconds: float, problems: errors.InputErrors
     ) -> list[consumers.Placed]:
-        """All demands placed; or none, and the reason in ``faults``."""
+        """All demands placed; or none, and the reason in ``problems``."""
         together = frozenset(
             name for each in self._demands if len(each.resources) > 1 for name in each.resources
         )
@@ -107,7 +107,7 @@ class _Question:
         answer = search.assign(inputs, self._targets(), rules, seconds)
         if isinstance(answer, question.Found):
             return [self._placed(each, answer, options) for each in self._demands]
-        faults.add(self._explain(answer, options))
+        problems.add(self._explain(answer, options))
         return []
 
     def _explain(self, answer: question.Answer, options: AssignOptions) -> str:

@@ -60,16 +60,16 @@ def demands(
     before: snapshot.TreeSnapshot,
     resolved: resolve.Resolved,
     inventories: Mapping[str, inventory.Inventories],
-    faults: errors.InputErrors,
+    problems: errors.InputErrors,
 ) -> list[Demand]:
-    """All demands, by consumer. Evidence that does not fit is added to ``faults``."""
+    """All demands, by consumer. Evidence that does not fit is added to ``problems``."""
     destinations = _destinations(resolved, inventories)
     found = {
         uuid: list(_demands_of(consumer, destinations))
         for uuid, consumer in sorted(before.consumers.items())
     }
     evidence = {
-        item.consumer: _Evidence(item, resolved, faults) for item in resolved.document.assign
+        item.consumer: _Evidence(item, resolved, problems) for item in resolved.document.assign
     }
     for uuid, item in evidence.items():
         item.check(found.get(uuid, []), is_known=uuid in before.consumers)
@@ -116,9 +116,9 @@ class _Evidence:
     """The evidence on one consumer, applied to its demands."""
 
     def __init__(
-        self, item: values.Evidence, resolved: resolve.Resolved, faults: errors.InputErrors
+        self, item: values.Evidence, resolved: resolve.Resolved, problems: errors.InputErrors
     ) -> None:
-        self._item, self._resolved, self._faults = item, resolved, faults
+        self._item, self._resolved, self._problems = item, resolved, problems
 
     def check(self, found: Sequence[Demand], *, is_known: bool) -> None:
         """Evidence for all classes must fit one of them; other classes must move."""
@@ -126,14 +126,14 @@ class _Evidence:
             trees = (
                 "has no allocation that moves" if is_known else "has no allocation in these trees"
             )
-            self._fault(f" {trees}")
+            self._add_problem(f" {trees}")
             return
         text = self._item.targets.get("")
         if text and not any(self._fits(each, text) for demand in found for each in demand.options):
-            self._fault(f": no part of its allocations can move to {text!r}")
+            self._add_problem(f": no part of its allocations can move to {text!r}")
         for resource_class in sorted({*self._item.targets, *self._item.parts} - {""}):
             if not any(resource_class in demand.resources for demand in found):
-                self._fault(f" has no {resource_class} that moves")
+                self._add_problem(f" has no {resource_class} that moves")
 
     def apply(self, demand: Demand) -> list[Demand]:
         """The demand with its target; or one per part if evidence splits it."""
@@ -146,13 +146,13 @@ class _Evidence:
             amounts = self._item.parts[name]
             if sum(amounts.values()) != demand.resources[name]:
                 what = f"{sum(amounts.values())} {name} are assigned"
-                self._fault(f": {what}, and it has {demand.resources[name]}")
+                self._add_problem(f": {what}, and it has {demand.resources[name]}")
             parts = [
                 self._assign(_part(demand, {name: amount}), {name: text})
                 for text, amount in amounts.items()
             ]
             if len({part.assigned for part in parts}) < len(parts):
-                self._fault(f": {name} is assigned twice to the same target")
+                self._add_problem(f": {name} is assigned twice to the same target")
             found += parts
         return found
 
@@ -167,7 +167,7 @@ class _Evidence:
         if texts and len(fitting) == 1:
             return dataclasses.replace(demand, assigned=fitting[0])
         if texts and (fitting or not is_whole):
-            self._fault(f": {self._misfit(demand, texts, ambiguous=bool(fitting))}")
+            self._add_problem(f": {self._misfit(demand, texts, ambiguous=bool(fitting))}")
         return demand
 
     def _misfit(self, demand: Demand, texts: Iterable[str], *, ambiguous: bool) -> str:
@@ -185,9 +185,9 @@ class _Evidence:
         name = self._resolved.name_of(option.target)
         return text in (name, *option.classes) or text.lower() == option.target
 
-    def _fault(self, what: str) -> None:
+    def _add_problem(self, what: str) -> None:
         where = self._resolved.document.at(self._item.line)
-        self._faults.add(f"{where}consumer {self._item.consumer}{what}")
+        self._problems.add(f"{where}consumer {self._item.consumer}{what}")
 
 
 def _part(demand: Demand, resources: Mapping[str, int]) -> Demand:

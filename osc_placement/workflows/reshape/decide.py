@@ -95,23 +95,25 @@ def decide(
 
     Errors: InvalidInput with all reasons.
     """
-    faults = errors.InputErrors()
-    resolved = resolve.resolve(document, before, faults, taken)
-    faults.check()
-    inventories = reshape_inventories.inventories(resolved, faults)
-    faults.reasons += refusals.impossible_deletions(before, resolved, inventories)
+    problems = errors.InputErrors()
+    resolved = resolve.resolve(document, before, problems, taken)
+    problems.check()
+    inventories = reshape_inventories.inventories(resolved, problems)
+    problems.reasons += refusals.impossible_deletions(before, resolved, inventories)
     if guards.NOVA_OWNED not in allow:
-        faults.reasons += refusals.nova_owned(before, resolved)
-    demands = consumers.demands(before, resolved, inventories, faults)
-    faults.check()
-    placed = assign.assign(demands, before, resolved, inventories, options, faults)
-    faults.check()
+        problems.reasons += refusals.nova_owned(before, resolved)
+    demands = consumers.demands(before, resolved, inventories, problems)
+    problems.check()
+    placed = assign.assign(demands, before, resolved, inventories, options, problems)
+    problems.check()
     after = before.after(resolved.nodes, inventories, [each.move for each in placed])
     decision = Decision(resolved, placed, before, after)
-    faults.reasons += invariants.misplaced(after, placed)
-    faults.reasons += invariants.violations(before, after, decision.classes)
-    faults.reasons += invariants.unexpected_changes(before, after, resolved.moves, resolved.fields)
-    faults.check()
+    problems.reasons += invariants.misplaced(after, placed)
+    problems.reasons += invariants.violations(before, after, decision.classes)
+    problems.reasons += invariants.unexpected_changes(
+        before, after, resolved.moves, resolved.fields
+    )
+    problems.check()
     return decision
 
 

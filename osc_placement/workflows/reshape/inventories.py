@@ -18,23 +18,23 @@ from osc_placement.workflows.reshape import resolve
 Inventories = dict[str, dict[str, inventory.Inventory]]
 
 
-def inventories(resolved: resolve.Resolved, faults: errors.InputErrors) -> Inventories:
-    """The inventories of the named trees after the reshape. Errors are added to ``faults``."""
+def inventories(resolved: resolve.Resolved, problems: errors.InputErrors) -> Inventories:
+    """The inventories of the named trees after the reshape. Errors are added to ``problems``."""
     after = {uuid: dict(node.inventories) for uuid, node in resolved.nodes.items()}
     by_origin: dict[resolve.Place, list[resolve.InventoryMove]] = {}
     for move in resolved.moves:
         by_origin.setdefault(move.origin, []).append(move)
     for origin, moves in by_origin.items():
-        _move(after, origin, moves, resolved, faults)
+        _move(after, origin, moves, resolved, problems)
     for (uuid, resource_class), fields in resolved.fields.items():
         held = after[uuid].get(resource_class)
         if held is None:
             what = f"{resolved.name_of(uuid)} gets no {resource_class} to set fields of"
-            faults.add(resolved.document.at(0) + what)
+            problems.add(resolved.document.at(0) + what)
         else:
             values = {**held.as_dict(), **fields}
             after[uuid][resource_class] = inventory.Inventory.from_dict(values)
-    faults.reasons += _excess_reserved(after, resolved)
+    problems.reasons += _excess_reserved(after, resolved)
     return after
 
 
@@ -43,7 +43,7 @@ def _move(
     origin: resolve.Place,
     moves: Sequence[resolve.InventoryMove],
     resolved: resolve.Resolved,
-    faults: errors.InputErrors,
+    problems: errors.InputErrors,
 ) -> None:
     """Move the amounts of one class of one provider."""
     source, resource_class = origin
@@ -59,7 +59,7 @@ def _move(
         if len(moves) == 1:
             reserved = before.reserved
         elif not any("reserved" in resolved.fields.get(move.destination, {}) for move in moves):
-            faults.add(_undecided_reserved(before, moves[0], resolved))
+            problems.add(_undecided_reserved(before, moves[0], resolved))
     for move in moves:
         held = after[move.target].get(move.becomes)
         after[move.target][move.becomes] = _add(before, held, move, reserved)

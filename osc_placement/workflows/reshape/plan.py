@@ -65,7 +65,7 @@ def plan_reshape(
     trees = observe.observe(client, request.tree or request.document, request.roots, reading)
     decision, skipped = decide.decide_request(request, trees)
     changes = reshape_changes.changes(decision)
-    made = plan.make(
+    full_plan = plan.make(
         [*changes, *skipped],
         # A relative plan keeps its file, and is never computed again after concurrent changes.
         relative=True,
@@ -74,10 +74,12 @@ def plan_reshape(
         notes=notes.notes(decision),
     )
     after = decision.after.without(decision.resolved.deleted)
-    prepared = Prepared(plan.ObservedPlan(made), decision.before, after, tuple(decision.placed))
-    if not made.changes:
+    prepared = Prepared(
+        plan.ObservedPlan(full_plan), decision.before, after, tuple(decision.placed)
+    )
+    if not full_plan.changes:
         return prepared
     rehearsal = dry_run.rehearse(
-        decision.before, after, made.changes, decision.classes, client.microversion
+        decision.before, after, full_plan.changes, decision.classes, client.microversion
     )
     return dataclasses.replace(prepared, rehearsal=rehearsal)

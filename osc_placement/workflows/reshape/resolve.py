@@ -67,14 +67,14 @@ class Resolved:
 def resolve(
     document: values.Document,
     before: snapshot.TreeSnapshot,
-    faults: errors.InputErrors,
+    problems: errors.InputErrors,
     taken: Collection[str] = (),
 ) -> Resolved:
-    """Resolve all providers and amounts of a document. Errors are added to ``faults``.
+    """Resolve all providers and amounts of a document. Errors are added to ``problems``.
 
     ``taken`` are the UUIDs and names that a new provider must not have.
     """
-    index = ProviderIndex(document, before, faults)
+    index = ProviderIndex(document, before, problems)
     for target in document.providers:
         index.add(target, None)
     for item in document.moves:
@@ -89,7 +89,7 @@ def resolve(
     merged = tuple(_merge(_with_amounts(requested, index)))
     for move in _circular(merged):
         what = f"{move.resource_class} of {index.name_of(move.source)}"
-        index.fault(move.line, f"{what} would return to its own provider")
+        index.add_problem(move.line, f"{what} would return to its own provider")
     return Resolved(
         document,
         index.nodes,
@@ -104,12 +104,12 @@ class ProviderIndex:
     """The providers of the named trees by name and UUID, including those to create."""
 
     def __init__(
-        self, document: values.Document, before: snapshot.TreeSnapshot, faults: errors.InputErrors
+        self, document: values.Document, before: snapshot.TreeSnapshot, problems: errors.InputErrors
     ) -> None:
         self.nodes = before.inside
         self.fields: dict[Place, dict[str, int | float]] = {}
         self._existing = dict(self.nodes)
-        self._document, self._faults = document, faults
+        self._document, self._problems = document, problems
         self._by_name = {node.provider.name: uuid for uuid, node in self.nodes.items()}
         self._parents: dict[str, tuple[str | None, int]] = {}
         self._renamed: set[str] = set()
@@ -119,7 +119,7 @@ class ProviderIndex:
         """The UUID of a provider; adds an error if it does not exist."""
         uuid = self.known(text)
         if uuid is None:
-            self.fault(line, f"there is no provider {text!r}: {_HINT}")
+            self.add_problem(line, f"there is no provider {text!r}: {_HINT}")
         return uuid
 
     def known(self, text: str) -> str | None:
@@ -129,9 +129,9 @@ class ProviderIndex:
         uuid = names.canonical_uuid(text) if names.is_uuid(text) else ""
         return uuid if uuid in self.nodes else None
 
-    def fault(self, line: int, what: str) -> None:
+    def add_problem(self, line: int, what: str) -> None:
         """Add an error of the document."""
-        self._faults.add(self._document.at(line) + what)
+        self._problems.add(self._document.at(line) + what)
 
     def name_of(self, uuid: str) -> str:
         return self.nodes[uuid].provider.name
@@ -140,7 +140,7 @@ class ProviderIndex:
         """Add a target, existing or described; ``source`` is the provider that moves to it."""
         uuid = self.known(target.text)
         if uuid is None and not target.described:
-            self.fault(
+            self.add_problem(
                 target.line,
                 f"there is no provider {target.name!r}: {_HINT}; to create it,"
                 f" describe it: {{name: {target.name}}}",
@@ -169,14 +169,16 @@ class ProviderIndex:
             for field, value in fields.items():
                 if known.setdefault(field, value) != value:
                     what = f"{field} of {resource_class} of {self.name_of(uuid)}"
-                    self.fault(target.line, f"{what} is given as {known[field]} and {value}")
+                    self.add_problem(target.line, f"{what} is given as {known[field]} and {value}")
 
     def _check_existing(self, uuid: str, target: values.Target, source: str | None) -> None:
         """Check that a description and the existing provider are the same."""
         name = self.name_of(uuid)
         renamed = self._renames.get(name) or self._renames.get(uuid)
         if target.uuid and target.name and target.name not in (name, renamed):
-            self.fault(target.line, f"provider {uuid} has the name {name!r}, not {target.name!r}")
+            self.add_problem(
+                target.line, f"provider {uuid} has the name {name!r}, not {target.name!r}"
+            )
         origin = self.known(source or "")
         has_parent = not target.described or target.parent != values.DEFAULT_PARENT
         if has_parent or uuid not in self._existing or origin not in self._existing:
@@ -184,7 +186,7 @@ class ProviderIndex:
         # A child that is described without its parent is expected in the tree of the source.
         root = self._existing[uuid].provider.root_uuid
         if root not in (None, uuid) and root != self._existing[origin].provider.root_uuid:
-            self.fault(
+            self.add_problem(
                 target.line,
                 f"{name!r} exists in another tree: give another name, or its parent if you mean"
                 " that provider",
@@ -193,13 +195,13 @@ class ProviderIndex:
     def _create(self, target: values.Target, source: str | None) -> str | None:
         """Add a described provider that does not exist. None if that is an error."""
         if not target.name:
-            self.fault(
+            self.add_problem(
                 target.line, f"there is no provider {target.uuid}: to create it, give its name"
             )
             return None
         uuid = target.uuid or new_uuid(target.name)
         if uuid in self.nodes:
-            self.fault(
+            self.add_problem(
                 target.line,
                 f"{self.name_of(uuid)!r} has the UUID that {target.name!r} would get: give one",
             )
@@ -207,7 +209,7 @@ class ProviderIndex:
         self.nodes[uuid] = snapshot.Node(provider.Provider(uuid, target.name, 0, None, None))
         owner = self._by_name.setdefault(target.name, uuid)
         if owner != uuid and not {target.name, owner} & self._renames.keys():
-            self.fault(target.line, f"there is another provider {target.name!r}")
+            self.add_problem(target.line, f"there is another provider {target.name!r}")
         parent = source if target.parent == values.DEFAULT_PARENT else target.parent
         self._parents[uuid] = parent, target.line
         return uuid
@@ -222,7 +224,7 @@ class ProviderIndex:
             first = given.setdefault(uuid, (target.parent, target.line))[0]
             if self.known(first or "") != self.known(target.parent or ""):
                 what = f"{first or 'no provider'} and {target.parent or 'no provider'}"
-                self.fault(target.line, f"{self.name_of(uuid)} has two parents, {what}")
+                self.add_problem(target.line, f"{self.name_of(uuid)} has two parents, {what}")
         self._parents |= given
         for uuid, (text, line) in self._parents.items():
             parent = None if text is None else self.find(text, line)
@@ -235,7 +237,7 @@ class ProviderIndex:
             visited.add(ancestor)
             ancestor = self._parent_of(ancestor)
         if ancestor is not None:
-            self.fault(line, f"{self.name_of(uuid)} would be its own ancestor")
+            self.add_problem(line, f"{self.name_of(uuid)} would be its own ancestor")
             return
         node = self.nodes[uuid]
         placed = dataclasses.replace(node.provider, parent_uuid=parent)
@@ -254,7 +256,7 @@ class ProviderIndex:
             return
         node = self.nodes[uuid]
         if uuid in self._renamed:
-            self.fault(named.line, f"{node.provider.name} is renamed twice")
+            self.add_problem(named.line, f"{node.provider.name} is renamed twice")
         self._renamed.add(uuid)
         renamed = dataclasses.replace(node.provider, name=named.name)
         self.nodes[uuid] = dataclasses.replace(node, provider=renamed)
@@ -264,7 +266,7 @@ class ProviderIndex:
         owners: dict[str, str] = {}
         for uuid, node in self.nodes.items():
             if owners.setdefault(node.provider.name, uuid) != uuid:
-                self.fault(0, f"two providers would have the name {node.provider.name!r}")
+                self.add_problem(0, f"two providers would have the name {node.provider.name!r}")
         before = {node.provider.name: uuid for uuid, node in self._existing.items()}
         for uuid, node in self.nodes.items():
             name = node.provider.name
@@ -274,7 +276,7 @@ class ProviderIndex:
             # All renames are one stage, and come before providers are created or get new parents.
             if uuid in self._existing or self._has_new_parent(owner):
                 what = self._existing[uuid].provider.name if uuid in self._existing else "a new one"
-                self.fault(
+                self.add_problem(
                     0,
                     f"{what} cannot take the name {name!r} in the same plan: rename the other"
                     " provider before",
@@ -289,7 +291,7 @@ class ProviderIndex:
         """Check that the providers to create take no name and no UUID of another tree."""
         for uuid, name in sorted(self.new.items()):
             if uuid in taken or name in taken:
-                self._faults.add(
+                self._problems.add(
                     f"another provider has or gets the name {name!r} or its UUID: put $root into"
                     " its name, and give no uuid"
                 )
@@ -313,10 +315,12 @@ def _moves(item: values.Move, index: ProviderIndex) -> Iterator[tuple[InventoryM
     for resource_class, amount in item.resources.items():
         becomes = item.classes.get(resource_class, resource_class)
         if (source, resource_class) == (target, becomes):
-            index.fault(item.line, f"{resource_class} would move from {item.source} to itself")
+            index.add_problem(
+                item.line, f"{resource_class} would move from {item.source} to itself"
+            )
         elif resource_class not in offered:
             present = ", ".join(sorted(offered)) or "no inventory"
-            index.fault(item.line, f"{item.source} has no {resource_class}: it has {present}")
+            index.add_problem(item.line, f"{item.source} has no {resource_class}: it has {present}")
         else:
             yield InventoryMove(source, resource_class, 0, target, becomes, item.line), amount
 
@@ -334,7 +338,7 @@ def _with_amounts(
         count_all = sum(amount == values.ALL for _, amount in group)
         if left < 0 or count_all > 1 or (count_all and not left):
             what = f"{index.name_of(source)} has {total} {resource_class}"
-            index.fault(group[-1][0].line, f"{what}, and {_excess(left, count_all)}")
+            index.add_problem(group[-1][0].line, f"{what}, and {_excess(left, count_all)}")
             continue
         for move, amount in group:
             yield dataclasses.replace(move, amount=amount if isinstance(amount, int) else left)

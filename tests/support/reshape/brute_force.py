@@ -24,11 +24,11 @@ def all_of(
     demands: Sequence[demand.Demand], targets: Sequence[demand.Target], rules: demand.Rules
 ) -> Iterator[Placed]:
     """Every placement that keeps to the rules."""
-    wanted = keys(demands)
+    needed = keys(demands)
     by_name = {target.name: target for target in targets}
-    ways = [[{name: amount} for name in by_name] for amount in wanted.values()]
+    ways = [[{name: amount} for name in by_name] for amount in needed.values()]
     for way in itertools.product(*ways):
-        placed = dict(zip(wanted, way, strict=True))
+        placed = dict(zip(needed, way, strict=True))
         if keeps_to_rules(placed, by_name, rules):
             yield placed
 

@@ -1,4 +1,4 @@
-"""Random clouds to reshape, random moves in them, and the laws that hold whatever they are."""
+"""Random clouds, random moves in them, and the invariants of every reshape."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLASSES = ("VGPU", "VCPU", "CUSTOM_FPGA")
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A cloud and what shall be moved in it; ``changes`` tells that a class becomes another."""
+    """A cloud and its moves; ``changes``: a class becomes another."""
 
     state: dict[str, Any]
     moves: str
@@ -68,18 +68,18 @@ def _offers(least: int) -> Any:
 
 
 def _held(draw: Any, providers: dict[str, Any], used: dict[tuple[str, str], int]) -> Any:
-    """What one consumer takes, here and there, of what is left."""
+    """Random allocations of one consumer within the free capacity."""
     held: dict[str, dict[str, int]] = {}
-    wanted = strategies.lists(
+    shares = strategies.lists(
         strategies.tuples(strategies.sampled_from(sorted(providers)), strategies.integers(1, 4)),
         max_size=3,
         unique_by=lambda item: item[0],
     )
-    for name, amount in draw(wanted):
-        for resource_class, told in providers[name][1].items():
-            if not isinstance(told, dict):
+    for name, amount in draw(shares):
+        for resource_class, fields in providers[name][1].items():
+            if not isinstance(fields, dict):
                 continue
-            offered = inventory.Inventory(**told)
+            offered = inventory.Inventory(**fields)
             taken = used.get((name, resource_class), 0)
             if offered.suits_units(amount) and offered.has_room(taken, amount):
                 used[name, resource_class] = taken + amount
@@ -89,12 +89,12 @@ def _held(draw: Any, providers: dict[str, Any], used: dict[tuple[str, str], int]
 
 def _moves(providers: dict[str, Any]) -> Any:
     hosts = [name for name in sorted(providers) if name != "share"]
-    offered = [(name, told) for name in hosts for told in providers[name][1].items()]
-    targets = [*hosts, "{name: made, parent: host0}", "{name: other, traits: [CUSTOM_NEW]}"]
+    offered = [(name, fields) for name in hosts for fields in providers[name][1].items()]
+    targets = [*hosts, "{name: created, parent: host0}", "{name: other, traits: [CUSTOM_NEW]}"]
 
-    def line(place: Any, share: float, target: str, changed: int) -> str:
-        source, (name, told) = place
-        amount = "all" if share == 1 else max(1, int(told["total"] * share))
+    def line(place: Any, part: float, target: str, changed: int) -> str:
+        source, (name, fields) = place
+        amount = "all" if part == 1 else max(1, int(fields["total"] * part))
         becomes = f", as: {{{name}: VGPU}}" if name == "CUSTOM_FPGA" and not changed else ""
         return f"{{from: {source}, resources: {{{name}: {amount}}}, to: {target}{becomes}}}"
 
@@ -108,7 +108,7 @@ def _moves(providers: dict[str, Any]) -> Any:
 
 
 def check_laws(case: Case, before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Sums per consumer, owners and types are what they were; nothing is over capacity."""
+    """Check the sums, owner and type of each consumer, and the capacities."""
     assert before["consumers"].keys() == after["consumers"].keys()
     for uuid, consumer in before["consumers"].items():
         now = after["consumers"][uuid]

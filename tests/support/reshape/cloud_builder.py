@@ -1,4 +1,4 @@
-"""Small clouds to reshape: written down in a line each, as a state document and as a picture."""
+"""Small clouds from one line per provider: as a state document and as a snapshot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def uuid_of(name: str) -> str:
 def state(
     providers: Providers, consumers: Consumers, traits: Mapping[str, list[str]] | None = None
 ) -> dict[str, Any]:
-    """What the embedded server loads; every generation is another."""
+    """The state document for the embedded server; all generations differ."""
     has = traits or {}
     return {
         "custom_resource_classes": sorted(
@@ -44,8 +44,8 @@ def state(
                 "root": uuid_of(_root(name, providers)),
                 "generation": number,
                 "inventories": {
-                    resource_class: _inventory(told).as_dict()
-                    for resource_class, told in offered.items()
+                    resource_class: _inventory(given).as_dict()
+                    for resource_class, given in offered.items()
                 },
                 "traits": has.get(name, []),
                 "aggregates": [],
@@ -70,14 +70,14 @@ def _root(name: str, providers: Providers) -> str:
     return name if parent is None else _root(parent, providers)
 
 
-def _inventory(told: Any) -> inventory.Inventory:
-    if isinstance(told, inventory.Inventory):
-        return told
-    return inventory.Inventory(told) if isinstance(told, int) else inventory.Inventory(**told)
+def _inventory(given: Any) -> inventory.Inventory:
+    if isinstance(given, inventory.Inventory):
+        return given
+    return inventory.Inventory(given) if isinstance(given, int) else inventory.Inventory(**given)
 
 
 def snapshot_of(document: Mapping[str, Any], *roots: str) -> snapshot.TreeSnapshot:
-    """The picture of the trees of these roots: what ``observe`` makes of such a cloud."""
+    """The snapshot of the trees of these roots, as ``observe`` reads it."""
     inside = {
         uuid
         for uuid, item in document["providers"].items()
@@ -119,7 +119,7 @@ def _used(document: Mapping[str, Any], uuid: str) -> dict[str, int]:
 
 
 def without_generations(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A state as two of them are compared."""
+    """A copy of the state for comparison."""
     found: dict[str, Any] = copy.deepcopy(dict(document))
     for part in ("providers", "consumers"):
         for item in found[part].values():

@@ -15,15 +15,15 @@ def parse(text: str, source: str) -> values.Document:
 
     Errors: InvalidInput with all errors, each with its line.
     """
-    faults = errors.InputErrors()
-    found = read(text, source, schema.MOVES, faults)
+    problems = errors.InputErrors()
+    found = read(text, source, schema.MOVES, problems)
     document = values.Document(
         moves=tuple(_move(found, at) for at in range(len(found.data["moves"]))),
         providers=tuple(
             _target(item, found.line("providers", at))
             for at, item in enumerate(found.data.get("providers", ()))
         ),
-        assign=evidence(found, source, faults),
+        assign=evidence(found, source, problems),
         rename=tuple(
             values.Named(old, new, found.line("rename", old))
             for old, new in found.data.get("rename", {}).items()
@@ -34,32 +34,32 @@ def parse(text: str, source: str) -> values.Document:
         ),
         source=source,
     )
-    faults.reasons += _invalid_values(document)
-    faults.check()
+    problems.reasons += _invalid_values(document)
+    problems.check()
     return document
 
 
 def read(
-    text: str, source: str, json_schema: Mapping[str, Any], faults: errors.InputErrors
+    text: str, source: str, json_schema: Mapping[str, Any], problems: errors.InputErrors
 ) -> yaml_lines.Data:
     """Read a text and validate it. Errors: InvalidInput with all errors, each with its line."""
-    found = yaml_lines.load(text, source, faults)
-    faults.check()
+    found = yaml_lines.load(text, source, problems)
+    problems.check()
     for line, what in schema.validate(found, json_schema):
-        faults.add(f"{source}:{line}: {what}")
-    faults.check()
+        problems.add(f"{source}:{line}: {what}")
+    problems.check()
     return found
 
 
 def evidence(
-    found: yaml_lines.Data, source: str, faults: errors.InputErrors
+    found: yaml_lines.Data, source: str, problems: errors.InputErrors
 ) -> tuple[values.Evidence, ...]:
     """The optional part ``assign``. A consumer that is listed twice is an error."""
     by_consumer: dict[str, values.Evidence] = {}
     for text, given in found.data.get("assign", {}).items():
         consumer, line = name.canonical_uuid(text), found.line("assign", text)
         if consumer in by_consumer:
-            faults.add(f"{source}:{line}: consumer {consumer} is listed twice")
+            problems.add(f"{source}:{line}: consumer {consumer} is listed twice")
         by_class = {"": given} if isinstance(given, str) else given
         targets = {key: value for key, value in by_class.items() if isinstance(value, str)}
         parts = {key: value for key, value in by_class.items() if not isinstance(value, str)}

@@ -54,17 +54,17 @@ class Tree:
 
 def parse(text: str, source: str) -> Tree:
     """Read a target tree. Errors: InvalidInput with all errors, each with its line."""
-    faults = errors.InputErrors()
-    found = document_parse.read(text, source, schema.TREE, faults)
+    problems = errors.InputErrors()
+    found = document_parse.read(text, source, schema.TREE, problems)
     branches = tuple(_branches(found.data["tree"], None, ("tree",), found))
     for branch in branches:
         where = f"{source}:{branch.target.line}: "
-        faults.reasons += document_parse.invalid_memberships(branch.target, where)
+        problems.reasons += document_parse.invalid_memberships(branch.target, where)
     called = [branch.target.name for branch in branches]
     for name in sorted({name for name in called if called.count(name) > 1}):
-        faults.add(f"{source}: the tree has more than one {name!r}")
-    assign = document_parse.evidence(found, source, faults)
-    faults.check()
+        problems.add(f"{source}: the tree has more than one {name!r}")
+    assign = document_parse.evidence(found, source, problems)
+    problems.check()
     return Tree(branches, assign, source)
 
 

@@ -31,9 +31,9 @@ class Data:
         return self.lines.get(path, 1)
 
 
-def load(text: str, source: str, faults: errors.InputErrors) -> Data:
-    """Read a text. Invalid YAML, repeated keys and invalid values are added to ``faults``."""
-    loader = _Loader(source, faults)
+def load(text: str, source: str, problems: errors.InputErrors) -> Data:
+    """Read a text. Invalid YAML, repeated keys and invalid values are added to ``problems``."""
+    loader = _Loader(source, problems)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         data = loader.plain(node, ()) if node is not None else None
@@ -41,18 +41,18 @@ def load(text: str, source: str, faults: errors.InputErrors) -> Data:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}:{mark.line + 1}" if mark is not None else source
         problem = getattr(error, "problem", None) or str(error)
-        faults.add(f"{where}: neither YAML nor JSON: {problem}")
+        problems.add(f"{where}: neither YAML nor JSON: {problem}")
         return Data(None, {})
     except RecursionError:
-        faults.add(f"{source}: nested too deeply")
+        problems.add(f"{source}: nested too deeply")
         return Data(None, {})
     return Data(data, loader.lines)
 
 
 class _Loader:
-    def __init__(self, source: str, faults: errors.InputErrors) -> None:
+    def __init__(self, source: str, problems: errors.InputErrors) -> None:
         self.lines: dict[Path, int] = {}
-        self._source, self._faults = source, faults
+        self._source, self._problems = source, problems
 
     def plain(self, node: yaml.Node, path: Path) -> Any:
         self.lines[path] = node.start_mark.line + 1
@@ -65,7 +65,7 @@ class _Loader:
             key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
             line = key_node.start_mark.line + 1
             if key in found:
-                self._faults.add(f"{self._source}:{line}: the key {key!r} is repeated")
+                self._problems.add(f"{self._source}:{line}: the key {key!r} is repeated")
             found[key] = self.plain(value_node, (*path, key))
             self.lines[*path, key] = line
         return found
@@ -79,7 +79,7 @@ class _Loader:
         except ValueError as error:
             text = node.value if len(node.value) <= _SHOWN else f"{node.value[:_SHOWN]}..."
             where = f"{self._source}:{node.start_mark.line + 1}"
-            self._faults.add(f"{where}: {text!a} cannot be read: {error}")
+            self._problems.add(f"{where}: {text!a} cannot be read: {error}")
             return None
         if isinstance(value, float):
             if not math.isfinite(value):

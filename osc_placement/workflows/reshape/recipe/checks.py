@@ -74,7 +74,7 @@ class Consumers:
             item for _, item in sorted(trees.consumers.items()) if tree & item.allocations.keys()
         ]
 
-    def faults(self) -> list[str]:
+    def problems(self) -> list[str]:
         """Why consumers cannot move to the new host; one line per reason."""
         reasons: dict[str, list[str]] = {}
         for item in self._of_old:

@@ -49,11 +49,11 @@ def plan_replacement(
     """The recipe. Errors: InvalidInput with all reasons against it."""
     replaced = replacement.resolve(nova_state, request)
     consumers = checks.Consumers(trees, nova_state, replaced)
-    faults = errors.InputErrors(checks.providers(trees, replaced))
+    problems = errors.InputErrors(checks.providers(trees, replaced))
     for host in replaced.hosts:
-        faults.reasons += checks.service(nova_state.services.get(host))
-    faults.reasons += consumers.faults()
-    faults.check()
+        problems.reasons += checks.service(nova_state.services.get(host))
+    problems.reasons += consumers.problems()
+    problems.check()
     writer = _Writer(trees, replaced)
     head = "\n\n".join([*writer.head(), *consumers.notes()])
     return yaml_writer.Recipe(tuple(head.split("\n\n")), writer.document())

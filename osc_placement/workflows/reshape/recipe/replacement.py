@@ -64,11 +64,11 @@ def resolve(nova_state: read.NovaState, request: Request) -> Replacement:
     old_host = _host(nova_state.nodes, old.uuid) or _host(nova_state.nodes, old.name)
     found = _host(nova_state.nodes, uuid) or _host(nova_state.nodes, request.name)
     new_host = request.host or found or old_host or ""
-    faults = errors.InputErrors(_contradictions(request, uuid))
+    problems = errors.InputErrors(_contradictions(request, uuid))
     if not new_host:
-        faults.add(f"nova knows no node {old.name} or {request.name}: give its --host")
-    faults.reasons += _shared_hosts(nova_state.nodes, old_host, new_host)
-    faults.check()
+        problems.add(f"nova knows no node {old.name} or {request.name}: give its --host")
+    problems.reasons += _shared_hosts(nova_state.nodes, old_host, new_host)
+    problems.check()
     return Replacement(old, request.new, request.name, uuid, old_host, new_host)
 
 

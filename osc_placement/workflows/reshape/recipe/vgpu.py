@@ -80,11 +80,11 @@ def plan_vgpu(trees: snapshot.TreeSnapshot, root: str, request: Request) -> yaml
 
     Errors: InvalidInput with all contradictions to the cloud.
     """
-    faults = errors.InputErrors()
+    problems = errors.InputErrors()
     node = trees.nodes[root]
-    faults.reasons += _contradictions(node, request.devices)
-    assigned = dict(_assigned(trees, root, request, faults))
-    faults.check()
+    problems.reasons += _contradictions(node, request.devices)
+    assigned = dict(_assigned(trees, root, request, problems))
+    problems.check()
     name = node.provider.name
     amounts_of = _amounts_of(trees, root, _classes(request))
     undecided = {
@@ -130,7 +130,7 @@ def _contradictions(node: snapshot.Node, devices: tuple[Device, ...]) -> Iterato
 
 
 def _assigned(
-    trees: snapshot.TreeSnapshot, root: str, request: Request, faults: errors.InputErrors
+    trees: snapshot.TreeSnapshot, root: str, request: Request, problems: errors.InputErrors
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """``(consumer, {device: number of VGPU})`` of valid evidence; invalid evidence is an error.
 
@@ -144,11 +144,11 @@ def _assigned(
     amounts_of = _amounts_of(trees, root, _classes(request))
     for consumer, counts in devices.items():
         if consumer not in amounts_of:
-            faults.add(f"consumer {consumer} has no resources that move")
+            problems.add(f"consumer {consumer} has no resources that move")
         elif unknown := sorted(counts.keys() - known):
-            faults.add(f"consumer {consumer} uses {unknown[0]}, which is not a --device")
+            problems.add(f"consumer {consumer} uses {unknown[0]}, which is not a --device")
         elif len(counts) > 1 and sum(counts.values()) != amounts_of[consumer].get(VGPU, 0):
-            faults.add(
+            problems.add(
                 f"consumer {consumer} uses {_counted(counts)}, and has"
                 f" {_amounts(amounts_of[consumer])}: list a device once for each VGPU"
             )

@@ -1,4 +1,4 @@
-"""What a document of moves comes to: a small cloud in, literal changes or reasons out."""
+"""Documents of moves on a small cloud: literal changes, or reasons against them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PACK = assign.AssignOptions("pack")
 PLAIN = assign.AssignOptions()
 A, B = "cn1_pci_0000_84_00_0", "cn1_pci_0000_85_00_0"
 
-#: The case of the mail of 2018: one compute node that offers all itself, one child already.
+#: A compute node that has all inventories itself, and one child.
 PROVIDERS: dict[str, Any] = {
     "cn1": (None, {"VCPU": 16, "VGPU": {"total": 8, "max_unit": 8}, "SRIOV_NET_VF": 2}),
     B: ("cn1", {}),
@@ -78,18 +78,18 @@ def new(name: str) -> str:
     return resolve.new_uuid(name)
 
 
-def test_vgpus_and_functions_go_to_children_with_all_that_their_consumers_have() -> None:
-    made = changes(MOVES)
-    assert [(item.kind, item.subject.name) for item in made] == [
+def test_vgpus_and_functions_move_to_children_with_their_allocations() -> None:
+    found = changes(MOVES)
+    assert [(item.kind, item.subject.name) for item in found] == [
         (change.TRAIT, "CUSTOM_VGPU_A"),
         (change.PROVIDER, A),
         (change.TRAITS, A),
         (change.RESHAPE, "cn1"),
     ]
-    assert [item.stage for item in made] == sorted({item.stage for item in made})
-    assert {item.group for item in made[1:]} == {uuid_of("cn1")}
-    assert dict(made[1].after) == {"name": A, "parent": uuid_of("cn1")}
-    facts = made[3].after
+    assert [item.stage for item in found] == sorted({item.stage for item in found})
+    assert {item.group for item in found[1:]} == {uuid_of("cn1")}
+    assert dict(found[1].after) == {"name": A, "parent": uuid_of("cn1")}
+    facts = found[3].after
     assert facts[f"allocation {uuid_of('one')} {new(A)} VGPU"] == 4
     assert facts[f"allocation {uuid_of('one')} {uuid_of('cn1')} VGPU"] is None
     assert facts[f"allocation {uuid_of('moving')} {uuid_of(B)} VGPU"] == 2
@@ -102,14 +102,14 @@ def test_a_plan_is_the_same_every_time() -> None:
     assert changes(MOVES) == changes(MOVES)
 
 
-def test_taking_a_change_back_twice_is_the_change() -> None:
+def test_the_inverse_of_the_inverse_is_the_change() -> None:
     for item in changes(MOVES):
         again = item.inverse().inverse()
         assert again.replace(generation=item.generation, reason=item.reason) == item
         assert change.Change.from_dict(item.to_dict()) == item
 
 
-def test_what_is_not_decided_is_refused_with_the_consumers() -> None:
+def test_undecided_consumers_are_refused_and_listed() -> None:
     loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
     (reason,) = refused(MOVES, cloud(consumers=loose))
     assert "has several possible targets for these consumers" in reason
@@ -117,7 +117,7 @@ def test_what_is_not_decided_is_refused_with_the_consumers() -> None:
     assert uuid_of("moving") in reason
 
 
-def test_evidence_decides_and_is_no_guess() -> None:
+def test_evidence_decides_and_is_not_a_guess() -> None:
     loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
     evidence = f"{MOVES}assign: {{{uuid_of('one')}: {A}, {uuid_of('moving')}: {{VGPU: {B}}}}}\n"
     placed = decided(evidence, cloud(consumers=loose)).placed
@@ -130,7 +130,7 @@ def test_evidence_decides_and_is_no_guess() -> None:
     }
 
 
-def test_evidence_parts_what_is_on_several_targets() -> None:
+def test_evidence_splits_an_allocation() -> None:
     large = {**CONSUMERS, "one": {"cn1": {"VCPU": 1, "VGPU": 5}, "share": {"DISK_GB": 10}}}
     before = cloud(consumers=large)
     text = f"{MOVES}assign: {{{uuid_of('one')}: {{VGPU: {{{A}: 3, {B}: 2}}}}}}\n"
@@ -153,7 +153,7 @@ def test_evidence_parts_what_is_on_several_targets() -> None:
         (f"{{{A}: 5, {B}: 0}}", "0 is less than the minimum"),
     ],
 )
-def test_parts_that_make_no_sense_are_refused(parts: str, reason: str) -> None:
+def test_invalid_parts_are_refused(parts: str, reason: str) -> None:
     large = {**CONSUMERS, "one": {"cn1": {"VGPU": 5}}}
     text = f"{MOVES}assign: {{{uuid_of('one')}: {{VGPU: {parts}}}}}\n"
     with pytest.raises(errors.InvalidInput) as caught:
@@ -161,20 +161,20 @@ def test_parts_that_make_no_sense_are_refused(parts: str, reason: str) -> None:
     assert reason in "; ".join(caught.value.reasons)
 
 
-def test_a_strategy_guesses_and_says_so() -> None:
+def test_a_strategy_marks_its_guesses() -> None:
     loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
     placed = decided(MOVES, cloud(consumers=loose), PACK).placed
     assert {item.guess for item in placed if "VGPU" in item.demand.resources} == {"pack"}
 
 
-def test_what_does_not_fit_is_refused_with_who_does_not() -> None:
+def test_consumers_that_do_not_fit_are_refused_and_listed() -> None:
     large = {**CONSUMERS, "one": {"cn1": {"VGPU": 5}}}
     (reason,) = refused(MOVES, cloud(consumers=large), PACK)
     assert "cannot be placed" in reason
     assert uuid_of("one") in reason
 
 
-def test_what_takes_too_long_is_given_up_and_neither_found_nor_ruled_out(
+def test_a_search_at_the_time_limit_has_no_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(search, "assign", lambda *_: question.GaveUp(0.1))
@@ -212,11 +212,11 @@ def test_what_takes_too_long_is_given_up_and_neither_found_nor_ruled_out(
         ),
     ],
 )
-def test_what_makes_no_sense_in_this_cloud_is_told_with_its_line(line: str, reason: str) -> None:
+def test_contradictions_to_the_cloud_are_reported_with_their_lines(line: str, reason: str) -> None:
     assert reason in "\n".join(refused(f"moves:\n- {line}\n"))
 
 
-def test_evidence_that_does_not_fit_is_told_with_what_stands_in_the_way() -> None:
+def test_evidence_that_does_not_fit_is_reported_with_the_reason() -> None:
     evidence = f"{MOVES}assign: {{{uuid_of('one')}: {A}, {uuid_of('moving')}: {{VGPU: {A}}}}}\n"
     (reason,) = refused(evidence)
     assert reason.startswith("the VGPU of cn1 cannot be placed: ")
@@ -226,7 +226,7 @@ def test_evidence_that_does_not_fit_is_told_with_what_stands_in_the_way() -> Non
     assert f"4 VGPU from cn1, assigned to {B}, fits nowhere" in reason
 
 
-def test_evidence_that_cannot_be_is_a_fault() -> None:
+def test_impossible_evidence_is_an_error() -> None:
     found = refused(
         f"{MOVES}assign: {{{uuid_of('nobody')}: {A}, {uuid_of('one')}: cn2,"
         f" {uuid_of('plain')}: {A}, {uuid_of('moving')}: {{VCPU: {A}}}}}\n"
@@ -247,7 +247,7 @@ def test_no_two_providers_may_have_one_name() -> None:
     assert refused(text, cloud(consumers={})) == ["m: two providers would have the name 'cn1'"]
 
 
-def test_several_moves_may_share_what_is_there_and_one_takes_the_rest() -> None:
+def test_several_moves_share_a_total_and_one_takes_the_rest() -> None:
     text = f"""\
 moves:
 - {{from: cn1, resources: {{VGPU: 3}}, to: {{name: {A}}}}}
@@ -260,7 +260,7 @@ moves:
     assert "VGPU" not in after.nodes[uuid_of("cn1")].inventories
 
 
-def test_what_is_reserved_goes_along_or_must_be_told() -> None:
+def test_a_reserved_amount_moves_along_or_must_be_given() -> None:
     providers = {
         "cn1": (None, {"VGPU": {"total": 8, "reserved": 2}}),
         B: ("cn1", {}),
@@ -294,7 +294,7 @@ assign: {{{uuid_of("pinned")}: PCPU}}
     assert classes == {uuid_of("pinned"): ("PCPU",), uuid_of("shared"): ("VCPU",)}
 
 
-def test_classes_that_may_go_to_the_same_places_stay_together() -> None:
+def test_classes_with_the_same_targets_stay_together() -> None:
     providers = {
         "cn1": (None, {"VCPU": 8, "MEMORY_MB": 800}),
         "numa0": ("cn1", {}),
@@ -311,7 +311,7 @@ moves:
     assert all(set(item.demand.resources) == {"VCPU", "MEMORY_MB"} for item in placed)
 
 
-def test_classes_stay_together_only_where_they_may_go_to_the_same_places() -> None:
+def test_classes_with_different_targets_do_not_stay_together() -> None:
     both = {"VCPU": 4, "MEMORY_MB": 4}
     providers = {"cn1": (None, both), "b": ("cn1", both), "n0": ("cn1", {}), "n1": ("cn1", {})}
     consumers = {"c": {name: {"VCPU": 1, "MEMORY_MB": 1} for name in ("cn1", "b")}}
@@ -333,7 +333,7 @@ assign: {{{uuid_of("c")}: n1}}
     }
 
 
-def test_a_tree_of_nova_compute_is_left_to_nova_compute() -> None:
+def test_a_tree_of_nova_compute_is_refused() -> None:
     before = cloud(consumers={}, cn1=["COMPUTE_NODE"])
     wrong = f"moves: [{{from: cn1, resources: {{VCPU: 4}}, to: {B}}}]"
     (reason,) = refused(wrong, before)
@@ -344,7 +344,7 @@ def test_a_tree_of_nova_compute_is_left_to_nova_compute() -> None:
     assert decided(own_shape, before).placed == []
 
 
-def test_what_nova_compute_finds_by_name_or_reports_of_devices_is_left_to_it() -> None:
+def test_names_and_devices_of_nova_compute_are_refused() -> None:
     providers = {
         "cn1": (None, {"VCPU": 8, "VGPU": 2}),
         "cn1_pci_0": ("cn1", {"VGPU": 1}),
@@ -363,7 +363,7 @@ def test_what_nova_compute_finds_by_name_or_reports_of_devices_is_left_to_it() -
     assert decided(mine, before).placed == []
 
 
-def test_what_goes_must_be_empty() -> None:
+def test_a_deleted_provider_must_be_empty() -> None:
     text = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]\ndelete: [cn1]\n"
     assert [reason.partition(": ")[2] for reason in refused(text, cloud(consumers={}))] == [
         "cn1 cannot be deleted: it keeps SRIOV_NET_VF, VCPU; move that too",
@@ -381,41 +381,41 @@ def test_a_host_is_replaced_by_another() -> None:
 moves: [{from: cn1, resources: {VCPU: all}, to: {name: new, traits: [CUSTOM_A]}}]
 delete: [cn1]
 """
-    made = changes(text, before)
-    assert [(item.kind, item.subject.name) for item in made] == [
+    found = changes(text, before)
+    assert [(item.kind, item.subject.name) for item in found] == [
         (change.TRAITS, "new"),
         (change.RESHAPE, "cn1, new"),
         (change.TRAITS, "cn1"),
         (change.PROVIDER, "cn1"),
     ]
-    assert len({item.group for item in made}) == 1
-    assert dict(made[3].after) == {"name": None, "parent": None}
+    assert len({item.group for item in found}) == 1
+    assert dict(found[3].after) == {"name": None, "parent": None}
 
 
-def test_resources_without_consumers_go_in_one_request_too() -> None:
+def test_resources_without_consumers_move_in_one_request_too() -> None:
     providers = {"cn1": (None, {"VCPU": 8}), "new": (None, {})}
     before = cloud_builder.snapshot_of(cloud_builder.state(providers, {}), "cn1", "new")
-    made = changes("moves: [{from: cn1, resources: {VCPU: all}, to: new}]", before)
-    assert [(item.kind, item.subject.name) for item in made] == [(change.RESHAPE, "cn1, new")]
+    found = changes("moves: [{from: cn1, resources: {VCPU: all}, to: new}]", before)
+    assert [(item.kind, item.subject.name) for item in found] == [(change.RESHAPE, "cn1, new")]
 
 
-def test_another_provider_takes_a_name_over() -> None:
+def test_a_new_provider_takes_the_name_of_a_renamed_one() -> None:
     providers = {"cn1": (None, {"VCPU": 8})}
     fresh = uuid_of("fresh")
     text = f"""\
 moves: [{{from: cn1, resources: {{VCPU: all}}, to: {{name: cn1, uuid: {fresh}, parent: null}}}}]
 rename: {{cn1: cn1-old}}
 """
-    made = changes(text, cloud(providers, {"c": {"cn1": {"VCPU": 2}}}))
-    assert [(item.kind, item.subject.uuid, dict(item.after).get("name")) for item in made[:2]] == [
+    found = changes(text, cloud(providers, {"c": {"cn1": {"VCPU": 2}}}))
+    assert [(item.kind, item.subject.uuid, dict(item.after).get("name")) for item in found[:2]] == [
         (change.PROVIDER, uuid_of("cn1"), "cn1-old"),
         (change.PROVIDER, fresh, "cn1"),
     ]
-    assert made[0].stage < made[1].stage < made[2].stage
-    assert made[2].subject.name == "cn1, cn1-old"
+    assert found[0].stage < found[1].stage < found[2].stage
+    assert found[2].subject.name == "cn1, cn1-old"
 
 
-def test_trees_that_share_a_consumer_go_in_one_request() -> None:
+def test_trees_that_share_a_consumer_change_in_one_request() -> None:
     providers = {
         "cn1": (None, {"VGPU": 2}),
         "gpu1": ("cn1", {}),
@@ -431,8 +431,8 @@ def test_trees_that_share_a_consumer_go_in_one_request() -> None:
     text = "moves:\n" + "".join(
         f"- {{from: cn{n}, resources: {{VGPU: all}}, to: gpu{n}}}\n" for n in (1, 2, 3)
     )
-    made = changes(text, before)
-    assert [(item.kind, item.subject.name) for item in made] == [
+    found = changes(text, before)
+    assert [(item.kind, item.subject.name) for item in found] == [
         (change.RESHAPE, "cn1, cn2"),
         (change.RESHAPE, "cn3"),
     ]
@@ -443,7 +443,7 @@ def to_tree(text: str, before: snapshot.TreeSnapshot) -> list[change.Change]:
     return reshape_changes.changes(decide.decide_request(request, before)[0])
 
 
-def test_the_moves_to_a_wanted_tree_follow_from_it() -> None:
+def test_the_moves_to_a_target_tree_follow_from_it() -> None:
     text = f"""\
 tree:
   name: cn1
@@ -458,30 +458,30 @@ tree:
     assert with_amounts == [dict(item.after) for item in changes(MOVES) if "resh" in item.kind]
 
 
-def test_a_tree_that_is_as_wanted_needs_nothing() -> None:
+def test_a_tree_equal_to_the_target_has_no_changes() -> None:
     text = f"tree: {{name: cn1, children: [{{name: {B}, inventories: {{}}}}]}}"
     assert to_tree(text, cloud()) == []
 
 
-def test_a_provider_that_is_not_in_the_wanted_tree_goes() -> None:
+def test_a_provider_outside_the_target_tree_is_deleted() -> None:
     providers = {"cn1": (None, {"VCPU": 4}), "gpu": ("cn1", {"VGPU": 2})}
     before = cloud(providers, {"c": {"gpu": {"VGPU": 1}}})
-    made = to_tree("tree: {name: cn1, inventories: {VCPU: 4, VGPU: 2}}", before)
-    assert [item.kind for item in made] == [change.RESHAPE, change.PROVIDER]
+    found = to_tree("tree: {name: cn1, inventories: {VCPU: 4, VGPU: 2}}", before)
+    assert [item.kind for item in found] == [change.RESHAPE, change.PROVIDER]
 
 
-def test_a_wanted_tree_makes_no_resources() -> None:
-    for tree_text, told_reason in (
+def test_a_target_tree_keeps_the_sums() -> None:
+    for tree_text, reason in (
         ("{name: cn1, inventories: {VCPU: 17, VGPU: 8, SRIOV_NET_VF: 2}}", "1 VCPU more"),
         ("{name: cn1, inventories: {VCPU: 16, SRIOV_NET_VF: 2}}", "8 VGPU less"),
         ("{name: " + B + "}", "not a root provider"),
         ("{name: nobody}", "there is no root provider"),
     ):
-        with pytest.raises(errors.InvalidInput, match=told_reason):
+        with pytest.raises(errors.InvalidInput, match=reason):
             to_tree(f"tree: {tree_text}", cloud())
 
 
-def test_one_document_for_many_trees_stops_at_none_of_them() -> None:
+def test_a_template_skips_trees_that_cannot_be_reshaped() -> None:
     providers = {
         "a": (None, {"VGPU": 2}),
         "b": (None, {"VGPU": 2}),
@@ -505,7 +505,7 @@ moves:
     assert [item.subject.name for item in listed if item.kind == change.RESHAPE] == ["a, d"]
 
 
-def test_evidence_on_a_consumer_of_none_of_the_trees_is_a_fault() -> None:
+def test_evidence_on_a_consumer_outside_the_trees_is_an_error() -> None:
     text = 'moves: [{from: $root, resources: {VGPU: 1}, to: {name: "${root}-0"}}]\n'
     moves = parse.parse(f"{text}assign: {{{uuid_of('nobody')}: x}}\n", "m")
     root = cloud().nodes[uuid_of("cn1")].provider
@@ -514,7 +514,7 @@ def test_evidence_on_a_consumer_of_none_of_the_trees_is_a_fault() -> None:
         decide.decide_request(request, cloud())
 
 
-def test_a_child_of_another_tree_is_not_meant_by_its_mere_name() -> None:
+def test_a_described_child_of_another_tree_is_an_error() -> None:
     providers = {"cn1": (None, {"VGPU": 4}), "cn2": (None, {}), "gpu": ("cn2", {"VGPU": 1})}
     before = cloud_builder.snapshot_of(cloud_builder.state(providers, {}), "cn1", "cn2")
     (reason,) = refused("moves: [{from: cn1, resources: {VGPU: 4}, to: {name: gpu}}]", before)
@@ -522,20 +522,20 @@ def test_a_child_of_another_tree_is_not_meant_by_its_mere_name() -> None:
     assert decided("moves: [{from: cn1, resources: {VGPU: 4}, to: gpu}]", before).placed == []
 
 
-def test_a_consumer_that_would_not_be_where_the_evidence_says_is_noticed(
+def test_a_consumer_that_is_not_on_its_assigned_target_is_detected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def turned(*given: Any) -> list[Any]:
-        """What a mistake in solving would do: one GPU is taken for the other."""
+    def swapped(*given: Any) -> list[Any]:
+        """A faulty assignment that swaps the GPUs."""
         other = {new(A): uuid_of(B), uuid_of(B): new(A)}
         return [
             dataclasses.replace(item, option=item.option._replace(target=other[item.option.target]))
-            for item in solving(*given)
+            for item in original(*given)
         ]
 
-    solving = assign.assign
+    original = assign.assign
     text = f"{MOVES}assign: {{{uuid_of('one')}: {A}, {uuid_of('moving')}: {B}}}"
     assert decided(text, options=PACK).placed
-    monkeypatch.setattr(assign, "assign", turned)
+    monkeypatch.setattr(assign, "assign", swapped)
     reasons = refused(text, options=PACK)
     assert f"consumer {uuid_of('one')} would not be on its target" in reasons

@@ -1,4 +1,4 @@
-"""What could go wrong between the steps of a reshape is refused, or cannot happen in any order."""
+"""Changes that depend on each other are refused, or are made in the right order."""
 
 from __future__ import annotations
 
@@ -64,18 +64,18 @@ def refused(text: str) -> str:
         ),
     ],
 )
-def test_one_thing_is_said_once_and_nothing_waits_for_another(line: str, reason: str) -> None:
+def test_contradictory_and_dependent_changes_are_refused(line: str, reason: str) -> None:
     assert reason in refused(MOVE + line)
 
 
-def test_what_is_said_of_a_parent_stands_before_what_is_not() -> None:
+def test_a_given_parent_takes_precedence_over_the_default() -> None:
     before = cloud()
     text = f"{MOVE}providers: [{{name: gpu}}, {{name: gpu, parent: a}}]"
     found = decide.decide(parse.parse(text, "m"), before, PLAIN)
     assert found.resolved.nodes[resolve.new_uuid("gpu")].provider.parent_uuid == uuid_of("a")
 
 
-def test_providers_move_from_the_top_down_so_that_none_is_ever_below_itself() -> None:
+def test_parents_change_from_the_top_down() -> None:
     before = cloud()
     text = f"{MOVE}providers: [{{name: a, parent: b}}, {{name: b, parent: cn}}]"
     found = decide.decide(parse.parse(text, "m"), before, PLAIN)
@@ -87,7 +87,7 @@ def test_providers_move_from_the_top_down_so_that_none_is_ever_below_itself() ->
     assert stages["b"] < stages["a"]
 
 
-def test_a_provider_that_has_the_uuid_of_a_new_name_is_left_as_it_is() -> None:
+def test_a_new_provider_cannot_take_the_uuid_of_another() -> None:
     before = cloud()
     node = before.nodes[uuid_of("b")]
     taken = resolve.new_uuid("gpu")
@@ -106,7 +106,7 @@ def test_a_provider_that_has_the_uuid_of_a_new_name_is_left_as_it_is() -> None:
         f"providers: [{{uuid: {uuid_of('x')}, name: $root-x}}]",
     ],
 )
-def test_a_name_or_uuid_without_the_root_is_made_in_one_tree_only(more: str) -> None:
+def test_a_name_or_uuid_without_root_is_created_in_one_tree_only(more: str) -> None:
     before = cloud({"n1": (None, {"VGPU": 1}), "n2": (None, {"VGPU": 1})}, "n1", "n2")
     text = f"moves: [{{from: $root, resources: {{VGPU: 1}}, to: {{name: $root-g}}}}]\n{more}"
     roots = [before.nodes[uuid_of(name)].provider for name in ("n1", "n2")]
@@ -117,7 +117,7 @@ def test_a_name_or_uuid_without_the_root_is_made_in_one_tree_only(more: str) -> 
     assert "put $root into its name" in skipped[0].reason
 
 
-def test_what_no_move_is_about_may_not_change() -> None:
+def test_changes_without_a_move_are_detected() -> None:
     before = cloud_builder.snapshot_of(
         cloud_builder.state(PROVIDERS, {"c": {"cn": {"VCPU": 1}}}), "cn"
     )
@@ -145,8 +145,8 @@ def test_what_no_move_is_about_may_not_change() -> None:
         "VCPU of cn would change without a move",
         "VGPU of a would change without a move",
     ]
-    told = [(uuid_of("cn"), "VCPU")]
-    assert len(list(invariants.unexpected_changes(before, after(bad), moves, told))) == 1
+    given = [(uuid_of("cn"), "VCPU")]
+    assert len(list(invariants.unexpected_changes(before, after(bad), moves, given))) == 1
     elsewhere = after(good, allocations={uuid_of("a"): {"VCPU": 1}})
     (reason,) = invariants.unexpected_changes(before, elsewhere, moves, ())
     assert reason.startswith(f"consumer {uuid_of('c')} would have another amount of VCPU of ")

@@ -1,4 +1,4 @@
-"""A reshape carried out while others write, answers get lost, and the process is killed."""
+"""A reshape with concurrent writers, lost responses, and kills of the process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CONSUMERS: dict[str, Any] = {
     "fpga": {"old": {"CUSTOM_FPGA": 1}},
     "far": {"cn2": {"VCPU": 3}},
 }
-#: Every kind of step: a trait, a provider, its traits, the reshape, and a provider that goes.
+#: Every kind of step: a trait, a provider, its traits, the reshape, and a deletion.
 MOVES = """\
 moves:
 - {from: cn1, resources: {VGPU: all}, to: {name: gpu, traits: [CUSTOM_VGPU_A]}}
@@ -48,11 +48,11 @@ WRITES = 6
 
 
 class Killed(BaseException):
-    """What no handler of errors stops."""
+    """Simulates kill -9: no error handler catches it."""
 
 
 class Between:
-    """Stands before a Placement: ``before`` and ``after`` hear of each write and its number."""
+    """A proxy that calls ``before`` and ``after`` each write with its number."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -61,7 +61,7 @@ class Between:
         self.after: Callable[[int, str], None] = lambda number, path: None
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        # The question whether one may reshape at all is no write.
+        # The check of the policy rule is not a write.
         if environ["REQUEST_METHOD"] == "GET" or environ.get("CONTENT_LENGTH") == "2":
             return self._app(environ, start_response)
         self.writes.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
@@ -76,7 +76,7 @@ class Between:
 
 
 class Cloud:
-    """A Placement that loads the cloud above, a client of it, and what stands in between."""
+    """A Placement that loads the cloud above, a client of it, and the proxy between them."""
 
     def __init__(self, placement: service.InProcessPlacement) -> None:
         self.placement = placement
@@ -88,7 +88,7 @@ class Cloud:
     def state(self) -> dict[str, Any]:
         return cloud_builder.without_generations(self.placement.app.export())
 
-    def prepared(self, moves: str = MOVES) -> reshape_plan.Prepared:
+    def prepare(self, moves: str = MOVES) -> reshape_plan.Prepared:
         request = decide.ReshapeRequest(
             parse.parse(moves, "m"), options=assign.AssignOptions("pack")
         )
@@ -96,23 +96,23 @@ class Cloud:
 
     def reshape(self, path: pathlib.Path) -> result.RunReport:
         options = plan_apply.Options(plan_out=path, undo_out=path.with_suffix(".undo"))
-        return plan_apply.carry_out(self.client, self.prepared().planned, "reshape", options)
+        return plan_apply.carry_out(self.client, self.prepare().planned, "reshape", options)
 
     def apply(self, path: pathlib.Path) -> result.RunReport:
-        made = file.read(path)
-        return plan_apply.apply(self.client, made, path, plan_apply.Options())
+        loaded = file.read(path)
+        return plan_apply.apply(self.client, loaded, path, plan_apply.Options())
 
     def take_back(self, path: pathlib.Path) -> result.RunReport:
-        made = file.read(path)
-        return plan_apply.take_back(self.client, made, path, plan_apply.Options())
+        loaded = file.read(path)
+        return plan_apply.take_back(self.client, loaded, path, plan_apply.Options())
 
     def consumer(self, name: str, **allocations: dict[str, int]) -> None:
-        """Somebody else gives a consumer other allocations."""
+        """Another client changes the allocations of a consumer."""
         client = self.rival.at(OLD)
         before = client.show_allocations(uuid_of(name))
-        wanted = {uuid_of(key): amounts for key, amounts in allocations.items()}
+        expected = {uuid_of(key): amounts for key, amounts in allocations.items()}
         owner = {"project_id": "p", "user_id": "u"} if before.project_id is None else {}
-        client.replace_allocations(dataclasses.replace(before, allocations=wanted, **owner))
+        client.replace_allocations(dataclasses.replace(before, allocations=expected, **owner))
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def of(report: result.RunReport, kind: str) -> result.ChangeResult:
     return next(item for item in report.outcomes if item.kind == kind)
 
 
-def test_the_steps_come_in_their_order_and_are_as_many_as_must_be(
+def test_the_requests_are_sent_in_order_without_repetition(
     cloud: Cloud, tmp_path: pathlib.Path
 ) -> None:
     report = cloud.reshape(tmp_path / "plan")
@@ -144,15 +144,15 @@ def test_the_steps_come_in_their_order_and_are_as_many_as_must_be(
 
 
 @pytest.mark.parametrize("number", range(1, WRITES))
-@pytest.mark.parametrize("carried_out", [False, True])
-def test_a_kill_between_any_two_steps_is_gone_on_from_and_taken_back(
-    cloud: Cloud, tmp_path: pathlib.Path, number: int, carried_out: bool
+@pytest.mark.parametrize("after_write", [False, True])
+def test_a_kill_between_any_two_steps_can_be_resumed_and_undone(
+    cloud: Cloud, tmp_path: pathlib.Path, number: int, after_write: bool
 ) -> None:
     def kill(reached: int, _: str) -> None:
         if reached == number:
             raise Killed
 
-    setattr(cloud.between, "after" if carried_out else "before", kill)
+    setattr(cloud.between, "after" if after_write else "before", kill)
     path = tmp_path / "plan"
     with pytest.raises(Killed):
         cloud.reshape(path)
@@ -169,7 +169,9 @@ def test_a_kill_between_any_two_steps_is_gone_on_from_and_taken_back(
 
 
 @pytest.mark.parametrize("number", range(1, WRITES))
-def test_a_lost_answer_is_looked_after(cloud: Cloud, tmp_path: pathlib.Path, number: int) -> None:
+def test_a_lost_response_is_checked_and_not_repeated(
+    cloud: Cloud, tmp_path: pathlib.Path, number: int
+) -> None:
     def cut(reached: int, _: str) -> None:
         if reached == number:
             raise requests.exceptions.ConnectionError("cut")
@@ -181,7 +183,7 @@ def test_a_lost_answer_is_looked_after(cloud: Cloud, tmp_path: pathlib.Path, num
 
 
 @pytest.mark.parametrize("number", range(1, WRITES))
-def test_a_kill_while_it_is_taken_back_is_gone_on_from(
+def test_a_kill_during_undo_can_be_resumed(
     cloud: Cloud, tmp_path: pathlib.Path, number: int
 ) -> None:
     path = tmp_path / "plan"
@@ -200,19 +202,17 @@ def test_a_kill_while_it_is_taken_back_is_gone_on_from(
 
 
 def just_before_the_reshape(cloud: Cloud, write: Callable[[], None]) -> None:
-    """Somebody writes when all is read and the reshape is on its way; once."""
+    """Run ``write`` once, between the read and the reshape request."""
     pending = [write]
 
-    def meddle(_: int, path: str) -> None:
+    def interfere(_: int, path: str) -> None:
         if path == "POST /reshaper" and pending:
             pending.pop()()
 
-    cloud.between.before = meddle
+    cloud.between.before = interfere
 
 
-def test_a_write_that_concerns_nothing_of_it_only_costs_another_look(
-    cloud: Cloud, tmp_path: pathlib.Path
-) -> None:
+def test_an_unrelated_write_causes_one_more_read(cloud: Cloud, tmp_path: pathlib.Path) -> None:
     def bump() -> None:
         generation = cloud.rival.show_provider(uuid_of("cn1")).generation
         cloud.rival.replace_provider_traits(uuid_of("cn1"), generation, ["HW_CPU_X86_AVX2"])
@@ -233,7 +233,7 @@ def test_a_write_that_concerns_nothing_of_it_only_costs_another_look(
     ],
     ids=["appears", "shrinks", "goes", "leaves"],
 )
-def test_what_the_plan_is_about_must_be_as_it_was_or_nothing_is_sent(
+def test_a_relevant_concurrent_write_makes_the_reshape_stale(
     cloud: Cloud, tmp_path: pathlib.Path, allocations: dict[str, Any]
 ) -> None:
     def write() -> None:
@@ -252,13 +252,11 @@ def test_what_the_plan_is_about_must_be_as_it_was_or_nothing_is_sent(
     left = cloud.state()
     assert left["providers"] == cloud.start["providers"]
     for name, held in allocations.items():
-        wanted = {uuid_of(key): amounts for key, amounts in held.items()}
-        assert left["consumers"].get(uuid_of(name), {"allocations": {}})["allocations"] == wanted
+        expected = {uuid_of(key): amounts for key, amounts in held.items()}
+        assert left["consumers"].get(uuid_of(name), {"allocations": {}})["allocations"] == expected
 
 
-def test_what_a_consumer_gets_elsewhere_meanwhile_stays(
-    cloud: Cloud, tmp_path: pathlib.Path
-) -> None:
+def test_a_concurrent_allocation_elsewhere_is_kept(cloud: Cloud, tmp_path: pathlib.Path) -> None:
     held = CONSUMERS["moving"]
     just_before_the_reshape(
         cloud, lambda: cloud.consumer("moving", cn1=held["cn1"], cn2={"VCPU": 5})
@@ -268,7 +266,7 @@ def test_what_a_consumer_gets_elsewhere_meanwhile_stays(
     assert found[uuid_of("cn2")] == {"VCPU": 5}
 
 
-def test_taking_back_is_stale_when_others_use_it_by_now(
+def test_undo_is_stale_once_other_consumers_use_the_provider(
     cloud: Cloud, tmp_path: pathlib.Path
 ) -> None:
     path = tmp_path / "plan"
@@ -291,7 +289,7 @@ def test_a_version_without_new_parents_is_refused_before_the_first_step(
     moves = f"{MOVES}providers: [{{name: old, parent: cn2}}]\n".replace("delete: [old]\n", "")
     plan_apply.carry_out(
         cloud.client,
-        cloud.prepared(moves).planned,
+        cloud.prepare(moves).planned,
         "reshape",
         plan_apply.Options(plan_out=path, dry_run=True),
     )
@@ -303,22 +301,20 @@ def test_a_version_without_new_parents_is_refused_before_the_first_step(
     assert statuses(cloud.apply(path)) == {"applied"}
 
 
-def test_what_made_it_stale_is_told_and_not_all_that_it_is_about(
-    cloud: Cloud, tmp_path: pathlib.Path
-) -> None:
+def test_a_stale_change_reports_only_the_difference(cloud: Cloud, tmp_path: pathlib.Path) -> None:
     cloud.reshape(tmp_path / "plan")
     gpu = cloud.rival.list_providers(name="gpu")[0].uuid
-    told = cloud.rival.list_inventories(gpu)
+    present = cloud.rival.list_inventories(gpu)
     grown = {
-        **told.inventories,
-        "VGPU": dataclasses.replace(told.inventories["VGPU"], total=9, max_unit=9),
+        **present.inventories,
+        "VGPU": dataclasses.replace(present.inventories["VGPU"], total=9, max_unit=9),
     }
-    cloud.rival.replace_inventories(gpu, told.generation, grown)
+    cloud.rival.replace_inventories(gpu, present.generation, grown)
     stale = of(cloud.take_back(tmp_path / "plan"), "reshape")
     assert stale.reason == f"somebody else made it inventory {gpu} VGPU:total=9 instead of 8"
 
 
-def test_a_provider_on_which_somebody_has_put_something_does_not_go(
+def test_a_provider_with_a_new_inventory_is_not_deleted(
     cloud: Cloud, tmp_path: pathlib.Path
 ) -> None:
     path = tmp_path / "plan"
@@ -338,9 +334,7 @@ def test_a_provider_on_which_somebody_has_put_something_does_not_go(
     assert found["consumers"] == cloud.start["consumers"]
 
 
-def test_the_right_is_asked_for_until_there_is_an_answer(
-    cloud: Cloud, tmp_path: pathlib.Path
-) -> None:
+def test_the_check_of_the_policy_rule_is_retried(cloud: Cloud, tmp_path: pathlib.Path) -> None:
     left = ["cut", "cut"]
 
     class Cutting:
@@ -357,7 +351,7 @@ def test_the_right_is_asked_for_until_there_is_an_answer(
     assert left == []
 
 
-def test_a_picture_of_a_restless_cloud_is_given_up(cloud: Cloud) -> None:
+def test_reading_a_restless_cloud_ends_with_an_error(cloud: Cloud) -> None:
     class Restless:
         def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
             if environ["PATH_INFO"].endswith("/inventories"):
@@ -373,7 +367,7 @@ def test_a_picture_of_a_restless_cloud_is_given_up(cloud: Cloud) -> None:
         observe.read_trees(client, [uuid_of("cn1")], READING)
 
 
-def test_a_consumer_that_goes_while_a_picture_is_taken_is_not_in_it(cloud: Cloud) -> None:
+def test_a_consumer_deleted_during_the_read_is_not_in_the_snapshot(cloud: Cloud) -> None:
     class Going:
         def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
             if (
@@ -392,12 +386,12 @@ def test_a_consumer_that_goes_while_a_picture_is_taken_is_not_in_it(cloud: Cloud
     assert before.nodes[uuid_of("cn1")].used["VGPU"] == 2
 
 
-def test_a_picture_costs_as_many_requests_as_it_says(cloud: Cloud) -> None:
-    asked: list[str] = []
+def test_a_snapshot_sends_the_documented_number_of_requests(cloud: Cloud) -> None:
+    paths: list[str] = []
 
     class Counting:
         def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-            asked.append(environ["PATH_INFO"])
+            paths.append(environ["PATH_INFO"])
             return cloud.placement.app(environ, start_response)
 
         def close(self) -> None:
@@ -406,13 +400,13 @@ def test_a_picture_costs_as_many_requests_as_it_says(cloud: Cloud) -> None:
     client = api.Client(transport.in_process(Counting, "the cloud"), NEW)
     before = observe.read_trees(client, [uuid_of("cn1")], READING)
     inside, consumers, others = 2, 3, 2
-    assert len(asked) == 2 + 4 * inside + consumers + 2 * others + 2 * others
+    assert len(paths) == 2 + 4 * inside + consumers + 2 * others + 2 * others
     expected = cloud_builder.snapshot_of(cloud.placement.app.export(), "cn1")
     assert before.nodes == expected.nodes
     assert before.consumers == expected.consumers
 
 
-def test_a_user_who_may_not_reshape_is_told_before_anything_is_written() -> None:
+def test_a_user_without_the_policy_rule_is_refused_before_the_first_write() -> None:
     with service.InProcessPlacement(load=cloud_builder.state(PROVIDERS, CONSUMERS)) as placement:
         before = placement.app.export()
 
@@ -437,7 +431,7 @@ def test_a_user_who_may_not_reshape_is_told_before_anything_is_written() -> None
         assert placement.app.export() == before
 
 
-def test_a_provider_that_another_run_of_the_plan_has_made_is_as_it_shall_be() -> None:
+def test_a_provider_created_by_a_concurrent_run_is_accepted() -> None:
     item = change.Change(
         change.PROVIDER,
         change.Subject("gpu", uuid_of("gpu")),

@@ -1,4 +1,4 @@
-"""Laws of reshapes over random trees, inventories, consumers and moves, on the embedded server."""
+"""Invariants of reshapes with random trees, inventories, consumers and moves."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ FEW = hypothesis.settings(
 )
 
 
-def prepared(client: api.Client, case: cases.Case) -> reshape_plan.Prepared:
+def prepare(client: api.Client, case: cases.Case) -> reshape_plan.Prepared:
     moves = parse.parse(case.moves, "moves")
     request = decide.ReshapeRequest(moves, options=assign.AssignOptions(case.strategy, 5))
     return reshape_plan.plan_reshape(client, request, READING)
 
 
-def carried_out(
-    client: api.Client, made: plan.Plan, direction: attempt.Direction = attempt.Direction.APPLY
+def apply(
+    client: api.Client, item: plan.Plan, direction: attempt.Direction = attempt.Direction.APPLY
 ) -> list[result.ChangeResult]:
-    around = attempt.RunContext(
+    context = attempt.RunContext(
         client, journal.MemoryJournal(), threading.Event(), direction=direction
     )
-    return executor.execute(made.changes, around, executor.Limits(workers=2)).outcomes
+    return executor.execute(item.changes, context, executor.Limits(workers=2)).outcomes
 
 
 @hypothesis.given(case=cases.cases())
 @FEW
-def test_a_reshape_is_refused_and_changes_nothing_or_keeps_every_law_and_can_be_taken_back(
+def test_a_reshape_is_refused_without_changes_or_keeps_the_invariants_and_can_be_undone(
     case: cases.Case,
 ) -> None:
     with service.InProcessPlacement(load=case.state) as placement:
         client = placement.client(microversion.MAXIMUM)
         before = placement.app.export()
         try:
-            found = prepared(client, case)
+            found = prepare(client, case)
         except errors.InvalidInput:
             hypothesis.event("refused")
             assert placement.app.export() == before
             return
         assert placement.app.export() == before
         hypothesis.event("moved consumers" if found.placed else "moved inventories")
-        hypothesis.event(f"class changes {case.changes}, goes {'delete' in case.moves}")
-        statuses = {item.status for item in carried_out(client, found.planned.plan)}
+        hypothesis.event(f"class changes {case.changes}, deletes {'delete' in case.moves}")
+        statuses = {item.status for item in apply(client, found.planned.plan)}
         assert statuses <= {result.Status.APPLIED}
         cases.check_laws(case, before, placement.app.export())
         left = observe.read_trees(client, found.after.roots, READING)
@@ -69,7 +69,7 @@ def test_a_reshape_is_refused_and_changes_nothing_or_keeps_every_law_and_can_be_
         assert invariants.differences(left, found.after) == []
         assert invariants.differences(left, found.rehearsal.result) == []
         inverse = undo.inverse(found.planned.plan)
-        taken_back = carried_out(client, inverse, attempt.Direction.UNDO)
-        assert {item.status for item in taken_back} <= {result.Status.APPLIED}
+        undone = apply(client, inverse, attempt.Direction.UNDO)
+        assert {item.status for item in undone} <= {result.Status.APPLIED}
         after = placement.app.export()
         assert cloud_builder.without_generations(after) == cloud_builder.without_generations(before)

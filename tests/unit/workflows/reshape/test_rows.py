@@ -54,7 +54,7 @@ def test_providers_and_consumers_are_shown_before_and_after() -> None:
     }
 
 
-def test_a_provider_that_gives_as_much_as_it_gets_changes_too() -> None:
+def test_a_provider_with_equal_moves_in_and_out_changes_too() -> None:
     providers = {"a": (None, {"VGPU": 2}), "b": ("a", {"VGPU": 2}), "c": ("a", {})}
     consumers = {"one": {"a": {"VGPU": 1}}, "two": {"b": {"VGPU": 1}}}
     text = """\
@@ -67,7 +67,7 @@ moves:
     assert {line.status for line in found.consumers(uuid_of("b"))} == {"planned"}
 
 
-def test_what_goes_and_what_is_renamed_is_told() -> None:
+def test_deletions_and_renames_are_shown() -> None:
     providers = {"cn1": (None, {"VCPU": 4}), "gpu": ("cn1", {"VGPU": 2}), "x": ("cn1", {})}
     text = """\
 moves: [{from: gpu, resources: {VGPU: all}, to: cn1}]
@@ -81,7 +81,7 @@ delete: [gpu]
     assert [item.name for _, item in found.tree().walk()] == ["cn1", "gpu", "y"]
 
 
-def test_guesses_are_marked_line_by_line_and_in_the_plan() -> None:
+def test_guesses_are_marked_in_rows_and_in_the_plan() -> None:
     loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
     found = prepared(MOVES, cloud_builder.state(PROVIDERS, loose))
     lines = [line for uuid in (new(A), uuid_of(B)) for line in shown(found).consumers(uuid)]
@@ -91,7 +91,7 @@ def test_guesses_are_marked_line_by_line_and_in_the_plan() -> None:
     assert reshape.reason == "2 consumers, 2 guessed"
 
 
-def test_what_is_over_capacity_already_and_stays_so_is_noted() -> None:
+def test_providers_that_stay_over_capacity_are_noted() -> None:
     crowded = {**PROVIDERS, "cn1": (None, {**PROVIDERS["cn1"][1], "VCPU": 3})}
     found = prepared(MOVES, cloud_builder.state(crowded, CONSUMERS))
     assert any("cn1 is over capacity with VCPU" in note for note in found.planned.plan.notes)

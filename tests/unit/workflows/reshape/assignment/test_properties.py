@@ -67,11 +67,11 @@ def a_target(draw: st.DrawFn, name: str, consumers: Sequence[str]) -> demand.Tar
 
 @st.composite
 def questions(draw: st.DrawFn) -> Question:
-    wanted = draw(demands(most=4))
-    consumers = sorted({item.consumer for item in wanted})
+    needed = draw(demands(most=4))
+    consumers = sorted({item.consumer for item in needed})
     targets = [draw(a_target(f"t{number}", consumers)) for number in range(draw(st.integers(1, 3)))]
     return (
-        wanted,
+        needed,
         targets,
         demand.Rules(
             together=frozenset(draw(st.sampled_from([(), (), CLASSES]))),
@@ -82,9 +82,9 @@ def questions(draw: st.DrawFn) -> Question:
 
 def check(question: Question) -> None:
     """The answer is the one that trying everything gives."""
-    wanted, targets, rules = question
-    every = list(brute_force.all_of(wanted, targets, rules))
-    answer = search.assign(wanted, targets, rules)
+    needed, targets, rules = question
+    every = list(brute_force.all_of(needed, targets, rules))
+    answer = search.assign(needed, targets, rules)
     free = brute_force.free(every)
     if isinstance(answer, demand.Found):
         assert answer.placed in every
@@ -102,12 +102,12 @@ def check(question: Question) -> None:
 
 def check_misfits(answer: demand.Impossible, question: Question) -> None:
     """Without these the others fit, and none of them fits beside the others."""
-    wanted, targets, rules = question
+    needed, targets, rules = question
     assert answer.consumers
     assert answer.reasons
 
     def fit(left_out: set[str]) -> bool:
-        kept = [item for item in wanted if item.consumer not in left_out]
+        kept = [item for item in needed if item.consumer not in left_out]
         return any(True for _ in brute_force.all_of(kept, targets, rules))
 
     misfits = set(answer.consumers)
@@ -117,20 +117,20 @@ def check_misfits(answer: demand.Impossible, question: Question) -> None:
 
 @hypothesis.settings(max_examples=300, deadline=None)
 @hypothesis.given(questions())
-def test_the_answer_is_what_trying_everything_gives(question: Question) -> None:
+def test_the_answer_equals_brute_force(question: Question) -> None:
     check(question)
 
 
 @hypothesis.settings(max_examples=60, deadline=None)
 @hypothesis.given(questions(), st.integers())
-def test_the_answer_does_not_hang_on_the_order_of_demands_and_mappings(
+def test_the_answer_does_not_depend_on_the_order_of_demands_and_mappings(
     question: Question, seed: int
 ) -> None:
-    wanted, targets, rules = question
+    needed, targets, rules = question
     mixed = random.Random(seed)
     again = [
         demand.Demand(item.consumer, item.source, shuffled(item.resources, mixed))
-        for item in mixed.sample(wanted, len(wanted))
+        for item in mixed.sample(needed, len(needed))
     ]
     moved = [
         demand.Target(
@@ -142,7 +142,7 @@ def test_the_answer_does_not_hang_on_the_order_of_demands_and_mappings(
         )
         for item in targets
     ]
-    assert search.assign(again, moved, rules) == search.assign(wanted, targets, rules)
+    assert search.assign(again, moved, rules) == search.assign(needed, targets, rules)
 
 
 def shuffled(mapping: Any, mixed: random.Random) -> dict[str, Any]:
@@ -184,26 +184,26 @@ def loads(placed: brute_force.Placed) -> dict[str, int]:
 
 @hypothesis.settings(max_examples=100, deadline=None)
 @hypothesis.given(even_questions())
-def test_pack_takes_as_few_targets_as_there_can_be(question: tuple[list[int], list[int]]) -> None:
-    wanted, targets = of_one_class(*question)
-    every = list(brute_force.all_of(wanted, targets, demand.Rules()))
-    answer = search.assign(wanted, targets, demand.Rules(strategy="pack"))
+def test_pack_uses_the_smallest_number_of_targets(question: tuple[list[int], list[int]]) -> None:
+    needed, targets = of_one_class(*question)
+    every = list(brute_force.all_of(needed, targets, demand.Rules()))
+    answer = search.assign(needed, targets, demand.Rules(strategy="pack"))
     if isinstance(answer, demand.Found):
         assert len(loads(answer.placed)) == min(len(loads(placed)) for placed in every)
 
 
 @hypothesis.settings(max_examples=100, deadline=None)
 @hypothesis.given(even_questions())
-def test_spread_leaves_the_fullest_target_as_empty_as_there_can_be(
+def test_spread_keeps_the_fullest_target_as_empty_as_possible(
     question: tuple[list[int], list[int]],
 ) -> None:
-    wanted, targets = of_one_class(*question)
+    needed, targets = of_one_class(*question)
     capacities = {target.name: target.inventories["VGPU"].capacity for target in targets}
 
     def fullest(placed: brute_force.Placed) -> float:
         return max(amount / capacities[name] for name, amount in loads(placed).items())
 
-    every = list(brute_force.all_of(wanted, targets, demand.Rules()))
-    answer = search.assign(wanted, targets, demand.Rules(strategy="spread"))
+    every = list(brute_force.all_of(needed, targets, demand.Rules()))
+    answer = search.assign(needed, targets, demand.Rules(strategy="spread"))
     if isinstance(answer, demand.Found):
         assert fullest(answer.placed) == min(fullest(placed) for placed in every)

@@ -65,17 +65,17 @@ def test_one_target_leaves_nothing_to_guess() -> None:
     )
 
 
-def test_without_evidence_or_strategy_all_who_could_be_elsewhere_are_named() -> None:
+def test_without_evidence_or_strategy_all_consumers_with_a_choice_are_listed() -> None:
     answer = search.assign(instances([1, 1, 1]), [gpu("a", 4), gpu("b", 4)])
     assert answer == demand.Undecided(("c00", "c01", "c02"))
 
 
-def test_who_is_interchangeable_is_undecided_even_if_all_targets_get_full() -> None:
+def test_interchangeable_consumers_are_undecided_even_if_all_targets_are_full() -> None:
     answer = search.assign(instances([1, 1]), [gpu("a", 1), gpu("b", 1)])
     assert answer == demand.Undecided(("c00", "c01"))
 
 
-def test_only_one_way_is_no_guess() -> None:
+def test_the_only_solution_is_not_a_guess() -> None:
     answer = search.assign(instances([3, 2]), [gpu("a", 3), gpu("b", 2)], of_strategy("pack"))
     assert homes(answer) == {"a": ["c00"], "b": ["c01"]}
     assert answer == search.assign(instances([3, 2]), [gpu("a", 3), gpu("b", 2)])
@@ -87,7 +87,7 @@ def test_evidence_for_one_can_decide_for_others() -> None:
     assert homes(answer) == {"b": ["c00"], "a": ["c01"]}
 
 
-def test_what_was_evident_is_not_guessed_beside_a_strategy() -> None:
+def test_evidence_is_not_a_guess_with_a_strategy() -> None:
     evident = demand.Demand("c02", "evident", {"VGPU": 1})
     targets = [gpu("a", 4), open_to(gpu("b", 4))]
     answer = search.assign([*instances([1, 1]), evident], targets, of_strategy("pack"))
@@ -105,31 +105,33 @@ def test_what_was_evident_is_not_guessed_beside_a_strategy() -> None:
         ({"total": 9, "step_size": 3}, "step_size 3"),
     ],
 )
-def test_who_fits_nowhere_is_told_with_the_reason(fields: dict[str, int], why: str) -> None:
+def test_a_consumer_that_fits_nowhere_is_reported_with_the_reason(
+    fields: dict[str, int], why: str
+) -> None:
     answer = search.assign(instances([2]), [gpu("a", **fields)])
     assert isinstance(answer, demand.Impossible)
     assert answer.consumers == ("c00",)
     assert why in answer.reasons[0]
 
 
-def test_what_others_use_is_not_free() -> None:
+def test_usage_by_others_is_not_free() -> None:
     full = demand.Target("a", {"VGPU": inventory.Inventory(4)}, {"cn1": GPU}, used={"VGPU": 4})
     assert homes(search.assign(instances([1]), [full, gpu("b", 1)])) == {"b": ["c00"]}
 
 
-def test_too_much_of_a_class_is_told_in_figures() -> None:
+def test_an_excess_of_a_class_is_reported_with_amounts() -> None:
     answer = search.assign(instances([1] * 9), [gpu("a", 4), gpu("b", 4)])
     assert answer == demand.Impossible(
         ("c08",), ("9 VGPU are to be placed, and there is room for 8",)
     )
 
 
-def test_room_that_is_only_there_in_sum_is_not_enough() -> None:
+def test_free_capacity_in_sum_alone_is_not_enough() -> None:
     answer = search.assign(instances([3, 3, 2]), [gpu("a", 4), gpu("b", 4)])
     assert answer == demand.Impossible(("c01",), ("no distribution among the targets fits",))
 
 
-def test_classes_that_belong_together_go_to_one_target() -> None:
+def test_classes_that_stay_together_move_to_one_target() -> None:
     both = frozenset({"VGPU", "VF"})
     targets = [
         demand.Target(
@@ -139,16 +141,16 @@ def test_classes_that_belong_together_go_to_one_target() -> None:
             "b", {"VGPU": inventory.Inventory(8), "VF": inventory.Inventory(1)}, {"n": both}
         ),
     ]
-    wanted = [demand.Demand("c", "n", {"VGPU": 2, "VF": 2})]
-    apart = search.assign(wanted, targets)
+    needed = [demand.Demand("c", "n", {"VGPU": 2, "VF": 2})]
+    apart = search.assign(needed, targets)
     assert isinstance(apart, demand.Found)
     assert list(apart.placed.values()) == [{"a": 2}, {"b": 2}]
     assert isinstance(
-        search.assign(wanted, targets, demand.Rules(together=both)), demand.Impossible
+        search.assign(needed, targets, demand.Rules(together=both)), demand.Impossible
     )
 
 
-def test_what_a_consumer_has_there_already_counts_for_the_units() -> None:
+def test_an_existing_allocation_counts_for_the_units() -> None:
     held = demand.Target(
         "a",
         {"VGPU": inventory.Inventory(8, max_unit=2)},
@@ -163,8 +165,8 @@ def test_what_a_consumer_has_there_already_counts_for_the_units() -> None:
 def test_the_same_class_from_two_sources_counts_in_sum_on_one_target() -> None:
     both = {"cn1": GPU, "cn2": GPU}
     narrow = demand.Target("a", {"VGPU": inventory.Inventory(8, max_unit=3)}, both)
-    wanted = [demand.Demand("c", "cn1", {"VGPU": 2}), demand.Demand("c", "cn2", {"VGPU": 2})]
-    assert isinstance(search.assign(wanted, [narrow]), demand.Impossible)
+    needed = [demand.Demand("c", "cn1", {"VGPU": 2}), demand.Demand("c", "cn2", {"VGPU": 2})]
+    assert isinstance(search.assign(needed, [narrow]), demand.Impossible)
 
 
 def test_pack_fills_targets_in_the_order_given() -> None:
@@ -185,7 +187,7 @@ def test_spread_loads_targets_evenly_by_their_size() -> None:
     assert {name: len(there) for name, there in homes(answer).items()} == {"a": 4, "b": 2}
 
 
-def test_spread_counts_what_others_use() -> None:
+def test_spread_counts_usage_by_others() -> None:
     busy = demand.Target("a", {"VGPU": inventory.Inventory(4)}, {"cn1": GPU}, used={"VGPU": 2})
     answer = search.assign(instances([1, 1]), [busy, gpu("b", 4)], of_strategy("spread"))
     assert homes(answer) == {"b": ["c00", "c01"]}
@@ -198,7 +200,7 @@ def test_in_order_gives_consecutive_consumers_the_same_target() -> None:
 
 
 @pytest.mark.parametrize("strategy", demand.STRATEGIES)
-def test_a_preference_yields_where_nothing_else_fits(strategy: demand.Strategy) -> None:
+def test_a_strategy_yields_where_nothing_else_fits(strategy: demand.Strategy) -> None:
     # 5+3 and 4+2+2: large ones first, or the next one on, put 4 or 3 where it is in the way.
     targets = [gpu("a", 8), gpu("b", 8)]
     answer = search.assign(instances([2, 3, 4, 2, 5]), targets, of_strategy(strategy))
@@ -248,14 +250,14 @@ def test_twelve_consumers_on_four_targets_are_decided_exactly(seed: int) -> None
     assert isinstance(answer, demand.Found | demand.Undecided if expected else demand.Impossible)
 
 
-def test_a_question_that_is_too_hard_ends_in_time() -> None:
+def test_a_hard_problem_ends_at_the_time_limit() -> None:
     mixed = random.Random(1)
     amounts = [mixed.randint(500, 999) for _ in range(90)]
     targets = [gpu(f"t{number}", sum(amounts) // 30 + 1) for number in range(30)]
     assert search.assign(instances(amounts), targets, seconds=1) == demand.GaveUp(1)
 
 
-def test_time_is_told_by_the_clock_that_is_given() -> None:
+def test_the_time_limit_uses_the_given_clock() -> None:
     ticking = itertools.count(step=100)
     answer = search.assign(
         instances([3, 3, 2]), [gpu("a", 4), gpu("b", 4)], seconds=60, clock=lambda: next(ticking)
@@ -268,14 +270,14 @@ def test_five_hundred_consumers_on_sixty_four_targets_get_an_answer(
     strategy: demand.Strategy | None,
 ) -> None:
     mixed = random.Random(3)
-    wanted = instances([mixed.choice([1, 1, 2, 4]) for _ in range(500)])
+    needed = instances([mixed.choice([1, 1, 2, 4]) for _ in range(500)])
     targets = [gpu(f"t{number:02}", 24) for number in range(64)]
     rules = demand.Rules(strategy=strategy)
-    answer = search.assign(wanted, targets, rules)
+    answer = search.assign(needed, targets, rules)
     if strategy is None:
-        assert answer == demand.Undecided(tuple(sorted(item.consumer for item in wanted)))
+        assert answer == demand.Undecided(tuple(sorted(item.consumer for item in needed)))
     else:
         assert isinstance(answer, demand.Found)
-        assert set(answer.placed) == set(brute_force.keys(wanted))
+        assert set(answer.placed) == set(brute_force.keys(needed))
         by_name = {target.name: target for target in targets}
         assert brute_force.keeps_to_rules(answer.placed, by_name, rules)

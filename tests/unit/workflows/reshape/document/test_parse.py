@@ -1,4 +1,4 @@
-"""Documents of moves: what they say, and every fault of one with its line."""
+"""Reading documents of moves, and their errors with lines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ providers:
 """
 
 
-def faults(text: str, parse: object = document_parse.parse) -> list[str]:
+def problems(text: str, parse: object = document_parse.parse) -> list[str]:
     with pytest.raises(errors.InvalidInput) as caught:
         parse(text, "moves.yaml")  # type: ignore[operator]
     return list(caught.value.reasons)
@@ -74,13 +74,13 @@ def test_json_is_read_too() -> None:
     assert (found.source, found.target.parent) == ("a", None)
 
 
-def test_a_whole_number_is_one_however_it_is_written() -> None:
+def test_a_whole_float_is_read_as_an_integer() -> None:
     (found,) = document_parse.parse("moves: [{from: a, resources: {VGPU: 4.0}, to: b}]", "m").moves
     amount = found.resources["VGPU"]
     assert (amount, type(amount)) == (4, int)
 
 
-def test_every_fault_is_told_at_once_with_its_line() -> None:
+def test_all_errors_are_reported_together_with_their_lines() -> None:
     text = """\
 moves:
 - {from: cn1, resources: {VGPU: some, vgpu: 1}, to: {nam: b, parent: 3}}
@@ -89,7 +89,7 @@ moves:
 asign: {}
 assign: {nobody: b}
 """
-    assert faults(text) == [
+    assert problems(text) == [
         "moves.yaml:1: the document: unknown 'asign': the keys are moves,"
         " providers, assign, rename, delete",
         "moves.yaml:2: moves[1].resources.VGPU is 'some' and must be an amount, or all",
@@ -106,7 +106,7 @@ assign: {nobody: b}
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("moves: [", "neither YAML nor JSON"),
         ("", "the document is null and must be a mapping"),
@@ -144,11 +144,11 @@ assign: {nobody: b}
         ),
     ],
 )
-def test_what_is_no_document_of_moves_is_told_in_plain_words(text: str, told: str) -> None:
-    assert told in "\n".join(faults(text))
+def test_an_invalid_document_is_reported_in_plain_words(text: str, message: str) -> None:
+    assert message in "\n".join(problems(text))
 
 
-def test_a_wanted_tree_is_read_parents_first() -> None:
+def test_a_target_tree_is_read_parents_first() -> None:
     text = f"""\
 tree:
   name: cn1
@@ -172,10 +172,10 @@ assign: {{{CONSUMER}: cn1_gpu}}
     assert found.branches[1].target.only == {"traits"}
     assert found.assign[0].line == 6
     twice = "tree: {name: a, children: [{name: a}]}"
-    assert faults(twice, target_tree.parse) == ["moves.yaml: the tree has more than one 'a'"]
+    assert problems(twice, target_tree.parse) == ["moves.yaml: the tree has more than one 'a'"]
 
 
-def test_root_stands_for_the_name_of_each_tree() -> None:
+def test_root_is_replaced_by_the_name_of_each_tree() -> None:
     text = 'moves: [{from: $root, resources: {VGPU: all}, to: {name: "${root}_gpu"}}]'
     found = document_parse.parse(text, "moves.yaml")
     assert template.is_template(found)
@@ -184,13 +184,13 @@ def test_root_stands_for_the_name_of_each_tree() -> None:
     assert (filled.source, filled.target.name) == ("cn7", "cn7_gpu")
 
 
-def test_the_published_schemas_are_those_that_documents_are_held_against() -> None:
+def test_the_published_schemas_are_those_of_the_code() -> None:
     folder = pathlib.Path(__file__).parents[5] / "doc" / "source" / "user"
-    for name, wanted in (("reshape", schema.MOVES), ("reshape-tree", schema.TREE)):
-        assert json.loads((folder / f"{name}.schema.json").read_text()) == wanted
+    for name, expected in (("reshape", schema.MOVES), ("reshape-tree", schema.TREE)):
+        assert json.loads((folder / f"{name}.schema.json").read_text()) == expected
 
 
-def test_the_documents_of_the_guide_are_such() -> None:
+def test_the_documents_of_the_guide_are_valid() -> None:
     guide = pathlib.Path(__file__).parents[5] / "doc" / "source" / "user" / "reshape.rst"
     blocks = re.findall(r"::\n\n((?:    .*\n)+)", guide.read_text())
     moves = [block for block in blocks if block.strip().startswith("moves:")]

@@ -1,4 +1,4 @@
-"""Recipes as values: a picture and nova's word in, a document that can be carried out."""
+"""Recipes as values: a snapshot and the state of nova in, a valid document out."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def cloud(*roots: str) -> snapshot.TreeSnapshot:
     )
 
 
-def faults(call: Any, *arguments: Any) -> list[str]:
+def problems(call: Any, *arguments: Any) -> list[str]:
     with pytest.raises(errors.InvalidInput) as caught:
         call(*arguments)
     return list(caught.value.reasons)
@@ -67,7 +67,7 @@ def faults(call: Any, *arguments: Any) -> list[str]:
 def outcome(
     recipe: yaml_writer.Recipe, before: snapshot.TreeSnapshot, *allow: str
 ) -> snapshot.TreeSnapshot:
-    """What the text of a recipe makes of a picture, by the reshape's own rules."""
+    """The snapshot after the document of a recipe."""
     moves = parse.parse(yaml_writer.write(recipe), "recipe.yaml")
     decided = decide.decide(moves, before, assign.AssignOptions(), allow)
     assert invariants.violations(before, decided.after, decided.classes) == []
@@ -79,7 +79,7 @@ def held(after: snapshot.TreeSnapshot, consumer: str) -> dict[str, dict[str, int
     return {after.name_of(uuid): dict(resources) for uuid, resources in found.items()}
 
 
-def test_vgpu_goes_to_children_called_as_libvirt_calls_them() -> None:
+def test_vgpu_moves_to_children_with_the_names_of_libvirt() -> None:
     evidence = ((uuid_of("a"), A), (uuid_of("b"), B))
     recipe = vgpu.plan_vgpu(cloud(), uuid_of("cn1"), vgpu.Request(DEVICES, evidence))
     fields = {"reserved": 0, "min_unit": 1, "max_unit": 4, "step_size": 1, "allocation_ratio": 1.0}
@@ -106,7 +106,7 @@ def test_vgpu_goes_to_children_called_as_libvirt_calls_them() -> None:
     assert held(after, "b") == {"cn1": {"VCPU": 2}, second: {"VGPU": 3, "SRIOV_NET_VF": 1}}
 
 
-def test_who_is_not_decided_stands_there_as_a_comment() -> None:
+def test_an_undecided_consumer_is_listed_as_a_comment() -> None:
     recipe = vgpu.plan_vgpu(cloud(), uuid_of("cn1"), vgpu.Request(DEVICES))
     assert recipe.undecided == tuple(sorted((uuid_of("a"), uuid_of("b"))))
     text = yaml_writer.write(recipe)
@@ -114,12 +114,12 @@ def test_who_is_not_decided_stands_there_as_a_comment() -> None:
     assert parse.parse(text, "x").assign == ()
 
 
-def test_devices_must_agree_with_the_node_and_evidence_with_both() -> None:
+def test_devices_must_match_the_node_and_evidence_must_match_both() -> None:
     request = vgpu.Request(
         (vgpu.Device(A, {"VGPU": 3}), vgpu.Device(A, {"FPGA": 1})),
         ((uuid_of("a"), B), (uuid_of("b"), B), (uuid_of("c"), A)),
     )
-    evidence = faults(vgpu.plan_vgpu, cloud(), uuid_of("cn1"), request)
+    evidence = problems(vgpu.plan_vgpu, cloud(), uuid_of("cn1"), request)
     assert [reason.partition(":")[0] for reason in evidence] == [
         f"the device {A} is given more than once",
         "cn1 has 8 VGPU and the devices 3",
@@ -130,20 +130,20 @@ def test_devices_must_agree_with_the_node_and_evidence_with_both() -> None:
     ]
 
 
-def test_a_server_on_two_gpus_has_on_each_what_the_host_says() -> None:
+def test_a_server_with_two_gpus_gets_the_amounts_of_its_host() -> None:
     evidence = ((uuid_of("b"), A), (uuid_of("b"), B), (uuid_of("b"), B), (uuid_of("a"), A))
     request = vgpu.Request((vgpu.Device(A, {"VGPU": 4}), vgpu.Device(B, {"VGPU": 4})), evidence)
     recipe = vgpu.plan_vgpu(cloud(), uuid_of("cn1"), request)
     after = outcome(recipe, cloud())
     assert held(after, "b")[f"cn1_{A}"] == {"VGPU": 1}
     assert held(after, "b")[f"cn1_{B}"] == {"VGPU": 2}
-    (reason,) = faults(
+    (reason,) = problems(
         vgpu.plan_vgpu, cloud(), uuid_of("cn1"), dataclasses.replace(request, evidence=evidence[:2])
     )
     assert f"uses {A} 1 times and {B} 1 times, and has" in reason
 
 
-def test_a_pci_address_is_called_as_libvirt_does() -> None:
+def test_a_pci_address_gets_the_name_of_libvirt() -> None:
     assert vgpu.device_name("0000:84:0A.1") == "pci_0000_84_0a_1"
     assert vgpu.device_name(A) == A
 
@@ -193,7 +193,7 @@ def test_servers_with_dedicated_cpus_change_their_class() -> None:
         (server("x"), "resize", "its old flavor is unknown"),
     ],
 )
-def test_where_nova_does_not_tell_nothing_is_decided(
+def test_a_consumer_that_nova_does_not_know_is_undecided(
     known: values.Server, moving: str | None, reason: str
 ) -> None:
     moves = {}
@@ -211,7 +211,7 @@ def test_evidence_from_the_host_decides_and_all_of_a_node_leaves_no_choice() -> 
     whole = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.Request(16))
     assert (whole.assign, whole.undecided) == ({}, ())
     request = pcpu.Request(17, evidence=((uuid_of("a"), "X"), (uuid_of("z"), "VCPU")))
-    assert len(faults(pcpu.plan_pcpu, cloud(), uuid_of("cn1"), {}, {}, request)) == 3
+    assert len(problems(pcpu.plan_pcpu, cloud(), uuid_of("cn1"), {}, {}, request)) == 3
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_cpus_are_counted_as_nova_counts_them(text: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "2,^2", "5-4", "0-999999999"])
-def test_what_is_no_set_of_cpus_is_a_fault(text: str) -> None:
-    assert faults(pcpu.count_cpus, text)
+def test_an_invalid_set_of_cpus_is_an_error(text: str) -> None:
+    assert problems(pcpu.count_cpus, text)
 
 
 def nova_state(*known: values.Server, **fields: Any) -> read.NovaState:
@@ -247,7 +247,7 @@ def request_for(
     return replacement.Request(old, name, found, uuid, **fields)
 
 
-def test_a_renamed_node_takes_over_everything_and_the_old_one_goes() -> None:
+def test_a_renamed_node_gets_everything_and_the_old_one_is_deleted() -> None:
     recipe = replace_host.plan_replacement(cloud(), nova_state(), request_for("cn2"))
     assert recipe.document == {
         "moves": [
@@ -280,7 +280,7 @@ def test_a_renamed_node_takes_over_everything_and_the_old_one_goes() -> None:
     assert after.root_of(uuid_of("cn1:agent:ens1")) == NEW
 
 
-def test_a_rebuilt_node_takes_the_name_and_the_old_one_stands_aside() -> None:
+def test_a_rebuilt_node_takes_the_name_and_the_old_one_is_renamed() -> None:
     recipe = replace_host.plan_replacement(cloud(), nova_state(), request_for())
     aside = f"cn1-replaced-{uuid_of('cn1')[:8]}"
     assert recipe.document["rename"] == {uuid_of("cn1"): aside}
@@ -290,7 +290,7 @@ def test_a_rebuilt_node_takes_the_name_and_the_old_one_stands_aside() -> None:
     assert held(after, "b") == {"cn1": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}}
 
 
-def test_an_empty_provider_that_is_there_takes_over() -> None:
+def test_an_existing_empty_provider_replaces_the_old_one() -> None:
     before = cloud("cn1", "empty")
     request = request_for("empty", "empty", before)
     after = outcome(
@@ -302,7 +302,7 @@ def test_an_empty_provider_that_is_there_takes_over() -> None:
 def against(request: replacement.Request | None = None, **fields: Any) -> str:
     known = fields.pop("known", ())
     before = cloud("cn1", "cn9")
-    found = faults(
+    found = problems(
         replace_host.plan_replacement,
         before,
         nova_state(*known, **fields),
@@ -316,13 +316,13 @@ def service(**fields: Any) -> dict[str, values.ComputeService]:
     return {"host1": dataclasses.replace(stopped, **fields)}
 
 
-def test_nobody_may_write_meanwhile() -> None:
+def test_nova_compute_must_be_stopped() -> None:
     assert "nova-compute on host1 is up" in against(services=service(is_up=True))
     assert "nova-compute on host1 is enabled" in against(services=service(is_enabled=True))
     assert "the cell of host1 is down" in against(services=service(is_reachable=False))
 
 
-def test_servers_must_be_where_the_new_node_is_and_stay_there() -> None:
+def test_servers_must_be_on_the_new_host_and_not_move() -> None:
     assert f"a ({uuid_of('a')}): is on host2 according to nova, and not on host1" in against(
         known=[server("a", host="host2")]
     )
@@ -334,7 +334,7 @@ def test_servers_must_be_where_the_new_node_is_and_stay_there() -> None:
     assert "and not on host2" in against(request_for(host="host2"))
 
 
-def test_the_new_provider_must_be_a_bare_root_and_another() -> None:
+def test_the_new_provider_must_be_another_empty_root() -> None:
     before = cloud("cn1", "cn9")
     assert "cn9 already has inventories of VCPU: nova-compute was started there" in against(
         request_for("cn9", "cn9", before)
@@ -350,16 +350,16 @@ def test_the_new_provider_must_be_a_bare_root_and_another() -> None:
     assert "host1 has 4 nodes" in against(nodes=ironic)
 
 
-def test_who_is_on_both_already_would_be_counted_twice() -> None:
+def test_allocations_on_both_providers_are_refused() -> None:
     both = {**CONSUMERS, "a": {"cn1": {"VCPU": 1}, "cn9": {"VCPU": 1}}}
     before = cloud_builder.snapshot_of(cloud_builder.state(PROVIDERS, both, TRAITS), "cn1", "cn9")
     request = request_for("cn9", "cn9", before)
-    text = "\n".join(faults(replace_host.plan_replacement, before, nova_state(), request))
+    text = "\n".join(problems(replace_host.plan_replacement, before, nova_state(), request))
     assert "already has allocations on cn9, as after an evacuation" in text
     assert "with allocations: the inventories of cn1 would be counted twice" in text
 
 
-def test_what_is_odd_is_told_and_stops_nothing() -> None:
+def test_anomalies_are_noted_and_do_not_prevent_the_recipe() -> None:
     known = servers(server("a", node="old-name"), server("b"))
     recipe = replace_host.plan_replacement(cloud(), nova_state(servers=known), request_for())
     text = " ".join(yaml_writer.write(recipe).replace("#", "").split())
@@ -368,8 +368,8 @@ def test_what_is_odd_is_told_and_stops_nothing() -> None:
 
 
 def test_a_name_with_a_line_break_cannot_leave_its_comment() -> None:
-    strange = dataclasses.replace(server("a"), name="x\nmoves: []")
-    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), servers(strange), {}, pcpu.Request(8))
+    multiline = dataclasses.replace(server("a"), name="x\nmoves: []")
+    recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), servers(multiline), {}, pcpu.Request(8))
     assert len(parse.parse(yaml_writer.write(recipe), "x").moves) == 1
 
 
@@ -388,7 +388,7 @@ END
 
 
 def on_the_host(recipe: yaml_writer.Recipe, folder: pathlib.Path) -> str:
-    """What the commands in the comments of a recipe print, with a virsh that has one server."""
+    """The output of the commands in the comments, with a virsh that has one server."""
     virsh = folder / "bin" / "virsh"
     virsh.parent.mkdir()
     virsh.write_text(VIRSH)
@@ -412,7 +412,7 @@ def on_the_host(recipe: yaml_writer.Recipe, folder: pathlib.Path) -> str:
     ).stdout
 
 
-def test_the_commands_for_the_host_print_what_the_recipe_takes(tmp_path: pathlib.Path) -> None:
+def test_the_commands_for_the_host_print_the_input_of_the_recipe(tmp_path: pathlib.Path) -> None:
     who = "11111111-0000-4000-8000-000000000001"
     for name, recipe, printed in (
         ("gpu", vgpu.plan_vgpu(cloud(), uuid_of("cn1"), vgpu.Request(DEVICES)), A),
