@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.functional_cloud import CONSUMER, NOBODY, OWNER, allocate, create
+from tests.support.functional_cloud import CONSUMER, OWNER, UNUSED_UUID, allocate, create
 from tests.support.peer.shell import OpenStack
 from tests.support.peer.target import Target
 
@@ -66,14 +66,14 @@ def test_allocations_are_set_and_shown_as_the_version_knows_them(
 def test_what_a_version_requires_is_a_usage_error(
     openstack: OpenStack, version: str | None, options: tuple[str, ...], missing: str
 ) -> None:
-    given = ("--allocation", f"rp={NOBODY},VCPU=1")
+    given = ("--allocation", f"rp={UNUSED_UUID},VCPU=1")
     code, text = openstack.fails(SET, CONSUMER, *given, *options, version=version)
     assert code == 2
     assert f"the following arguments are required: {missing}" in text
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ((), "At least one resource allocation must be specified"),
         (("x",), "Incorrect allocation string format"),
@@ -83,22 +83,22 @@ def test_what_a_version_requires_is_a_usage_error(
         (("rp=node,VCPU=two",), "invalid int value: 'two'"),
         (("rp=node,VCPU=1,VCPU=2",), "given twice"),
         (("rp=node,VCPU=1", "rp=node,VCPU=2"), "Conflict detected for resource provider node"),
-        (("rp=nobody,VCPU=1",), "'nobody'"),
+        (("rp=unknown,VCPU=1",), "'unknown'"),
         (("rp=node,VCPU=1000",), "HTTP 409"),
-        ((f"consumer={NOBODY},rp=node,VCPU=1",), "not one of the consumers"),
+        ((f"consumer={UNUSED_UUID},rp=node,VCPU=1",), "not one of the consumers"),
     ],
 )
 def test_a_malformed_allocation_is_refused(
-    openstack: OpenStack, node: str, given: tuple[str, ...], told: str
+    openstack: OpenStack, node: str, given: tuple[str, ...], message: str
 ) -> None:
     arguments = [f"--allocation={item}" for item in given]
     code, text = openstack.fails(SET, CONSUMER, *arguments, *OWNER)
-    assert (code, told in text) == (1, True), text
+    assert (code, message in text) == (1, True), text
     assert openstack(SHOW, CONSUMER) == []
 
 
 def test_a_consumer_without_allocations_shows_nothing(openstack: OpenStack) -> None:
-    assert openstack(SHOW, NOBODY) == []
+    assert openstack(SHOW, UNUSED_UUID) == []
 
 
 def test_set_replaces_what_was_there(openstack: OpenStack, node: str) -> None:
@@ -111,16 +111,16 @@ def test_set_replaces_what_was_there(openstack: OpenStack, node: str) -> None:
 
 
 def test_many_consumers_are_set_all_or_none(openstack: OpenStack, node: str) -> None:
-    both = (SET, CONSUMER, NOBODY, *OWNER)
+    both = (SET, CONSUMER, UNUSED_UUID, *OWNER)
     rows = openstack(
         *both, "--allocation", f"rp={node},VCPU=1",
-        "--allocation", f"consumer={NOBODY},rp={node},MEMORY_MB=4",
+        "--allocation", f"consumer={UNUSED_UUID},rp={node},MEMORY_MB=4",
     )  # fmt: skip
     found = {row["consumer"]: row["resources"] for row in rows}
-    assert found == {CONSUMER: {"VCPU": 1}, NOBODY: {"VCPU": 1, "MEMORY_MB": 4}}
+    assert found == {CONSUMER: {"VCPU": 1}, UNUSED_UUID: {"VCPU": 1, "MEMORY_MB": 4}}
     code, _ = openstack.fails(
         *both, "--allocation", f"consumer={CONSUMER},rp={node},VCPU=2",
-        "--allocation", f"consumer={NOBODY},rp={node},VCPU=1000",
+        "--allocation", f"consumer={UNUSED_UUID},rp={node},VCPU=1000",
     )  # fmt: skip
     assert code == 1
     assert openstack(SHOW, CONSUMER)[0]["resources"] == {"VCPU": 1}
@@ -180,13 +180,13 @@ def test_unset_keeps_a_type_and_does_not_need_one(
 def test_a_provider_is_unset_for_many_consumers_in_one_request(openstack: OpenStack) -> None:
     for name in ("one", "two"):
         create(openstack, name, VCPU=8)
-    for consumer in (CONSUMER, NOBODY):
+    for consumer in (CONSUMER, UNUSED_UUID):
         given = ("--allocation", "rp=one,VCPU=1", "--allocation", "rp=two,VCPU=2")
         openstack(SET, consumer, *given, *OWNER)
-    rows = openstack(UNSET, CONSUMER, NOBODY, "--provider", "one")
+    rows = openstack(UNSET, CONSUMER, UNUSED_UUID, "--provider", "one")
     assert [(row["consumer"], row["resources"]) for row in rows] == [
         (CONSUMER, {"VCPU": 2}),
-        (NOBODY, {"VCPU": 2}),
+        (UNUSED_UUID, {"VCPU": 2}),
     ]
 
 
@@ -208,12 +208,12 @@ def test_amend_changes_a_part_and_leaves_the_rest(openstack: OpenStack, node: st
 def test_amend_wants_a_consumer_that_has_something_and_1_28(
     openstack: OpenStack, node: str
 ) -> None:
-    given = (AMEND, NOBODY, "--allocation", f"rp={node},VCPU=1")
+    given = (AMEND, UNUSED_UUID, "--allocation", f"rp={node},VCPU=1")
     code, text = openstack.fails(*given)
     assert (code, "No allocations for consumer" in text) == (1, True)
     code, text = openstack.fails(*given, version="1.27")
     assert (code, "requires at least version 1.28" in text) == (1, True)
-    code, text = openstack.fails(AMEND, NOBODY)
+    code, text = openstack.fails(AMEND, UNUSED_UUID)
     assert (code, "At least one resource allocation" in text) == (1, True)
 
 
@@ -231,4 +231,4 @@ def test_what_cannot_be_a_consumer_is_told_and_not_shown_as_one_without_allocati
     outcome = openstack.run(SHOW, "notauuid", "-f", "json")
     assert outcome.code == 1
     assert "'notauuid' is not a UUID" in outcome.stderr
-    assert openstack(SHOW, NOBODY) == []
+    assert openstack(SHOW, UNUSED_UUID) == []

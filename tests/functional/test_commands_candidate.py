@@ -132,7 +132,7 @@ def test_a_query_is_sent_as_it_was_found(openstack: OpenStack, nodes: dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         ((), 1, "At least one --resource must be specified"),
         (("--group", "1", "--required", "HW_CPU_X86_AVX"), 1, "At least one --resource"),
@@ -143,15 +143,15 @@ def test_a_query_is_sent_as_it_was_found(openstack: OpenStack, nodes: dict[str, 
         (("--resource", "VCPU=1", "--limit", "0"), 2, "0 is less than 1"),
         (("--group", "1", "--resource", "VCPU=1", "--group", "1"), 2, "'1' is given twice"),
         (("--resource", "VCPU=1", "--group-policy", "any"), 2, "invalid choice"),
-        (("--resource", "VCPU=1", "--in-tree", "nobody"), 1, "'nobody'"),
+        (("--resource", "VCPU=1", "--in-tree", "unknown"), 1, "'unknown'"),
         (("--resource", "CUSTOM_NOBODY=1"), 1, "HTTP 400"),
     ],
 )
 def test_a_wrong_query_is_refused(
-    openstack: OpenStack, arguments: tuple[str, ...], code: int, told: str
+    openstack: OpenStack, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     left, text = openstack.fails(LIST, *arguments)
-    assert (left, told in text) == (code, True), text
+    assert (left, message in text) == (code, True), text
 
 
 def test_the_old_aggregate_option_works_with_a_warning(

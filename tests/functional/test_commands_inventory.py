@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.functional_cloud import AGGREGATE, NOBODY, OWNER, allocate, create
+from tests.support.functional_cloud import AGGREGATE, OWNER, UNUSED_UUID, allocate, create
 from tests.support.peer.shell import OpenStack
 
 SET = "resource provider inventory set"
@@ -69,8 +69,8 @@ def test_set_replaces_and_amend_leaves_the_rest(openstack: OpenStack) -> None:
 )
 def test_a_malformed_resource_is_refused(openstack: OpenStack, argument: str, text: str) -> None:
     create(openstack, "node")
-    code, told = openstack.fails(SET, "node", "--resource", argument)
-    assert (code, text in told) == (1, True), told
+    code, message = openstack.fails(SET, "node", "--resource", argument)
+    assert (code, text in message) == (1, True), message
 
 
 def test_all_faults_of_a_command_line_are_told_at_once(openstack: OpenStack) -> None:
@@ -119,9 +119,9 @@ def test_an_aggregates_providers_are_set_together(openstack: OpenStack) -> None:
     assert sorted(row["resource_provider"] for row in rows) == sorted(uuids)
     assert next(iter(rows[0])) == "resource_provider"
     assert {row["allocation_ratio"] for row in rows} == {4.0}
-    code, text = openstack.fails(SET, NOBODY, "--aggregate", "--resource", "VCPU=1")
+    code, text = openstack.fails(SET, UNUSED_UUID, "--aggregate", "--resource", "VCPU=1")
     assert code == 1
-    assert f"No resource providers found in aggregate with uuid {NOBODY}." in text
+    assert f"No resource providers found in aggregate with uuid {UNUSED_UUID}." in text
 
 
 @pytest.mark.parametrize("version", ["1.3", None])
@@ -235,8 +235,8 @@ def test_a_providers_usage_is_shown_by_class(openstack: OpenStack) -> None:
 def test_a_projects_usage_is_shown_by_class_and_from_1_38_by_type(openstack: OpenStack) -> None:
     node = create(openstack, "node", VCPU=8, MEMORY_MB=64)
     allocate(openstack, node, "VCPU=2")
-    openstack("resource provider allocation set", NOBODY, f"--allocation=rp={node},VCPU=1", *OWNER,
-              "--consumer-type", "INSTANCE", version="1.38")  # fmt: skip
+    arguments = (f"--allocation=rp={node},VCPU=1", *OWNER, "--consumer-type", "INSTANCE")
+    openstack("resource provider allocation set", UNUSED_UUID, *arguments, version="1.38")
     show = ("resource usage show", "project")
     assert openstack(*show) == [{"resource_class": "VCPU", "usage": 3}]
     assert openstack(*show, "--user-id", "other") == []

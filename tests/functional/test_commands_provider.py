@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.functional_cloud import (
     AGGREGATE,
-    NOBODY,
     OTHER_AGGREGATE,
+    UNUSED_UUID,
     allocate,
     create,
 )
@@ -60,9 +60,9 @@ def test_a_child_stands_under_its_parent_named_by_name(openstack: OpenStack) -> 
 
 def test_an_unknown_provider_is_a_404_by_uuid_and_named_by_name(openstack: OpenStack) -> None:
     create(openstack, "compute-1")
-    code, text = openstack.fails("resource provider show", NOBODY)
+    code, text = openstack.fails("resource provider show", UNUSED_UUID)
     assert (code, "HTTP 404" in text) == (1, True)
-    assert f"No resource provider with uuid {NOBODY} found" in text
+    assert f"No resource provider with uuid {UNUSED_UUID} found" in text
     code, text = openstack.fails("resource provider show", "compute")
     assert code == 1
     assert "'compute'; similar: compute-1" in text
@@ -265,9 +265,9 @@ def test_traits_are_set_on_all_of_an_aggregate(openstack: OpenStack) -> None:
     )
     assert [row["name"] for row in rows] == ["STORAGE_DISK_SSD"] * 2
     assert openstack("resource provider trait set", AGGREGATE, "--aggregate") == []
-    code, text = openstack.fails("resource provider trait set", NOBODY, "--aggregate")
+    code, text = openstack.fails("resource provider trait set", UNUSED_UUID, "--aggregate")
     assert code == 1
-    assert f"No resource providers found in aggregate with uuid {NOBODY}." in text
+    assert f"No resource providers found in aggregate with uuid {UNUSED_UUID}." in text
 
 
 def test_a_tree_is_drawn_root_first(openstack: OpenStack) -> None:
@@ -285,7 +285,7 @@ def test_a_tree_is_drawn_root_first(openstack: OpenStack) -> None:
     assert by_name["root"]["used/capacity"] == {"VCPU": "3/8"}
     assert by_name["gpu"]["traits"] == ["HW_NUMA_ROOT"]
     assert by_name["numa0"]["inventories"]["MEMORY_MB"]["total"] == 512
-    code, text = openstack.fails("resource provider tree show", NOBODY)
+    code, text = openstack.fails("resource provider tree show", UNUSED_UUID)
     assert (code, "found" in text) == (1, True)
 
 
@@ -294,28 +294,28 @@ def test_a_tree_is_drawn_root_first(openstack: OpenStack) -> None:
     [
         (
             "resource provider list",
-            ("--resource", "VCPU=x", "--in-tree", "nobody"),
-            ("'x' in 'VCPU=x'", "'nobody'"),
+            ("--resource", "VCPU=x", "--in-tree", "unknown"),
+            ("'x' in 'VCPU=x'", "'unknown'"),
         ),
         (
             "allocation candidate list",
-            ("--resource", "VCPU", "--group", "1", "--resource", "VCPU=x", "--in-tree", "nobody"),
-            ("<resource_class>=<value>: 'VCPU'", "'x' in 'VCPU=x'", "'nobody'"),
+            ("--resource", "VCPU", "--group", "1", "--resource", "VCPU=x", "--in-tree", "unknown"),
+            ("<resource_class>=<value>: 'VCPU'", "'x' in 'VCPU=x'", "'unknown'"),
         ),
         (
             "resource provider allocation amend",
-            (NOBODY, "--allocation", "rp=nobody,VCPU=1", "--allocation", "nonsense"),
-            ("'nobody'", "'nonsense'"),
+            (UNUSED_UUID, "--allocation", "rp=unknown,VCPU=1", "--allocation", "nonsense"),
+            ("'unknown'", "'nonsense'"),
         ),
         (
             "resource provider inventory set",
-            ("nobody", "--resource", "VCPU=x"),
-            ("'x' in 'VCPU=x'", "'nobody'"),
+            ("unknown", "--resource", "VCPU=x"),
+            ("'x' in 'VCPU=x'", "'unknown'"),
         ),
         (
             "resource provider trait add",
-            ("nobody", "--required", "CUSTOM_NO", "--in-tree", "none", "--trait", "nonsense"),
-            ("'nobody'", "CUSTOM_NO", "'none'", "unknown trait nonsense"),
+            ("unknown", "--required", "CUSTOM_NO", "--in-tree", "none", "--trait", "nonsense"),
+            ("'unknown'", "CUSTOM_NO", "'none'", "unknown trait nonsense"),
         ),
     ],
 )

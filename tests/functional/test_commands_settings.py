@@ -112,7 +112,7 @@ def run_at(url: str, *arguments: str) -> shell.Outcome:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "told"),
+    ("status", "body", "message"),
     [
         (502, Page.body, "502 Bad Gateway (HTTP 502)"),
         (503, b"", "HTTP 503"),
@@ -122,14 +122,16 @@ def run_at(url: str, *arguments: str) -> shell.Outcome:
         (404, b'{"error": "gone"}', "HTTP 404"),
     ],
 )
-def test_an_answer_that_is_not_placements_is_one_line(status: int, body: bytes, told: str) -> None:
+def test_an_answer_that_is_not_placements_is_one_line(
+    status: int, body: bytes, message: str
+) -> None:
     handler = type("Handler", (Page,), {"status": status, "body": body})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         outcome = run_at(f"http://127.0.0.1:{server.server_port}", *LIST)
         server.shutdown()
     assert outcome.code == 1
-    assert told in outcome.stderr
+    assert message in outcome.stderr
     assert len(outcome.stderr.strip().splitlines()) == 1
 
 

@@ -92,8 +92,8 @@ def test_a_feature_is_refused_at_the_version_before_it_and_works_at_it(
     before = f"1.{needs.minor - 1}"
     code, text = openstack.fails(command, version=before)
     assert code == 1
-    told = f"not supported with version {before}; requires at least version {needs}"
-    assert told in text
+    message = f"not supported with version {before}; requires at least version {needs}"
+    assert message in text
     outcome = openstack.run(command, version=str(needs))
     unchanged = feature == "aggregate generation" and outcome.code == 1
     assert outcome.code == 0 or (unchanged and "HTTP 409" in outcome.stderr), outcome

@@ -60,7 +60,7 @@ connection = sqlite:///{folder}/db/placement.sqlite
 sqlite_synchronous = False
 {tokens}"""
 
-# There is no message queue: casts are lost, and calls time out after one second. The compute
+# The lab has no message queue: casts are lost, and calls time out after one second. The compute
 # services are database rows that never report; they count as up for ten years.
 NOVA = """\
 [DEFAULT]
