@@ -15,7 +15,7 @@ from osc_lib.command import command
 
 from osc_placement import errors, microversion, plugin
 from osc_placement.client import api_errors
-from osc_placement.v1 import help as help_format
+from osc_placement.v1 import cells, help as help_format
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -179,6 +179,12 @@ class Lister(PlacementCommand, command.Lister):
         """``(column names, rows)``."""
         raise NotImplementedError
 
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the rows."""
+        data = cells.format_rows(parsed_args.formatter, data)
+        code: int = super().produce_output(parsed_args, column_names, data)
+        return code
+
 
 class ShowOne(PlacementCommand, command.ShowOne):
     """A command that shows the fields of one object."""
@@ -188,3 +194,9 @@ class ShowOne(PlacementCommand, command.ShowOne):
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """``(field names, values)``."""
         raise NotImplementedError
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the fields."""
+        data = cells.format_row(parsed_args.formatter, data)
+        code: int = super().produce_output(parsed_args, column_names, data)
+        return code

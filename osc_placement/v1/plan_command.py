@@ -96,11 +96,10 @@ class PlanCommand(base.Lister):
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command, after a check of arguments that would hide its result."""
-        unknown = [
-            text for text in parsed_args.columns if _normalized(text) not in self.column_names
-        ]
+        columns = self.columns_of(parsed_args)
+        unknown = [text for text in parsed_args.columns if _normalized(text) not in columns]
         if unknown:
-            known = ", ".join(self.column_names)
+            known = ", ".join(columns)
             self.usage_error(f"unknown column {', '.join(unknown)}; the columns are {known}")
         files = _files(parsed_args)
         if len(set(files.values())) < len(files):
@@ -116,6 +115,10 @@ class PlanCommand(base.Lister):
             run = Run(client, self._reading(parsed_args, shown), shown, cloud)
             report = self.execute(run, parsed_args)
         return self.finish(report, parsed_args)
+
+    def columns_of(self, parsed_args: argparse.Namespace) -> Sequence[str]:
+        """The columns that the operator can select."""
+        return self.column_names
 
     def check_arguments(self, parsed_args: argparse.Namespace) -> None:
         """Exit with a usage error, or read the files that the arguments name."""

@@ -13,14 +13,19 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import provider
 
-COLUMNS = ("tree", "uuid", "generation", "used/capacity", "traits")
+#: The first columns of a row of a tree: a table draws the tree.
+TABLE_COLUMNS = ("tree",)
+DATA_COLUMNS = ("name", "parent", "depth", "kind")
+
+COLUMNS = ("uuid", "generation", "used/capacity", "traits")
 LONG_COLUMNS = ("parent_provider_uuid", "aggregates", "inventories")
 
 
 class ShowResourceProviderTree(base.Lister):
     """Show the provider tree of a resource provider
 
-    One row per provider, root first, with used amounts, capacities and traits. Sends three
+    One row per provider, root first, with used amounts, capacities and traits. A table draws
+    the tree; other formats have the columns name, parent, depth and kind instead. Sends three
     requests per provider.
     """
 
@@ -42,12 +47,24 @@ class ShowResourceProviderTree(base.Lister):
         if not found:
             raise errors.PlacementError(f"No resource provider with uuid {uuid} found")
         tree = provider.ProviderTree(found)
+        is_table = parsed_args.formatter == "table"
         data = [
-            _row(client, branches + item.name, item)
+            tree_cells(branches, item.name, item.parent_uuid, is_table=is_table)
+            + _row(client, item)
             + (_long(client, item) if parsed_args.long else ())
             for branches, item in draw(tree)
         ]
-        return COLUMNS + (LONG_COLUMNS if parsed_args.long else ()), data
+        columns = (TABLE_COLUMNS if is_table else DATA_COLUMNS) + COLUMNS
+        return columns + (LONG_COLUMNS if parsed_args.long else ()), data
+
+
+def tree_cells(
+    branches: str, name: str, parent: str | None, *, is_table: bool, kind: str = "provider"
+) -> rows.Row:
+    """The values of TABLE_COLUMNS or DATA_COLUMNS; ``branches`` has three characters per level."""
+    if is_table:
+        return (branches + name,)
+    return (name, parent, len(branches) // 3, kind)
 
 
 def draw(tree: provider.ProviderTree) -> list[tuple[str, provider.Provider]]:
@@ -67,15 +84,15 @@ def draw(tree: provider.ProviderTree) -> list[tuple[str, provider.Provider]]:
     return lines
 
 
-def _row(client: api.Client, name: str, item: provider.Provider) -> rows.Row:
+def _row(client: api.Client, item: provider.Provider) -> rows.Row:
     inventories = client.list_inventories(item.uuid).inventories
     usages = client.list_usages(item.uuid)
     used = {
-        resource_class: f"{usages.get(resource_class, 0)}/{held.capacity}"
+        resource_class: {"used": usages.get(resource_class, 0), "capacity": held.capacity}
         for resource_class, held in inventories.items()
     }
     traits = list(client.list_provider_traits(item.uuid).traits)
-    return (name, item.uuid, item.generation, rows.Amounts(used), rows.Lines(traits))
+    return (item.uuid, item.generation, rows.Usages(used), rows.Lines(traits))
 
 
 def _long(client: api.Client, item: provider.Provider) -> rows.Row:

@@ -6,32 +6,21 @@ import argparse
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from cliff import columns
-
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import arguments, plan_command, provider_tree, selector
+from osc_placement.v1 import arguments, plan_command, provider_tree, rows, selector
 
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.plan import result
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows.reshape import decide, plan as reshape_plan, rows
+    from osc_placement.workflows.reshape import decide, plan as reshape_plan, rows as reshape_rows
 
-COLUMNS = ("tree", "uuid", "before", "after", "status", "reason")
+COLUMNS = ("uuid", "before", "after", "status", "reason")
 
 STRATEGIES = ("pack", "spread", "in-order")
-
-
-class Amounts(columns.FormattableColumn[Any]):
-    """Amounts of a provider or a consumer; a table shows ``VGPU=used/capacity`` or ``VGPU=1``."""
-
-    def human_readable(self) -> str:
-        if self._value is None:
-            return "-"
-        return "\n".join(f"{name}={_amount(value)}" for name, value in self._value.items())
 
 
 class Reshape(plan_command.SelectorCommand):
@@ -49,7 +38,6 @@ class Reshape(plan_command.SelectorCommand):
 
     required_feature = "reshaper"
     guards = (plan_guards.NOVA_OWNED,)
-    column_names = COLUMNS
     table_columns = ("tree", "before", "after", "status", "reason")
     recorded_arguments = ("file", "to_tree", "strategy")
     example = """\
@@ -115,7 +103,13 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
         super().finish(report, parsed_args)
         if parsed_args.show_requests:
             self.summarize([*_requests(self._prepared), *self._summary])
-        return COLUMNS, list(_rows(self._prepared, report))
+        is_table = parsed_args.formatter == "table"
+        return self.columns_of(parsed_args), list(_rows(self._prepared, report, is_table=is_table))
+
+    def columns_of(self, parsed_args: argparse.Namespace) -> tuple[str, ...]:
+        if parsed_args.formatter == "table":
+            return provider_tree.TABLE_COLUMNS + COLUMNS
+        return provider_tree.DATA_COLUMNS + COLUMNS
 
     def _request(
         self, client: api.Client, parsed_args: argparse.Namespace
@@ -151,27 +145,40 @@ def _document(path: pathlib.Path) -> tuple[str, str]:
     return arguments.read_file(path), "standard input" if str(path) == "-" else str(path)
 
 
-def _rows(prepared: reshape_plan.Prepared, report: result.RunReport) -> Iterator[Sequence[Any]]:
+def _rows(
+    prepared: reshape_plan.Prepared, report: result.RunReport, *, is_table: bool
+) -> Iterator[rows.Row]:
     from osc_placement.plan import change as change_module
-    from osc_placement.workflows.reshape import rows
+    from osc_placement.workflows.reshape import rows as reshape_rows
 
-    shown = rows.Rows(prepared.before, prepared.after, prepared.placed, report.outcomes)
-    for branches, item in provider_tree.draw(shown.tree()):
-        yield _row(branches + item.name, shown.provider(item.uuid))
-        inner = branches.replace("└─ ", "   ").replace("├─ ", "│  ")
-        for line in shown.consumers(item.uuid):
-            yield _row(f"{inner}   {line.uuid}", line)
+    found = reshape_rows.Rows(prepared.before, prepared.after, prepared.placed, report.outcomes)
+    for branches, item in provider_tree.draw(found.tree()):
+        cells = provider_tree.tree_cells(branches, item.name, item.parent_uuid, is_table=is_table)
+        yield cells + _row(found.provider(item.uuid))
+        inner = branches.replace("└─ ", "   ").replace("├─ ", "│  ") + "   "
+        for line in found.consumers(item.uuid):
+            yield (
+                provider_tree.tree_cells(
+                    inner, line.uuid, item.uuid, is_table=is_table, kind="consumer"
+                )
+                + _row(line)
+            )
     for left in report.outcomes:
         if left.kind == change_module.RESHAPE and not left.after:
-            reasons = plan_command.Reasons(left.reason)
-            uuid = left.subject.uuid
-            yield (left.subject.name, uuid, Amounts({}), Amounts({}), str(left.status), reasons)
+            yield (
+                *provider_tree.tree_cells("", left.subject.name, None, is_table=is_table),
+                left.subject.uuid,
+                rows.Usages({}),
+                rows.Usages({}),
+                str(left.status),
+                plan_command.Reasons(left.reason),
+            )
 
 
-def _row(name: str, line: rows.Row) -> tuple[Any, ...]:
+def _row(line: reshape_rows.Row) -> rows.Row:
     before, after = (cell if cell is None else dict(cell) for cell in (line.before, line.after))
     reasons = plan_command.Reasons(line.reason)
-    return (name, line.uuid, Amounts(before), Amounts(after), line.status, reasons)
+    return (line.uuid, rows.Usages(before), rows.Usages(after), line.status, reasons)
 
 
 def _requests(prepared: reshape_plan.Prepared) -> Iterator[str]:
@@ -181,7 +188,3 @@ def _requests(prepared: reshape_plan.Prepared) -> Iterator[str]:
         yield f"{request.method} {request.path}"
         if request.body is not None:
             yield json.dumps(request.body, indent=1)
-
-
-def _amount(value: Mapping[str, int] | int) -> str:
-    return f"{value['used']}/{value['capacity']}" if isinstance(value, Mapping) else str(value)

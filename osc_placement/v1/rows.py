@@ -39,6 +39,22 @@ class Amounts(columns.FormattableColumn[Any]):
         return "\n".join(f"{name}={value}" for name, value in self._value.items())
 
 
+class Usages(columns.FormattableColumn[Any]):
+    """``{resource class: amount}``, or a used amount and a capacity instead of an amount.
+
+    A table shows ``VGPU=1`` or ``VGPU=used/capacity``.
+    """
+
+    def human_readable(self) -> str:
+        if self._value is None:
+            return "-"
+        return "\n".join(f"{name}={_usage(value)}" for name, value in self._value.items())
+
+
+def _usage(value: Mapping[str, int] | int) -> str:
+    return f"{value['used']}/{value['capacity']}" if isinstance(value, Mapping) else str(value)
+
+
 class InventoryTotals(columns.FormattableColumn[Any]):
     """``{resource class: inventory}``; a table shows the totals."""
 

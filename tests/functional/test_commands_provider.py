@@ -278,11 +278,16 @@ def test_a_tree_is_drawn_root_first(openstack: OpenStack) -> None:
     openstack("resource provider trait set", "gpu", "--trait", "HW_NUMA_ROOT")
     allocate(openstack, root, "VCPU=3")
     rows = openstack("resource provider tree show", "numa1", "--long")
-    drawn = {"root": 0, "├─ numa0": 1, "│  └─ gpu": 2, "└─ numa1": 3}
-    shuffled = {"root": 0, "├─ numa1": 1, "└─ numa0": 2, "   └─ gpu": 3}
-    assert {row["tree"]: number for number, row in enumerate(rows)} in (drawn, shuffled)
-    by_name = {row["tree"].split()[-1]: row for row in rows}
-    assert by_name["root"]["used/capacity"] == {"VCPU": "3/8"}
+    names = [row["name"] for row in rows]
+    assert names in (["root", "numa0", "gpu", "numa1"], ["root", "numa1", "numa0", "gpu"])
+    by_name = {row["name"]: row for row in rows}
+    assert [by_name[name]["depth"] for name in ("root", "numa0", "gpu")] == [0, 1, 2]
+    assert by_name["gpu"]["parent"] == by_name["numa0"]["uuid"]
+    assert {row["kind"] for row in rows} == {"provider"}
+    assert by_name["root"]["used/capacity"] == {"VCPU": {"used": 3, "capacity": 8}}
+    drawn = openstack.do("resource provider tree show", "numa1")
+    assert "├─ numa" in drawn
+    assert "VCPU=3/8" in drawn
     assert by_name["gpu"]["traits"] == ["HW_NUMA_ROOT"]
     assert by_name["numa0"]["inventories"]["MEMORY_MB"]["total"] == 512
     code, text = openstack.fails("resource provider tree show", UNUSED_UUID)

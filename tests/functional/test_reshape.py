@@ -92,7 +92,7 @@ def test_a_reshape_is_rehearsed_applied_and_undone(
 
     found = rows(openstack, "moves.yaml", "--strategy", "pack", "--undo-out", "undo.json")
     assert {row["status"] for row in found} == {"applied"}
-    child = next(row["uuid"] for row in found if row["tree"].endswith(A))
+    child = next(row["uuid"] for row in found if row["name"].endswith(A))
     after = allocations(target)
     assert after["a"] == {uuids["cn1"]: {"VCPU": 1}, child: {"VGPU": 4}}
     assert after["d"][uuids["cn2"]] == {"VCPU": 3}
@@ -137,7 +137,7 @@ def test_an_undecided_consumer_is_refused_until_evidence_decides(
     evidence = f"{MOVES}assign: {{{CONSUMERS['a']}: {B}}}\n"
     pathlib.Path("moves.yaml").write_text(evidence)
     found = rows(openstack, "moves.yaml")
-    assert {row["reason"] for row in found if row["tree"].endswith(CONSUMERS["a"])} == {
+    assert {row["reason"] for row in found if row["name"].endswith(CONSUMERS["a"])} == {
         "",
         "assigned",
     }
@@ -260,7 +260,7 @@ moves: [{from: $root, resources: {VGPU: all}, to: {name: "gpu-of-${root}"}}]
 """
     )
     selected = ("cn1", "cn2", "cn3", "cn4", B)
-    found = {row["tree"]: row for row in rows(openstack, "each.yaml", *selected, code=6)}
+    found = {row["name"]: row for row in rows(openstack, "each.yaml", *selected, code=6)}
     assert {name: found[name]["status"] for name in ("cn1", "cn2", "cn3", "cn4")} == {
         "cn1": "applied",
         "cn2": "left alone",
@@ -315,10 +315,10 @@ def test_evidence_splits_a_server_with_two_gpus(
     }
     pathlib.Path("moves.yaml").write_text(f"{MOVES}assign: {json.dumps(evidence)}\n")
     found = rows(openstack, "moves.yaml", "--undo-out", "undo.json")
-    child = next(row["uuid"] for row in found if row["tree"].endswith(A))
+    child = next(row["uuid"] for row in found if row["name"].endswith(A))
     after = allocations(target)
     assert after["a"] == {uuids["cn1"]: {"VCPU": 1}, child: {"VGPU": 1}, uuids[B]: {"VGPU": 3}}
-    assert {row["reason"] for row in found if row["tree"].strip(" │") == CONSUMERS["a"]} == {
+    assert {row["reason"] for row in found if row["name"] == CONSUMERS["a"]} == {
         "",
         "assigned",
     }

@@ -82,7 +82,7 @@ def test_vgpus_move_to_their_gpus_with_their_servers(
     applied = openstack("placement reshape vgpu.yaml --undo-out undo.json", SERVICE)
     assert {row["status"] for row in applied} == {"applied"}
     assert not any("guessed" in row["reason"] for row in applied)
-    child = next(row["uuid"] for row in applied if row["tree"].endswith(A))
+    child = next(row["uuid"] for row in applied if row["name"].endswith(A))
     now = allocations(openstack)
     assert now[SERVERS[0]] == {uuids["cn1"]: {"VCPU": 1}, child: {"VGPU": 4}}
     assert now[SERVERS[1]] == {uuids["cn1"]: {"VCPU": 1}, uuids[B]: {"VGPU": 2}}

@@ -1,0 +1,43 @@
+"""Cells of the output: JSON in CSV and value output, no control characters in text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cliff import columns
+
+_TEXT_FORMATS = {"csv", "table", "value"}
+
+
+def printable(text: str) -> str:
+    """Text with escapes instead of control characters, which could change the terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def format_rows(formatter: str, rows: Iterable[Sequence[Any]]) -> Iterable[Sequence[Any]]:
+    """The rows for a formatter of cliff; JSON and YAML get the values unchanged."""
+    if formatter not in _TEXT_FORMATS:
+        return rows
+    return [format_row(formatter, row) for row in rows]
+
+
+def format_row(formatter: str, row: Sequence[Any]) -> Sequence[Any]:
+    """One row."""
+    if formatter not in _TEXT_FORMATS:
+        return row
+    return tuple(_format(formatter, cell) for cell in row)
+
+
+def _format(formatter: str, cell: Any) -> Any:
+    if formatter == "table":
+        if not isinstance(cell, columns.FormattableColumn):
+            return printable(cell) if isinstance(cell, str) else cell
+        lines = str(cell.human_readable()).split("\n")
+        return "\n".join(map(printable, lines))
+    if isinstance(cell, columns.FormattableColumn):
+        cell = cell.machine_readable()
+    if isinstance(cell, dict | list | tuple):
+        return json.dumps(cell)
+    return printable(cell) if isinstance(cell, str) and formatter == "value" else cell
