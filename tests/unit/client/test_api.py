@@ -24,34 +24,38 @@ def listing(*names: str) -> Reply:
 
 
 def test_a_pinned_version_needs_no_negotiation() -> None:
-    told, app = client(listing(), version="1.12")
-    told.list_providers()
-    assert [asked.version for asked in app.requests] == ["1.12"]
-    assert (told.pinned, told.api_version) == (True, "1.12")
+    placement, app = client(listing(), version="1.12")
+    placement.list_providers()
+    assert [request.version for request in app.requests] == ["1.12"]
+    assert (placement.pinned, placement.api_version) == (True, "1.12")
 
 
 def test_negotiation_sends_one_request_and_selects_the_highest_common_version() -> None:
-    told, app = client(versions("1.0", "1.36"), listing(), listing(), version=None)
-    told.list_providers()
-    told.list_providers()
-    assert [asked.version for asked in app.requests] == [None, "1.36", "1.36"]
-    assert (told.pinned, told.api_version) == (False, "1.29")
+    placement, app = client(versions("1.0", "1.36"), listing(), listing(), version=None)
+    placement.list_providers()
+    placement.list_providers()
+    assert [request.version for request in app.requests] == [None, "1.36", "1.36"]
+    assert (placement.pinned, placement.api_version) == (False, "1.29")
 
 
 def test_latest_pins_the_highest_common_version() -> None:
-    told, _ = client(versions("1.0", "1.36"), version=None, latest=True)
-    assert (told.pinned, told.microversion, told.api_version) == (True, (1, 36), "1.36")
+    placement, _ = client(versions("1.0", "1.36"), version=None, latest=True)
+    assert (placement.pinned, placement.microversion, placement.api_version) == (
+        True,
+        (1, 36),
+        "1.36",
+    )
 
 
 def test_no_common_version_is_an_error_with_both_ranges() -> None:
-    told, _ = client(versions("1.40", "1.50"), version=None)
+    placement, _ = client(versions("1.40", "1.50"), version=None)
     with pytest.raises(errors.PlacementError, match=r"1\.40 to 1\.50.*1\.0 to 1\.39"):
-        _ = told.microversion
+        _ = placement.microversion
 
 
 def test_a_client_with_another_version_shares_the_transport() -> None:
-    told, app = client(listing(), version="1.12")
-    told.at(Microversion(1, 37)).list_providers()
+    placement, app = client(listing(), version="1.12")
+    placement.at(Microversion(1, 37)).list_providers()
     assert app.requests[0].version == "1.37"
 
 
@@ -96,117 +100,117 @@ def test_a_request_is_sent_only_from_the_version_that_supports_it(
     feature: str, call: Callable[[api.Client], Any]
 ) -> None:
     needs = microversion.FEATURES[feature]
-    told, app = client(version=f"1.{needs.minor - 1}")
+    placement, app = client(version=f"1.{needs.minor - 1}")
     with pytest.raises(api_errors.UnsupportedVersion) as caught:
-        call(told)
+        call(placement)
     assert (caught.value.feature, caught.value.needs) == (feature, needs)
     assert not app.requests
-    told, app = client(fault(400, "as far as this"), version=str(needs))
+    placement, app = client(fault(400, "as far as this"), version=str(needs))
     with pytest.raises(api_errors.ApiError, match="as far as this"):
-        call(told)
+        call(placement)
     assert app.requests[0].version == str(needs)
 
 
 def test_a_response_of_another_shape_is_a_placement_error() -> None:
     for body in ({}, [], {"resource_providers": [1]}, {"resource_providers": None}):
-        told, _ = client(Reply(body=body))
+        placement, _ = client(Reply(body=body))
         with pytest.raises(api_errors.UnexpectedResponse, match="not a response of Placement"):
-            told.list_providers()
-    told, _ = client(Reply(200, b""))
+            placement.list_providers()
+    placement, _ = client(Reply(200, b""))
     with pytest.raises(api_errors.UnexpectedResponse):
-        told.list_providers()
+        placement.list_providers()
 
 
 def test_identifiers_in_paths_are_quoted() -> None:
-    told, app = client(Reply(204), Reply(204))
-    told.delete_trait("a/../b?c")
+    placement, app = client(Reply(204), Reply(204))
+    placement.delete_trait("a/../b?c")
     assert (app.requests[0].path, app.requests[0].query) == ("/traits/a/../b?c", "")
 
 
 @pytest.mark.parametrize("name", [".", ".."])
 def test_a_path_segment_of_dots_is_refused_without_a_request(name: str) -> None:
-    told, app = client()
+    placement, app = client()
     with pytest.raises(errors.InvalidInput, match="cannot be used as a name"):
-        told.delete_inventory(U, name)
+        placement.delete_inventory(U, name)
     assert not app.requests
 
 
 def test_below_1_20_a_created_provider_is_read_by_a_second_request() -> None:
     made = Reply(201, headers={"location": "http://h/resource_providers/u"})
-    told, app = client(made, Reply(body=PROVIDER), version="1.19")
-    assert told.create_provider("n", parent_uuid=U).generation == 3
-    assert [asked.method for asked in app.requests] == ["POST", "GET"]
+    placement, app = client(made, Reply(body=PROVIDER), version="1.19")
+    assert placement.create_provider("n", parent_uuid=U).generation == 3
+    assert [request.method for request in app.requests] == ["POST", "GET"]
     assert app.requests[0].body == {"name": "n", "parent_provider_uuid": U}
     assert app.requests[1].path == "/resource_providers/u"
 
 
 def test_a_parent_of_none_is_sent_and_an_unchanged_one_is_not() -> None:
-    told, app = client(Reply(body=PROVIDER), Reply(body=PROVIDER))
-    told.update_provider(U, "n")
-    told.update_provider(U, "n", None)
-    assert [asked.body for asked in app.requests] == [
+    placement, app = client(Reply(body=PROVIDER), Reply(body=PROVIDER))
+    placement.update_provider(U, "n")
+    placement.update_provider(U, "n", None)
+    assert [request.body for request in app.requests] == [
         {"name": "n"},
         {"name": "n", "parent_provider_uuid": None},
     ]
 
 
 def test_the_last_modified_header_sets_updated() -> None:
-    told, _ = client(Reply(body=PROVIDER, headers={"last-modified": "a day"}))
-    assert told.show_provider(U).updated == "a day"
+    placement, _ = client(Reply(body=PROVIDER, headers={"last-modified": "a day"}))
+    assert placement.show_provider(U).updated == "a day"
 
 
 def test_an_unknown_consumer_has_no_allocations_and_no_generation() -> None:
-    told, _ = client(Reply(body={"allocations": {}}))
-    assert told.show_allocations(U) == Consumer(U, {})
+    placement, _ = client(Reply(body={"allocations": {}}))
+    assert placement.show_allocations(U) == Consumer(U, {})
 
 
 def test_exists_methods_return_a_boolean() -> None:
-    told, _ = client(Reply(204), fault(404, "no"), fault(500, "oops"))
-    assert told.trait_exists("CUSTOM_A")
-    assert not told.trait_exists("CUSTOM_B")
+    placement, _ = client(Reply(204), fault(404, "no"), fault(500, "oops"))
+    assert placement.trait_exists("CUSTOM_A")
+    assert not placement.trait_exists("CUSTOM_B")
     with pytest.raises(api_errors.ApiError):
-        told.trait_exists("CUSTOM_C")
+        placement.trait_exists("CUSTOM_C")
 
 
 def test_other_plugins_can_send_any_request() -> None:
-    told, app = client(Reply(body={"a": 1}), fault(404, "no"), version="1.5")
-    assert told.request("GET", "/usages?x=1").json() == {"a": 1}
+    placement, app = client(Reply(body={"a": 1}), fault(404, "no"), version="1.5")
+    assert placement.request("GET", "/usages?x=1").json() == {"a": 1}
     assert app.requests[0].version == "1.5"
     with pytest.raises(api_errors.NotFound):
-        told.request("PUT", "/traits/x", version="1.6", json={"b": 2})
+        placement.request("PUT", "/traits/x", version="1.6", json={"b": 2})
     assert (app.requests[1].version, app.requests[1].body) == ("1.6", {"b": 2})
 
 
 def test_a_uuid_is_normalized_without_a_request() -> None:
-    told, app = client()
-    assert lookup.provider_uuid(told, U.upper().replace("-", "")) == U
+    placement, app = client()
+    assert lookup.provider_uuid(placement, U.upper().replace("-", "")) == U
     assert not app.requests
 
 
 def test_a_name_must_match_exactly() -> None:
-    told, app = client(listing("Node", "node"))
-    assert lookup.provider_uuid(told, "node") == "uuid of node"
+    placement, app = client(listing("Node", "node"))
+    assert lookup.provider_uuid(placement, "node") == "uuid of node"
     assert app.requests[0].query == "name=node"
 
 
 def test_one_listing_finds_more_than_five_names() -> None:
     names = [f"node{number}" for number in range(9)]
-    told, app = client(listing(*names))
-    found = lookup.provider_uuids(told, [*names, names[0], U])
+    placement, app = client(listing(*names))
+    found = lookup.provider_uuids(placement, [*names, names[0], U])
     assert found == {**{name: f"uuid of {name}" for name in names}, U: U}
     assert len(app.requests) == 1
 
 
 def test_all_unknown_and_ambiguous_names_are_reported_with_similar_names() -> None:
-    told, _ = client(listing(), listing("twin", "twin"), listing("compute-1", "twin"))
+    placement, _ = client(listing(), listing("twin", "twin"), listing("compute-1", "twin"))
     with pytest.raises(api_errors.UnknownProvider) as caught:
-        lookup.provider_uuids(told, ["compute", "twin"])
+        lookup.provider_uuids(placement, ["compute", "twin"])
     unknown, ambiguous = caught.value.reasons
     assert unknown == "No resource provider has the name or UUID 'compute'; similar: compute-1"
     assert "More than one" in ambiguous
 
 
 def test_an_empty_name_is_unknown() -> None:
-    told, _ = client(listing("a"))
+    placement, _ = client(listing("a"))
     with pytest.raises(api_errors.UnknownProvider):
-        lookup.provider_uuid(told, "")
+        lookup.provider_uuid(placement, "")

@@ -21,7 +21,7 @@ def test_traits_share_a_parameter_and_alternatives_have_their_own() -> None:
 
 
 def test_a_query_is_formatted_group_by_group() -> None:
-    asked = CandidateQuery(
+    request = CandidateQuery(
         groups=(
             RequestGroup(resources={"VCPU": 1, "MEMORY_MB": 2}, required=(frozenset({"T"}),)),
             RequestGroup(
@@ -41,7 +41,7 @@ def test_a_query_is_formatted_group_by_group() -> None:
         root_forbidden=frozenset({"S"}),
         limit=5,
     )
-    assert query.candidate_pairs(asked) == [
+    assert query.candidate_pairs(request) == [
         ("resources", "VCPU:1,MEMORY_MB:2"),
         ("required", "T"),
         ("resources_NET", "SRIOV_NET_VF:1"),

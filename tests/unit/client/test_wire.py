@@ -42,7 +42,7 @@ consumers = st.builds(
 )
 
 
-def told(body: dict[str, Any], version: Microversion) -> dict[str, Any]:
+def response(body: dict[str, Any], version: Microversion) -> dict[str, Any]:
     """The response for a consumer that was written with ``body``."""
     written = body["allocations"]
     if isinstance(written, list):
@@ -65,8 +65,8 @@ def test_a_consumer_reads_back_with_the_fields_of_the_version(
         known = dataclasses.replace(known, generation=None)
     if not microversion.supports(version, "consumer types"):
         known = dataclasses.replace(known, consumer_type=None)
-    assert wire.read_consumer(consumer.uuid, told(body, version)) == known
-    full = wire.read_consumer_allocations(consumer.uuid, told(body, version))
+    assert wire.read_consumer(consumer.uuid, response(body, version)) == known
+    full = wire.read_consumer_allocations(consumer.uuid, response(body, version))
     assert full == (known, dict.fromkeys(consumer.allocations, 3))
 
 

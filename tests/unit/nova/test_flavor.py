@@ -23,8 +23,8 @@ def request(
     **amounts: int,
 ) -> flavor.ServerRequest:
     usual = {"vcpus": 4, "ram": 2048, "disk": 20, **amounts}
-    asked = flavor.Flavor(**usual, extra_specs=specs or {})
-    return flavor.request_of(asked, None if hidden else image or {}, booted_from_volume=volume)
+    requested = flavor.Flavor(**usual, extra_specs=specs or {})
+    return flavor.request_of(requested, None if hidden else image or {}, booted_from_volume=volume)
 
 
 def total(
