@@ -21,7 +21,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 PACKAGE = "osc_placement"
 
 #: Modules of plan/ that describe a change and that plan/kinds builds on. Each is a part itself.
-CHANGE_LEVEL = {"plan.change", "plan.guards", "plan.workers"}
+CHANGE_LEVEL = {"plan.change", "plan.guards", "plan.precondition", "plan.workers"}
 PLAN = {"plan", "plan.kinds", *CHANGE_LEVEL}
 ENGINE = {"engine", "engine.candidates"}
 #: The services and Placement's values.
@@ -72,6 +72,7 @@ LAYERS: dict[str, set[str]] = {
     "server.schemas": {"server", "model"},
     "server.store": {"engine", "model"},
     **{module: {"model"} for module in CHANGE_LEVEL},
+    "plan.change": {"plan.precondition", "model"},
     "plan.kinds": CHANGE_LEVEL | BELOW_PLAN,
     "plan": {"plan.kinds"} | CHANGE_LEVEL | BELOW_PLAN,
     "workflows.context": PLAN | BELOW_PLAN,

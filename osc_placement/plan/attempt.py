@@ -1,42 +1,48 @@
-"""One change, from the first look to its end: write, look again, decide again.
+"""One change from its first read to its result: read, check, write, and again after a conflict.
 
-A stale body is never sent again under a new generation: after a conflict or a lost
-answer the thing is read anew and judged. Called by ``execute``, in its threads.
+A stale body is never sent again under a new generation: after a conflict or a lost answer
+the subject is read and checked again. Called by ``executor``, in its threads.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors, retry
-from osc_placement.plan import change, journal, result
+from osc_placement.client import api_errors, retry
+from osc_placement.plan import change as change_module, journal, result
 from osc_placement.plan.kinds import base, registry
+
+LOG = logging.getLogger(__name__)
 
 
 class RunHalted(errors.PlacementError):
-    """Trying further items is pointless: nobody answers, or lets us in, or the disk is full.
+    """Every other change would fail too: no connection, no permission, or a full disk.
 
-    ``outcomes`` are what became of the items at hand.
+    ``results`` are those of the changes in hand.
     """
 
-    def __init__(self, cause: errors.PlacementError, ended: Sequence[result.ChangeResult]) -> None:
-        self.outcomes = ended
+    def __init__(
+        self, cause: errors.PlacementError, results: Sequence[result.ChangeResult]
+    ) -> None:
+        self.results = results
         super().__init__(str(cause))
 
 
 class Direction(enum.Enum):
-    """Whether a plan is applied or taken back: what its journal is told."""
+    """Whether a plan is applied or undone: the states in its journal."""
 
     APPLY = (journal.State.PENDING, journal.State.APPLYING, journal.State.APPLIED)
     UNDO = (journal.State.APPLIED, journal.State.UNDOING, journal.State.UNDONE)
 
     @property
     def untouched(self) -> journal.State:
-        """Before anything was sent, or when it was refused."""
+        """Before a request is sent, or after the server refuses it."""
         return self.value[0]
 
     @property
@@ -46,263 +52,275 @@ class Direction(enum.Enum):
 
     @property
     def done(self) -> journal.State:
-        """It was carried out."""
+        """The change is written."""
         return self.value[2]
 
 
-#: Why the premise of a change no longer holds; empty when it does. Called from many threads.
-PreconditionCheck = Callable[[change.Change], str]
+#: Why the precondition of a change is no longer true; empty when it is. Called in many threads.
+PreconditionCheck = Callable[[change_module.Change], str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunContext:
-    """What all changes of a run have in common.
+    """What all changes of a run share.
 
-    ``strict``: what somebody else has changed since the plan is left alone. ``allow``: the
-    guards that are overridden. ``broken`` judges the premises of changes. ``kinds`` are those
-    that can be carried out: some need more services than Placement.
+    ``strict``: a subject that changed after planning is stale. ``allow``: the guards that
+    the operator overrides. ``check_precondition`` checks the preconditions of changes.
     """
 
-    client: api.Client
+    services: base.Services
     journal: journal.JournalWriter
     stop: threading.Event
     direction: Direction = Direction.APPLY
     strict: bool = True
     allow: Collection[str] = ()
-    broken: PreconditionCheck = lambda _: ""
-    kinds: Mapping[str, base.ChangeType] = dataclasses.field(
-        default_factory=lambda: registry.CHANGE_TYPES
-    )
+    check_precondition: PreconditionCheck = lambda _: ""
 
 
-def settle(
-    wanted: change.Change, around: RunContext, known: change.Observed | None = None
+def apply_change(
+    change: change_module.Change,
+    context: RunContext,
+    known: change_module.Observed[Any] | None = None,
 ) -> result.ChangeResult:
-    """Bring one change to its end; ``known`` is what planning has read already.
+    """Apply one change; ``known`` is the state that planning has read.
 
-    Cost: one read (none with ``known``) and one write; after each conflict or lost answer
-    one of each more, and a read of usages where capacity shrinks.
-    Errors: RunHalted, when no other change would fare better.
+    Requests: one read (none with ``known``) and one write; one of each more after a
+    conflict or a lost answer, and a read of usages where capacity shrinks.
+    Errors: RunHalted, when every other change would fail too.
     """
-    return Attempt(wanted, around, known).run()
+    return Attempt(change, context, known).run()
 
 
 class Attempt:
-    """One change on its way; ``ended`` is its outcome when it is there."""
+    """One change under way; ``result`` is None until it ends."""
 
     def __init__(
-        self, wanted: change.Change, around: RunContext, known: change.Observed | None
+        self,
+        change: change_module.Change,
+        context: RunContext,
+        known: change_module.Observed[Any] | None,
     ) -> None:
-        self.ended: result.ChangeResult | None = None
-        self._change = wanted
-        self._planned_on = wanted.generation
-        self._around = around
-        self._kind = around.kinds[wanted.kind]
-        entry = around.journal.entries.get(wanted.key)
+        self.result: result.ChangeResult | None = None
+        self._change = change
+        self._planned_generation = change.generation
+        self._context = context
+        self._kind = registry.CHANGE_TYPES[change.kind]
+        entry = context.journal.entries.get(change.key)
         self._in_doubt = entry is not None and entry.state in journal.IN_DOUBT
         self._known = known
-        if known is None and self._kind.assumed and not self._in_doubt:
-            self._known = self._kind.assumed(wanted)
-        self._observed = change.Observed(None, {})
-        self._last: errors.PlacementError | None = None
+        if known is None and not self._in_doubt:
+            self._known = self._kind.assumed(change.before)
+        self._observed: change_module.Observed[Any] = change_module.Observed(None, change.before)
+        self._last_error: errors.PlacementError | None = None
         self._unwritable: journal.Unwritable | None = None
 
     def run(self) -> result.ChangeResult:
-        """All the way to the end."""
-        self.ended = self._run()
+        """Read, check and write until the change ends."""
+        self.result = self._run()
+        LOG.debug(
+            "%s %s: %s %s",
+            self._change.kind,
+            self._change.subject.name,
+            self.result.status,
+            self.result.reason,
+        )
         if self._unwritable is not None:
-            raise RunHalted(self._unwritable, [self.ended])
-        return self.ended
+            raise RunHalted(self._unwritable, [self.result])
+        return self.result
 
-    def ready(self) -> base.Intent | None:
-        """Only look and judge: what is to be written, or None when that was the end."""
-        self.ended = self._explained(self._look_and_judge)
-        if self.ended is not None:
+    def prepare(self) -> base.Write[Any] | None:
+        """Only read and check: what is to be written, or None when the change has ended."""
+        self.result = self._with_errors(self._read_and_check)
+        if self.result is not None:
             return None
-        # Whoever writes it with others may have to leave it to ``run`` in the end.
+        # ``run`` may have to write it alone after a refused bulk request.
         self._known = self._observed
-        return self._change, self._observed
+        return self._pending_write()
 
-    def beginning(self) -> journal.Note:
-        """What the journal is told before the request."""
-        direction = self._around.direction
-        # What undo gives back is what applying replaced: undoing does not change that.
-        replaced = self._change.before if direction is Direction.APPLY else None
-        return journal.Note(self._change.key, direction.begun, replaced)
+    def begin_note(self) -> journal.Note:
+        """The journal entry before the request."""
+        direction, change = self._context.direction, self._change
+        # Undo restores what the change replaced; undoing itself does not alter that.
+        replaced = change.before.to_dict() if direction is Direction.APPLY else None
+        return journal.Note(change.key, direction.begun, replaced)
 
-    def ending(self) -> journal.Note:
-        """What the journal is told when it was carried out."""
-        return journal.Note(self._change.key, self._around.direction.done)
+    def end_note(self) -> journal.Note:
+        """The journal entry after the write."""
+        return journal.Note(self._change.key, self._context.direction.done)
 
-    def written(self, seen: change.Facts) -> result.ChangeResult:
-        """It was carried out."""
+    def applied(self, found: change_module.State) -> result.ChangeResult:
+        """End the change as applied."""
         ended = result.of_change(self._change, result.Status.APPLIED)
-        self.ended = dataclasses.replace(ended, found=seen)
-        return self.ended
+        self.result = dataclasses.replace(ended, found=found)
+        return self.result
 
-    def refused(self, *, in_doubt: bool = False) -> None:
-        """What was known of it may be of yesterday: look again."""
+    def read_again(self, *, in_doubt: bool = False) -> None:
+        """Drop the known state after a refused request; it may be outdated."""
         self._known = None
         self._in_doubt = self._in_doubt or in_doubt
 
     def not_begun(self, reason: str) -> result.ChangeResult:
-        """Its outcome when it was never tried."""
+        """The result of a change that was never tried."""
         return result.of_change(self._change, result.Status.PLANNED, reason)
 
     def _run(self) -> result.ChangeResult:
         for pause in retry.backoff(retry.WRITES):
-            ended = self._attempt()
+            ended = self._with_errors(lambda: self._read_and_check() or self._write())
             if ended is not None:
                 return ended
-            if self._around.stop.wait(pause):
+            LOG.info(
+                "%s %s: try again after: %s",
+                self._change.kind,
+                self._change.subject.name,
+                self._last_error,
+            )
+            if self._context.stop.wait(pause):
                 break
         return self._give_up()
 
-    def _attempt(self) -> result.ChangeResult | None:
-        """Look and, if it is right, write; None when it must be tried again."""
-        return self._explained(lambda: self._look_and_judge() or self._write())
-
-    def _explained(
+    def _with_errors(
         self, step: Callable[[], result.ChangeResult | None]
     ) -> result.ChangeResult | None:
-        """What a step comes to, errors included."""
+        """The result of a step, errors included."""
         try:
             return step()
         except api_errors.NotFound as error:
-            return self._ended(result.Status.FAILED, f"it is gone: {error}")
+            return self._end(result.Status.FAILED, f"it no longer exists: {error}", error)
         except errors.PlacementError as error:
-            self.ended = self._ended(result.Status.FAILED, str(error))
+            self.result = self._end(result.Status.FAILED, str(error), error)
             if _concerns_all(error):
-                raise RunHalted(error, [self.ended]) from error
-            return self.ended
+                raise RunHalted(error, [self.result]) from error
+            return self.result
 
-    def _look_and_judge(self) -> result.ChangeResult | None:
-        self._observed = self._look()
-        return self._judge(self._observed)
+    def _read_and_check(self) -> result.ChangeResult | None:
+        self._observed = self._read()
+        return self._check()
 
-    def _look(self) -> change.Observed:
+    def _read(self) -> change_module.Observed[Any]:
         if self._known is not None:
             known, self._known = self._known, None
             return known
-        return retry.read(lambda: self._kind.read(self._around.client, self._change))
+        services, change = self._context.services, self._change
+        return retry.read(lambda: self._kind.read(services, change.subject, change.after))
 
-    def _judge(self, observed: change.Observed) -> result.ChangeResult | None:
-        """The end of the matter when nothing is to be written; None when it is."""
-        wanted = self._change
-        now = change.current(wanted.kind, wanted.after, observed.facts)
-        if change.agree(now, wanted.after):
-            return self._as_wanted(observed)
+    def _check(self) -> result.ChangeResult | None:
+        """The result when nothing is to be written; None when the change is to be written."""
+        change, observed = self._change, self._observed
+        now = self._kind.select(observed.state, change.after)
+        if self._kind.equal(now, change.after):
+            return self._already_done()
         if self._is_stale(now):
-            told = change.departure(wanted.kind, now, self._change.before)
-            return self._ended(result.Status.STALE, f"somebody else made it {told}")
-        broken = self._around.broken(wanted) if wanted.premise else ""
+            drift = self._kind.describe_drift(change.before, now)
+            return self._end(result.Status.STALE, f"changed concurrently to {drift}")
+        broken = self._context.check_precondition(change) if change.precondition else ""
         if broken:
-            status = result.Status.STALE if self._around.strict else result.Status.LEFT_ALONE
-            return self._ended(status, broken)
-        self._change = wanted.replace(before=now, generation=observed.generation)
-        refused = self._refusals(observed)
+            status = result.Status.STALE if self._context.strict else result.Status.SKIPPED
+            return self._end(status, broken)
+        self._change = dataclasses.replace(change, before=now, generation=observed.generation)
+        refused = self._refusals()
         if not refused:
             return None
-        ended = self._ended(result.Status.LEFT_ALONE, "; ".join(refused))
+        ended = self._end(result.Status.SKIPPED, "; ".join(refused))
         return dataclasses.replace(ended, open=True)
 
-    def _is_stale(self, now: change.Facts) -> bool:
-        """Whether what was to be changed is no longer what it was.
+    def _is_stale(self, now: Any) -> bool:
+        """Whether the subject differs from its planned state.
 
-        Outside a reviewed plan that stops us only if it went altogether, or if all that
-        there is would be replaced.
+        Outside a reviewed plan only a deletion, or a change that replaces everything, counts.
         """
-        before = self._change.before
-        if self._around.strict or self._change.kind in change.WHOLE:
-            return not self._is_known(now)
-        return any(now[key] is None and value is not None for key, value in before.items())
-
-    def _is_known(self, now: change.Facts) -> bool:
-        """Whether all that there is was there before, or is of our own doing."""
-        before, after = self._change.before, self._change.after
-        if self._in_doubt and self._kind.in_parts:
-            return all(
-                change.same(now.get(key), before.get(key))
-                or change.same(now.get(key), after.get(key))
-                for key in {*now, *before}
+        kind, before = self._kind, self._change.before
+        if not self._context.strict and not kind.whole:
+            return any(
+                fact.after is None and fact.before is not None for fact in kind.facts(before, now)
             )
-        return change.agree(now, before)
+        if self._in_doubt and kind.in_parts:
+            return not kind.is_mix(now, before, self._change.after)
+        return not kind.equal(now, before)
 
-    def _refusals(self, observed: change.Observed) -> list[str]:
-        """What the guards say of a thing that changed since they were last asked."""
-        guard = self._kind.refusals
-        if guard is None or observed.generation == self._planned_on:
+    def _refusals(self) -> list[str]:
+        """The reasons of guards, if the subject has changed since they were last checked."""
+        if self._observed.generation == self._planned_generation:
             return []
-        around, item = self._around, self._change
-        refused = retry.read(lambda: guard(around.client, item, observed, around.allow))
-        self._planned_on = observed.generation
+        services, allow = self._context.services, self._context.allow
+        pending = self._pending_write()
+        refused = retry.read(lambda: self._kind.refusals(services, pending, allow))
+        self._planned_generation = self._observed.generation
         return refused
 
+    def _pending_write(self) -> base.Write[Any]:
+        return base.Write(self._change.subject, self._change.after, self._observed)
+
     def _write(self) -> result.ChangeResult | None:
-        self._note(self.beginning())
+        self._note(self.begin_note())
         if self._unwritable is not None:
-            return self._ended(result.Status.FAILED, f"not begun: {self._unwritable}")
+            return self._end(result.Status.FAILED, f"not begun: {self._unwritable}")
         try:
-            written = self._kind.write(self._around.client, self._change, self._observed)
+            written = self._kind.write(self._context.services, self._pending_write())
         except (api_errors.GenerationConflict, api_errors.ConnectionFailed) as error:
-            self._last = error
+            self._last_error = error
             return None
         except (api_errors.OutcomeUnknown, api_errors.UnexpectedResponse) as error:
-            self._last = error
+            self._last_error = error
             self._in_doubt = True
             return None
-        return self._carried_out(written)
+        return self._end_applied(written.state)
 
-    def _carried_out(self, seen: change.Observed) -> result.ChangeResult:
-        self._note(self.ending())
-        return self.written(seen.facts)
+    def _end_applied(self, found: Any) -> result.ChangeResult:
+        self._note(self.end_note())
+        return self.applied(found)
 
-    def _as_wanted(self, seen: change.Observed) -> result.ChangeResult:
+    def _already_done(self) -> result.ChangeResult:
         if self._in_doubt:
-            return self._carried_out(seen)
-        if self._around.direction is Direction.UNDO:
-            self._note(self.ending())
-        ended = self._ended(result.Status.UNCHANGED, "it is so already")
-        return dataclasses.replace(ended, found=seen.facts)
+            return self._end_applied(self._observed.state)
+        if self._context.direction is Direction.UNDO:
+            self._note(self.end_note())
+        ended = self._end(result.Status.UNCHANGED, "already in the requested state")
+        return dataclasses.replace(ended, found=self._observed.state)
 
-    def _ended(self, status: result.Status, reason: str) -> result.ChangeResult:
-        """An end without having changed anything; in the journal, doubt stays doubt."""
-        around, key = self._around, self._change.key
-        entry = around.journal.entries.get(key)
-        if entry is not None and entry.state is around.direction.begun and not self._in_doubt:
-            self._note(journal.Note(key, around.direction.untouched))
+    def _end(
+        self,
+        status: result.Status,
+        reason: str,
+        error: errors.PlacementError | None = None,
+    ) -> result.ChangeResult:
+        """End without a change; a change in doubt stays in doubt in the journal."""
+        context, key = self._context, self._change.key
+        entry = context.journal.entries.get(key)
+        if entry is not None and entry.state is context.direction.begun and not self._in_doubt:
+            self._note(journal.Note(key, context.direction.untouched))
         if self._in_doubt and status is result.Status.FAILED:
-            reason = f"whether it was carried out is unknown: {reason}"
-        return result.of_change(self._change, status, reason)
+            reason = f"whether it was applied is unknown: {reason}"
+        ended = result.of_change(self._change, status, reason)
+        return dataclasses.replace(ended, request_id=getattr(error, "request_id", None) or "")
 
-    def _note(self, told: journal.Note) -> None:
-        """Tell the journal; when it cannot be told, this change is the last one."""
+    def _note(self, note: journal.Note) -> None:
+        """Write to the journal; without a journal no other change begins."""
         try:
-            self._around.journal.note(told)
+            self._context.journal.note(note)
         except journal.Unwritable as error:
             self._unwritable = error
 
     def _give_up(self) -> result.ChangeResult:
         if self._in_doubt:
-            ended = self._last_look()
+            ended = self._last_read()
             if ended is not None:
                 return ended
-        if self._around.stop.is_set():
-            return self._ended(result.Status.PLANNED, "not done: the run was stopped")
-        return self._ended(result.Status.FAILED, f"given up: {self._last}")
+        if self._context.stop.is_set():
+            return self._end(result.Status.PLANNED, "not applied: the run was stopped")
+        return self._end(result.Status.FAILED, f"given up: {self._last_error}", self._last_error)
 
-    def _last_look(self) -> result.ChangeResult | None:
-        """What a lost answer came to, without trying again."""
+    def _last_read(self) -> result.ChangeResult | None:
+        """Whether a write without an answer was applied, without another try."""
         try:
-            seen = self._look()
+            found = self._read().state
         except errors.PlacementError as error:
-            return self._ended(result.Status.FAILED, str(error))
-        now = change.current(self._change.kind, self._change.after, seen.facts)
-        return self._carried_out(seen) if change.agree(now, self._change.after) else None
+            return self._end(result.Status.FAILED, str(error), error)
+        now = self._kind.select(found, self._change.after)
+        return self._end_applied(found) if self._kind.equal(now, self._change.after) else None
 
 
 def _concerns_all(error: errors.PlacementError) -> bool:
-    """Whether other changes would fare as this one: nobody answers, lets us in, makes sense."""
+    """Whether other changes would fail too: no permission, or no usable answer."""
     if isinstance(error, api_errors.ApiError):
         return error.status in (401, 403)
     return not isinstance(error, api_errors.UnsupportedVersion)

@@ -1,87 +1,90 @@
-"""Several changes in one request: all of them, halves after a refusal, in the end each alone.
+"""Several changes in one request: all of them, then halves after a refusal, then each alone.
 
-So a culprit costs the others a few requests more and never their repair. Called by
-``execute``, in its threads, for kinds that can be written together.
+One bad change delays the others but never blocks them. Called by ``executor``, in its
+threads, for kinds with a bulk write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api_errors
-from osc_placement.plan import attempt, change, journal, result
-from osc_placement.plan.kinds import base
+from osc_placement.plan import attempt, change as change_module, journal, result
+from osc_placement.plan.kinds import base, registry
 
-Ready = tuple[attempt.Attempt, base.Intent]
+Prepared = tuple[attempt.Attempt, base.Write[Any]]
 
 
-def settle_together(
-    wanted: Sequence[change.Change],
-    around: attempt.RunContext,
-    known: Mapping[str, change.Observed],
+def apply_bulk(
+    changes: Sequence[change_module.Change],
+    context: attempt.RunContext,
+    known: Mapping[str, change_module.Observed[Any]],
 ) -> list[result.ChangeResult]:
-    """Bring changes of one kind to their ends; ``known`` is ``{change key: what was read}``.
+    """Apply changes of one kind; ``known`` is ``{change key: the state that planning read}``.
 
-    Cost: one read for each that is not known, and one write for all; for each culprit
-    among n about 2 log2(n) writes more, and then what ``settle`` costs.
-    Errors: RunHalted, with every outcome, when no other change would fare better.
+    Requests: one read for each that is not known, and one write for all; for each bad change
+    among n about 2 log2(n) more writes, and then those of ``apply_change``.
+    Errors: RunHalted, with every result, when every other change would fail too.
     """
-    each = [attempt.Attempt(item, around, known.get(item.key)) for item in wanted]
+    attempts = [attempt.Attempt(item, context, known.get(item.key)) for item in changes]
     try:
-        ready = [(one, intent) for one in each if (intent := one.ready())]
-        _write(ready, around, around.kinds[wanted[0].kind].together)
+        prepared = [(one, write) for one in attempts if (write := one.prepare())]
+        _write(prepared, context, registry.CHANGE_TYPES[changes[0].kind])
     except attempt.RunHalted as halted:
         reason = f"not begun: {halted}"
         raise attempt.RunHalted(
-            halted, [one.ended or one.not_begun(reason) for one in each]
+            halted, [one.result or one.not_begun(reason) for one in attempts]
         ) from halted
-    return [one.ended or one.not_begun("the run was stopped") for one in each]
+    return [one.result or one.not_begun("the run was stopped") for one in attempts]
 
 
-def _write(ready: Sequence[Ready], around: attempt.RunContext, by: base.BulkWrite | None) -> None:
-    """One request for all that are ready, or fewer at a time until each has its outcome."""
-    if around.stop.is_set():
+def _write(
+    prepared: Sequence[Prepared], context: attempt.RunContext, kind: base.ChangeType[Any]
+) -> None:
+    """One request for all, or for fewer at a time until each has its result."""
+    if context.stop.is_set():
         return
-    if by is None or len(ready) < 2:
-        for one, _ in ready:
+    if len(prepared) < 2:
+        for one, _ in prepared:
             one.run()
         return
-    _note(around, [one.beginning() for one, _ in ready])
+    _note(context, [one.begin_note() for one, _ in prepared])
     try:
-        by.write(around.client, [intent for _, intent in ready])
+        kind.write_bulk(context.services, [write for _, write in prepared])
     except errors.PlacementError as error:
-        _refused(error, ready, around, by)
+        _divide(error, prepared, context, kind)
     else:
-        for one, (item, _) in ready:
-            one.written(item.after)
-        _note(around, [one.ending() for one, _ in ready])
+        for one, write in prepared:
+            one.applied(write.after)
+        _note(context, [one.end_note() for one, _ in prepared])
 
 
-def _refused(
+def _divide(
     error: errors.PlacementError,
-    ready: Sequence[Ready],
-    around: attempt.RunContext,
-    by: base.BulkWrite,
+    prepared: Sequence[Prepared],
+    context: attempt.RunContext,
+    kind: base.ChangeType[Any],
 ) -> None:
-    """Find the culprits by halves, or leave each to itself where halves would fare no better."""
+    """Find the bad changes by halves, or apply each alone where halves would fail too."""
     in_doubt = isinstance(error, api_errors.OutcomeUnknown | api_errors.UnexpectedResponse)
     if in_doubt or not isinstance(error, api_errors.ApiError) or error.status in (401, 403):
-        for one, _ in ready:
+        for one, _ in prepared:
             if not isinstance(error, api_errors.UnsupportedVersion):
-                one.refused(in_doubt=in_doubt)
+                one.read_again(in_doubt=in_doubt)
             one.run()
         return
-    half = len(ready) // 2
-    for part in (ready[:half], ready[half:]):
+    half = len(prepared) // 2
+    for part in (prepared[:half], prepared[half:]):
         if len(part) == 1:
-            part[0][0].refused()
-        _write(part, around, by)
+            part[0][0].read_again()
+        _write(part, context, kind)
 
 
-def _note(around: attempt.RunContext, notes: Sequence[journal.Note]) -> None:
-    """Tell the journal; when it cannot be told, these changes are the last ones."""
+def _note(context: attempt.RunContext, notes: Sequence[journal.Note]) -> None:
+    """Write to the journal; without a journal no other change begins."""
     try:
-        around.journal.note(*notes)
+        context.journal.note(*notes)
     except journal.Unwritable as error:
         raise attempt.RunHalted(error, []) from error

@@ -1,7 +1,7 @@
-"""Plan files and the state directory: written with care, read with suspicion.
+"""Plan files and the state directory.
 
-A file appears whole or not at all (temporary file, flush, rename) and only its owner may
-read it.
+A file is written completely or not at all (temporary file, flush, rename), and only its owner
+can read it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import tempfile
 from collections.abc import Iterator
 
 from osc_placement import errors
-from osc_placement.plan import plan
+from osc_placement.plan import plan as plan_module
 
-#: So much of a file shows whether it is a plan (bytes).
+#: The bytes of a file that show whether it is a plan.
 _START = 200
 
 
@@ -25,24 +25,25 @@ def state_directory() -> pathlib.Path:
     return pathlib.Path(base).expanduser() / "osc-placement"
 
 
-def default_path(made: plan.Plan, role: str) -> pathlib.Path:
-    """Where a plan (``role`` plan) or what takes it back (undo) is kept when nobody says where."""
-    when = "".join(character for character in made.created if character.isalnum())
-    digest = made.digest.removeprefix("sha256:")[:8]
+def default_path(plan: plan_module.Plan, role: str) -> pathlib.Path:
+    """The default path of a plan (``role`` "plan") or of its undo plan (``role`` "undo")."""
+    when = "".join(character for character in plan.created if character.isalnum())
+    digest = plan.digest.removeprefix("sha256:")[:8]
     return state_directory() / f"{when}-{digest}.{role}.json"
 
 
-def write(path: pathlib.Path, made: plan.Plan) -> None:
-    """Write a plan file, mode 0600; a plan that stood there is replaced whole.
+def write(path: pathlib.Path, plan: plan_module.Plan) -> None:
+    """Write a plan file, mode 0600, or replace one.
 
-    Errors: PlacementError for a file that is no plan: a name mistyped must not cost a
-    database.
+    Errors: PlacementError for an existing file of another kind: a mistyped name must not
+    overwrite a database.
     """
     if path.is_file() and not _may_be_replaced(path):
         raise errors.PlacementError(
-            f"{path} is there and is no plan. Nothing was changed. Give another path, or remove it"
+            f"{path} exists and is not a plan file. Nothing was changed."
+            " Give another path, or remove it"
         )
-    replace(path, made.to_json())
+    replace(path, plan.to_json())
 
 
 def _may_be_replaced(path: pathlib.Path) -> bool:
@@ -52,9 +53,9 @@ def _may_be_replaced(path: pathlib.Path) -> bool:
 
 
 def replace(path: pathlib.Path, text: str) -> None:
-    """Write a file whole or not at all, mode 0600. Errors: PlacementError, which names it.
+    """Write a file completely or not at all, mode 0600. Errors: PlacementError.
 
-    What is no plain file (``/dev/null``, ``/dev/stdout``) is written to: nothing takes its place.
+    A special file (``/dev/null``, ``/dev/stdout``) is written to and not replaced.
     """
     with explained(path):
         if is_special(path):
@@ -76,33 +77,33 @@ def replace(path: pathlib.Path, text: str) -> None:
 
 
 def remove(path: pathlib.Path) -> None:
-    """Remove a file that ``write`` wrote, if it is one."""
+    """Remove a file that ``write`` wrote; a special file stays."""
     if not is_special(path):
         path.unlink(missing_ok=True)
 
 
 def is_special(path: pathlib.Path) -> bool:
-    """Whether there is something that is neither a file nor a folder."""
+    """Whether the path exists and is neither a file nor a folder."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def read(path: pathlib.Path) -> plan.Plan:
-    """Read a plan file. Errors: PlanRefused, which names the file and why."""
+def read(path: pathlib.Path) -> plan_module.Plan:
+    """Read a plan file. Errors: PlanRefused."""
     try:
-        return plan.from_json(path.read_text(encoding="utf-8"))
-    except (plan.PlanRefused, UnicodeDecodeError) as error:
-        raise plan.PlanRefused(f"{path}: {error}") from error
+        return plan_module.from_json(path.read_text(encoding="utf-8"))
+    except (plan_module.PlanRefused, UnicodeDecodeError) as error:
+        raise plan_module.PlanRefused(f"{path}: {error}") from error
     except OSError as error:
-        raise plan.PlanRefused(f"{path} cannot be read: {error.strerror}") from error
+        raise plan_module.PlanRefused(f"{path} cannot be read: {error.strerror}") from error
 
 
 def make_directory(path: pathlib.Path) -> None:
-    """Make a directory that only its owner may enter; one that is there stays as it is."""
+    """Create a directory that only its owner can enter; an existing one stays unchanged."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def sync_directory(path: pathlib.Path) -> None:
-    """Put a directory's entries on disk, so that a new name survives a power cut."""
+    """Flush a directory to disk, so that a new name survives a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -112,11 +113,11 @@ def sync_directory(path: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def explained(path: pathlib.Path) -> Iterator[None]:
-    """Turn an OSError of the block into a PlacementError that names ``path`` and what to do."""
+    """Turn an OSError of the block into a PlacementError that names ``path`` and the remedy."""
     try:
         yield
     except OSError as error:
         raise errors.PlacementError(
             f"{path} cannot be written: {error.strerror}. Nothing was changed. Give another"
-            " path, or set XDG_STATE_HOME to a directory that is yours"
+            " path, or set XDG_STATE_HOME to a directory of your own"
         ) from error

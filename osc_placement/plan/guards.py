@@ -1,7 +1,7 @@
-"""What a plan leaves alone unless the operator allows it, by the names of ``--allow``.
+"""The guards that ``--allow`` overrides, by name.
 
-Imported by the commands for their help: nothing but constants stands here, so that no
-``openstack`` command pays for the workflows that it does not run.
+The commands import this for their help texts: it holds only constants, so that the start of a
+command does not load the workflows.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ CLASS_IN_USE = "class-in-use"
 STANDARD_TRAITS = "standard-traits"
 NOVA_OWNED = "nova-owned"
 
-#: Not a plan's but a command's: what nova said on another day is no ground for taking from a
-#: Placement that is in use.
+#: A guard of a command, not of a plan: an old recording of nova must not remove allocations
+#: from a Placement in use.
 RECORDED_NOVA = "recorded-nova"
 
 ALL = (OVER_CAPACITY, RESERVED_ABOVE_TOTAL, CLASS_IN_USE, STANDARD_TRAITS, NOVA_OWNED)
 
-#: How many requests are under way at once when nobody says how many.
+#: The default number of concurrent requests.
 WORKERS = 8

@@ -1,9 +1,9 @@
-"""The journal of one plan on one target: what was begun and what came of it, on disk.
+"""The journal of one plan on one target: which changes were begun and applied, on disk.
 
-One JSON line per event, flushed to disk before the request goes out and after the answer
-came, so that a kill at any moment leaves at most some changes *in doubt*. Applying a plan
-and taking it back write the same journal. Kept under the state directory, named after
-the plan's digest and the target.
+One JSON line per event, flushed to disk before the request is sent and after the response
+arrives, so that a kill at any moment leaves at most some changes *in doubt*. Apply and undo
+write the same journal. It is kept in the state directory, named after the plan's digest and
+the target.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from collections.abc import Mapping
 from typing import IO, Any, NamedTuple, Protocol
 
 from osc_placement import errors
-from osc_placement.plan import change, file as plan_file, plan
+from osc_placement.plan import file as plan_file, plan as plan_module
 
 
 class State(enum.StrEnum):
-    """How far a change has come; APPLYING and UNDOING are in doubt when nobody is at work."""
+    """The progress of a change; APPLYING and UNDOING are in doubt when no run is active."""
 
     PENDING = "pending"
     APPLYING = "applying"
@@ -39,56 +39,56 @@ IN_DOUBT = frozenset({State.APPLYING, State.UNDOING})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """The last word on one change; ``before`` is what the change really replaced."""
+    """The latest state of one change; ``before`` is the dumped state that it replaced."""
 
     state: State
-    before: change.Facts | None = None
+    before: Mapping[str, Any] | None = None
 
 
 class Unwritable(errors.PlacementError):
-    """What became of a change cannot be recorded: nothing more may be begun."""
+    """The journal cannot be written: nothing more may begin."""
 
 
 class Note(NamedTuple):
-    """Something to record: what became of a change."""
+    """One event of a change."""
 
     key: str
     state: State
-    before: change.Facts | None = None
+    before: Mapping[str, Any] | None = None
 
 
 class JournalWriter(Protocol):
-    """What is known of changes, ``{change key: Entry}``, and a way to know more."""
+    """Reads and records the progress of changes: ``entries`` is ``{change key: Entry}``."""
 
     entries: dict[str, Entry]
 
     def note(self, *notes: Note) -> None:
-        """Record what became of changes. Errors: Unwritable."""
+        """Record events. Errors: Unwritable."""
 
 
 class MemoryJournal:
-    """A journal that nobody reads later: for runs that may simply be run again."""
+    """A journal that is not kept: for runs that can simply be repeated."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
 
     def note(self, *notes: Note) -> None:
-        """Record what became of changes, in memory."""
+        """Record events in memory."""
         self.entries.update((item.key, Entry(item.state, item.before)) for item in notes)
 
 
 class Journal:
     """An open journal, locked against other processes; usable from many threads."""
 
-    def __init__(self, path: pathlib.Path, *, anew: bool = False) -> None:
-        """Open or make it; ``anew`` forgets what stands in it.
+    def __init__(self, path: pathlib.Path, *, restart: bool = False) -> None:
+        """Open or create it; ``restart`` empties it.
 
         Errors: PlanRefused when another process has it open, PlacementError when it
         cannot be written.
         """
         self.path = path
         self._file = _open_locked(path)
-        if anew:
+        if restart:
             self._file.truncate(0)
         self.entries = _load(self._file)
         self._writing = threading.Lock()
@@ -96,7 +96,7 @@ class Journal:
         self._written = self._synced = 0
 
     def note(self, *notes: Note) -> None:
-        """Record what became of changes; on disk when this returns. Errors: Unwritable."""
+        """Record events; they are on disk when this returns. Errors: Unwritable."""
         lines = [_line(item) for item in notes]
         try:
             with self._writing:
@@ -112,13 +112,13 @@ class Journal:
             ) from error
 
     def close(self) -> None:
-        """Let go of the file and its lock."""
+        """Close the file and release its lock."""
         self._file.close()
 
     def _write(self, lines: bytes) -> None:
-        """Straight to the file: what a full disk refused must not be tried again by closing.
+        """Write unbuffered: closing must not write again what a full disk has refused.
 
-        Lines of which only a part was written are taken back, so that the next one is whole.
+        A partly written line is truncated, so that the next one is complete.
         """
         written = os.write(self._file.fileno(), lines)
         if written < len(lines):
@@ -126,7 +126,7 @@ class Journal:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _sync(self, mine: int) -> None:
-        """Wait until write number ``mine`` is on disk; one flush serves all who wait for it."""
+        """Wait until write number ``mine`` is on disk; one flush serves all waiting threads."""
         with self._syncing:
             if self._synced >= mine:
                 return
@@ -135,15 +135,15 @@ class Journal:
             self._synced = reached
 
 
-def path_of(made: plan.Plan, target: str) -> pathlib.Path:
-    """Where the journal of a plan on a target stands; a plan that undoes shares the original's."""
-    identity = f"{made.undoes or made.digest} {plan.place(target)}"
+def path_of(plan: plan_module.Plan, target: str) -> pathlib.Path:
+    """The path of a plan's journal for a target; an undo plan shares the journal of its plan."""
+    identity = f"{plan.undoes or plan.digest} {plan_module.place(target)}"
     name = hashlib.sha256(identity.encode()).hexdigest()[:32]
     return plan_file.state_directory() / "journal" / f"{name}.jsonl"
 
 
-def peek(path: pathlib.Path) -> dict[str, Entry]:
-    """What a journal says, without opening it for writing; empty when there is none."""
+def read_entries(path: pathlib.Path) -> dict[str, Entry]:
+    """The entries of a journal, without opening it for writing; empty without a journal."""
     try:
         with path.open("rb") as file:
             return _load(file)
@@ -160,14 +160,14 @@ def _open_locked(path: pathlib.Path) -> IO[bytes]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         file.close()
-        raise plan.PlanRefused(
-            f"another process is at work on this plan (it holds {path}): wait for it"
+        raise plan_module.PlanRefused(
+            f"another process is working on this plan (it holds {path}): wait for it to end"
         ) from error
     return file
 
 
 def _load(file: IO[bytes]) -> dict[str, Entry]:
-    """Every whole line; what a kill left of a last one is cut off where the file is writable."""
+    """Read every complete line; an incomplete last line is truncated if the file is writable."""
     file.seek(0)
     content = file.read()
     whole = content.rfind(b"\n") + 1
@@ -179,7 +179,7 @@ def _load(file: IO[bytes]) -> dict[str, Entry]:
             line = json.loads(text)
             entries[line["key"]] = _merge(entries.get(line["key"]), line)
         except (ValueError, LookupError, TypeError) as error:
-            raise plan.PlanRefused(
+            raise plan_module.PlanRefused(
                 f"the journal {file.name} is damaged in line {number}"
             ) from error
     return entries

@@ -1,31 +1,34 @@
-"""A plan: what shall be changed where, what is left alone and why, as one value.
+"""A plan as one value: the changes, and what is skipped and why; from and to JSON.
 
-Pure; JSON in and out. ``plan_file`` keeps it on disk, ``execute`` applies it.
+``file`` keeps it on disk, ``apply`` applies it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from osc_placement import errors
+from osc_placement.client import api
 from osc_placement.plan import change as change_module
+from osc_placement.plan.kinds import registry
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 class PlanRefused(errors.PlacementError):
-    """A plan file that is not applied: damaged, edited, newer, of another cloud."""
+    """A plan file cannot be applied: damaged, edited, of another format or another cloud."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Capacity:
-    """Of one resource class over all providers of a plan, before and after.
+    """The capacity of one resource class over all providers of a plan, before and after.
 
-    ``over``: how many providers the plan leaves with less of it than is in use.
+    ``over``: the number of providers that have more usage than capacity after the plan.
     """
 
     before: int
@@ -35,18 +38,18 @@ class Capacity:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """Changes and remarks in the one order of ``sort_key``.
+    """Changes and skipped items, each in the order of ``sort_key``.
 
-    ``target`` is the cloud (or file) it was made on; ``created`` (UTC) tells two plans
-    apart that are otherwise equal; both are empty in a plan that was only thought.
-    ``relative``: amounts were derived from what was observed. ``allow``: the guards that
-    the operator overrode. ``undoes``: the digest of the plan that this one takes back.
+    ``target`` is the cloud or file that it was made for; ``created`` (UTC) distinguishes two
+    plans that are otherwise equal; both are empty until the plan is applied or written.
+    ``relative``: amounts were computed from observed amounts. ``allow``: the guards that
+    the operator overrides. ``undoes``: the digest of the plan that this one undoes.
     ``capacities`` is ``{resource class: Capacity}``, for classes whose inventory changes.
-    ``names`` are those of the providers that changes of allocations speak of.
+    ``names`` are ``{uuid: name}`` of the providers in changes of allocations.
     """
 
     changes: tuple[change_module.Change, ...]
-    remarks: tuple[change_module.Skipped, ...] = ()
+    skipped: tuple[change_module.Skipped, ...] = ()
     command: str = ""
     target: str = ""
     microversion: str = ""
@@ -64,27 +67,23 @@ class Plan:
         text = json.dumps(self._document(), sort_keys=True, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
-    def replace(self, **fields: Any) -> Plan:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **fields)
-
     def items(self) -> list[change_module.Change | change_module.Skipped]:
-        """Changes and remarks in the order in which they are listed."""
-        items: list[change_module.Change | change_module.Skipped] = [*self.changes, *self.remarks]
+        """Changes and skipped items in the order in which they are listed."""
+        items: list[change_module.Change | change_module.Skipped] = [*self.changes, *self.skipped]
         return sorted(items, key=lambda item: item.sort_key())
 
     def summary(self) -> str:
-        """One line: how many things, how many of them change, what becomes of capacity."""
-        alone = sum(not remark.unchanged for remark in self.remarks)
+        """One line: the number of changes and skipped items, and the effects on capacity."""
+        unchanged = sum(item.unchanged for item in self.skipped)
         parts = [
             f"{len(self.changes)} to change",
-            f"{len(self.remarks) - alone} unchanged",
-            f"{alone} left alone",
+            f"{unchanged} unchanged",
+            f"{len(self.skipped) - unchanged} skipped",
         ]
         return "; ".join([*parts, *self.effects()])
 
     def effects(self) -> tuple[str, ...]:
-        """What becomes of capacity, class by class, over everything that the plan is about."""
+        """The change of capacity of each resource class, over all providers of the plan."""
         return tuple(
             f"{resource_class} capacity {capacity.before} -> {capacity.after}"
             + (f", over capacity on {capacity.over} of them" if capacity.over else "")
@@ -101,7 +100,7 @@ class Plan:
         document = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
-            if field.name not in {"changes", "remarks", "capacities"}
+            if field.name not in {"changes", "skipped", "capacities"}
         }
         return {
             "format_version": FORMAT_VERSION,
@@ -111,43 +110,55 @@ class Plan:
                 name: dataclasses.asdict(capacity) for name, capacity in self.capacities.items()
             },
             "changes": [item.to_dict() for item in self.changes],
-            "remarks": [item.to_dict() for item in self.remarks],
+            "skipped": [item.to_dict() for item in self.skipped],
         }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ObservedPlan:
-    """A plan, and ``{change key: what was read}``, so that nothing is read twice.
+    """A plan, and ``{change key: observed state}``, so that nothing is read twice.
 
-    May also tell of what the plan leaves unchanged.
+    ``known`` may also hold states of what the plan does not change.
     """
 
     plan: Plan
-    known: Mapping[str, change_module.Observed] = dataclasses.field(default_factory=dict)
+    known: Mapping[str, change_module.Observed[Any]] = dataclasses.field(default_factory=dict)
+
+    def stamped(self, client: api.Client, command: str = "") -> ObservedPlan:
+        """The plan as it is applied with a client now; ``command`` made it."""
+        now = datetime.datetime.now(datetime.UTC)
+        plan = dataclasses.replace(
+            self.plan,
+            command=command,
+            target=client.target,
+            microversion=str(client.microversion),
+            created=now.isoformat(timespec="microseconds"),
+        )
+        return dataclasses.replace(self, plan=plan)
 
 
 def make(items: Iterable[change_module.Change | change_module.Skipped], **fields: Any) -> Plan:
-    """A plan of what the ``plan_*`` functions decided, sorted; ``fields`` are Plan's others."""
+    """A plan of changes and skipped items in any order; ``fields`` are Plan's other fields."""
     ordered = sorted(items, key=lambda item: item.sort_key())
     return Plan(
         changes=tuple(item for item in ordered if isinstance(item, change_module.Change)),
-        remarks=tuple(item for item in ordered if isinstance(item, change_module.Skipped)),
+        skipped=tuple(item for item in ordered if isinstance(item, change_module.Skipped)),
         **fields,
     )
 
 
 def from_json(text: str) -> Plan:
-    """Read a plan file's text. Raises PlanRefused when it is no plan, newer, or edited."""
+    """Read the text of a plan file. Errors: PlanRefused."""
     try:
         document = json.loads(text)
         found = document.pop("format_version")
         digest = document.pop("digest")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise PlanRefused("this is no plan, or a part of it is missing") from error
+        raise PlanRefused("this is not a plan file, or a part of it is missing") from error
     if found != FORMAT_VERSION:
         raise PlanRefused(
-            f"the plan has format version {found}, this program knows {FORMAT_VERSION}:"
-            " use the program that wrote it, or a newer one"
+            f"the plan has format version {found}, this program reads {FORMAT_VERSION}:"
+            " use the program that wrote it, or make a new plan"
         )
     try:
         plan = _from_document(document)
@@ -155,8 +166,8 @@ def from_json(text: str) -> Plan:
         raise PlanRefused(f"the plan is damaged: {error}") from error
     if plan.digest != digest:
         raise PlanRefused(
-            "the plan was edited or damaged after it was written: its digest does not fit."
-            " Plan again instead"
+            "the plan was edited or damaged after it was written: its digest does not match."
+            " Make a new plan"
         )
     return plan
 
@@ -165,8 +176,12 @@ def _from_document(document: Mapping[str, Any]) -> Plan:
     return Plan(
         **{
             **document,
-            "changes": tuple(map(change_module.Change.from_dict, document["changes"])),
-            "remarks": tuple(map(change_module.Skipped.from_dict, document["remarks"])),
+            "changes": tuple(
+                change_module.Change.from_dict(item, registry.load) for item in document["changes"]
+            ),
+            "skipped": tuple(
+                change_module.Skipped.from_dict(item, registry.load) for item in document["skipped"]
+            ),
             "capacities": {
                 name: Capacity(**capacity) for name, capacity in document["capacities"].items()
             },
@@ -177,17 +192,17 @@ def _from_document(document: Mapping[str, Any]) -> Plan:
 
 
 def place(target: str) -> str:
-    """The endpoint or file of a target, without what this operator calls the cloud."""
+    """The endpoint or file of a target, without the operator's name for the cloud."""
     return target.partition(" (")[0].rstrip("/")
 
 
 def check_target(plan: Plan, target: str, origin: str | None = None) -> None:
-    """Refuse a plan of another cloud; ``origin`` is where a snapshot was taken.
+    """Refuse a plan of another cloud; ``origin`` is the cloud of a snapshot.
 
-    Raises PlanRefused; sends nothing.
+    Errors: PlanRefused. Sends nothing.
     """
     if place(plan.target) not in {place(known) for known in (target, origin) if known}:
         raise PlanRefused(
             f"the plan was made for {plan.target}, this is {target}: choose that cloud,"
-            " or plan anew here"
+            " or make a new plan here"
         )

@@ -1,4 +1,4 @@
-"""What a long task reports to the program that shows it."""
+"""How a long task reports its progress."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Hears how a long task gets on; ``expect`` begins a part of it."""
+    """Receives the progress of a long task."""
 
-    def expect(self, what: str, total: int) -> None:
-        """``total`` steps of ``what`` (a gerund, as in "reading inventories") begin."""
+    def start(self, what: str, total: int) -> None:
+        """``total`` steps of ``what`` (a gerund, as in "reading inventories") start."""
 
     def advance(self) -> None:
-        """One step is done."""
+        """One step has ended."""
 
 
 class NullProgress:
-    """Nobody listens."""
+    """Ignores the progress."""
 
-    def expect(self, what: str, total: int) -> None:
-        """Hear it and do nothing."""
+    def start(self, what: str, total: int) -> None:
+        """Do nothing."""
 
     def advance(self) -> None:
-        """Hear it and do nothing."""
+        """Do nothing."""

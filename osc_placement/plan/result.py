@@ -1,4 +1,4 @@
-"""What became of each item, and of the whole: what a command shows and exits with."""
+"""The results of changes and of a whole run: what a command shows, and its exit code."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import enum
 import pathlib
 from collections.abc import Iterable
 
-from osc_placement.plan import change, plan
+from osc_placement.plan import change as change_module, plan as plan_module
+from osc_placement.plan.kinds import registry
+
+#: The reason of a change that the journal lists as done.
+EARLIER = "in an earlier run"
 
 
 class Status(enum.StrEnum):
-    """The last column but one of every outcome."""
+    """How a change ended."""
 
     PLANNED = "planned"
     APPLIED = "applied"
     UNCHANGED = "unchanged"
-    LEFT_ALONE = "left alone"
+    SKIPPED = "skipped"
     STALE = "stale"
     FAILED = "failed"
 
@@ -35,43 +39,44 @@ class Exit(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """One item's: ``before`` and ``after`` are what was really replaced by what.
+    """The result of one change: ``after`` replaced ``before``, if it was applied.
 
-    ``open`` tells that the operator's wish about it was refused by a guard or a limit.
-    ``found`` is every fact of it as it was last seen, also those that the change is not
-    about; None when a run never looked.
+    ``open``: a guard or a limit refused the change, so that the request is not met.
+    ``found`` is the complete state at the last read or write; None without one.
+    ``request_id`` is the x-openstack-request-id of the request that failed.
     """
 
     kind: str
-    subject: change.Subject
-    before: change.Facts
-    after: change.Facts
+    subject: change_module.Subject
+    before: change_module.State | None
+    after: change_module.State | None
     status: Status
     reason: str = ""
     open: bool = False
-    found: change.Facts | None = None
+    found: change_module.State | None = None
+    request_id: str = ""
 
     @property
     def succeeded(self) -> bool:
-        """Whether the item is in the requested state."""
-        return self.status in {Status.APPLIED, Status.UNCHANGED}
+        """Whether the subject is in the requested state."""
+        return self.status in (Status.APPLIED, Status.UNCHANGED)
 
-    def sort_key(self) -> tuple[bool, change.Subject, str]:
-        """By name; what is made for all comes first."""
-        return (self.kind != change.TRAIT, self.subject, self.kind)
+    def sort_key(self) -> tuple[bool, change_module.Subject, str]:
+        """By name; changes that others need come first."""
+        first = registry.CHANGE_TYPES[self.kind].listed_first
+        return (not first, self.subject, self.kind)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunReport:
-    """The outcome of a command: one entry per item, and how the whole ended.
+    """The result of a command: one result per change, and how the run ended.
 
-    ``target`` is the cloud or file that it happened on. ``limited``: --max-count was
-    reached with changes left. ``halted`` says why later items were not begun. ``effects``
-    tell what becomes of capacity when all of the plan is done. ``names`` are the providers'
-    that facts speak of by UUID.
+    ``target`` is the cloud or file. ``limited``: --max-count was reached with changes left.
+    ``halted`` says why later changes did not begin. ``effects`` are the changes of capacity
+    of the complete plan. ``names`` are ``{provider uuid: name}``.
     """
 
-    outcomes: tuple[ChangeResult, ...]
+    results: tuple[ChangeResult, ...]
     target: str
     dry_run: bool = False
     limited: bool = False
@@ -81,19 +86,19 @@ class RunReport:
     effects: tuple[str, ...] = ()
     plan_path: pathlib.Path | None = None
     undo_path: pathlib.Path | None = None
-    names: change.Names = dataclasses.field(default_factory=dict)
+    names: change_module.Names = dataclasses.field(default_factory=dict)
 
     def count(self, status: Status) -> int:
-        """How many items ended so."""
-        return sum(item.status is status for item in self.outcomes)
+        """How many changes ended with a status."""
+        return sum(item.status is status for item in self.results)
 
     def summary(self) -> str:
-        """One line: ``3 applied, 1 left alone``."""
+        """One line: ``3 applied, 1 skipped``."""
         counts = [(self.count(status), status) for status in Status]
         return ", ".join(f"{count} {status}" for count, status in counts if count) or "nothing"
 
     def exit_code(self, *, detailed: bool = False) -> Exit:
-        """``detailed``: a dry run that would change something exits with CHANGES."""
+        """``detailed``: a dry run with changes to make exits with CHANGES."""
         if self.interrupted:
             return Exit.INTERRUPTED
         if self.dry_run:
@@ -101,37 +106,41 @@ class RunReport:
         if self.count(Status.FAILED) or self.halted:
             return Exit.SOME_FAILED
         stale = self.count(Status.STALE)
-        # What is refused stays so: whoever runs it again while the limit is reached must end.
+        # A refused change stays refused: a loop that runs until the limit is not reached must end.
         if self.limited and not stale:
             return Exit.LIMIT
-        if any(item.open for item in self.outcomes):
+        if any(item.open for item in self.results):
             return Exit.SOME_FAILED
         return Exit.STALE if stale else Exit.DONE
 
 
-def of_change(item: change.Change, status: Status, reason: str = "") -> ChangeResult:
-    """A change's outcome; its own reason stands where there is no better one."""
+def of_change(change: change_module.Change, status: Status, reason: str = "") -> ChangeResult:
+    """The result of a change; without a reason, with the change's own."""
     return ChangeResult(
-        item.kind, item.subject, item.before, item.after, status, reason or item.reason
+        change.kind, change.subject, change.before, change.after, status, reason or change.reason
     )
 
 
-def of_remark(item: change.Skipped) -> ChangeResult:
-    """What a plan leaves as it is."""
-    status = Status.UNCHANGED if item.unchanged else Status.LEFT_ALONE
+def of_skipped(skipped: change_module.Skipped) -> ChangeResult:
+    """The result of what a plan does not change."""
+    status = Status.UNCHANGED if skipped.unchanged else Status.SKIPPED
     return ChangeResult(
-        item.kind, item.subject, item.before, item.after, status, item.reason, item.refused
+        skipped.kind,
+        skipped.subject,
+        skipped.before,
+        skipped.after,
+        status,
+        skipped.reason,
+        skipped.refused,
     )
 
 
-def of_plan(made: plan.Plan) -> tuple[ChangeResult, ...]:
-    """What a dry run shows: every change planned, every remark as it is."""
-    return ordered(
-        of_change(item, Status.PLANNED) if isinstance(item, change.Change) else of_remark(item)
-        for item in made.items()
-    )
+def of_plan(plan: plan_module.Plan) -> tuple[ChangeResult, ...]:
+    """The results of a dry run: every change is planned."""
+    changes = [of_change(item, Status.PLANNED) for item in plan.changes]
+    return ordered([*changes, *map(of_skipped, plan.skipped)])
 
 
-def ordered(outcomes: Iterable[ChangeResult]) -> tuple[ChangeResult, ...]:
-    """In the order in which they are shown."""
-    return tuple(sorted(outcomes, key=ChangeResult.sort_key))
+def ordered(results: Iterable[ChangeResult]) -> tuple[ChangeResult, ...]:
+    """Results in the order in which they are shown."""
+    return tuple(sorted(results, key=ChangeResult.sort_key))

@@ -1,85 +1,96 @@
-"""The plan that takes a plan back: pure."""
+"""The plan that undoes a plan."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
-from osc_placement.plan import change, journal, plan, result
+from osc_placement.plan import change as change_module, journal, plan as plan_module, result
+from osc_placement.plan.kinds import registry
 
-_IRREVERSIBLE = "it cannot be taken back: {}"
-
-#: Of the plan's own fields, what an undo plan keeps when it is cut down.
-_KEPT = ("command", "target", "microversion", "created", "allow", "undoes", "names")
+_IRREVERSIBLE = "it cannot be undone: {}"
 _NOT_APPLIED = "it was never applied here"
 
-#: States of a change that there may be something to take back of.
+#: States of a change that undo may have to restore.
 _APPLIED = frozenset({journal.State.APPLIED, *journal.IN_DOUBT, journal.State.UNDONE})
 
+Entries = Mapping[str, journal.Entry]
 
-def inverse(made: plan.Plan, entries: Mapping[str, journal.Entry] | None = None) -> plan.Plan:
-    """The plan that takes ``made`` back.
 
-    With ``entries``, the journal's, only what was applied, to what it really replaced;
-    without, all of it. What cannot be taken back, or was not applied, is left alone.
+def inverse(plan: plan_module.Plan, entries: Entries | None = None) -> plan_module.Plan:
+    """The plan that undoes ``plan``.
+
+    With the entries of its journal, only what was applied, to the states that it replaced;
+    without, all of it. What cannot be undone, or was not applied, is skipped.
     """
-    return plan.make(
-        [_inverse(item, entries) for item in made.changes],
-        command=f"undo of: {made.command}",
-        target=made.target,
-        microversion=made.microversion,
-        created=made.created,
-        allow=made.allow,
-        undoes=made.digest,
-        names=made.names,
+    return plan_module.make(
+        [_inverse(item, entries) for item in plan.changes],
+        command=f"undo of: {plan.command}",
+        target=plan.target,
+        microversion=plan.microversion,
+        created=plan.created,
+        allow=plan.allow,
+        undoes=plan.digest,
+        names=plan.names,
     )
 
 
-def restricted(made: plan.Plan, entries: Mapping[str, journal.Entry]) -> plan.Plan:
-    """An undo plan without what the journal of its original knows as never applied.
+def restricted(plan: plan_module.Plan, entries: Entries) -> plan_module.Plan:
+    """An undo plan without the changes that the journal of its original lists as not applied.
 
-    Without a journal (on another machine) the plan is all there is: it stays as it is.
+    Without a journal (on another machine) the plan is returned unchanged.
     """
     if not entries:
-        return made
-    kept, alone = [], []
-    for item in made.changes:
-        entry = entries.get(item.key)
-        applied = entry is not None and entry.state in _APPLIED
-        kept += [item] if applied else []
-        alone += [] if applied else [_left_alone(item.inverse(), _NOT_APPLIED)]
-    return plan.make([*kept, *made.remarks, *alone]).replace(
-        **{name: getattr(made, name) for name in _KEPT}
+        return plan
+    kept, skipped = [], [*plan.skipped]
+    for item in plan.changes:
+        if _was_applied(entries.get(item.key)):
+            kept.append(item)
+        else:
+            skipped.append(_skipped(item.inverse(), _NOT_APPLIED))
+    skipped.sort(key=change_module.Skipped.sort_key)
+    return dataclasses.replace(
+        plan, changes=tuple(kept), skipped=tuple(skipped), relative=False, notes=(), capacities={}
     )
 
 
-def of_outcomes(made: plan.Plan, outcomes: tuple[result.ChangeResult, ...]) -> plan.Plan:
-    """The plan that takes back what a run really changed, and nothing else."""
+def of_results(
+    plan: plan_module.Plan, results: tuple[result.ChangeResult, ...]
+) -> plan_module.Plan:
+    """The plan that undoes what a run applied, and nothing else."""
     applied = {
         (item.kind, item.subject): item.before
-        for item in outcomes
-        if item.status is result.Status.APPLIED
+        for item in results
+        if item.status is result.Status.APPLIED and item.before is not None
     }
     changes = tuple(
-        item.replace(before=applied[item.kind, item.subject])
-        for item in made.changes
+        dataclasses.replace(item, before=applied[item.kind, item.subject])
+        for item in plan.changes
         if (item.kind, item.subject) in applied
     )
-    return inverse(made.replace(changes=changes)).replace(undoes=made.digest)
+    undo = inverse(dataclasses.replace(plan, changes=changes))
+    return dataclasses.replace(undo, undoes=plan.digest)
 
 
 def _inverse(
-    item: change.Change, entries: Mapping[str, journal.Entry] | None
-) -> change.Change | change.Skipped:
-    if item.irreversible:
-        reason = _IRREVERSIBLE.format(item.irreversible)
-        return _left_alone(item, reason)
+    change: change_module.Change, entries: Entries | None
+) -> change_module.Change | change_module.Skipped:
+    if change.irreversible:
+        return _skipped(change, _IRREVERSIBLE.format(change.irreversible))
     if entries is None:
-        return item.inverse()
-    entry = entries.get(item.key)
-    if entry is None or entry.state not in _APPLIED:
-        return _left_alone(item, _NOT_APPLIED)
-    return item.replace(before=entry.before or item.before).inverse()
+        return change.inverse()
+    entry = entries.get(change.key)
+    if entry is None or not _was_applied(entry):
+        return _skipped(change, _NOT_APPLIED)
+    replaced = registry.load(change.kind, entry.before)
+    if replaced is not None:
+        change = dataclasses.replace(change, before=replaced)
+    return change.inverse()
 
 
-def _left_alone(item: change.Change, reason: str) -> change.Skipped:
-    return change.Skipped(item.kind, item.subject, item.after, item.before, reason)
+def _was_applied(entry: journal.Entry | None) -> bool:
+    return entry is not None and entry.state in _APPLIED
+
+
+def _skipped(change: change_module.Change, reason: str) -> change_module.Skipped:
+    return change_module.Skipped(change.kind, change.subject, change.after, change.before, reason)

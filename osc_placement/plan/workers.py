@@ -1,4 +1,4 @@
-"""Threads: a bounded pool, and a Ctrl-C that lets them finish what they have in hand."""
+"""Threads: a bounded pool, and a Ctrl-C that lets requests under way end."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ R = TypeVar("R")
 
 @contextlib.contextmanager
 def pool(workers: int) -> Iterator[concurrent.futures.ThreadPoolExecutor]:
-    """A pool that, on the way out of an error, begins nothing more.
+    """A pool that begins nothing more after an error of the block.
 
-    What is in hand is finished first, so that nobody writes after the block's end.
+    Calls under way end first, so that no thread writes after the block.
     """
     executor = concurrent.futures.ThreadPoolExecutor(workers)
     try:
@@ -37,19 +37,19 @@ def each(call: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R
 def interruptible(*events: threading.Event) -> Iterator[None]:
     """Ctrl-C sets ``events``; a second one raises KeyboardInterrupt.
 
-    Without effect outside the main thread, where signals cannot be taken.
+    Without effect outside the main thread, which cannot receive signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def heard(_: int, __: types.FrameType | None) -> None:
+    def on_interrupt(_: int, __: types.FrameType | None) -> None:
         if all(event.is_set() for event in events):
             raise KeyboardInterrupt
         for event in events:
             event.set()
 
-    before = signal.signal(signal.SIGINT, heard)
+    before = signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield
     finally:

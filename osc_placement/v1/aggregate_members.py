@@ -6,7 +6,7 @@ Used by ``inventory_set`` and ``provider_trait``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
 from osc_placement.v1 import rows
@@ -14,7 +14,6 @@ from osc_placement.v1 import rows
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import provider
-    from osc_placement.plan import change
     from osc_placement.plan.plan import ObservedPlan
 
 
@@ -33,17 +32,18 @@ def apply_each(
     providers: Sequence[provider.Provider],
     action: str,
     planned: ObservedPlan,
-    rows_of: Callable[[change.Facts], list[rows.Row]],
+    rows_of: Callable[[Any], list[rows.Row]],
 ) -> list[rows.Row]:
     """Apply a plan; the rows of every provider after it, with its UUID as the first column.
 
     A failure does not stop the changes of other providers. Raises InvalidInput with one line
     per failure and their number.
     """
-    from osc_placement.plan import apply, change
+    from osc_placement.plan import apply, change, journal
 
-    report = apply.at_once(client, planned)
-    results = {item.subject.uuid: item for item in report.outcomes}
+    options = apply.Options(journal=journal.MemoryJournal())
+    report = apply.apply_plan(client, planned.stamped(client), options)
+    results = {item.subject.uuid: item for item in report.results}
     ordered = [results[item.uuid] for item in providers]
     failed = [item for item in ordered if not item.succeeded]
     _check(
@@ -51,10 +51,10 @@ def apply_each(
     )
     data: list[rows.Row] = []
     for item in ordered:
-        facts = item.found
-        if facts is None:
-            facts = planned.known[change.key(item.kind, item.subject)].facts
-        data += [(item.subject.uuid, *row) for row in rows_of(facts)]
+        found = item.found
+        if found is None:
+            found = planned.known[change.key(item.kind, item.subject)].state
+        data += [(item.subject.uuid, *row) for row in rows_of(found)]
     return data
 
 

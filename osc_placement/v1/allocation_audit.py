@@ -133,7 +133,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
             return COLUMNS, [_row(item) for item in findings]
         super().finish(report, parsed_args)
         self.summarize([*self._summary[:1], f"Found: {_counts(findings)}", *self._summary[1:]])
-        results = {item.subject.uuid: item for item in report.outcomes}
+        results = {item.subject.uuid: item for item in report.results}
         if report.dry_run:
             self.exit_code = _code(findings, strict=strict)
         elif not self.exit_code:

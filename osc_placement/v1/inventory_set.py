@@ -19,7 +19,7 @@ from osc_placement.v1 import (
 
 if TYPE_CHECKING:
     from osc_placement.client import api, responses
-    from osc_placement.plan import change
+    from osc_placement.plan.kinds import inventories
 
 #: The fields that the command line gives: ``{resource class: {field: value}}``.
 Given = Mapping[str, Mapping[str, float]]
@@ -160,10 +160,9 @@ def _set(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.
     return rows.inventory_rows(retry.on_conflict(attempt).inventories)
 
 
-def _rows(facts: change.Facts) -> list[rows.Row]:
-    """The rows of one provider, from all facts about its inventories."""
-    classes = dict.fromkeys(key.partition(":")[0] for key in facts)
-    return [(name, *(facts[f"{name}:{field}"] for field in rows.INVENTORY)) for name in classes]
+def _rows(state: inventories.InventoryState) -> list[rows.Row]:
+    """The rows of one provider, with all of its inventories."""
+    return rows.inventory_rows(state.inventories())
 
 
 def _preview(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.Row]:

@@ -80,11 +80,10 @@ class _PlanFileCommand(plan_command.PlanCommand):
     def _with_services(self, options: apply.Options, opened: services.Services) -> apply.Options:
         """The options, with neutron for a plan that changes ports."""
         from osc_placement.plan import apply
-        from osc_placement.plan.kinds import bound_ports
 
-        if not apply.needs_network(self._plan):
+        if not apply.needs_neutron(self._plan):
             return options
-        return dataclasses.replace(options, kinds=bound_ports.kinds(opened.neutron))
+        return dataclasses.replace(options, neutron=opened.neutron)
 
 
 class ApplyPlan(_PlanFileCommand):
@@ -116,18 +115,19 @@ openstack placement plan apply ratios.json"""
         from osc_placement.workflows.allocations import precondition
 
         options = super()._with_services(options, opened)
-        if not apply.has_premises(self._plan):
+        if not apply.has_preconditions(self._plan):
             return options
-        judge = precondition.eyes(opened.nova, self._plan.created)
-        return dataclasses.replace(options, broken=judge)
+        check = precondition.eyes(opened.nova, self._plan.created)
+        return dataclasses.replace(options, check_precondition=check)
 
     def run_plan(
         self, client: api.Client, parsed_args: argparse.Namespace, options: apply.Options
     ) -> result.RunReport:
-        from osc_placement.plan import apply
+        from osc_placement.plan import apply, plan
 
-        restart = parsed_args.restart
-        return apply.apply(client, self._plan, parsed_args.file, options, restart=restart)
+        planned = plan.ObservedPlan(self._plan)
+        path, restart = parsed_args.file, parsed_args.restart
+        return apply.apply_plan(client, planned, options, path=path, restart=restart)
 
 
 class UndoPlan(_PlanFileCommand):
@@ -145,7 +145,7 @@ class UndoPlan(_PlanFileCommand):
     ) -> result.RunReport:
         from osc_placement.plan import apply
 
-        return apply.take_back(client, self._plan, parsed_args.file, options)
+        return apply.undo_plan(client, self._plan, options, parsed_args.file)
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:

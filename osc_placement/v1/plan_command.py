@@ -7,7 +7,7 @@ import dataclasses
 import pathlib
 import shlex
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cliff import columns
@@ -38,14 +38,12 @@ EXIT_CODES: Mapping[int, str] = {
 class Facts(columns.FormattableColumn[Any]):
     """``{key: value}``; a table shows ``VCPU:total=4`` or ``no CUSTOM_A``, one fact per line."""
 
-    def __init__(self, kind: str, facts: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    def __init__(self, facts: Mapping[str, Any], lines: Iterable[str]) -> None:
         super().__init__(dict(facts))
-        self._kind, self._names = kind, names
+        self._lines = lines
 
     def human_readable(self) -> str:
-        from osc_placement.plan import change
-
-        return change.describe(self._kind, self._value, "\n", self._names)
+        return "\n".join(self._lines)
 
 
 class Reasons(columns.FormattableColumn[str]):
@@ -150,8 +148,8 @@ class PlanCommand(base.Lister):
         from osc_placement.plan import apply
 
         planned = self.plan(run, parsed_args)
-        options = self.apply_options(run, parsed_args)
-        return apply.carry_out(run.client, planned, self.command_line(parsed_args), options)
+        planned = planned.stamped(run.client, self.command_line(parsed_args))
+        return apply.apply_plan(run.client, planned, self.apply_options(run, parsed_args))
 
     def apply_options(self, run: Run, parsed_args: argparse.Namespace) -> apply.Options:
         """The options of the plan engine."""
@@ -167,7 +165,7 @@ class PlanCommand(base.Lister):
                 max_count=parsed_args.max_count,
                 stop_on_error=parsed_args.on_error == "stop",
             ),
-            watch=run.progress,
+            progress=run.progress,
             **(run.services.apply_options() if self.uses_nova else {}),
         )
 
@@ -177,7 +175,7 @@ class PlanCommand(base.Lister):
         """Columns and rows of the result; sets the exit code and the summary on stderr."""
         self.exit_code = report.exit_code(detailed=parsed_args.detailed_exitcode)
         self.summarize(_summary(report))
-        return COLUMNS, result_rows(report.outcomes, report.names)
+        return COLUMNS, result_rows(report.results, report.names)
 
     def command_line(self, parsed_args: argparse.Namespace) -> str:
         """The command line that the plan file records."""
@@ -322,19 +320,31 @@ def add_workers(group: argparse._ActionsContainer) -> None:
 
 def result_rows(results: Sequence[result.ChangeResult], names: Mapping[str, str]) -> list[rows.Row]:
     """The values of COLUMNS. ``names`` is ``{provider uuid: name}``; a trait has no UUID."""
-    from osc_placement.plan import change
+    from osc_placement.plan.kinds import registry
 
     return [
         (
             item.subject.name,
-            None if item.kind == change.TRAIT else item.subject.uuid,
-            Facts(item.kind, item.before, names),
-            Facts(item.kind, item.after, names),
+            item.subject.uuid if registry.CHANGE_TYPES[item.kind].has_uuid else None,
+            *_facts(item, names),
             str(item.status),
             Reasons(item.reason),
         )
         for item in results
     ]
+
+
+def _facts(item: result.ChangeResult, names: Mapping[str, str]) -> tuple[Facts, Facts]:
+    """The cells of both states; tables show names instead of UUIDs."""
+    from osc_placement.plan.kinds import base, registry
+
+    kind = registry.CHANGE_TYPES[item.kind]
+    facts = registry.facts(item.kind, item.before, item.after)
+    named = registry.facts(item.kind, item.before, item.after, names)
+    return (
+        Facts({fact.key: fact.before for fact in facts}, kind.describe(base.before_side(named))),
+        Facts({fact.key: fact.after for fact in facts}, kind.describe(base.after_side(named))),
+    )
 
 
 def undo_command(path: pathlib.Path | str) -> str:

@@ -40,7 +40,7 @@ class _Bars:
         self._progress = progress
         self._task = progress.add_task("selecting", total=None)
 
-    def expect(self, what: str, total: int) -> None:
+    def start(self, what: str, total: int) -> None:
         """Start the bar of a part; a part without steps has none."""
         if not total:
             return

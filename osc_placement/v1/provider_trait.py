@@ -12,6 +12,7 @@ from osc_placement.v1 import aggregate_members, arguments, base, plan_command, r
 
 if TYPE_CHECKING:
     from osc_placement.client import api, responses
+    from osc_placement.plan.kinds import memberships
     from osc_placement.plan.plan import ObservedPlan
 
 
@@ -65,7 +66,7 @@ openstack resource provider trait set rack1-node7 \\
 
         members = aggregate_members.members(client, parsed_args.uuid)
         planned = batch_plan.plan_set_traits(client, members, traits)
-        data = aggregate_members.apply_each(client, members, "set traits", planned, rows.names)
+        data = aggregate_members.apply_each(client, members, "set traits", planned, _rows)
         return ("resource_provider", "name"), data
 
 
@@ -160,6 +161,10 @@ def _add_trait(parser: argparse.ArgumentParser, *, required: bool) -> None:
         default=None if required else [],
         help="Name of the trait. May be repeated.",
     )
+
+
+def _rows(state: memberships.Traits) -> list[rows.Row]:
+    return rows.names(state.names())
 
 
 def _set(client: api.Client, uuid: str, traits: Sequence[str]) -> list[rows.Row]:

@@ -148,10 +148,10 @@ def _document(path: pathlib.Path) -> tuple[str, str]:
 def _rows(
     prepared: reshape_plan.Prepared, report: result.RunReport, *, is_table: bool
 ) -> Iterator[rows.Row]:
-    from osc_placement.plan import change as change_module
+    from osc_placement.plan.kinds import reshape
     from osc_placement.workflows.reshape import rows as reshape_rows
 
-    found = reshape_rows.Rows(prepared.before, prepared.after, prepared.placed, report.outcomes)
+    found = reshape_rows.Rows(prepared.before, prepared.after, prepared.placed, report.results)
     for branches, item in provider_tree.draw(found.tree()):
         cells = provider_tree.tree_cells(branches, item.name, item.parent_uuid, is_table=is_table)
         yield cells + _row(found.provider(item.uuid))
@@ -163,8 +163,8 @@ def _rows(
                 )
                 + _row(line)
             )
-    for left in report.outcomes:
-        if left.kind == change_module.RESHAPE and not left.after:
+    for left in report.results:
+        if left.kind == reshape.TYPE.name and left.after is None:
             yield (
                 *provider_tree.tree_cells("", left.subject.name, None, is_table=is_table),
                 left.subject.uuid,

@@ -61,12 +61,11 @@ class Services:
 
     def apply_options(self) -> dict[str, Any]:
         """The fields of ``apply.Options`` for a plan that was made from nova's answers."""
-        from osc_placement.plan.kinds import bound_ports
         from osc_placement.workflows.allocations import precondition
 
         return {
-            "broken": precondition.NovaPreconditions(self.nova, self._opened),
-            "kinds": bound_ports.kinds(self.neutron_for_ports),
+            "check_precondition": precondition.NovaPreconditions(self.nova, self._opened),
+            "neutron": self.neutron_for_ports,
         }
 
 

@@ -136,7 +136,7 @@ def test_repair_leaves_only_unknown_and_undo_restores_everything(
     found = audited(openstack, "--repair", "--undo-out", "undo.json", code=4)
     assert [row["code"] for row in planned] == [row["code"] for row in found]
     assert {row["status"] for row in found if row["code"] != "unknown"} == {"applied"}
-    assert {row["status"] for row in found if row["code"] == "unknown"} == {"left alone"}
+    assert {row["status"] for row in found if row["code"] == "unknown"} == {"skipped"}
     after = state(target)
     assert {row["code"] for row in audited(openstack, code=0)} == {"unknown"}
     audited(openstack, "--strict")

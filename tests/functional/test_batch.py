@@ -59,10 +59,10 @@ def test_amending_an_aggregate_shows_before_and_after(openstack: shell.OpenStack
     assert status_of(rows(openstack, *arguments)) == {
         HOSTS[0]: "applied",
         HOSTS[1]: "applied",
-        SHARE: "left alone",
+        SHARE: "skipped",
     }
     again = rows(openstack, *arguments, "--detailed-exitcode")
-    assert status_of(again) == {HOSTS[0]: "unchanged", HOSTS[1]: "unchanged", SHARE: "left alone"}
+    assert status_of(again) == {HOSTS[0]: "unchanged", HOSTS[1]: "unchanged", SHARE: "skipped"}
 
 
 def test_a_dry_run_changes_nothing(openstack: shell.OpenStack, target: targets.Target) -> None:
@@ -124,7 +124,7 @@ def test_what_somebody_else_changed_is_stale(openstack: shell.OpenStack) -> None
 def test_over_capacity_is_left_alone_unless_allowed(openstack: shell.OpenStack) -> None:
     arguments = (AMEND, "cmp-0001.lab.example.org", "--resource", "VCPU:allocation_ratio=0.1")
     (row,) = rows(openstack, *arguments, code=6)
-    assert row["status"] == "left alone"
+    assert row["status"] == "skipped"
     assert "over capacity" in row["reason"]
     (row,) = rows(openstack, *arguments, "--allow", "over-capacity")
     assert row["status"] == "applied"
@@ -136,7 +136,7 @@ def test_a_full_provider_is_found_among_many(openstack: shell.OpenStack) -> None
     arguments = ("--all", "--resource", "VCPU:allocation_ratio=0.1", "--dry-run")
     for _ in range(2):
         found = rows(openstack, AMEND, *arguments)
-        assert "left alone" in status_of(found).values()
+        assert "skipped" in status_of(found).values()
 
 
 def test_every_fault_of_a_command_line_is_told_at_once(openstack: shell.OpenStack) -> None:

@@ -99,7 +99,7 @@ def test_servers_get_what_they_lack_and_others_a_reason(
         "rs-pinned-image": "ambiguous: the image may pin CPUs",
     }
     for name, reason in reasons.items():
-        assert found[name]["status"] == "left alone"
+        assert found[name]["status"] == "skipped"
         assert reason in found[name]["reason"]
         assert not held(target, name) or name == "al-wronghost"
 

@@ -50,7 +50,7 @@ def test_without_a_limit_all_is_done_at_once_and_what_is_left_alone_is_told(
 ) -> None:
     code, counts, said = run(openstack)
     assert (code, counts) == (0, {name: (count, count) for name, count in EXPECTED.items()})
-    assert "3 left alone" in said
+    assert "3 skipped" in said
     assert "placement plan undo" in said
 
 

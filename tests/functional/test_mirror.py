@@ -89,7 +89,7 @@ def test_a_cloud_is_mirrored_and_what_stands_in_the_way_is_told(
     assert members(target) != wanted()
     found = rows(openstack, code=6)
     assert members(target) == wanted()
-    assert {name for name, status in status_of(found).items() if status == "left alone"} == {
+    assert {name for name, status in status_of(found).items() if status == "skipped"} == {
         "empty",
         "ghost-nonode",
         "ghost-unmapped",
@@ -100,7 +100,7 @@ def test_a_cloud_is_mirrored_and_what_stands_in_the_way_is_told(
     ]
     assert found[f"cmp-0001.{DOMAIN}"]["reason"] == "to ssd, tenant-acme"
     again = rows(openstack, *check)
-    assert set(status_of(again).values()) == {"unchanged", "left alone"}
+    assert set(status_of(again).values()) == {"unchanged", "skipped"}
     assert target.ask("GET", f"/resource_providers/{SHARE}/aggregates") == foreign
 
 
@@ -132,7 +132,7 @@ def test_what_is_stale_is_drift_even_for_a_run_that_would_not_prune(
     put(target, node, uuid_of("az1"), uuid_of("empty"))
     found = rows(openstack, "--dry-run", "--detailed-exitcode", code=3)
     row = found[f"cmp-0003.{DOMAIN}"]
-    assert row["status"] == "left alone"
+    assert row["status"] == "skipped"
     assert (row["before"], row["after"]) == ({uuid_of("empty"): True}, {uuid_of("empty"): False})
     assert "--prune takes it out" in row["reason"]
     rows(openstack, "--dry-run")

@@ -47,15 +47,15 @@ def changed(**fields: Any) -> Damage:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda text: "", "no plan"),
-        (lambda text: text[: len(text) // 2], "no plan"),
-        (lambda text: text.replace("99", "98"), "its digest does not fit"),
-        (lambda text: text.replace("reason", "rea\x00son"), "no plan"),
-        (changed(format_version=2), "format version 2"),
-        (changed(target="http://elsewhere"), "its digest does not fit"),
-        (changed(changes=[]), "its digest does not fit"),
+        (lambda text: "", "not a plan file"),
+        (lambda text: text[: len(text) // 2], "not a plan file"),
+        (lambda text: text.replace("99", "98"), "its digest does not match"),
+        (lambda text: text.replace("reason", "rea\x00son"), "not a plan file"),
+        (changed(format_version=3), "format version 3"),
+        (changed(target="http://elsewhere"), "its digest does not match"),
+        (changed(changes=[]), "its digest does not match"),
         (changed(changes=[{"kind": "surprise"}]), "damaged"),
-        (lambda text: "[" * 100000, "no plan"),
+        (lambda text: "[" * 100000, "not a plan file"),
     ],
 )
 def test_a_plan_file_that_is_not_what_was_written_is_refused_before_any_request(

@@ -170,7 +170,7 @@ def test_continues_where_nova_manage_stops(cloud: Cloud) -> None:
     lacking = {name: after[name] - stopped[name] for name in after if after[name] != stopped[name]}
     assert lacking == {"cmp-0012.lab.example.org": {cloud.uuid_of("no-provider")}}
     assert all(after[name] >= stopped[name] >= before[name] for name in after)
-    assert names(rows, "left alone") == {
+    assert names(rows, "skipped") == {
         "cmp-0010.lab.example.org",
         "empty",
         "ghost-nonode",
@@ -206,7 +206,7 @@ def test_every_kind_of_drift_is_repaired(cloud: Cloud) -> None:
     drifted = cloud.state()
     shown = cloud.mirror(f"{CHECK} --prune", code=3)
     assert names(shown, "planned") == {node(2), node(3), node(7), "bm-1"}
-    assert names(shown, "left alone") >= {"Neutron segment", gone}
+    assert names(shown, "skipped") >= {"Neutron segment", gone}
     assert cloud.state() == drifted
     with cloud.counting() as sent:
         cloud.mirror(f"{MIRROR} --prune", code=6)

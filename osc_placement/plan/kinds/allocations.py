@@ -1,13 +1,10 @@
-"""A consumer's allocations as facts: ``{"<provider uuid>:VCPU": 2, "project_id": ...}``.
-
-Whole: what is not named is not there. Pure; ``kind`` reads and writes with it, planners of
-allocations make their changes with it.
-"""
+"""Changes of a consumer's allocations and owner: a write replaces all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import dataclasses
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 from osc_placement import microversion
 from osc_placement.client import api
@@ -15,138 +12,172 @@ from osc_placement.model import allocation
 from osc_placement.plan import change
 from osc_placement.plan.kinds import base
 
-PROJECT, USER, TYPE = "project_id", "user_id", "consumer_type"
-_OWNER = frozenset({PROJECT, USER, TYPE})
-
-#: So many consumers are written by one request: a second's work for a server, and a
-#: refusal is traced to its culprit in six more.
-_CONSUMERS = 64
-
 TYPE_STAYS = "a consumer's type cannot be unset"
 
-
-def facts(consumer: allocation.Consumer) -> dict[str, change.Value]:
-    """All of a consumer; nothing at all for one without allocations, which does not exist."""
-    amounts: dict[str, change.Value] = {
-        f"{provider_uuid}:{resource_class}": amount
-        for provider_uuid, resources in sorted(consumer.allocations.items())
-        for resource_class, amount in sorted(resources.items())
-    }
-    if not amounts:
-        return {}
-    owner = {
-        PROJECT: consumer.project_id,
-        USER: consumer.user_id,
-        TYPE: consumer.consumer_type,
-    }
-    return {**amounts, **{key: value for key, value in owner.items() if value is not None}}
+_OWNER = ("project_id", "user_id", "consumer_type")
 
 
-def read(
-    uuid: str, whole: change.Facts, generation: int | None, owner: change.Facts | None = None
-) -> allocation.Consumer:
-    """The consumer that facts speak of; ``owner`` tells whose it is where they do not."""
-    allocations: dict[str, dict[str, int]] = {}
-    for key, value in whole.items():
-        if key not in _OWNER and isinstance(value, int):
-            provider_uuid, _, resource_class = key.rpartition(":")
-            allocations.setdefault(provider_uuid, {})[resource_class] = value
-    told = {key: _text(whole.get(key) or (owner or {}).get(key)) for key in _OWNER}
-    return allocation.Consumer(
-        uuid,
-        allocations,
-        project_id=told[PROJECT],
-        user_id=told[USER],
-        generation=generation,
-        consumer_type=told[TYPE],
-    )
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConsumerState:
+    """Everything of a consumer; without allocations it does not exist and has no owner.
+
+    ``allocations`` is ``{provider uuid: {resource class: amount}}``.
+    """
+
+    allocations: allocation.Allocations = dataclasses.field(default_factory=dict)
+    project_id: str | None = None
+    user_id: str | None = None
+    consumer_type: str | None = None
+
+    @classmethod
+    def of(cls, consumer: allocation.Consumer) -> Self:
+        """The state of a consumer, in the order of its providers."""
+        allocations = {
+            uuid: dict(sorted(resources.items()))
+            for uuid, resources in sorted(consumer.allocations.items())
+            if resources
+        }
+        if not allocations:
+            return cls()
+        return cls(allocations, consumer.project_id, consumer.user_id, consumer.consumer_type)
+
+    def consumer(self, uuid: str, generation: int | None = None) -> allocation.Consumer:
+        """The consumer in this state."""
+        return allocation.Consumer(
+            uuid,
+            self.allocations,
+            project_id=self.project_id,
+            user_id=self.user_id,
+            generation=generation,
+            consumer_type=self.consumer_type,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form of a plan file."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Read ``to_dict``'s form."""
+        return cls(**document)
+
+
+C = TypeVar("C", bound=ConsumerState)
+
+
+class ConsumerType(base.ChangeType[C]):
+    """What the kinds of change share that write a consumer's allocations."""
+
+    whole = True
+
+    def facts(self, before: C, after: C, names: change.Names = base.NO_NAMES) -> list[base.Fact]:
+        found = []
+        pairs = _pairs(before.allocations) | _pairs(after.allocations)
+        for uuid, name in pairs:
+            old = before.allocations.get(uuid, {}).get(name)
+            new = after.allocations.get(uuid, {}).get(name)
+            label = f"{names.get(uuid, uuid)}:{name}"
+            found.append(base.Fact(f"{uuid}:{name}", old, new, label, label))
+        for field in _OWNER:
+            old_owner, new_owner = getattr(before, field), getattr(after, field)
+            if old_owner is not None or new_owner is not None:
+                found.append(base.Fact(field, old_owner, new_owner, field, field))
+        return found
+
+
+class Allocations(ConsumerType[ConsumerState]):
+    """Written under the consumer's generation."""
+
+    name = "allocations"
+    state = ConsumerState
+    #: One second of work for a server; six more requests find the cause of a refusal.
+    bulk_size = 64
+
+    def read(
+        self, services: base.Services, subject: change.Subject, after: ConsumerState
+    ) -> change.Observed[ConsumerState]:
+        return read(services.client, subject.uuid)
+
+    def write(
+        self, services: base.Services, write: base.Write[ConsumerState]
+    ) -> change.Observed[ConsumerState]:
+        return change.Observed(None, replace(services.client, write))
+
+    def assumed(self, before: ConsumerState) -> change.Observed[ConsumerState] | None:
+        """A consumer that did not exist; the server refuses to create one that exists."""
+        return None if before.allocations else change.Observed(None, ConsumerState())
+
+    def bulk_key(self, before: ConsumerState, after: ConsumerState) -> Hashable:
+        return _sets_type(before, after)
+
+    def write_bulk(
+        self, services: base.Services, writes: Sequence[base.Write[ConsumerState]]
+    ) -> None:
+        sender = _sender(services.client, writes[0])
+        sender.write_allocations([_renewed(write) for write in writes])
+
+
+def read(client: api.Client, uuid: str) -> change.Observed[ConsumerState]:
+    """Read a consumer. Requests: one GET."""
+    client.require_feature("consumer generation", "changing allocations safely")
+    return observed(client.show_allocations(uuid))
+
+
+def replace(client: api.Client, write: base.Write[C]) -> C:
+    """Write a consumer. Requests: one PUT."""
+    _sender(client, write).replace_allocations(_renewed(write))
+    return write.after
+
+
+def observed(consumer: allocation.Consumer) -> change.Observed[ConsumerState]:
+    """A consumer that planning has read."""
+    return change.Observed(consumer.generation, ConsumerState.of(consumer))
 
 
 def planned(
-    name: str,
-    before: allocation.Consumer,
-    after: allocation.Consumer,
-    **fields: Any,
+    name: str, before: allocation.Consumer, after: allocation.Consumer, **fields: Any
 ) -> change.Change:
-    """The change from one state of a consumer to another; ``name`` is what people know it by.
+    """The change from one state of a consumer to another; ``name`` is its display name.
 
-    It was decided on ``before.generation``, None for a consumer that does not exist yet.
-    ``fields`` are Change's others. A change of type is not reversible, and says so.
+    Its generation is ``before.generation``, None for a consumer that does not exist yet.
+    ``fields`` are other fields of Change. A change of type is marked irreversible.
     """
-    was, becomes = facts(before), facts(after)
-    keys = dict.fromkeys([*was, *becomes])
-    if was and becomes and was.get(TYPE) != becomes.get(TYPE):
+    was, becomes = ConsumerState.of(before), ConsumerState.of(after)
+    both = was.allocations and becomes.allocations
+    if both and was.consumer_type != becomes.consumer_type:
         fields = {"irreversible": TYPE_STAYS, **fields}
-    return change.Change(
-        change.ALLOCATIONS,
-        change.Subject(name, before.uuid),
-        {key: was.get(key) for key in keys},
-        {key: becomes.get(key) for key in keys},
-        generation=before.generation,
-        **fields,
-    )
+    subject = change.Subject(name, before.uuid)
+    return change.Change(TYPE.name, subject, was, becomes, generation=before.generation, **fields)
 
 
-def sets_type(item: change.Change) -> bool:
-    """Whether a write must name a consumer type: a new one's, or another than it has.
-
-    From 1.38 on a write must, and ``unknown`` cannot be named; a write at 1.37 keeps what is
-    stored, which is ``unknown`` for a new consumer.
-    """
-    wanted = item.after.get(TYPE)
-    return wanted not in {None, allocation.UNKNOWN_TYPE, item.before.get(TYPE)}
+def _pairs(allocations: allocation.Allocations) -> dict[tuple[str, str], None]:
+    """``(provider, resource class)`` pairs, in their order."""
+    return dict.fromkeys((uuid, name) for uuid, amounts in allocations.items() for name in amounts)
 
 
-def _text(value: change.Value) -> str | None:
-    return None if value is None else str(value)
-
-
-def observed(found: allocation.Consumer) -> change.Observed:
-    """What planning has read of a consumer, in the form in which a write needs it."""
-    return change.Observed(found.generation, facts(found))
-
-
-def _assume_consumer(item: change.Change) -> change.Observed | None:
-    """A consumer that was not there; the server refuses to make one anew that is."""
-    return change.Observed(None, {}) if not _present(item.before) else None
-
-
-def _read_consumer(client: api.Client, item: change.Change) -> change.Observed:
-    client.require_feature("consumer generation", "changing allocations safely")
-    return observed(client.show_allocations(item.subject.uuid))
-
-
-def _write_consumer(
-    client: api.Client, item: change.Change, seen: change.Observed
-) -> change.Observed:
-    _for_consumers(client, item).replace_allocations(_renewed(item, seen))
-    return change.Observed(None, _present(item.after))
-
-
-def _write_consumers(client: api.Client, intents: Sequence[base.Intent]) -> None:
-    renewed = [_renewed(item, seen) for item, seen in intents]
-    _for_consumers(client, intents[0][0]).write_allocations(renewed)
-
-
-def _for_consumers(client: api.Client, item: change.Change) -> api.Client:
-    if sets_type(item):
+def _sender(client: api.Client, write: base.Write[C]) -> api.Client:
+    """The client at the microversion that can write the consumer."""
+    if _sets_type(write.observed.state, write.after):
         client.require_feature("consumer types", "setting a consumer type")
         return client
     return client.at(min(client.microversion, microversion.TYPE_STAYS))
 
 
-def _renewed(item: change.Change, seen: change.Observed) -> allocation.Consumer:
-    """The consumer as it shall be; one that shall have nothing keeps its owner to the end."""
-    return read(item.subject.uuid, item.after, seen.generation, seen.facts)
+def _sets_type(before: ConsumerState, after: ConsumerState) -> bool:
+    """Whether a write must name a consumer type: of a new consumer, or a different one.
+
+    From 1.38 on a write names a type, and ``unknown`` is not accepted; a write at 1.37 keeps
+    the stored type, ``unknown`` for a new consumer.
+    """
+    return after.consumer_type not in {None, allocation.UNKNOWN_TYPE, before.consumer_type}
 
 
-def _present(facts: change.Facts) -> change.Facts:
-    return {key: value for key, value in facts.items() if value is not None}
+def _renewed(write: base.Write[C]) -> allocation.Consumer:
+    """The consumer after the change; one without allocations keeps its owner in the request."""
+    found, after = write.observed, write.after
+    owner = {field: getattr(after, field) or getattr(found.state, field) for field in _OWNER}
+    consumer = after.consumer(write.subject.uuid, found.generation)
+    return dataclasses.replace(consumer, **owner)
 
 
-CHANGE_TYPE = base.ChangeType(
-    _read_consumer,
-    _write_consumer,
-    together=base.BulkWrite(sets_type, _write_consumers, _CONSUMERS),
-    assumed=_assume_consumer,
-)
+TYPE = Allocations()

@@ -1,50 +1,167 @@
-"""What a kind of change is: how it is read and written, and what guards it.
+"""What a kind of change provides: its state, its requests, its text, and its abilities.
 
-Called by ``attempt`` and ``bulk``.
+The engine asks a kind for its abilities and never for its name.
 """
 
 from __future__ import annotations
 
+import abc
 import dataclasses
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple
 
 from osc_placement.client import api
+from osc_placement.neutron import api as neutron_api
 from osc_placement.plan import change
+from osc_placement.plan.change import S
 
-Reader = Callable[[api.Client, change.Change], change.Observed]
-Writer = Callable[[api.Client, change.Change, change.Observed], change.Observed]
-Guard = Callable[[api.Client, change.Change, change.Observed, Collection[str]], list[str]]
-Intent = tuple[change.Change, change.Observed]
+#: The value of each fact on one side of a change.
+Side = Iterable[tuple["Fact", change.Value]]
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class BulkWrite:
-    """How several changes go out in one request, all or none of them.
-
-    ``group``: changes with an equal key may share a request, at most ``size`` of them.
-    ``write`` sends it.
-    """
-
-    group: Callable[[change.Change], Hashable]
-    write: Callable[[api.Client, Sequence[Intent]], None]
-    size: int
+#: For labels with UUIDs.
+NO_NAMES: change.Names = {}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ChangeType:
-    """``read`` and ``write`` send one request each and tell how it is; ``refusals`` at most one.
+class Services:
+    """The services that changes are written to; ``neutron`` is None where neutron is not used."""
 
-    Only a reshape is read by more (two for each provider and one for each consumer), and a
-    provider that goes is looked at by three.
-    ``refusals`` are asked when the thing is no longer at the generation it was planned on.
-    ``together`` is there for kinds of which one request can write many. ``assumed`` tells
-    what need not be read, since a write is refused where it is not so. ``in_parts``: it takes
-    several requests, so that a cut connection or a kill may leave it between two states.
+    client: api.Client
+    neutron: neutron_api.Neutron | None = None
+
+
+class Fact(NamedTuple):
+    """One value of a state, before and after.
+
+    ``key`` identifies it in machine-readable rows. ``label`` is its text in tables and
+    ``thing`` the text of what is absent when the value is None or False; tables leave out
+    facts with ``shown`` False.
     """
 
-    read: Reader
-    write: Writer
-    refusals: Guard | None = None
-    together: BulkWrite | None = None
-    assumed: Callable[[change.Change], change.Observed | None] | None = None
-    in_parts: bool = False
+    key: str
+    before: change.Value
+    after: change.Value
+    label: str
+    thing: str
+    shown: bool = True
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both sides are equal."""
+        return change.values_equal(self.before, self.after)
+
+
+class Write(NamedTuple, Generic[S]):
+    """One change that is to be written now, and the state that it replaces."""
+
+    subject: change.Subject
+    after: S
+    observed: change.Observed[S]
+
+
+class ChangeType(abc.ABC, Generic[S]):
+    """A kind of change. A new kind is a subclass, and a line in ``registry``."""
+
+    #: The name in plan files and rows.
+    name: str
+    #: The class of its states; its ``from_dict`` reads the form of a plan file.
+    state: type[S]
+    #: A state holds everything about its subject: a change replaces all of it.
+    whole: ClassVar[bool] = False
+    #: A change takes several requests, and can stop between them.
+    in_parts: ClassVar[bool] = False
+    #: Whether a change counts for --max-count.
+    counted: ClassVar[bool] = True
+    #: Why the run stops when such a change fails; empty when it continues.
+    stops_run: ClassVar[str] = ""
+    #: Whether results list such changes first.
+    listed_first: ClassVar[bool] = False
+    #: Whether ``Subject.uuid`` is a UUID.
+    has_uuid: ClassVar[bool] = True
+    #: Whether a change writes to neutron.
+    needs_neutron: ClassVar[bool] = False
+    #: How many changes one request can write; above 1, ``write_bulk`` is required.
+    bulk_size: ClassVar[int] = 1
+
+    @abc.abstractmethod
+    def read(self, services: Services, subject: change.Subject, after: S) -> change.Observed[S]:
+        """Read the state of a subject. Requests: one GET, if the kind does not say otherwise."""
+
+    @abc.abstractmethod
+    def write(self, services: Services, write: Write[S]) -> change.Observed[S]:
+        """Write a change and return the new state. Requests: one, under its generation."""
+
+    @abc.abstractmethod
+    def facts(self, before: S, after: S, names: change.Names = NO_NAMES) -> list[Fact]:
+        """Every fact of both states; ``names`` replace UUIDs of providers in labels."""
+
+    def select(self, found: S, after: S) -> S:
+        """The part of ``found`` that a change to ``after`` concerns."""
+        return found
+
+    def refusals(self, services: Services, write: Write[S], allow: Collection[str]) -> list[str]:
+        """Why guards refuse a change whose subject has changed since it was planned.
+
+        ``allow`` are the guards that the operator overrides.
+        """
+        return []
+
+    def assumed(self, before: S) -> change.Observed[S] | None:
+        """The state to assume without a read; the server refuses the write if it is wrong."""
+        return None
+
+    def check_rights(self, client: api.Client, changes: Sequence[tuple[S, S]]) -> None:
+        """Check, before the first write, that the server will accept ``(before, after)`` pairs.
+
+        Errors: UnsupportedVersion, Forbidden.
+        """
+
+    def bulk_key(self, before: S, after: S) -> Hashable:
+        """Changes with an equal key can share a request."""
+        return None
+
+    def write_bulk(self, services: Services, writes: Sequence[Write[S]]) -> None:
+        """Write several changes in one request: all of them or none."""
+        raise NotImplementedError
+
+    def load(self, document: Mapping[str, Any]) -> S:
+        """Read the form of a plan file; LookupError, TypeError or ValueError for anything else."""
+        loaded: S = self.state.from_dict(document)  # type: ignore[attr-defined]
+        return loaded
+
+    def equal(self, one: S, other: S) -> bool:
+        """Whether two states are equal, as far as a database can tell."""
+        return all(fact.is_equal for fact in self.facts(one, other))
+
+    def is_mix(self, found: S, before: S, after: S) -> bool:
+        """Whether each fact of ``found`` is as before or as after."""
+        other = {fact.key for fact in self.facts(before, found) if not fact.is_equal}
+        return not other & {fact.key for fact in self.facts(after, found) if not fact.is_equal}
+
+    def describe(self, side: Side) -> list[str]:
+        """One side of a change for people: ``VCPU:total=4``, ``CUSTOM_A``, ``no CUSTOM_A``."""
+        if self.whole:
+            return [_text(fact, value) for fact, value in side if value is not None] or ["nothing"]
+        return list(dict.fromkeys(_text(fact, value) for fact, value in side if fact.shown))
+
+    def describe_drift(self, before: S, found: S) -> str:
+        """What a subject is now, for a change that was planned on ``before``."""
+        return ", ".join(self.describe(after_side(self.facts(before, found))))
+
+
+def before_side(facts: Iterable[Fact]) -> Side:
+    """The values before the change."""
+    return [(fact, fact.before) for fact in facts]
+
+
+def after_side(facts: Iterable[Fact]) -> Side:
+    """The values after the change."""
+    return [(fact, fact.after) for fact in facts]
+
+
+def _text(fact: Fact, value: change.Value) -> str:
+    if value is True:
+        return fact.label
+    if value is False or value is None:
+        return f"no {fact.thing}"
+    return f"{fact.label}={value}"

@@ -1,109 +1,140 @@
-"""A consumer's allocations together with its ports' binding profiles: one kind of change.
+"""Changes of a consumer's allocations together with its ports' binding profiles.
 
-Neutron is written first, as nova does it: a port that tells of a provider is easily told
-otherwise, allocations are not easily taken away again. When Placement refuses, the ports are
-put back. A kill between the two leaves ports that name providers from which nothing is
-allocated: whoever plans anew takes them at their word.
+Neutron is written first, as nova does it: a port's provider is easily changed back,
+allocations are not easily removed. When Placement refuses, the ports are restored. A kill
+between the two leaves ports that name providers without allocations; a new plan allocates
+from the providers that the ports name.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import Self
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors
-from osc_placement.neutron import api as neutron_api, port as model
+from osc_placement.client import api_errors
+from osc_placement.neutron import api as neutron_api, port as neutron_port
 from osc_placement.plan import change
-from osc_placement.plan.kinds import base, registry
+from osc_placement.plan.kinds import allocations, base
 
-_PORT = "port "
-_GONE = "its port {uuid} is gone"
+#: ``{port uuid: {request group: provider uuid}}``
+Bindings = Mapping[str, Mapping[str, str]]
 
-
-def facts(allocations: Mapping[str, Mapping[str, str]]) -> dict[str, change.Value]:
-    """Of ``{port uuid: {group id: provider uuid}}``."""
-    return {
-        f"{_PORT}{uuid}:{group}": provider
-        for uuid, groups in sorted(allocations.items())
-        for group, provider in sorted(groups.items())
-    }
+_GONE = "its port {uuid} no longer exists"
 
 
-def kinds(asked: neutron_api.Neutron | None) -> Mapping[str, base.ChangeType]:
-    """All kinds of change, with the one that needs neutron where that can be asked."""
-    if asked is None:
-        return registry.CHANGE_TYPES
-    plain = registry.CHANGE_TYPES[change.ALLOCATIONS]
+@dataclasses.dataclass(frozen=True, slots=True)
+class BoundState(allocations.ConsumerState):
+    """A consumer, and every port concerned, with the providers that its profile names."""
 
-    def read(client: api.Client, item: change.Change) -> change.Observed:
-        seen = plain.read(client, item)
-        ports = [_read(asked, uuid) for uuid in _allocations(item.after)]
-        told = facts({port.uuid: port.allocation for port in ports})
-        return change.Observed(seen.generation, {**seen.facts, **told}, ports)
+    ports: Bindings = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def with_ports(cls, consumer: allocations.ConsumerState, ports: Bindings) -> Self:
+        """The state of a consumer and of ports."""
+        fields = {
+            field.name: getattr(consumer, field.name)
+            for field in dataclasses.fields(allocations.ConsumerState)
+        }
+        return cls(**fields, ports={uuid: dict(groups) for uuid, groups in sorted(ports.items())})
+
+
+class BoundPorts(allocations.ConsumerType[BoundState]):
+    """Written under the revisions of the ports and the generation of the consumer."""
+
+    name = "bound allocations"
+    state = BoundState
+    in_parts = True
+    needs_neutron = True
+
+    def read(
+        self, services: base.Services, subject: change.Subject, after: BoundState
+    ) -> change.Observed[BoundState]:
+        """Requests: one GET to Placement, and one GET to neutron per port."""
+        found = allocations.read(services.client, subject.uuid)
+        ports = [_read(_neutron(services), uuid) for uuid in after.ports]
+        bindings = {port.uuid: port.allocation for port in ports}
+        state = BoundState.with_ports(found.state, bindings)
+        return change.Observed(found.generation, state, ports)
 
     def write(
-        client: api.Client, item: change.Change, observed: change.Observed
-    ) -> change.Observed:
-        return _write(asked, plain, client, item, observed)
+        self, services: base.Services, write: base.Write[BoundState]
+    ) -> change.Observed[BoundState]:
+        """Write ports, then allocations. Requests: one PUT per changed port, and one PUT."""
+        neutron, ports = _neutron(services), write.after.ports
+        found: list[neutron_port.Port] = write.observed.source
+        written: list[neutron_port.Port] = []
+        before = {port.uuid: port.allocation for port in found}
+        try:
+            for port in found:
+                if port.allocation != ports[port.uuid]:
+                    written.append(neutron_api.bind(neutron, port, ports[port.uuid]))
+            return change.Observed(None, allocations.replace(services.client, write))
+        except (api_errors.OutcomeUnknown, api_errors.UnexpectedResponse):
+            # The write may have been carried out: the engine reads again.
+            raise
+        except errors.PlacementError as refusal:
+            _restore(neutron, written, before, refusal)
+            raise
 
-    return {**registry.CHANGE_TYPES, change.BOUND: base.ChangeType(read, write, in_parts=True)}
+    def facts(
+        self, before: BoundState, after: BoundState, names: change.Names = base.NO_NAMES
+    ) -> list[base.Fact]:
+        found = super().facts(before, after, names)
+        for uuid in dict.fromkeys([*before.ports, *after.ports]):
+            was, becomes = before.ports.get(uuid, {}), after.ports.get(uuid, {})
+            for group in dict.fromkeys([*was, *becomes]):
+                label = f"port {uuid}:{group}"
+                old, new = was.get(group), becomes.get(group)
+                found.append(base.Fact(label, old, new, label, label))
+        return found
 
 
-def _write(
-    asked: neutron_api.Neutron,
-    plain: base.ChangeType,
-    client: api.Client,
-    item: change.Change,
-    observed: change.Observed,
-) -> change.Observed:
-    """Ports, then allocations; ports again when these are refused."""
-    wanted = _allocations(item.after)
-    written: list[model.Port] = []
-    before: dict[str, Mapping[str, str]] = {port.uuid: port.allocation for port in observed.whole}
-    try:
-        for port in observed.whole:
-            if port.allocation != wanted[port.uuid]:
-                written.append(neutron_api.bind(asked, port, wanted[port.uuid]))
-        return plain.write(client, item, observed)
-    except (api_errors.OutcomeUnknown, api_errors.UnexpectedResponse):
-        # Perhaps it was carried out: whoever looks again will know.
-        raise
-    except errors.PlacementError as refusal:
-        _put_back(asked, written, before, refusal)
-        raise
+def with_ports(planned: change.Change, before: Bindings, after: Bindings) -> change.Change:
+    """A change of allocations, extended by a change of ports."""
+
+    def extended(state: change.State, ports: Bindings) -> BoundState:
+        if not isinstance(state, allocations.ConsumerState):
+            raise TypeError(state)
+        return BoundState.with_ports(state, ports)
+
+    return dataclasses.replace(
+        planned,
+        kind=TYPE.name,
+        before=extended(planned.before, before),
+        after=extended(planned.after, after),
+    )
 
 
-def _put_back(
-    asked: neutron_api.Neutron,
-    written: Iterable[model.Port],
-    before: Mapping[str, Mapping[str, str]],
+def _neutron(services: base.Services) -> neutron_api.Neutron:
+    if services.neutron is None:
+        raise errors.PlacementError("neutron is not available")
+    return services.neutron
+
+
+def _restore(
+    neutron: neutron_api.Neutron,
+    written: Iterable[neutron_port.Port],
+    before: Bindings,
     refusal: errors.PlacementError,
 ) -> None:
     for port in written:
         try:
-            neutron_api.bind(asked, port, before[port.uuid])
+            neutron_api.bind(neutron, port, before[port.uuid])
         except errors.PlacementError as error:
             raise api_errors.ApiError(
                 0,
-                f"Placement refused ({refusal}), and port {port.uuid} could not be put back"
+                f"Placement refused ({refusal}), and port {port.uuid} could not be restored"
                 f" ({error}): its binding profile names a provider without allocation",
             ) from error
 
 
-def _read(asked: neutron_api.Neutron, uuid: str) -> model.Port:
-    found = neutron_api.port(asked, uuid)
+def _read(neutron: neutron_api.Neutron, uuid: str) -> neutron_port.Port:
+    found = neutron_api.port(neutron, uuid)
     if found is None:
         raise api_errors.NotFound(404, _GONE.format(uuid=uuid))
     return found
 
 
-def _allocations(told: change.Facts) -> dict[str, dict[str, str]]:
-    """``{port uuid: {group id: provider uuid}}`` that facts speak of."""
-    found: dict[str, dict[str, str]] = {}
-    for key, value in told.items():
-        if key.startswith(_PORT):
-            uuid, _, group = key.removeprefix(_PORT).partition(":")
-            groups = found.setdefault(uuid, {})
-            if value is not None:
-                groups[group] = str(value)
-    return found
+TYPE = BoundPorts()

@@ -1,37 +1,124 @@
-"""Changes of the inventories of a provider."""
+"""Changes of a provider's inventories: only the named classes and fields change."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
+from typing import Any
 
-from osc_placement.client import api
 from osc_placement.model import inventory
 from osc_placement.plan import change, guards
 from osc_placement.plan.kinds import base
 
+#: ``{field: value}`` of an inventory, all fields or some.
+Fields = Mapping[str, int | float]
 
-def observed(generation: int, found: inventory.Inventories) -> change.Observed:
-    """What was read of a provider, in the form in which a write needs it."""
-    return change.Observed(generation, observed_facts(found), found)
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InventoryState:
+    """``{resource class: its fields}``; None for a class without inventory."""
+
+    classes: Mapping[str, Fields | None]
+
+    @classmethod
+    def of(cls, inventories: inventory.Inventories) -> InventoryState:
+        """The state of complete inventories."""
+        return cls({name: item.as_dict() for name, item in inventories.items()})
+
+    def inventories(self) -> dict[str, inventory.Inventory]:
+        """The inventories; missing fields have the API's defaults."""
+        return {
+            name: inventory.Inventory.from_dict(fields)
+            for name, fields in self.classes.items()
+            if fields is not None
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form of a plan file."""
+        return {
+            name: None if fields is None else dict(fields) for name, fields in self.classes.items()
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> InventoryState:
+        """Read ``to_dict``'s form."""
+        return cls(dict(document))
+
+
+class Inventories(base.ChangeType[InventoryState]):
+    """Written under the provider's generation; fields that are not named keep their value."""
+
+    name = "inventories"
+    state = InventoryState
+
+    def read(
+        self, services: base.Services, subject: change.Subject, after: InventoryState
+    ) -> change.Observed[InventoryState]:
+        found = services.client.list_inventories(subject.uuid)
+        return observed(found.generation, found.inventories)
+
+    def write(
+        self, services: base.Services, write: base.Write[InventoryState]
+    ) -> change.Observed[InventoryState]:
+        renewed = amended(write.observed.state.inventories(), write.after)
+        generation = write.observed.generation or 0
+        found = services.client.replace_inventories(write.subject.uuid, generation, renewed)
+        return observed(found.generation, found.inventories)
+
+    def facts(
+        self, before: InventoryState, after: InventoryState, names: change.Names = base.NO_NAMES
+    ) -> list[base.Fact]:
+        found = []
+        for name in dict.fromkeys([*after.classes, *before.classes]):
+            was, becomes = before.classes.get(name), after.classes.get(name)
+            for field in dict.fromkeys([*(becomes or ()), *(was or ())]):
+                old = None if was is None else was.get(field)
+                new = None if becomes is None else becomes.get(field)
+                label = f"{name}:{field}"
+                found.append(base.Fact(label, old, new, label, name))
+        return found
+
+    def select(self, found: InventoryState, after: InventoryState) -> InventoryState:
+        return InventoryState(
+            {name: _selected(found.classes.get(name), like) for name, like in after.classes.items()}
+        )
+
+    def refusals(
+        self, services: base.Services, write: base.Write[InventoryState], allow: Collection[str]
+    ) -> list[str]:
+        """Requests: one GET of usages where a class loses capacity."""
+        present = write.observed.state.inventories()
+        renewed = amended(present, write.after)
+        usages: Mapping[str, int] = {}
+        if loses_capacity(present, renewed):
+            usages = services.client.list_usages(write.subject.uuid)
+        return refusals(present, renewed, usages, allow)
+
+
+def observed(
+    generation: int, inventories: inventory.Inventories
+) -> change.Observed[InventoryState]:
+    """Inventories that planning has read."""
+    return change.Observed(generation, InventoryState.of(inventories))
 
 
 def amended(
-    inventories: inventory.Inventories, after: change.Facts
+    inventories: inventory.Inventories, after: InventoryState
 ) -> dict[str, inventory.Inventory]:
-    """Inventories with the facts of ``after`` put in; a class whose total is None goes."""
+    """Inventories with the classes and fields of ``after`` replaced."""
     renewed = dict(inventories)
-    for resource_class, fields in by_class(after).items():
-        if fields.get("total", 0) is None:
+    for resource_class, fields in after.classes.items():
+        if fields is None:
             renewed.pop(resource_class, None)
         else:
             known = renewed.get(resource_class)
             start = known.as_dict() if known is not None else {}
-            renewed[resource_class] = inventory.Inventory.from_dict(start | fields)  # type: ignore[arg-type]
+            renewed[resource_class] = inventory.Inventory.from_dict({**start, **fields})
     return renewed
 
 
 def loses_capacity(before: inventory.Inventories, after: inventory.Inventories) -> bool:
-    """Whether any class has less capacity after than before, or goes."""
+    """Whether any class has less capacity after than before, or is deleted."""
     return any(
         resource_class not in after or after[resource_class].capacity < item.capacity
         for resource_class, item in before.items()
@@ -44,7 +131,7 @@ def refusals(
     usages: Mapping[str, int],
     allow: Collection[str],
 ) -> list[str]:
-    """Why one provider's inventories should not become ``after``: each guard that says no."""
+    """The reason of each guard that refuses to change a provider's inventories to ``after``."""
     reasons = []
     for resource_class, old in before.items():
         used = usages.get(resource_class, 0)
@@ -68,13 +155,11 @@ def refusals(
     return reasons
 
 
-def observed_facts(inventories: inventory.Inventories) -> dict[str, change.Value]:
-    """Everything that inventories say, as facts."""
-    return {
-        f"{resource_class}:{field}": value
-        for resource_class, item in inventories.items()
-        for field, value in item.as_dict().items()
-    }
+def _selected(found: Fields | None, like: Fields | None) -> Fields | None:
+    """The fields of a found class that a change names; all of a class that it deletes."""
+    if found is None or like is None:
+        return found
+    return {field: found[field] for field in like if field in found}
 
 
 def _overfills(old: inventory.Inventory, new: inventory.Inventory, used: int) -> bool:
@@ -85,36 +170,4 @@ def _hint(guard: str) -> str:
     return f" (--allow {guard} to do it anyway)"
 
 
-def by_class(facts: change.Facts) -> dict[str, dict[str, change.Value]]:
-    """Facts as ``{resource class: {field: value}}``."""
-    grouped: dict[str, dict[str, change.Value]] = {}
-    for key, value in facts.items():
-        resource_class, _, field = key.partition(":")
-        grouped.setdefault(resource_class, {})[field] = value
-    return grouped
-
-
-def _read_inventories(client: api.Client, item: change.Change) -> change.Observed:
-    found = client.list_inventories(item.subject.uuid)
-    return observed(found.generation, found.inventories)
-
-
-def _write_inventories(
-    client: api.Client, item: change.Change, seen: change.Observed
-) -> change.Observed:
-    renewed = amended(seen.whole, item.after)
-    found = client.replace_inventories(item.subject.uuid, seen.generation or 0, renewed)
-    return observed(found.generation, found.inventories)
-
-
-def _refuse_inventories(
-    client: api.Client, item: change.Change, seen: change.Observed, allow: Collection[str]
-) -> list[str]:
-    renewed = amended(seen.whole, item.after)
-    usages = {}
-    if loses_capacity(seen.whole, renewed):
-        usages = client.list_usages(item.subject.uuid)
-    return refusals(seen.whole, renewed, usages, allow)
-
-
-TYPE = base.ChangeType(_read_inventories, _write_inventories, _refuse_inventories)
+TYPE = Inventories()

@@ -1,59 +1,116 @@
-"""Changes of the traits and of the aggregates of a provider."""
+"""Changes of the traits and of the aggregates of a provider: names that are present or not."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any, Self, TypeVar
 
-from osc_placement.client import api, responses
 from osc_placement.plan import change
 from osc_placement.plan.kinds import base
 
 
-def observed_traits(generation: int, names: Iterable[str]) -> change.Observed:
-    """All traits that a provider has, in the form in which a write needs them."""
-    present = tuple(names)
-    return change.Observed(generation, dict.fromkeys(present, True), present)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Membership:
+    """``{name: whether it is present}`` of the names concerned."""
+
+    present: Mapping[str, bool]
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Self:
+        """The state in which these names are present."""
+        return cls(dict.fromkeys(names, True))
+
+    def names(self) -> list[str]:
+        """The names that are present."""
+        return [name for name, is_present in self.present.items() if is_present]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form of a plan file."""
+        return dict(self.present)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Read ``to_dict``'s form."""
+        return cls(dict(document))
 
 
-def _traits(found: responses.ProviderTraits) -> change.Observed:
-    return change.Observed(found.generation, dict.fromkeys(found.traits, True), found.traits)
+class Traits(Membership):
+    """The traits of a provider."""
 
 
-def _read_traits(client: api.Client, item: change.Change) -> change.Observed:
-    return _traits(client.list_provider_traits(item.subject.uuid))
+class Aggregates(Membership):
+    """The aggregates of a provider, by UUID."""
 
 
-def _write_traits(
-    client: api.Client, item: change.Change, observed: change.Observed
-) -> change.Observed:
-    names = _merged(observed.whole, item.after)
-    generation = observed.generation or 0
-    return _traits(client.replace_provider_traits(item.subject.uuid, generation, names))
+M = TypeVar("M", bound=Membership)
 
 
-def _aggregates(found: responses.ProviderAggregates) -> change.Observed:
-    return change.Observed(
-        found.generation, dict.fromkeys(found.aggregates, True), found.aggregates
-    )
+class MembershipType(base.ChangeType[M]):
+    """Only the named members change; all others stay."""
+
+    def facts(self, before: M, after: M, names: change.Names = base.NO_NAMES) -> list[base.Fact]:
+        return [
+            base.Fact(
+                name, before.present.get(name, False), after.present.get(name, False), name, name
+            )
+            for name in dict.fromkeys([*after.present, *before.present])
+        ]
+
+    def select(self, found: M, after: M) -> M:
+        return self.state({name: found.present.get(name, False) for name in after.present})
 
 
-def _read_aggregates(client: api.Client, item: change.Change) -> change.Observed:
-    client.require_feature("aggregate generation", "changing aggregates safely")
-    return _aggregates(client.list_aggregates(item.subject.uuid))
+class TraitsType(MembershipType[Traits]):
+    """Written under the provider's generation."""
+
+    name = "traits"
+    state = Traits
+
+    def read(
+        self, services: base.Services, subject: change.Subject, after: Traits
+    ) -> change.Observed[Traits]:
+        found = services.client.list_provider_traits(subject.uuid)
+        return observed_traits(found.generation, found.traits)
+
+    def write(self, services: base.Services, write: base.Write[Traits]) -> change.Observed[Traits]:
+        names, generation = _merged(write), write.observed.generation or 0
+        found = services.client.replace_provider_traits(write.subject.uuid, generation, names)
+        return observed_traits(found.generation, found.traits)
 
 
-def _write_aggregates(
-    client: api.Client, item: change.Change, observed: change.Observed
-) -> change.Observed:
-    uuids = _merged(observed.whole, item.after)
-    return _aggregates(client.replace_aggregates(item.subject.uuid, observed.generation, uuids))
+class AggregatesType(MembershipType[Aggregates]):
+    """Written under the provider's generation."""
+
+    name = "aggregates"
+    state = Aggregates
+
+    def read(
+        self, services: base.Services, subject: change.Subject, after: Aggregates
+    ) -> change.Observed[Aggregates]:
+        services.client.require_feature("aggregate generation", "changing aggregates safely")
+        found = services.client.list_aggregates(subject.uuid)
+        return change.Observed(found.generation, Aggregates.of(found.aggregates))
+
+    def write(
+        self, services: base.Services, write: base.Write[Aggregates]
+    ) -> change.Observed[Aggregates]:
+        uuids, generation = _merged(write), write.observed.generation
+        found = services.client.replace_aggregates(write.subject.uuid, generation, uuids)
+        return change.Observed(found.generation, Aggregates.of(found.aggregates))
 
 
-def _merged(present: Collection[str], after: change.Facts) -> list[str]:
-    """What is there, in its order, less what goes, and then what comes."""
-    kept = [name for name in present if after.get(name, True)]
-    return kept + [name for name, wanted in after.items() if wanted and name not in present]
+def observed_traits(generation: int, names: Iterable[str]) -> change.Observed[Traits]:
+    """All traits of a provider, that planning has read."""
+    return change.Observed(generation, Traits.of(names))
 
 
-TRAITS = base.ChangeType(_read_traits, _write_traits)
-AGGREGATES = base.ChangeType(_read_aggregates, _write_aggregates)
+def _merged(write: base.Write[M]) -> list[str]:
+    """All members after the change: those that stay, in their order, then the new ones."""
+    found, after = write.observed.state.names(), write.after
+    kept = [name for name in found if after.present.get(name, True)]
+    return kept + [name for name in after.names() if name not in found]
+
+
+TRAITS = TraitsType()
+AGGREGATES = AggregatesType()

@@ -2,71 +2,150 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import dataclasses
+import enum
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from osc_placement.client import api, api_errors
 from osc_placement.plan import change
 from osc_placement.plan.kinds import base
 
 
-def _read_provider(client: api.Client, item: change.Change) -> change.Observed:
-    client.require_feature("nested providers", "changing providers")
-    try:
-        found = client.show_provider(item.subject.uuid)
-    except api_errors.NotFound:
-        return change.Observed(None, {})
-    return change.Observed(found.generation, {"name": found.name, "parent": found.parent_uuid})
+class Unset(enum.Enum):
+    """Marks a field that a change does not concern."""
+
+    UNSET = "unset"
 
 
-def _refuse_provider(
-    client: api.Client, item: change.Change, _: change.Observed, __: Collection[str]
-) -> list[str]:
-    """What somebody has put on a provider goes with it: only an empty one does."""
-    if item.after.get("name", "") is not None:
-        return []
-    uuid = item.subject.uuid
-    has = {
-        "inventories": client.list_inventories(uuid).inventories,
-        "traits": client.list_provider_traits(uuid).traits,
-        "aggregates": client.list_aggregates(uuid).aggregates,
-    }
-    return [
-        f"it is not empty: it has {what} {', '.join(names)}" for what, names in has.items() if names
-    ]
+UNSET = Unset.UNSET
 
 
-def _write_provider(
-    client: api.Client, item: change.Change, observed: change.Observed
-) -> change.Observed:
-    """Made, deleted, renamed or put elsewhere: no generation guards any of it."""
-    uuid = item.subject.uuid
-    wanted = {**observed.facts, **item.after}
-    name, parent = (None if value is None else str(value) for value in _identity(wanted))
-    if name is None:
-        client.delete_provider(uuid)
-    elif not observed.facts:
-        _create_provider(client, item, name, parent)
-    elif parent == observed.facts["parent"]:
-        client.update_provider(uuid, name)
-    else:
-        client.require_feature("re-parenting", "giving a provider another parent")
-        client.update_provider(uuid, name, parent)
-    return change.Observed(None, wanted)
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderState:
+    """The name of a provider and the UUID of its parent; ``name`` is None without a provider."""
+
+    name: str | Unset | None = UNSET
+    parent: str | Unset | None = UNSET
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a provider."""
+        return self.name is not None
+
+    def values(self) -> dict[str, str | None]:
+        """The fields that the change concerns."""
+        both = (("name", self.name), ("parent", self.parent))
+        return {field: value for field, value in both if not isinstance(value, Unset)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form of a plan file."""
+        return self.values()
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> ProviderState:
+        """Read ``to_dict``'s form."""
+        return cls(**document)
 
 
-def _create_provider(
-    client: api.Client, item: change.Change, name: str, parent: str | None
-) -> None:
-    """Whoever runs the same plan may have made it first: then it is as it shall be."""
-    try:
-        client.create_provider(name, item.subject.uuid, parent)
-    except api_errors.Conflict:
-        if _read_provider(client, item).facts != {"name": name, "parent": parent}:
-            raise
+ABSENT = ProviderState(None, None)
 
 
-def _identity(facts: change.Facts) -> tuple[change.Value, change.Value]:
-    return facts.get("name"), facts.get("parent")
+class Provider(base.ChangeType[ProviderState]):
+    """Created, deleted, renamed or moved. No generation guards the write."""
+
+    name = "provider"
+    state = ProviderState
+
+    def read(
+        self, services: base.Services, subject: change.Subject, after: ProviderState
+    ) -> change.Observed[ProviderState]:
+        services.client.require_feature("nested providers", "changing providers")
+        try:
+            found = services.client.show_provider(subject.uuid)
+        except api_errors.NotFound:
+            return change.Observed(None, ABSENT)
+        return change.Observed(found.generation, ProviderState(found.name, found.parent_uuid))
+
+    def write(
+        self, services: base.Services, write: base.Write[ProviderState]
+    ) -> change.Observed[ProviderState]:
+        client, uuid, found = services.client, write.subject.uuid, write.observed.state
+        values = found.values() | write.after.values()
+        name, parent = values["name"], values["parent"]
+        if name is None:
+            client.delete_provider(uuid)
+        elif not found.exists:
+            self._create(services, write.subject, name, parent)
+        elif parent == found.parent:
+            client.update_provider(uuid, name)
+        else:
+            client.require_feature("re-parenting", "giving a provider another parent")
+            client.update_provider(uuid, name, parent)
+        return change.Observed(None, ProviderState(name, parent))
+
+    def _create(
+        self, services: base.Services, subject: change.Subject, name: str, parent: str | None
+    ) -> None:
+        target = ProviderState(name, parent)
+        try:
+            services.client.create_provider(name, subject.uuid, parent)
+        except api_errors.Conflict:
+            # A concurrent run may have created it; accept an identical provider.
+            if self.read(services, subject, target).state != target:
+                raise
+
+    def facts(
+        self, before: ProviderState, after: ProviderState, names: change.Names = base.NO_NAMES
+    ) -> list[base.Fact]:
+        was, becomes = before.values(), after.values()
+        found = []
+        for field in dict.fromkeys([*becomes, *was]):
+            old, new = (_named(side.get(field), names) for side in (was, becomes))
+            found.append(base.Fact(field, old, new, field, field))
+        return found
+
+    def select(self, found: ProviderState, after: ProviderState) -> ProviderState:
+        values = found.values()
+        return ProviderState(**{field: values[field] for field in after.values()})
+
+    def describe(self, side: base.Side) -> list[str]:
+        side = list(side)
+        if any(fact.key == "name" and value is None for fact, value in side):
+            return ["no provider"]
+        return super().describe(side)
+
+    def refusals(
+        self, services: base.Services, write: base.Write[ProviderState], allow: Collection[str]
+    ) -> list[str]:
+        """Only an empty provider is deleted. Requests: three GETs before a deletion."""
+        if write.after.exists:
+            return []
+        client, uuid = services.client, write.subject.uuid
+        has: Mapping[str, Collection[str]] = {
+            "inventories": client.list_inventories(uuid).inventories,
+            "traits": client.list_provider_traits(uuid).traits,
+            "aggregates": client.list_aggregates(uuid).aggregates,
+        }
+        return [
+            f"it is not empty: it has {what} {', '.join(names)}"
+            for what, names in has.items()
+            if names
+        ]
+
+    def check_rights(
+        self, client: api.Client, changes: Sequence[tuple[ProviderState, ProviderState]]
+    ) -> None:
+        """Sends nothing. A new parent for an existing provider needs 1.37."""
+        if any(
+            after.parent is not UNSET and before.exists and after.exists
+            for before, after in changes
+        ):
+            client.require_feature("re-parenting", "giving a provider another parent")
 
 
-TYPE = base.ChangeType(_read_provider, _write_provider, _refuse_provider)
+def _named(value: str | None, names: change.Names) -> str | None:
+    return None if value is None else names.get(value, value)
+
+
+TYPE = Provider()

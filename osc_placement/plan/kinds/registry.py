@@ -1,13 +1,15 @@
-"""The one table of the kinds of change. A new kind is a file here and a row below."""
+"""All kinds of change, by name. A new kind is a file in this folder and a line here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from osc_placement.plan import change
 from osc_placement.plan.kinds import (
     allocations,
     base,
+    bound_ports,
     inventories,
     memberships,
     provider,
@@ -15,12 +17,35 @@ from osc_placement.plan.kinds import (
     trait,
 )
 
-CHANGE_TYPES: Mapping[str, base.ChangeType] = {
-    change.INVENTORIES: inventories.TYPE,
-    change.TRAITS: memberships.TRAITS,
-    change.AGGREGATES: memberships.AGGREGATES,
-    change.TRAIT: trait.TYPE,
-    change.PROVIDER: provider.TYPE,
-    change.RESHAPE: reshape.TYPE,
-    change.ALLOCATIONS: allocations.CHANGE_TYPE,
+CHANGE_TYPES: dict[str, base.ChangeType[Any]] = {
+    item.name: item
+    for item in (
+        allocations.TYPE,
+        bound_ports.TYPE,
+        inventories.TYPE,
+        memberships.AGGREGATES,
+        memberships.TRAITS,
+        provider.TYPE,
+        reshape.TYPE,
+        trait.TYPE,
+    )
 }
+
+
+def load(kind: str, document: Mapping[str, Any] | None) -> Any:
+    """Read the state of a change from a plan file; LookupError for an unknown kind."""
+    if kind not in CHANGE_TYPES:
+        raise LookupError(f"unknown kind of change {kind!r}")
+    return None if document is None else CHANGE_TYPES[kind].load(document)
+
+
+def facts(
+    kind: str,
+    before: change.State | None,
+    after: change.State | None,
+    names: change.Names = base.NO_NAMES,
+) -> list[base.Fact]:
+    """Every fact of both states; a state of None counts as equal to the other one."""
+    if before is None and after is None:
+        return []
+    return CHANGE_TYPES[kind].facts(before or after, after or before, names)

@@ -1,207 +1,256 @@
-"""A reshape as facts, so that it is a change like any other: compared, kept, taken back. Pure.
-
-===================================  =====================================================
-``inventory <provider> VGPU:total``  a field of an inventory that changes; None without it
-``allocation <consumer> <provider>   what a consumer has of a provider, where that changes;
-VGPU``                               None for nothing
-``others <provider> VGPU``           what consumers that do not change have of it, where the
-                                     inventory changes; the same before and after
-===================================  =====================================================
-
-What a change does not speak of is repeated as it is found.
-"""
+"""Changes of inventories and allocations of whole trees, in one POST /reshaper."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from osc_placement import microversion
-from osc_placement.client import api, responses
+from osc_placement.client import api, responses, retry
 from osc_placement.model import allocation, inventory
 from osc_placement.plan import change, guards, workers
 from osc_placement.plan.kinds import base
 
-INVENTORY, ALLOCATION, OTHERS = "inventory", "allocation", "others"
+#: ``{resource class: inventory}`` of the classes that change; None for no inventory.
+Classes = Mapping[str, inventory.Inventory | None]
 
-#: ``{provider uuid: {resource class: amount}}`` by consumer.
-Shares = Mapping[str, Mapping[str, allocation.Resources]]
+#: The number of changed facts that a message about drift names.
+_NAMED = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Seen:
-    """What the facts of one reshape speak of, as it was read.
+class ReshapeState:
+    """What a reshape changes.
+
+    ``inventories`` is ``{provider: {class: inventory}}``. ``allocations`` is ``{consumer:
+    {provider: {class: amount}}}`` of the amounts that change, 0 for none. ``others`` is
+    ``{provider: {class: amount}}``: the usage of consumers that do not change, where the
+    inventory changes; it is the same before and after. Everything else stays.
+    """
+
+    inventories: Mapping[str, Classes] = dataclasses.field(default_factory=dict)
+    allocations: Mapping[str, allocation.Allocations] = dataclasses.field(default_factory=dict)
+    others: allocation.Allocations = dataclasses.field(default_factory=dict)
+
+    def providers(self) -> list[str]:
+        """The providers whose inventories or allocations change."""
+        moved = [uuid for has in self.allocations.values() for uuid in has]
+        return list(dict.fromkeys([*self.inventories, *moved]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form of a plan file."""
+        inventories = {
+            uuid: {name: None if item is None else item.as_dict() for name, item in classes.items()}
+            for uuid, classes in self.inventories.items()
+        }
+        return {
+            "inventories": inventories,
+            "allocations": {
+                consumer: _copy(allocations) for consumer, allocations in self.allocations.items()
+            },
+            "others": _copy(self.others),
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> ReshapeState:
+        """Read ``to_dict``'s form."""
+        inventories = {
+            uuid: {
+                name: None if fields is None else inventory.Inventory.from_dict(fields)
+                for name, fields in classes.items()
+            }
+            for uuid, classes in document["inventories"].items()
+        }
+        return cls(inventories, document["allocations"], document["others"])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """What a reshape was read from, with the generations that it is written under.
 
     ``inventories`` and ``shares`` (``{provider: {consumer: resources}}``) are of every
     provider whose inventory changes, ``consumers`` are those that change.
     """
 
     inventories: Mapping[str, responses.ProviderInventories]
-    shares: Shares
+    shares: Mapping[str, Mapping[str, allocation.Resources]]
     consumers: Mapping[str, allocation.Consumer]
 
-
-def providers(facts: change.Facts) -> list[str]:
-    """The providers whose inventories a change speaks of."""
-    return list(dict.fromkeys(uuid for uuid, _, _ in _inventory_keys(facts)))
-
-
-def consumers(facts: change.Facts) -> list[str]:
-    """The consumers that a change speaks of."""
-    return list(dict.fromkeys(uuid for uuid, _, _, _ in _allocation_keys(facts)))
-
-
-def places(facts: change.Facts) -> list[str]:
-    """The providers of which a change gives consumers something else."""
-    return list(dict.fromkeys(uuid for _, uuid, _, _ in _allocation_keys(facts)))
-
-
-def of_inventories(
-    uuid: str, items: inventory.Inventories, classes: Iterable[str]
-) -> dict[str, change.Value]:
-    """What a provider offers of some classes."""
-    found: dict[str, change.Value] = {}
-    for resource_class in classes:
-        held = items.get(resource_class)
-        for field in inventory.FIELDS:
-            value = held.as_dict()[field] if held is not None else None
-            found[f"{INVENTORY} {uuid} {resource_class}:{field}"] = value
-    return found
-
-
-def of_allocation(consumer: str, provider: str, resource_class: str) -> str:
-    """The key of what a consumer has of a provider."""
-    return f"{ALLOCATION} {consumer} {provider} {resource_class}"
-
-
-def of_others(provider: str, resource_class: str) -> str:
-    """The key of what all other consumers have of a provider."""
-    return f"{OTHERS} {provider} {resource_class}"
-
-
-def observed(facts: change.Facts, seen: Seen) -> dict[str, change.Value]:
-    """What ``seen`` says of each of the keys of ``facts``."""
-    changing = set(consumers(facts))
-    return {key: _observed(key.split(" "), seen, changing) for key in facts}
-
-
-def _observed(parts: list[str], seen: Seen, changing: set[str]) -> change.Value:
-    kind, *rest = parts
-    if kind == INVENTORY:
-        resource_class, _, field = rest[1].partition(":")
-        held = seen.inventories[rest[0]].inventories.get(resource_class)
-        return held.as_dict()[field] if held is not None else None
-    if kind == ALLOCATION:
-        return seen.consumers[rest[0]].allocations.get(rest[1], {}).get(rest[2])
-    shares = seen.shares[rest[0]]
-    return sum(
-        resources.get(rest[1], 0) for uuid, resources in shares.items() if uuid not in changing
-    )
-
-
-def renewed_inventories(
-    after: change.Facts, seen: Seen
-) -> dict[str, responses.ProviderInventories]:
-    """What every named provider shall have, under the generation it was seen at."""
-    fields: dict[str, dict[str, dict[str, change.Value]]] = {}
-    for uuid, resource_class, field in _inventory_keys(after):
-        value = after[f"{INVENTORY} {uuid} {resource_class}:{field}"]
-        fields.setdefault(uuid, {}).setdefault(resource_class, {})[field] = value
-    return {uuid: _amended(seen.inventories[uuid], classes) for uuid, classes in fields.items()}
-
-
-def _amended(
-    present: responses.ProviderInventories, classes: Mapping[str, Mapping[str, change.Value]]
-) -> responses.ProviderInventories:
-    renewed = dict(present.inventories)
-    for resource_class, fields in classes.items():
-        if fields["total"] is None:
-            renewed.pop(resource_class, None)
-        else:
-            numbers = {
-                key: value for key, value in fields.items() if isinstance(value, int | float)
-            }
-            renewed[resource_class] = inventory.Inventory.from_dict(numbers)
-    return responses.ProviderInventories(present.generation, renewed)
-
-
-def renewed_consumers(after: change.Facts, seen: Seen) -> list[allocation.Consumer]:
-    """Every consumer that changes, whole, under the generation it was seen at."""
-    allocations = {
-        uuid: {provider: dict(has) for provider, has in consumer.allocations.items()}
-        for uuid, consumer in seen.consumers.items()
-    }
-    for consumer, provider, resource_class, key in _allocation_keys(after):
-        amount = after[key]
-        has = allocations[consumer].setdefault(provider, {})
-        if amount is None:
-            has.pop(resource_class, None)
-        else:
-            has[resource_class] = int(amount)
-    return [
-        dataclasses.replace(
-            seen.consumers[uuid],
-            allocations={provider: has for provider, has in found.items() if has},
+    def state(self, after: ReshapeState) -> ReshapeState:
+        """The part that a change to ``after`` concerns."""
+        return ReshapeState(
+            {
+                uuid: {name: self.inventories[uuid].inventories.get(name) for name in classes}
+                for uuid, classes in after.inventories.items()
+            },
+            {
+                consumer: self._amounts(consumer, allocations)
+                for consumer, allocations in after.allocations.items()
+            },
+            {
+                uuid: {name: self._others(uuid, name, after) for name in classes}
+                for uuid, classes in after.others.items()
+            },
         )
-        for uuid, found in allocations.items()
-    ]
+
+    def renewed_inventories(self, after: ReshapeState) -> dict[str, responses.ProviderInventories]:
+        """All inventories of every provider concerned, after the change."""
+        renewed = {}
+        for uuid, classes in after.inventories.items():
+            found = self.inventories[uuid]
+            merged = {**found.inventories, **classes}
+            kept = {name: item for name, item in merged.items() if item is not None}
+            renewed[uuid] = responses.ProviderInventories(found.generation, kept)
+        return renewed
+
+    def renewed_consumers(self, after: ReshapeState) -> list[allocation.Consumer]:
+        """Every consumer that changes, with all of its allocations."""
+        return [
+            dataclasses.replace(
+                found, allocations=_merged(found.allocations, after.allocations[uuid])
+            )
+            for uuid, found in self.consumers.items()
+        ]
+
+    def _amounts(self, consumer: str, like: allocation.Allocations) -> allocation.Allocations:
+        found = self.consumers[consumer].allocations
+        return {
+            uuid: {name: found.get(uuid, {}).get(name, 0) for name in resources}
+            for uuid, resources in like.items()
+        }
+
+    def _others(self, uuid: str, name: str, after: ReshapeState) -> int:
+        return sum(
+            resources.get(name, 0)
+            for consumer, resources in self.shares[uuid].items()
+            if consumer not in after.allocations
+        )
 
 
-def _inventory_keys(facts: change.Facts) -> Iterator[tuple[str, str, str]]:
-    for key in facts:
-        kind, uuid, rest = key.split(" ", 2)
-        if kind == INVENTORY:
-            resource_class, _, field = rest.partition(":")
-            yield uuid, resource_class, field
+class Reshape(base.ChangeType[ReshapeState]):
+    """Written under the generations of all providers and consumers concerned."""
+
+    name = "reshape"
+    state = ReshapeState
+
+    def read(
+        self, services: base.Services, subject: change.Subject, after: ReshapeState
+    ) -> change.Observed[ReshapeState]:
+        """Requests: two GETs per provider and one per consumer."""
+        client = services.client
+        client.require_feature("reshaper", "reading what is to be reshaped")
+
+        def provider(
+            uuid: str,
+        ) -> tuple[responses.ProviderInventories, responses.ProviderAllocations]:
+            # In this order: a write in between raises the generation of the reshape's write.
+            return client.list_inventories(uuid), client.list_provider_allocations(uuid)
+
+        # Providers last: on a busy host their generations change most often.
+        consumers = list(workers.each(client.show_allocations, after.allocations, guards.WORKERS))
+        providers = list(workers.each(provider, after.inventories, guards.WORKERS))
+        answers = dict(zip(after.inventories, providers, strict=True))
+        found = Found(
+            {uuid: inventories for uuid, (inventories, _) in answers.items()},
+            {
+                uuid: {consumer: share.resources for consumer, share in shares.allocations.items()}
+                for uuid, (_, shares) in answers.items()
+            },
+            {item.uuid: item for item in consumers},
+        )
+        return change.Observed(None, found.state(after), found)
+
+    def write(
+        self, services: base.Services, write: base.Write[ReshapeState]
+    ) -> change.Observed[ReshapeState]:
+        """Requests: one POST."""
+        client, found, after = services.client, write.observed.source, write.after
+        client.require_feature("reshaper", "reshaping")
+        sender = client.at(min(client.microversion, microversion.TYPE_STAYS))
+        sender.reshape(found.renewed_inventories(after), found.renewed_consumers(after))
+        return change.Observed(None, after)
+
+    def facts(
+        self, before: ReshapeState, after: ReshapeState, names: change.Names = base.NO_NAMES
+    ) -> list[base.Fact]:
+        return [
+            *_inventory_facts(before, after, names),
+            *_allocation_facts(before, after, names),
+            *_usage_facts(before, after),
+        ]
+
+    def check_rights(
+        self, client: api.Client, changes: Sequence[tuple[ReshapeState, ReshapeState]]
+    ) -> None:
+        """Requests: one."""
+        retry.read(client.check_reshape)
+
+    def describe_drift(self, before: ReshapeState, found: ReshapeState) -> str:
+        facts = [fact for fact in self.facts(before, found) if not fact.is_equal]
+        # Where the total differs, the other fields of the class add nothing.
+        totals = {fact.thing for fact in facts if fact.shown}
+        texts = [
+            f"{fact.key}={fact.after} instead of {fact.before}"
+            for fact in facts
+            if fact.shown or fact.thing not in totals
+        ]
+        more = len(texts) - _NAMED
+        return ", ".join(texts[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _allocation_keys(facts: change.Facts) -> Iterator[tuple[str, str, str, str]]:
-    for key in facts:
-        kind, consumer, rest = key.split(" ", 2)
-        if kind == ALLOCATION:
-            provider, _, resource_class = rest.partition(" ")
-            yield consumer, provider, resource_class, key
+def _inventory_facts(
+    before: ReshapeState, after: ReshapeState, names: change.Names
+) -> Iterable[base.Fact]:
+    for uuid, classes in after.inventories.items():
+        for name, becomes in classes.items():
+            was = before.inventories.get(uuid, {}).get(name)
+            thing = f"{names.get(uuid, uuid)} {name}"
+            for field in inventory.FIELDS:
+                old, new = (
+                    None if side is None else side.as_dict()[field] for side in (was, becomes)
+                )
+                key = f"inventory {uuid} {name}:{field}"
+                yield base.Fact(key, old, new, f"{thing}:{field}", thing, shown=field == "total")
 
 
-def _read(client: api.Client, about: change.Facts) -> Seen:
-    """What ``about`` speaks of. Cost: two requests per provider and one per consumer."""
-    client.require_feature("reshaper", "reading what is to be reshaped")
-    changing = providers(about)
-
-    def provider(uuid: str) -> tuple[responses.ProviderInventories, responses.ProviderAllocations]:
-        # In this order: who writes in between raises the generation that is written under.
-        return client.list_inventories(uuid), client.list_provider_allocations(uuid)
-
-    # Providers last: on a busy host it is their generations that do not stand for long.
-    met = list(workers.each(client.show_allocations, consumers(about), guards.WORKERS))
-    told = dict(zip(changing, workers.each(provider, changing, guards.WORKERS), strict=True))
-    return Seen(
-        inventories={uuid: inventories for uuid, (inventories, _) in told.items()},
-        shares={
-            uuid: {consumer: share.resources for consumer, share in shares.allocations.items()}
-            for uuid, (_, shares) in told.items()
-        },
-        consumers={item.uuid: item for item in met},
-    )
+def _allocation_facts(
+    before: ReshapeState, after: ReshapeState, names: change.Names
+) -> Iterable[base.Fact]:
+    for consumer, allocations in after.allocations.items():
+        known = before.allocations.get(consumer, {})
+        for uuid, resources in allocations.items():
+            for name, amount in resources.items():
+                label = f"{consumer} {names.get(uuid, uuid)} {name}"
+                key = f"allocation {consumer} {uuid} {name}"
+                old = known.get(uuid, {}).get(name)
+                yield base.Fact(key, old or None, amount or None, label, label)
 
 
-def _write(client: api.Client, after: change.Facts, seen: Seen) -> None:
-    """POST /reshaper, under the generations that were seen."""
-    client.require_feature("reshaper", "reshaping")
-    sender = client.at(min(client.microversion, microversion.TYPE_STAYS))
-    sender.reshape(renewed_inventories(after, seen), renewed_consumers(after, seen))
+def _usage_facts(before: ReshapeState, after: ReshapeState) -> Iterable[base.Fact]:
+    for uuid, resources in after.others.items():
+        for name, amount in resources.items():
+            key = f"others {uuid} {name}"
+            old = before.others.get(uuid, {}).get(name)
+            yield base.Fact(key, old, amount, key, key, shown=False)
 
 
-def _read_reshape(client: api.Client, item: change.Change) -> change.Observed:
-    seen = _read(client, item.after)
-    return change.Observed(None, observed(item.after, seen), seen)
+def _merged(
+    present: allocation.Allocations, after: allocation.Allocations
+) -> dict[str, dict[str, int]]:
+    """Allocations with the amounts of ``after`` replaced; 0 removes one."""
+    merged = {
+        uuid: {**present.get(uuid, {}), **after.get(uuid, {})} for uuid in {**present, **after}
+    }
+    kept = {
+        uuid: {name: amount for name, amount in resources.items() if amount}
+        for uuid, resources in merged.items()
+    }
+    return {uuid: resources for uuid, resources in kept.items() if resources}
 
 
-def _write_reshape(
-    client: api.Client, item: change.Change, found: change.Observed
-) -> change.Observed:
-    _write(client, item.after, found.whole)
-    return change.Observed(None, item.after)
+def _copy(allocations: allocation.Allocations) -> dict[str, dict[str, int]]:
+    return {uuid: dict(resources) for uuid, resources in allocations.items()}
 
 
-TYPE = base.ChangeType(_read_reshape, _write_reshape)
+TYPE = Reshape()

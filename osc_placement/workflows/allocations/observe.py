@@ -369,7 +369,7 @@ class CloudReader:
         if not unique:
             return {}
         LOG.debug("%s: %d", title, len(unique))
-        self._context.watch.expect(title, len(unique))
+        self._context.watch.start(title, len(unique))
         found: dict[K, R] = {}
         results = workers.each(
             lambda key: self._get(lambda: read(key)), unique, self._context.workers

@@ -13,7 +13,7 @@ def observed_plan(made: plan.Plan, snapshot: CloudSnapshot) -> plan.ObservedPlan
     known = {
         each.key: allocations.observed(snapshot.consumer(each.subject.uuid))
         for each in made.changes
-        if each.kind == change.ALLOCATIONS and each.subject.uuid in snapshot.owners
+        if each.kind == allocations.TYPE.name and each.subject.uuid in snapshot.owners
     }
     return plan.ObservedPlan(made, known)
 
@@ -25,18 +25,17 @@ def with_bindings(
     if not bindings:
         return made
     ports = [port for port in snapshot.ports[made.subject.uuid] if port.uuid in bindings]
-    before = bound_ports.facts({port.uuid: port.allocation for port in ports})
-    after = bound_ports.facts(bindings)
-    keys = dict.fromkeys([*before, *after])
-    return made.replace(
-        kind=change.BOUND,
-        before={**made.before, **{key: before.get(key) for key in keys}},
-        after={**made.after, **{key: after.get(key) for key in keys}},
-    )
+    before = {port.uuid: port.allocation for port in ports}
+    return bound_ports.with_ports(made, before, bindings)
 
 
 def provider_names(made: plan.Plan, snapshot: CloudSnapshot) -> dict[str, str]:
     """The names of the providers in a plan."""
-    keys = (key for item in made.items() for key in [*item.before, *item.after])
-    uuids = {key.partition(":")[0] for key in keys}
+    states = [state for item in made.items() for state in (item.before, item.after)]
+    uuids = {
+        uuid
+        for state in states
+        if isinstance(state, allocations.ConsumerState)
+        for uuid in state.allocations
+    }
     return {uuid: name for uuid, name in snapshot.provider_names.items() if uuid in uuids}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from osc_placement.nova import api, servers, values
 from osc_placement.plan import change
+from osc_placement.plan.precondition import Precondition, ServerState
 from osc_placement.workflows.allocations import expected, location
 
 #: How far the clocks of nova and of this machine may be apart.
@@ -32,31 +33,25 @@ _APPEARED = "nova has a {what} of this UUID now"
 _CHANGED = "nova has changed it since: {what} is {now}, it was {before}"
 
 
-_SERVER, _MIGRATION = "server", "migration"
-
-#: What the removal of a consumer builds on whose server is deleted, or that is nobody's.
-NOT_A_SERVER: Mapping[str, change.Value] = {_SERVER: False}
-NOT_IN_NOVA: Mapping[str, change.Value] = {_SERVER: False, _MIGRATION: False}
+#: Of the removal of a consumer whose server is deleted, or that is not in nova at all.
+NOT_A_SERVER = Precondition()
+NOT_IN_NOVA = Precondition(no_migration=True)
 
 
-def of(server: values.Server) -> dict[str, change.Value]:
-    """What a change of a server's allocations builds on.
+def of(server: values.Server) -> Precondition:
+    """The precondition of a change of a server's allocations.
 
-    Whether its root disk is a volume never changes, and costs a request to know.
+    Whether its root disk is a volume never changes, and needs a request: it is left out.
     """
-    asked = expected.request_of(dataclasses.replace(server, from_volume=False))
-    resources = ", ".join(f"{name}={amount}" for name, amount in sorted(asked.total().items()))
-    return {
-        "host": server.host,
-        "node": server.node,
-        "vm_state": server.vm_state,
-        "task_state": server.task_state,
-        "resources": resources,
-    }
+    request = expected.request_of(dataclasses.replace(server, from_volume=False))
+    resources = dict(sorted(request.total().items()))
+    return Precondition(
+        ServerState(server.host, server.node, server.vm_state, server.task_state, resources)
+    )
 
 
 class NovaPreconditions:
-    """Judges premises; safe to call from many threads.
+    """Checks preconditions; safe to call from many threads.
 
     ``planned`` is when the plan was made (UTC). Cost: at nova one request per 1000 servers,
     and one per 1000 migrations, that changed since then, every two seconds at most; for an old
@@ -80,26 +75,27 @@ class NovaPreconditions:
         self._known_moves: frozenset[str] | None = None
 
     def __call__(self, item: change.Change) -> str:
-        """Why the premise of a change is broken; empty when it holds, or there is none.
+        """Why the precondition of a change is not met; empty when it is, or without one.
 
         Errors: as nova's, when it cannot be asked.
         """
-        if not item.premise:
+        precondition = item.precondition
+        if precondition is None:
             return ""
         with self._lock:
             self._look()
             server = self._servers.get(item.subject.uuid)
             move = self._moves.get(item.subject.uuid)
-        if item.premise.get(_SERVER) is False:
+        if precondition.server is None:
             if server is not None and not server.is_deleted:
-                return _APPEARED.format(what=_SERVER)
-            is_move = _MIGRATION in item.premise and self._is_move(item.subject.uuid)
-            return _APPEARED.format(what=_MIGRATION) if is_move else ""
+                return _APPEARED.format(what="server")
+            is_move = precondition.no_migration and self._is_move(item.subject.uuid)
+            return _APPEARED.format(what="migration") if is_move else ""
         if server is None:
             # A move may be on record before its server is touched.
             begun = location.describe(move) if move is not None else ""
             return _GONE if self._whole else begun
-        return _broken(item.premise, server, move)
+        return _difference(precondition.server, server, move)
 
     def _is_move(self, uuid: str) -> bool:
         """Whether nova knows a migration of that UUID.
@@ -132,18 +128,26 @@ class NovaPreconditions:
         return {"changes-since": f"{since:%Y-%m-%dT%H:%M:%SZ}"}
 
 
-def _broken(before: change.Facts, server: values.Server, move: values.Migration | None) -> str:
+def _difference(before: ServerState, server: values.Server, move: values.Migration | None) -> str:
+    """Why a server is no longer as it was planned for; empty when it is."""
     if server.is_deleted:
         return _DELETED
     if not server.known:
         return location.CELL_DOWN
     if move is not None:
         return location.describe(move)
-    now = of(server)
-    for what, value in before.items():
-        if now.get(what) != value:
-            return _CHANGED.format(what=what, now=now.get(what), before=value)
+    now = of(server).server
+    for field in dataclasses.fields(ServerState):
+        is_now, was = getattr(now, field.name), getattr(before, field.name)
+        if is_now != was:
+            return _CHANGED.format(what=field.name, now=_text(is_now), before=_text(was))
     return ""
+
+
+def _text(value: Mapping[str, int] | str | None) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={amount}" for name, amount in value.items())
+    return str(value)
 
 
 def eyes(asked: api.Nova, created: str = "") -> NovaPreconditions:

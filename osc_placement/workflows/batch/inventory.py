@@ -9,13 +9,15 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from osc_placement import errors
 from osc_placement.model import inventory, provider
 from osc_placement.plan import change, guards, plan
 from osc_placement.plan.kinds import inventories
+from osc_placement.plan.kinds.inventories import InventoryState
 from osc_placement.workflows.batch import expression
+
+_KIND = inventories.TYPE
 
 #: What a provider's inventories shall become; InvalidInput when they cannot.
 Target = Callable[[inventory.Inventories], inventory.Inventories]
@@ -56,10 +58,6 @@ class Observed:
     inventories: inventory.Inventories
     usages: Mapping[str, int] | None = None
 
-    def replace(self, **fields: Any) -> Observed:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **fields)
-
 
 def plan_inventory(observed: Iterable[Observed], request: Request) -> plan.Plan:
     """What ``request`` means for each provider; every provider has a change or a remark.
@@ -89,32 +87,47 @@ def plan_targets(observed: Iterable[Observed], target: Target, *, exactly: bool)
 
 def _targeted(observed: Observed, target: Target, exactly: bool) -> change.Change | change.Skipped:
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
-    facts = inventories.observed_facts(observed.inventories)
+    found = InventoryState.of(observed.inventories)
     try:
-        wanted = inventories.observed_facts(target(observed.inventories))
+        target_state = InventoryState.of(target(observed.inventories))
     except errors.InvalidInput as error:
-        return change.Skipped(change.INVENTORIES, subject, {}, {}, str(error), refused=True)
-    after = dict.fromkeys(facts) | wanted
-    before = change.current(change.INVENTORIES, after, facts)
-    if change.agree(before, after):
-        return change.Skipped(change.INVENTORIES, subject, before, after, unchanged=True)
+        return change.Skipped(_KIND.name, subject, reason=str(error), refused=True)
+    after = InventoryState({**dict.fromkeys(found.classes), **target_state.classes})
+    before = _KIND.select(found, after)
+    if _KIND.equal(before, after):
+        return change.Skipped(_KIND.name, subject, before, after, unchanged=True)
     if not exactly:
         before, after = _differing(before, after)
-    return change.Change(change.INVENTORIES, subject, before, after, observed.generation)
+    return change.Change(_KIND.name, subject, before, after, observed.generation)
 
 
 def _differing(
-    before: change.Facts, after: change.Facts
-) -> tuple[dict[str, change.Value], dict[str, change.Value]]:
-    keys = [key for key in after if not change.same(before[key], after[key])]
-    return {key: before[key] for key in keys}, {key: after[key] for key in keys}
+    before: InventoryState, after: InventoryState
+) -> tuple[InventoryState, InventoryState]:
+    """Both states without the fields that are equal."""
+    classes = {}
+    for name, fields in after.classes.items():
+        known = before.classes.get(name)
+        if fields is None or known is None:
+            if fields is not known:
+                classes[name] = fields
+            continue
+        differing = {
+            field: value
+            for field, value in fields.items()
+            if not change.values_equal(known.get(field), value)
+        }
+        if differing:
+            classes[name] = differing
+    narrowed = InventoryState(classes)
+    return _KIND.select(before, narrowed), narrowed
 
 
 def _answered(
     items: Sequence[change.Change | change.Skipped],
 ) -> list[change.Change | change.Skipped]:
     """When no provider at all has what was asked for, that is no answer to the operator's wish."""
-    remarks = [item for item in items if isinstance(item, change.Skipped) and not item.after]
+    remarks = [item for item in items if isinstance(item, change.Skipped) and item.after is None]
     if len(remarks) < len(items):
         return list(items)
     return [dataclasses.replace(item, refused=True) for item in remarks]
@@ -137,12 +150,12 @@ def decide(observed: Observed, request: Request) -> change.Change | change.Skipp
     try:
         before, after, reasons = _wanted(observed, request)
     except ValueError as error:
-        return change.Skipped(change.INVENTORIES, subject, {}, {}, str(error), refused=True)
-    if not after:
-        return change.Skipped(change.INVENTORIES, subject, {}, {}, "; ".join(reasons))
-    if change.agree(before, after):
+        return change.Skipped(_KIND.name, subject, reason=str(error), refused=True)
+    if not after.classes:
+        return change.Skipped(_KIND.name, subject, reason="; ".join(reasons))
+    if _KIND.equal(before, after):
         return change.Skipped(
-            change.INVENTORIES, subject, before, after, "; ".join(reasons), unchanged=True
+            _KIND.name, subject, before, after, "; ".join(reasons), unchanged=True
         )
     before, after = _differing(before, after)
     renewed = inventories.amended(observed.inventories, after)
@@ -150,23 +163,21 @@ def decide(observed: Observed, request: Request) -> change.Change | change.Skipp
         observed.inventories, renewed, observed.usages or {}, request.allow
     )
     if refused:
-        return change.Skipped(
-            change.INVENTORIES, subject, before, after, "; ".join(refused), refused=True
-        )
+        return change.Skipped(_KIND.name, subject, before, after, "; ".join(refused), refused=True)
     reasons = _effects(observed, renewed) + reasons + _written_back(after)
     return change.Change(
-        change.INVENTORIES, subject, before, after, observed.generation, "; ".join(reasons)
+        _KIND.name, subject, before, after, observed.generation, "; ".join(reasons)
     )
 
 
 def _wanted(
     observed: Observed, request: Request
-) -> tuple[dict[str, change.Value], dict[str, change.Value], list[str]]:
-    """``(before, after, remarks)`` over every fact that the request speaks of.
+) -> tuple[InventoryState, InventoryState, list[str]]:
+    """``(before, after, remarks)`` over every field that the request names.
 
     Raises ValueError, with all reasons, when a value cannot be.
     """
-    after: dict[str, change.Value] = {}
+    after: dict[str, dict[str, float]] = {}
     remarks: list[str] = []
     faults: list[str] = []
     for resource_class, assignments in _grouped(request.assignments).items():
@@ -179,22 +190,22 @@ def _wanted(
         except ValueError as error:
             faults += error.args
             continue
-        after |= fields
+        after[resource_class] = fields
         remarks += dropped
     if faults:
         raise ValueError("; ".join(faults))
-    facts = inventories.observed_facts(observed.inventories)
-    return change.current(change.INVENTORIES, after, facts), after, remarks
+    state = InventoryState(after)
+    return _KIND.select(InventoryState.of(observed.inventories), state), state, remarks
 
 
 def _fields(
     resource_class: str,
     known: inventory.Inventory | None,
     assignments: Sequence[expression.Assignment],
-) -> tuple[dict[str, change.Value], list[str]]:
-    """The facts of one class as wanted, and remarks; ValueError's arguments are faults."""
+) -> tuple[dict[str, float], list[str]]:
+    """The requested fields of one class, and remarks; ValueError's arguments are faults."""
     current = known.as_dict() if known is not None else {}
-    wanted: dict[str, change.Value] = {}
+    wanted: dict[str, float] = {}
     remarks: list[str] = []
     faults: list[str] = []
     for assignment in assignments:
@@ -209,8 +220,8 @@ def _fields(
     if faults:
         raise ValueError(*faults)
     if known is None:
-        wanted = dict(inventory.Inventory.from_dict(wanted).as_dict())  # type: ignore[arg-type]
-    return {f"{resource_class}:{field}": value for field, value in wanted.items()}, remarks
+        wanted = inventory.Inventory.from_dict(wanted).as_dict()
+    return wanted, remarks
 
 
 def _grouped(
@@ -238,31 +249,38 @@ def _effects(observed: Observed, renewed: inventory.Inventories) -> list[str]:
     return effects
 
 
-def _written_back(after: change.Facts) -> list[str]:
+def _written_back(after: InventoryState) -> list[str]:
     keys = [
         f"{resource_class}:{field}"
-        for resource_class, fields in inventories.by_class(after).items()
+        for resource_class, fields in after.classes.items()
         if resource_class in _WRITTEN_BY_NOVA
-        for field in fields
+        for field in fields or ()
         if field != "allocation_ratio"
     ]
     return [f"nova-compute writes {', '.join(keys)} back"] if keys else []
 
 
 def _notes(items: Iterable[change.Change | change.Skipped]) -> tuple[str, ...]:
-    keys = {key for item in items if isinstance(item, change.Change) for key in item.after}
+    states = [_changed(item) for item in items]
     notes = [
         f"{resource_class}:allocation_ratio lasts only where nova.conf does not set {option}:"
         " nova-compute writes a configured ratio back at its next periodic run"
         for resource_class, option in _WRITTEN_BY_NOVA.items()
-        if f"{resource_class}:allocation_ratio" in keys
+        if any("allocation_ratio" in (state.classes.get(resource_class) or ()) for state in states)
     ]
-    if _written_back(dict.fromkeys(sorted(keys))):
+    if any(map(_written_back, states)):
         notes.append(
             "on a compute node nova-compute writes every field but the ratio of VCPU, MEMORY_MB"
             " and DISK_GB at its next periodic run: change nova.conf instead"
         )
     return tuple(notes)
+
+
+def _changed(item: change.Change | change.Skipped) -> InventoryState:
+    """What a change writes; nothing for a skipped provider."""
+    if isinstance(item, change.Change) and isinstance(item.after, InventoryState):
+        return item.after
+    return InventoryState({})
 
 
 def _capacities(
@@ -274,12 +292,12 @@ def _capacities(
     over: collections.Counter[str] = collections.Counter()
     touched: set[str] = set()
     for state, item in zip(observed, items, strict=True):
-        facts = item.after if isinstance(item, change.Change) else {}
-        renewed = inventories.amended(state.inventories, facts)
-        touched |= inventories.by_class(facts).keys()
+        changed = _changed(item)
+        renewed = inventories.amended(state.inventories, changed)
+        touched |= changed.classes.keys()
         before.update({name: one.capacity for name, one in state.inventories.items()})
         after.update({name: one.capacity for name, one in renewed.items()})
-        usages = (state.usages or {}) if facts else {}
+        usages = (state.usages or {}) if changed.classes else {}
         over.update(name for name, used in usages.items() if used > _capacity(renewed, name))
     return {name: plan.Capacity(before[name], after[name], over[name]) for name in sorted(touched)}
 

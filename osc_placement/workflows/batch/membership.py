@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 
 from osc_placement.model import provider
 from osc_placement.plan import change
+from osc_placement.plan.kinds import memberships
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,7 +37,11 @@ class Request:
 
 
 def decide(
-    kind: str, observed: Observed, request: Request, kept: Collection[str] = (), why: str = ""
+    kind: memberships.MembershipType[memberships.M],
+    observed: Observed,
+    request: Request,
+    kept: Collection[str] = (),
+    why: str = "",
 ) -> change.Change | change.Skipped:
     """The change of one provider; if a name in ``kept`` would go, it is left alone for ``why``."""
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
@@ -44,11 +49,13 @@ def decide(
     after = {name: wanted[name] for name in request.names}
     before = {name: observed.has.get(name, False) for name in after}
     if before == after:
-        return change.Skipped(kind, subject, before, after, unchanged=True)
+        state = kind.state(after)
+        return change.Skipped(kind.name, subject, state, state, unchanged=True)
     differing = [name for name in after if before[name] != after[name]]
-    before, after = ({name: facts[name] for name in differing} for facts in (before, after))
+    old = kind.state({name: before[name] for name in differing})
+    new = kind.state({name: after[name] for name in differing})
     refused = [name for name in differing if not after[name] and name in kept]
     if refused:
         reason = f"{', '.join(refused)}: {why}"
-        return change.Skipped(kind, subject, before, after, reason, refused=True)
-    return change.Change(kind, subject, before, after, observed.generation)
+        return change.Skipped(kind.name, subject, old, new, reason, refused=True)
+    return change.Change(kind.name, subject, old, new, observed.generation)

@@ -6,6 +6,7 @@ that cannot be read does not stop the others.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from osc_placement import microversion
 from osc_placement.client import api, api_errors, retry
 from osc_placement.model import provider
 from osc_placement.plan import change, progress, workers as plan_workers
+from osc_placement.plan.kinds import inventories, memberships
 from osc_placement.workflows import selector
 from osc_placement.workflows.batch import inventory, membership
 
@@ -35,7 +37,7 @@ def observe_inventories(
         answer = client.list_inventories(item.uuid)
         return inventory.Observed(item, answer.generation, answer.inventories)
 
-    return _read_each(observed, change.INVENTORIES, providers, workers, watch)
+    return _read_each(observed, inventories.TYPE.name, providers, workers, watch)
 
 
 def observe_usages(
@@ -59,7 +61,7 @@ def observe_usages(
         usages = told.get(uuid, {})
         if not item.inventories.keys() <= usages.keys():
             usages = retry.read(lambda: client.list_usages(uuid))
-        return item.replace(usages=usages)
+        return dataclasses.replace(item, usages=usages)
 
     return list(plan_workers.each(filled, observed, workers))
 
@@ -81,7 +83,7 @@ def observe_traits(
             answer = client.list_provider_traits(item.uuid)
             return membership.Observed(item, answer.generation, dict.fromkeys(answer.traits, True))
 
-        return _read_each(traits, change.TRAITS, chosen.providers, workers, watch)
+        return _read_each(traits, memberships.TRAITS.name, chosen.providers, workers, watch)
     return _listed(client, chosen, "required", names)
 
 
@@ -105,7 +107,7 @@ def observe_aggregates(
                 item, answer.generation or 0, dict.fromkeys(answer.aggregates, True)
             )
 
-        return _read_each(aggregates, change.AGGREGATES, chosen.providers, workers, watch)
+        return _read_each(aggregates, memberships.AGGREGATES.name, chosen.providers, workers, watch)
     return _listed(client, chosen, "member_of", uuids)
 
 
@@ -172,9 +174,9 @@ def _read_each(
             if error.status in (401, 403):
                 raise
             subject = change.Subject(item.name, item.uuid)
-            return change.Skipped(kind, subject, {}, {}, str(error), refused=True)
+            return change.Skipped(kind, subject, reason=str(error), refused=True)
 
-    watch.expect(f"reading {kind}", len(providers))
+    watch.start(f"reading {kind}", len(providers))
     found: list[T | change.Skipped] = []
     for result in plan_workers.each(tried, providers, workers):
         found.append(result)

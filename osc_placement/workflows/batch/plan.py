@@ -6,6 +6,7 @@ return. Commands call this, and whoever writes a program of their own may.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -79,7 +80,7 @@ def plan_set_inventories(
     observed, unread = _sorted_out(seen)
     made = inventory.plan_targets(observed, target, exactly=exactly)
     known = {
-        _key(change.INVENTORIES, item.provider): inventories.observed(
+        _key(inventories.TYPE.name, item.provider): inventories.observed(
             item.generation, item.inventories
         )
         for item in observed
@@ -134,7 +135,7 @@ def plan_set_traits(
     seen = observe.observe_traits(client, chosen, traits, reading.workers, reading.watch)
     observed, unread = _sorted_out(seen)
     known = {
-        _key(change.TRAITS, item.provider): memberships.observed_traits(
+        _key(memberships.TRAITS.name, item.provider): memberships.observed_traits(
             item.generation, (name for name, has in item.has.items() if has)
         )
         for item in observed
@@ -265,5 +266,5 @@ def _sorted_out(seen: Iterable[T | change.Skipped]) -> tuple[list[T], list[chang
 
 def _with_remarks(made: plan.Plan, remarks: Sequence[change.Skipped]) -> plan.Plan:
     """A plan with what could not be read put in."""
-    together = sorted([*made.remarks, *remarks], key=change.Skipped.sort_key)
-    return made.replace(remarks=tuple(together))
+    merged = sorted([*made.skipped, *remarks], key=change.Skipped.sort_key)
+    return dataclasses.replace(made, skipped=tuple(merged))

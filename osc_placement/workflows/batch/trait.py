@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from osc_placement.engine import standard
 from osc_placement.plan import change, guards, plan
+from osc_placement.plan.kinds import memberships, trait as trait_kind
 from osc_placement.workflows.batch import membership
 
 _OWNED = (
@@ -29,19 +30,16 @@ def plan_traits(
     standard trait is not removed unless ``request.allow`` says so.
     """
     kept = () if guards.STANDARD_TRAITS in request.allow else standard.traits()
-    items = [membership.decide(change.TRAITS, item, request, kept, _OWNED) for item in observed]
-    made = [
-        change.Change(
-            change.TRAIT,
-            change.Subject(name, name),
-            {name: False},
-            {name: True},
-            reason="the cloud does not have it yet",
-            stage=-1,
-        )
-        for name in create
+    items = [
+        membership.decide(memberships.TRAITS, item, request, kept, _OWNED) for item in observed
     ]
-    changed = {name for item in items if isinstance(item, change.Change) for name in item.after}
+    made = [trait_kind.creation(name, "the cloud does not have it yet") for name in create]
+    changed = {
+        name
+        for item in items
+        if isinstance(item, change.Change) and isinstance(item.after, memberships.Traits)
+        for name in item.after.present
+    }
     notes = (_WRITTEN_BACK,) if changed & standard.traits() else ()
     return plan.make([*made, *items], allow=tuple(sorted(request.allow)), notes=notes)
 
@@ -52,7 +50,9 @@ def plan_replacement(observed: Iterable[membership.Observed], traits: Iterable[s
     ``has`` of each item tells of every trait that the provider has.
     """
     wanted = tuple(dict.fromkeys(traits))
-    items = [membership.decide(change.TRAITS, item, _instead(item, wanted)) for item in observed]
+    items = [
+        membership.decide(memberships.TRAITS, item, _instead(item, wanted)) for item in observed
+    ]
     return plan.make(items, allow=(guards.STANDARD_TRAITS,))
 
 

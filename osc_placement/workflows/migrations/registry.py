@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from osc_placement.plan.kinds import bound_ports
 from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.heal import observe as heal_observe
 from osc_placement.workflows.allocations.request import HealRequest
@@ -26,7 +25,7 @@ def _mirror(services: Services, _: str) -> Iterator[Slice]:
 
 
 def _heal(services: Services, after: str) -> Iterator[Slice]:
-    broken = precondition.NovaPreconditions(services.nova)
+    check = precondition.NovaPreconditions(services.nova)
     parts = heal_observe.plan_missing(
         services.client,
         services.nova,
@@ -36,7 +35,7 @@ def _heal(services: Services, after: str) -> Iterator[Slice]:
         after=after,
     )
     for position, planned in parts:
-        yield Slice(position, planned, broken, bound_ports.kinds(services.network))
+        yield Slice(position, planned, check, services.network)
 
 
 def _owners(services: Services, after: str) -> Iterator[Slice]:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, attempt, executor, plan, result as plan_result
-from osc_placement.plan.kinds import base, registry
 from osc_placement.workflows import context, state_file
 
 
@@ -35,15 +34,13 @@ class Services:
 class Slice:
     """What is to be done in one part of the cloud; ``position`` is where the next one begins.
 
-    ``broken`` judges the premises of its changes, ``kinds`` are those that can be carried out.
+    ``check_precondition`` checks the preconditions of its changes, ``neutron`` writes its ports.
     """
 
     position: str
     planned: plan.ObservedPlan
-    broken: attempt.PreconditionCheck | None = None
-    kinds: Mapping[str, base.ChangeType] = dataclasses.field(
-        default_factory=lambda: registry.CHANGE_TYPES
-    )
+    check_precondition: attempt.PreconditionCheck | None = None
+    neutron: neutron_api.Neutron | None = None
 
 
 #: Yields what follows a position, of a pass that begins with "".
@@ -221,43 +218,41 @@ class _Run:
         """Do what there is to do in a slice; whether the next one may begin."""
         count = self._result.counts[item.name]
         found = len(part.planned.plan.changes)
-        alone = sum(remark.refused for remark in part.planned.plan.remarks)
+        alone = sum(remark.refused for remark in part.planned.plan.skipped)
         count.left += found
         if found:
             report = self._apply(item, part)
             applied = report.count(plan_result.Status.APPLIED)
             count.done, count.left = count.done + applied, count.left - applied
-            alone += report.count(plan_result.Status.LEFT_ALONE) + report.count(
+            alone += report.count(plan_result.Status.SKIPPED) + report.count(
                 plan_result.Status.STALE
             )
             self._tell(item, report)
             if report.limited or report.interrupted or report.halted:
                 return False
         if alone:
-            self._result.notes.append(f"{item.name}: {alone} left alone; {item.remedy}")
+            self._result.notes.append(f"{item.name}: {alone} skipped; {item.remedy}")
         self._cursor.move(item.name, part.position)
         return True
 
     def _apply(self, item: Migration, part: Slice) -> plan_result.RunReport:
         left = None if self._max_count is None else self._max_count - self._result.done
         reading = self._services.reading
-        return apply.carry_out(
-            self._services.client,
-            part.planned,
-            f"{self._command} {item.name}",
-            apply.Options(
-                limits=executor.Limits(workers=reading.workers, max_count=left),
-                watch=reading.watch,
-                broken=part.broken,
-                kinds=part.kinds,
-            ),
+        client = self._services.client
+        options = apply.Options(
+            limits=executor.Limits(workers=reading.workers, max_count=left),
+            progress=reading.watch,
+            check_precondition=part.check_precondition,
+            neutron=part.neutron,
         )
+        planned = part.planned.stamped(client, f"{self._command} {item.name}")
+        return apply.apply_plan(client, planned, options)
 
     def _tell(self, item: Migration, report: plan_result.RunReport) -> None:
         self._result.interrupted = report.interrupted
         self._result.troubles += [
             f"{item.name}: {ended.subject.name}: {ended.reason}"
-            for ended in report.outcomes
+            for ended in report.results
             if ended.status is plan_result.Status.FAILED
         ]
         self._result.undo += [str(report.undo_path)] if report.undo_path else []

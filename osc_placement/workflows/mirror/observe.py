@@ -66,7 +66,7 @@ def plan_mirror(
     made = mirror_plan.plan_mirror(snapshot, request)
     trouble = record.error or _remembered(client.target, record.values, snapshot)
     stale = mirror_plan.stale(made, snapshot)
-    made = made.replace(notes=tuple(_notes(stale, trouble, asked.source)))
+    made = dataclasses.replace(made, notes=tuple(_notes(stale, trouble, asked.source)))
     return Mirrored(plan.ObservedPlan(made), stale)
 
 
@@ -131,7 +131,7 @@ def _members(
         ask = functools.partial(client.list_providers, member_of=[uuid])
         return frozenset(item.uuid for item in retry.read(ask))
 
-    reading.watch.expect("reading aggregates", len(uuids))
+    reading.watch.start("reading aggregates", len(uuids))
     members = {}
     for uuid, providers in zip(uuids, workers.each(found, uuids, reading.workers), strict=True):
         members[uuid] = providers

@@ -14,12 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from osc_placement.model import provider
 from osc_placement.nova import values
 from osc_placement.plan import change, plan
+from osc_placement.plan.kinds import memberships
 
 _NO_PROVIDER = "it has no resource provider: nova-compute on {host} makes it when it runs"
 _NO_NODE = "nova lists no compute node of this host, though a compute service"
 _UNKNOWN_HOST = "nova lists neither a compute node nor a compute service of this host"
 _CELL_DOWN = "its cell is down: nova cannot tell its compute nodes"
 _CELLS_DOWN = "nova lists no compute node of this host, and may not be able to: {hosts} is down"
+_KIND = memberships.AGGREGATES.name
+
 _NO_HOSTS = "the host aggregate has no hosts: nothing to mirror"
 _NO_AGGREGATE = "the host is in none of the host aggregates"
 _NOT_A_NODE = "it is no compute node of nova's"
@@ -86,8 +89,11 @@ def stale(made: plan.Plan, snapshot: Snapshot) -> int:
     """How many compute nodes a plan leaves where they should not be, for want of ``prune``."""
     nodes = {node.uuid for node in snapshot.hosts.nodes}
     return sum(
-        any(item.before.values()) and not item.unchanged and item.subject.uuid in nodes
-        for item in made.remarks
+        isinstance(item.before, memberships.Aggregates)
+        and bool(item.before.names())
+        and not item.unchanged
+        and item.subject.uuid in nodes
+        for item in made.skipped
     )
 
 
@@ -110,7 +116,7 @@ class _Mirror:
                 missing[subject][aggregate.uuid] = aggregate.name
             if not aggregate.hosts and not self._request.hosts:
                 subject = change.Subject(aggregate.name, aggregate.uuid)
-                yield change.Skipped(change.AGGREGATES, subject, {}, {}, _NO_HOSTS)
+                yield change.Skipped(_KIND, subject, reason=_NO_HOSTS)
         for uuid, name in self._deleted():
             self._find_stale(values.HostAggregate("", name, uuid), frozenset(), deleted=True)
         for subject, names in missing.items():
@@ -213,10 +219,10 @@ class _Mirror:
         """A host without node, or a node without provider."""
         reason = self._why_missing(subject)
         return change.Skipped(
-            change.AGGREGATES,
+            _KIND,
             subject,
-            dict.fromkeys(names, False),
-            dict.fromkeys(names, True),
+            memberships.Aggregates(dict.fromkeys(names, False)),
+            memberships.Aggregates.of(names),
             f"to {_listed(names.values())}; {reason}",
             refused=True,
         )
@@ -238,29 +244,35 @@ class _Mirror:
         subject = change.Subject(item.name, item.uuid)
         after = dict.fromkeys(decision.add, True) | dict.fromkeys(decision.remove, False)
         if after:
-            before = {uuid: not wanted for uuid, wanted in after.items()}
-            reason = _moves(decision)
-            yield change.Change(change.AGGREGATES, subject, before, after, item.generation, reason)
+            before = {uuid: not is_added for uuid, is_added in after.items()}
+            yield change.Change(
+                _KIND,
+                subject,
+                memberships.Aggregates(before),
+                memberships.Aggregates(after),
+                item.generation,
+                _moves(decision),
+            )
         if decision.stale:
             yield change.Skipped(
-                change.AGGREGATES,
+                _KIND,
                 subject,
-                dict.fromkeys(decision.stale, True),
-                dict.fromkeys(decision.stale, False),
+                memberships.Aggregates.of(decision.stale),
+                memberships.Aggregates(dict.fromkeys(decision.stale, False)),
                 "; ".join(dict.fromkeys(decision.why_stale)),
                 refused=decision.refused,
             )
         if decision.right and not after and not decision.stale:
-            facts = dict.fromkeys(decision.right, True)
+            state = memberships.Aggregates.of(decision.right)
             reason = f"in {_listed(decision.right.values())}"
-            yield change.Skipped(change.AGGREGATES, subject, facts, facts, reason, unchanged=True)
+            yield change.Skipped(_KIND, subject, state, state, reason, unchanged=True)
 
     def _in_none(self) -> Iterator[change.Skipped]:
         """The hosts that were asked for by name and are in no aggregate of those asked for."""
         mirrored = {host for aggregate in self._aggregates() for host in aggregate.hosts}
         for host in sorted(self._request.hosts - mirrored):
             subject = change.Subject(host, "")
-            yield change.Skipped(change.AGGREGATES, subject, {}, {}, _NO_AGGREGATE)
+            yield change.Skipped(_KIND, subject, reason=_NO_AGGREGATE)
 
 
 def _moves(decision: _Decision) -> str:

@@ -6,12 +6,12 @@ reshape per group of trees that share consumers, and then the deletions, from th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import standard
 from osc_placement.model import allocation, inventory, provider
 from osc_placement.plan import change
-from osc_placement.plan.kinds import reshape
+from osc_placement.plan.kinds import memberships, provider as provider_kind, reshape, trait
 from osc_placement.workflows.reshape import consumers, decide, resolve, snapshot
 
 _CUSTOM_TRAITS, _RENAMES, _PARENTS = -1, 1, 2
@@ -56,69 +56,65 @@ class _Changes:
         known = self._before.traits.union(*(node.traits for node in self._before.nodes.values()))
         target = {name for _, node in self._after.inside.items() for name in node.traits}
         for name in sorted(target - known - standard.traits()):
-            subject = change.Subject(name, name)
-            yield change.Change(
-                change.TRAIT,
-                subject,
-                {name: False},
-                {name: True},
-                reason=_NEEDED,
-                stage=_CUSTOM_TRAITS,
-            )
+            yield trait.creation(name, _NEEDED, _CUSTOM_TRAITS)
 
     def _provider(
         self, uuid: str, node: snapshot.Node, known: snapshot.Node | None
     ) -> Iterator[change.Change]:
         target = _identity(node.provider)
-        before = _identity(known.provider) if known else dict.fromkeys(target)
+        before = _identity(known.provider) if known else provider_kind.ABSENT
         if before == target:
             return
         # From the top down, so that each parent is in place before its children.
-        stays = known is not None and before["parent"] == target["parent"]
+        stays = known is not None and before.parent == target.parent
         # Renames come first, because a new provider may take an old name.
         stage = _RENAMES if stays else _PARENTS + self._depth[uuid]
         if known is not None:
-            changed = [key for key in target if target[key] != before[key]]
-            before = {key: before[key] for key in changed}
-            target = {key: target[key] for key in changed}
-        yield self._change(change.PROVIDER, uuid, before, target, stage)
+            target = _changed(before, target)
+            before = provider_kind.TYPE.select(before, target)
+        yield self._change(provider_kind.TYPE.name, uuid, before, target, stage)
 
     def _memberships(
         self, uuid: str, node: snapshot.Node, known: snapshot.Node
     ) -> Iterator[change.Change]:
-        for kind, stage, was, now in (
-            (change.TRAITS, self._traits, known.traits, node.traits),
-            (change.AGGREGATES, self._traits + 1, known.aggregates, node.aggregates),
-        ):
-            differing = sorted(was ^ now)
-            if differing:
-                facts_before = {name: name in was for name in differing}
-                facts_after = {name: name in now for name in differing}
-                yield self._change(kind, uuid, facts_before, facts_after, stage)
+        traits, aggregates = memberships.TRAITS, memberships.AGGREGATES
+        yield from self._members(traits, uuid, known.traits, node.traits, self._traits)
+        stage = self._traits + 1
+        yield from self._members(aggregates, uuid, known.aggregates, node.aggregates, stage)
+
+    def _members(
+        self,
+        kind: memberships.MembershipType[memberships.M],
+        uuid: str,
+        was: Collection[str],
+        now: Collection[str],
+        stage: int,
+        reason: str = "",
+    ) -> Iterator[change.Change]:
+        """The change of a provider's traits or aggregates, if they differ."""
+        differing = sorted({*was} ^ {*now})
+        if differing:
+            before = kind.state({name: name in was for name in differing})
+            after = kind.state({name: name in now for name in differing})
+            yield self._change(kind.name, uuid, before, after, stage, reason)
 
     def _deletions(self) -> Iterator[change.Change]:
         """Remove traits and aggregates before deleting, so that undo restores them."""
         for uuid in sorted(self._deleted):
             node = self._after.nodes[uuid]
-            for kind, stage, has in (
-                (change.TRAITS, self._strip, node.traits),
-                (change.AGGREGATES, self._strip + 1, node.aggregates),
-            ):
-                if has:
-                    before, target = dict.fromkeys(sorted(has), True), dict.fromkeys(has, False)
-                    yield self._change(kind, uuid, before, target, stage, _DELETED)
-            identity = _identity(node.provider)
+            traits, aggregates, stage = memberships.TRAITS, memberships.AGGREGATES, self._strip
+            yield from self._members(traits, uuid, node.traits, (), stage, _DELETED)
+            yield from self._members(aggregates, uuid, node.aggregates, (), stage + 1, _DELETED)
             stage = self._delete + max(self._depth.values()) - self._depth[uuid]
-            yield self._change(
-                change.PROVIDER, uuid, identity, dict.fromkeys(identity), stage, "it is empty"
-            )
+            kind, identity = provider_kind.TYPE.name, _identity(node.provider)
+            yield self._change(kind, uuid, identity, provider_kind.ABSENT, stage, "it is empty")
 
     def _change(
         self,
         kind: str,
         uuid: str,
-        before: change.Facts,
-        after: change.Facts,
+        before: change.State,
+        after: change.State,
         stage: int,
         reason: str = "",
     ) -> change.Change:
@@ -151,12 +147,12 @@ class _Changes:
     def _reshape_group(
         self, group: str, providers: Sequence[str], consumers: Sequence[str]
     ) -> change.Change:
-        before, target = self._facts(providers, consumers)
+        before, target = self._states(providers, consumers)
         roots = self._groups[group]
         ordered = sorted(roots, key=lambda uuid: (self._after.name_of(uuid), uuid))
         names = [self._after.name_of(uuid) for uuid in ordered]
         return change.Change(
-            change.RESHAPE,
+            reshape.TYPE.name,
             change.Subject(_join_names(names), group),
             before,
             target,
@@ -165,28 +161,32 @@ class _Changes:
             group=group,
         )
 
-    def _facts(
+    def _states(
         self, providers: Iterable[str], consumers: Sequence[str]
-    ) -> tuple[dict[str, change.Value], dict[str, change.Value]]:
-        """The state that one reshape changes, before and after."""
-        was: dict[str, change.Value] = {}
-        now: dict[str, change.Value] = {}
-        others: dict[str, change.Value] = {}
+    ) -> tuple[reshape.ReshapeState, reshape.ReshapeState]:
+        """The states of one reshape, before and after."""
+        was: dict[str, reshape.Classes] = {}
+        now: dict[str, reshape.Classes] = {}
+        others: dict[str, dict[str, int]] = {}
         moving = [self._before.consumers[uuid].allocations for uuid in consumers]
         for uuid in providers:
             known = self._before.nodes.get(uuid, snapshot.Node(self._after.nodes[uuid].provider))
             offered, offers = known.inventories, self._after.nodes[uuid].inventories
             classes = _differing(offered, offers)
-            was |= reshape.of_inventories(uuid, offered, classes)
-            now |= reshape.of_inventories(uuid, offers, classes)
+            was[uuid] = {name: offered.get(name) for name in classes}
+            now[uuid] = {name: offers.get(name) for name in classes}
             held = allocation.add_resources(*(has.get(uuid, {}) for has in moving))
-            others |= {
-                reshape.of_others(uuid, name): known.used.get(name, 0) - held.get(name, 0)
-                for name in classes
-            }
-        for uuid in consumers:
-            _add_allocations(self._before.consumers[uuid], self._after.consumers[uuid], was, now)
-        return was | others, now | others
+            others[uuid] = {name: known.used.get(name, 0) - held.get(name, 0) for name in classes}
+        pairs = {
+            uuid: _differing_amounts(
+                self._before.consumers[uuid].allocations, self._after.consumers[uuid].allocations
+            )
+            for uuid in consumers
+        }
+        return (
+            reshape.ReshapeState(was, {uuid: pair[0] for uuid, pair in pairs.items()}, others),
+            reshape.ReshapeState(now, {uuid: pair[1] for uuid, pair in pairs.items()}, others),
+        )
 
     def _grouped(self, resolved: resolve.Resolved) -> dict[str, set[str]]:
         """``{root: all roots that go in one request with it}``."""
@@ -247,8 +247,17 @@ def _join(groups: dict[str, set[str]], roots: Iterable[str]) -> None:
         groups[root] = together
 
 
-def _identity(item: provider.Provider) -> dict[str, change.Value]:
-    return {"name": item.name, "parent": item.parent_uuid}
+def _identity(item: provider.Provider) -> provider_kind.ProviderState:
+    return provider_kind.ProviderState(item.name, item.parent_uuid)
+
+
+def _changed(
+    before: provider_kind.ProviderState, after: provider_kind.ProviderState
+) -> provider_kind.ProviderState:
+    """The fields of ``after`` that differ."""
+    known = before.values()
+    changed = {field: value for field, value in after.values().items() if value != known[field]}
+    return provider_kind.ProviderState(**changed)
 
 
 def _differing(before: inventory.Inventories, after: inventory.Inventories) -> list[str]:
@@ -258,15 +267,16 @@ def _differing(before: inventory.Inventories, after: inventory.Inventories) -> l
     )
 
 
-def _add_allocations(
-    before: allocation.Consumer,
-    after: allocation.Consumer,
-    was: dict[str, change.Value],
-    now: dict[str, change.Value],
-) -> None:
-    for uuid in sorted({*before.allocations, *after.allocations}):
-        had, has = before.allocations.get(uuid, {}), after.allocations.get(uuid, {})
+def _differing_amounts(
+    before: allocation.Allocations, after: allocation.Allocations
+) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
+    """The amounts of a consumer that differ, before and after; 0 for none."""
+    was: dict[str, dict[str, int]] = {}
+    now: dict[str, dict[str, int]] = {}
+    for uuid in sorted({*before, *after}):
+        had, has = before.get(uuid, {}), after.get(uuid, {})
         for name in sorted(had.keys() | has.keys()):
             if had.get(name) != has.get(name):
-                key = reshape.of_allocation(before.uuid, uuid, name)
-                was[key], now[key] = had.get(name), has.get(name)
+                was.setdefault(uuid, {})[name] = had.get(name, 0)
+                now.setdefault(uuid, {})[name] = has.get(name, 0)
+    return was, now

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from osc_placement import errors
 from osc_placement.model import provider
 from osc_placement.plan import change, guards
+from osc_placement.plan.kinds import reshape
 from osc_placement.workflows.reshape import (
     assign,
     consumers,
@@ -77,7 +78,9 @@ def decide_request(
                 raise
             subject = change.Subject(root.name, root.uuid)
             reason, refused = "; ".join(error.reasons), own is not None
-            skipped.append(change.Skipped(change.RESHAPE, subject, {}, {}, reason, refused=refused))
+            skipped.append(
+                change.Skipped(reshape.TYPE.name, subject, reason=reason, refused=refused)
+            )
         else:
             taken |= decision.resolved.new_names
             decisions.append(decision)

@@ -16,6 +16,7 @@ from osc_placement import errors, microversion
 from osc_placement.engine import standard
 from osc_placement.model import allocation, name as names
 from osc_placement.plan import attempt, change, executor, journal, result
+from osc_placement.plan.kinds import base, memberships
 from osc_placement.workflows import context
 from osc_placement.workflows.reshape import invariants, observe, sandbox, snapshot
 
@@ -48,9 +49,11 @@ def rehearse(
     """
     before, after = _comparable(before), _comparable(after)
     with sandbox.embedded(state(before), version) as stage:
-        run_context = attempt.RunContext(stage.client, journal.MemoryJournal(), threading.Event())
+        run_context = attempt.RunContext(
+            base.Services(stage.client), journal.MemoryJournal(), threading.Event()
+        )
         run = executor.execute(_only_known(changes), run_context, executor.Limits(workers=1))
-        failed = [item for item in run.outcomes if not item.succeeded]
+        failed = [item for item in run.results if not item.succeeded]
         if failed:
             raise Refused(_failures(failed))
         reading = context.ReadContext(workers=1)
@@ -144,12 +147,13 @@ def _only_known(changes: Sequence[change.Change]) -> list[change.Change]:
     """The changes without standard traits that are newer than this program."""
     found = []
     for item in changes:
-        if item.kind == change.TRAITS:
-            after = {name: has for name, has in item.after.items() if _is_known(name)}
-            before = {name: item.before[name] for name in after}
-            item = item.replace(before=before, after=after)
-        if item.after:
-            found.append(item)
+        if isinstance(item.after, memberships.Traits):
+            known = {name: has for name, has in item.after.present.items() if _is_known(name)}
+            if not known:
+                continue
+            before = memberships.Traits({name: not has for name, has in known.items()})
+            item = dataclasses.replace(item, before=before, after=memberships.Traits(known))
+        found.append(item)
     return found
 
 

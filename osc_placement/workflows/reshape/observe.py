@@ -147,7 +147,7 @@ class _Reader:
     def _each(self, call: Callable[[T], R], items: Collection[T], label: str = "") -> Iterator[R]:
         """The results of concurrent reads, in the order of the items; progress with a label."""
         if label:
-            self._reading.watch.expect(label, len(items))
+            self._reading.watch.start(label, len(items))
         for found in workers.each(call, items, self._reading.workers):
             if label:
                 self._reading.watch.advance()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.model import provider
 from osc_placement.plan import change, result
-from osc_placement.plan.kinds import reshape
+from osc_placement.plan.kinds import base, memberships, provider as provider_kind, reshape
 from osc_placement.workflows.reshape import consumers as reshape_consumers, snapshot
 
 #: ``{resource class: {"used": amount, "capacity": amount}}`` of a provider, or ``{resource
@@ -18,7 +18,7 @@ Cell = Mapping[str, object] | None
 _WORST = (
     result.Status.FAILED,
     result.Status.STALE,
-    result.Status.LEFT_ALONE,
+    result.Status.SKIPPED,
     result.Status.PLANNED,
     result.Status.APPLIED,
     result.Status.UNCHANGED,
@@ -75,7 +75,7 @@ class Rows:
 
     def consumers(self, uuid: str) -> Iterator[Row]:
         """The rows of the consumers whose allocation on a provider changes."""
-        results = [item for item in self._results.get(uuid, []) if item.kind == change.RESHAPE]
+        results = [item for item in self._results.get(uuid, []) if item.kind == reshape.TYPE.name]
         for consumer in self._consumers.get(uuid, ()):
             was = self._before.consumers[consumer].allocations.get(uuid)
             now = self._after.consumers[consumer].allocations.get(uuid)
@@ -95,10 +95,9 @@ class Rows:
 
 def _subjects(item: result.ChangeResult) -> list[str]:
     """The providers that a change is about; for a reshape, all that it changes."""
-    if item.kind != change.RESHAPE:
-        return [item.subject.uuid]
-    changed = [*reshape.providers(item.after), *reshape.places(item.after)]
-    return list(dict.fromkeys(changed)) or [item.subject.uuid]
+    if isinstance(item.after, reshape.ReshapeState):
+        return item.after.providers() or [item.subject.uuid]
+    return [item.subject.uuid]
 
 
 def _usage(node: snapshot.Node | None) -> Cell:
@@ -119,19 +118,22 @@ def _reason(uuid: str, results: Sequence[result.ChangeResult], names: change.Nam
     """The other changes of a provider, and why changes were not applied."""
     reasons = []
     for item in results:
-        if item.kind == change.PROVIDER:
-            reasons.append(_existence(item, names))
-        elif item.kind in (change.TRAITS, change.AGGREGATES):
-            reasons += [f"{'+' if has else '-'}{name}" for name, has in item.after.items()]
+        if isinstance(item.after, provider_kind.ProviderState):
+            reasons.append(_existence(item, item.after, names))
+        elif isinstance(item.after, memberships.Traits | memberships.Aggregates):
+            reasons += [f"{'+' if has else '-'}{name}" for name, has in item.after.present.items()]
         is_good = item.status in (result.Status.PLANNED, result.Status.APPLIED)
-        if not is_good or (item.kind == change.RESHAPE and item.subject.uuid == uuid):
+        if not is_good or (item.kind == reshape.TYPE.name and item.subject.uuid == uuid):
             reasons.append(item.reason)
     return "; ".join(dict.fromkeys(filter(None, reasons)))
 
 
-def _existence(item: result.ChangeResult, names: change.Names) -> str:
-    if item.after.get("name", "") is None:
+def _existence(
+    item: result.ChangeResult, after: provider_kind.ProviderState, names: change.Names
+) -> str:
+    if not after.exists:
         return "deleted"
-    if "name" in item.before and item.before["name"] is None:
+    if isinstance(item.before, provider_kind.ProviderState) and not item.before.exists:
         return "new"
-    return change.describe(item.kind, item.after, names=names)
+    facts = provider_kind.TYPE.facts(after, after, names)
+    return ", ".join(provider_kind.TYPE.describe(base.after_side(facts)))

@@ -16,8 +16,9 @@ from osc_placement.client import api, api_errors
 from osc_placement.model import allocation, inventory
 from osc_placement.plan import apply, change, executor, file, plan, result, undo
 from osc_placement.plan.kinds import allocations
+from osc_placement.plan.precondition import Precondition
 from osc_placement.testing import service
-from tests.support import watched
+from tests.support import plans, watched
 
 HOST = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-1"))
 OTHER = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-2"))
@@ -65,11 +66,11 @@ def run(client: api.Client, planned: plan.ObservedPlan, **options: Any) -> resul
     limits = executor.Limits(
         **{name: options.pop(name) for name in ("max_count", "workers") if name in options}
     )
-    return apply.carry_out(client, planned, "a test", apply.Options(limits=limits, **options))
+    return plans.apply_new(client, planned, "a test", apply.Options(limits=limits, **options))
 
 
 def statuses(report: result.RunReport) -> dict[str, int]:
-    return dict(collections.Counter(str(item.status) for item in report.outcomes))
+    return dict(collections.Counter(str(item.status) for item in report.results))
 
 
 def used(client: api.Client) -> int:
@@ -90,7 +91,7 @@ def test_a_culprit_costs_the_others_nothing_but_requests(
 ) -> None:
     report = run(client, making([one(number, 90 if number == 5 else 1) for number in range(16)]))
     assert statuses(report) == {"applied": 15, "failed": 1}
-    (failed,) = (item for item in report.outcomes if item.status is result.Status.FAILED)
+    (failed,) = (item for item in report.results if item.status is result.Status.FAILED)
     assert failed.subject.name == "vm-5"
     assert report.exit_code() == 6
     # 16 refused, 8 refused, 4 refused, 2 refused: the other halves went through whole.
@@ -152,7 +153,7 @@ def test_what_is_changed_is_written_whole_and_taken_back_whole(client: api.Clien
     report = run(client, plan.ObservedPlan(planned, known))
     assert client.show_allocations(uuid_of(1)) == dataclasses.replace(after, generation=2)
     taken = file.read(report.undo_path)  # type: ignore[arg-type]
-    apply.take_back(client, taken, report.undo_path, apply.Options())  # type: ignore[arg-type]
+    plans.undo_file(client, taken, report.undo_path, apply.Options())  # type: ignore[arg-type]
     assert client.show_allocations(uuid_of(1)) == dataclasses.replace(before, generation=3)
 
 
@@ -168,7 +169,7 @@ def test_what_was_removed_comes_back_with_its_owner_and_type(client: api.Client)
     report = run(client, plan.ObservedPlan(removing))
     assert used(client) == 0
     taken = file.read(report.undo_path)  # type: ignore[arg-type]
-    apply.take_back(client, taken, report.undo_path, apply.Options())  # type: ignore[arg-type]
+    plans.undo_file(client, taken, report.undo_path, apply.Options())  # type: ignore[arg-type]
     assert [client.show_allocations(item.uuid) for item in before] == before
 
 
@@ -181,32 +182,32 @@ def test_a_type_that_is_set_is_not_taken_back_and_says_so(client: api.Client) ->
     report = run(client, plan.ObservedPlan(made))
     assert client.show_allocations(uuid_of(1)).consumer_type == "INSTANCE"
     assert report.undo_path is None
-    (remark,) = undo.inverse(made).remarks
+    (remark,) = undo.inverse(made).skipped
     assert allocations.TYPE_STAYS in remark.reason
 
 
 def test_what_a_change_builds_on_is_judged_just_before_it_is_written(
     client: api.Client, tmp_path: pathlib.Path
 ) -> None:
-    planned = making([one(number) for number in range(4)], premise={"host": "cmp-1"})
+    planned = making([one(number) for number in range(4)], precondition=Precondition())
 
     def broken(item: change.Change) -> str:
         return "it has moved" if item.subject.name == "vm-2" else ""
 
-    report = run(client, planned, broken=broken, plan_out=tmp_path / "plan.json")
-    assert statuses(report) == {"applied": 3, "left alone": 1}
-    with pytest.raises(plan.PlanRefused, match="nova"):
-        apply.apply(
+    report = run(client, planned, check_precondition=broken, plan_out=tmp_path / "plan.json")
+    assert statuses(report) == {"applied": 3, "skipped": 1}
+    with pytest.raises(plan.PlanRefused, match="nova is not available"):
+        plans.apply_file(
             client,
             file.read(tmp_path / "plan.json"),
             tmp_path / "plan.json",
             apply.Options(),
         )
-    again = apply.apply(
+    again = plans.apply_file(
         client,
         file.read(tmp_path / "plan.json"),
         tmp_path / "plan.json",
-        apply.Options(broken=broken),
+        apply.Options(check_precondition=broken),
     )
     assert statuses(again) == {"applied": 3, "stale": 1}
     assert again.exit_code() == 7
@@ -227,10 +228,12 @@ def test_a_plan_that_was_killed_within_a_bundle_goes_on(
     run(client, planned, dry_run=True, plan_out=path)
     transport.after = kill
     with pytest.raises(Killed):
-        apply.apply(client, file.read(path), path, apply.Options(limits=executor.Limits(workers=1)))
+        plans.apply_file(
+            client, file.read(path), path, apply.Options(limits=executor.Limits(workers=1))
+        )
     transport.after = lambda request, body: None
     assert used(client) == 64
-    report = apply.apply(client, file.read(path), path, apply.Options())
+    report = plans.apply_file(client, file.read(path), path, apply.Options())
     assert statuses(report) == {"applied": 80}
     assert used(client) == 80
 
@@ -242,18 +245,18 @@ def test_what_the_version_lacks_fails_and_every_change_has_its_outcome(
     old = client.at(client.microversion._replace(minor=37))
     report = run(old, making([one(number) for number in range(count)]))
     assert statuses(report) == {"failed": count}
-    assert "consumer type" in report.outcomes[0].reason
+    assert "consumer type" in report.results[0].reason
     assert transport.sent == []
 
 
-def test_a_premise_that_nobody_can_judge_ends_the_run_and_loses_no_outcome(
+def test_a_precondition_that_cannot_be_checked_ends_the_run_and_loses_no_result(
     client: api.Client, transport: watched.Watched
 ) -> None:
     def broken(item: change.Change) -> str:
         raise errors.PlacementError("nova's answer makes no sense")
 
-    planned = making([one(number) for number in range(3)], premise={"host": "cmp-1"})
-    report = run(client, planned, broken=broken)
+    planned = making([one(number) for number in range(3)], precondition=Precondition())
+    report = run(client, planned, check_precondition=broken)
     assert statuses(report) == {"failed": 1, "planned": 2}
     assert report.halted == "nova's answer makes no sense"
     assert transport.sent == []

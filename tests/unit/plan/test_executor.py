@@ -18,7 +18,7 @@ from osc_placement.model import inventory as model
 from osc_placement.plan import apply, executor, file as plan_file, journal, plan, result
 from osc_placement.workflows import selector
 from osc_placement.workflows.batch import plan as batch_plan
-from tests.support import fake_placement
+from tests.support import fake_placement, plans
 
 IN_AGGREGATE = selector.Selector(member_of=(fake_placement.AGGREGATE,))
 
@@ -35,7 +35,7 @@ def run(client: Any, planned: plan.ObservedPlan, **options: Any) -> result.RunRe
         if name in options
     }
     options["limits"] = executor.Limits(**limits)
-    return apply.carry_out(client, planned, "a test", apply.Options(**options))
+    return plans.apply_new(client, planned, "a test", apply.Options(**options))
 
 
 def ratios(client: fake_placement.FakeClient) -> set[float]:
@@ -43,7 +43,7 @@ def ratios(client: fake_placement.FakeClient) -> set[float]:
 
 
 def statuses(report: result.RunReport) -> dict[str, int]:
-    return dict(collections.Counter(str(item.status) for item in report.outcomes))
+    return dict(collections.Counter(str(item.status) for item in report.results))
 
 
 def once_each(error: Callable[[], Exception]) -> Callable[[str, str], None]:
@@ -87,7 +87,7 @@ def test_a_full_provider_is_asked_for_its_usage_and_left_alone() -> None:
     full = fake_placement.host("host-999", usages={"VCPU": 512, "MEMORY_MB": 65024})
     client = fake_placement.FakeClient([*fake_placement.hosts(3), full])
     report = amend(client, "VCPU:allocation_ratio=4")
-    assert statuses(report) == {"applied": 3, "left alone": 1}
+    assert statuses(report) == {"applied": 3, "skipped": 1}
     assert report.exit_code() == 6
     assert client.counted("list_usages") == 1
     assert ratios(client) == {4.0, 16.0}
@@ -143,8 +143,8 @@ def test_a_conflict_asks_the_guards_again() -> None:
 
     client.before_write = rival
     report = amend(client, "VCPU:allocation_ratio=4")
-    assert statuses(report) == {"left alone": 1}
-    assert "300 used" in report.outcomes[0].reason
+    assert statuses(report) == {"skipped": 1}
+    assert "300 used" in report.results[0].reason
     assert ratios(client) == {16.0}
 
 
@@ -163,9 +163,9 @@ def test_a_rivals_value_is_overwritten_by_an_absolute_one_and_given_back_by_undo
 
     client.before_write = rival
     report = amend(client, "VCPU:allocation_ratio=20", undo_out=tmp_path / "undo")
-    assert report.outcomes[0].before == {"VCPU:allocation_ratio": 10.0}
+    assert plans.before(report.results[0]) == {"VCPU:allocation_ratio": 10.0}
     assert ratios(client) == {20.0}
-    apply.take_back(client, plan_file.read(tmp_path / "undo"), tmp_path / "undo", apply.Options())
+    plans.undo_file(client, plan_file.read(tmp_path / "undo"), tmp_path / "undo", apply.Options())
     assert ratios(client) == {10.0}
 
 
@@ -181,7 +181,7 @@ def test_a_relative_value_is_never_added_to_a_rivals() -> None:
     client.before_write = rival
     report = amend(client, "VCPU:total+=2")
     assert statuses(report) == {"stale": 1}
-    assert "VCPU:total=64" in report.outcomes[0].reason
+    assert "VCPU:total=64" in report.results[0].reason
     assert report.exit_code() == 7
 
 
@@ -241,7 +241,7 @@ def test_an_endless_conflict_ends_as_failed_with_the_last_cause() -> None:
     client.before_write = trouble
     report = amend(client, "VCPU:allocation_ratio=20")
     assert statuses(report) == {"failed": 1}
-    assert "given up: somebody is quicker" in report.outcomes[0].reason
+    assert "given up: somebody is quicker" in report.results[0].reason
 
 
 def test_a_provider_that_vanished_fails_alone() -> None:
@@ -250,7 +250,7 @@ def test_a_provider_that_vanished_fails_alone() -> None:
     client.before_write = lambda method, uuid: (client.stored.pop(gone.uuid, None), None)[1]
     report = amend(client, "VCPU:allocation_ratio=20", workers=1)
     assert statuses(report) == {"applied": 2, "failed": 1}
-    assert "it is gone" in report.outcomes[0].reason
+    assert "it no longer exists" in report.results[0].reason
 
 
 def test_when_nobody_answers_any_more_the_rest_is_not_tried() -> None:
@@ -339,7 +339,7 @@ def test_ctrl_c_finishes_what_is_in_flight_and_leaves_a_journal_that_goes_on(
     done = report.count(result.Status.APPLIED)
     assert 10 <= done <= 12
     assert statuses(report) == {"applied": done, "planned": 30 - done}
-    report = apply.apply(client, plan_file.read(where), where, apply.Options())
+    report = plans.apply_file(client, plan_file.read(where), where, apply.Options())
     assert statuses(report) == {"applied": 30}
     assert client.writes == 30
     assert ratios(client) == {20.0}
@@ -352,7 +352,7 @@ def test_a_relative_run_with_a_limit_goes_on_by_its_plan_file() -> None:
     assert report.plan_path is not None
     assert report.plan_path.stat().st_mode & 0o777 == 0o600
     made = plan_file.read(report.plan_path)
-    again = apply.apply(client, made, report.plan_path, apply.Options())
+    again = plans.apply_file(client, made, report.plan_path, apply.Options())
     assert again.exit_code() == 0
     assert ratios(client) == {20.0}
     assert client.writes == 10
@@ -363,10 +363,10 @@ def test_applying_a_finished_plan_again_sends_nothing(tmp_path: pathlib.Path) ->
     where = tmp_path / "plan"
     amend(client, "VCPU:total+=1", plan_out=where)
     client.calls.clear()
-    report = apply.apply(client, plan_file.read(where), where, apply.Options())
+    report = plans.apply_file(client, plan_file.read(where), where, apply.Options())
     assert statuses(report) == {"applied": 3}
     assert not client.calls
-    report = apply.apply(client, plan_file.read(where), where, apply.Options(), restart=True)
+    report = plans.apply_file(client, plan_file.read(where), where, apply.Options(), restart=True)
     assert statuses(report) == {"unchanged": 3}
 
 
@@ -376,7 +376,7 @@ def test_what_changed_since_the_plan_was_reviewed_is_stale(tmp_path: pathlib.Pat
     amend(client, "VCPU:allocation_ratio=20", dry_run=True, plan_out=where)
     other = client.stored[fake_placement.uuid_of("host-001")]
     other.inventories["VCPU"] = dataclasses.replace(other.inventories["VCPU"], allocation_ratio=2.0)
-    report = apply.apply(client, plan_file.read(where), where, apply.Options())
+    report = plans.apply_file(client, plan_file.read(where), where, apply.Options())
     assert statuses(report) == {"applied": 2, "stale": 1}
     assert report.exit_code() == 7
     assert ratios(client) == {20.0, 2.0}
@@ -392,8 +392,8 @@ def test_undo_takes_back_exactly_what_was_applied(tmp_path: pathlib.Path) -> Non
     other = client.stored[fake_placement.uuid_of("host-001")]
     other.generation += 1
     other.inventories["VCPU"] = dataclasses.replace(other.inventories["VCPU"], allocation_ratio=2.0)
-    report = apply.take_back(client, plan_file.read(where), where, apply.Options())
-    assert statuses(report) == {"applied": 4, "stale": 1, "left alone": 4}
+    report = plans.undo_file(client, plan_file.read(where), where, apply.Options())
+    assert statuses(report) == {"applied": 4, "stale": 1, "skipped": 4}
     assert ratios(client) == {16.0, 2.0, 20.0}
     assert report.exit_code() == 7
 
@@ -404,9 +404,9 @@ def test_a_plan_can_be_applied_undone_and_applied_again(tmp_path: pathlib.Path) 
     amend(client, "VCPU:allocation_ratio=20", dry_run=True, plan_out=where)
     made = plan_file.read(where)
     for _ in range(3):
-        apply.apply(client, made, where, apply.Options())
+        plans.apply_file(client, made, where, apply.Options())
         assert ratios(client) == {20.0}
-        apply.take_back(client, made, where, apply.Options())
+        plans.undo_file(client, made, where, apply.Options())
         assert ratios(client) == {16.0}
 
 
@@ -418,7 +418,7 @@ def test_the_undo_file_holds_what_was_applied_and_nothing_else(state_home: pathl
     assert report.undo_path.stat().st_mode & 0o777 == 0o600
     made = plan_file.read(report.undo_path)
     assert [item.subject.name for item in made.changes] == ["host-000", "host-001"]
-    apply.apply(client, made, report.undo_path, apply.Options())
+    plans.apply_file(client, made, report.undo_path, apply.Options())
     assert ratios(client) == {16.0}
 
 
@@ -447,7 +447,7 @@ def test_a_plan_of_another_cloud_is_refused_before_any_request(tmp_path: pathlib
     client.calls.clear()
     client.target = "another cloud"
     with pytest.raises(plan.PlanRefused, match="another cloud"):
-        apply.apply(client, plan_file.read(where), where, apply.Options())
+        plans.apply_file(client, plan_file.read(where), where, apply.Options())
     assert not client.calls
 
 
@@ -458,7 +458,7 @@ def test_two_processes_cannot_apply_one_plan_at_once(tmp_path: pathlib.Path) -> 
     made = plan_file.read(where)
     held = journal.Journal(journal.path_of(made, client.target))
     with pytest.raises(plan.PlanRefused, match="another process"):
-        apply.apply(client, made, where, apply.Options())
+        plans.apply_file(client, made, where, apply.Options())
     held.close()
 
 
@@ -493,7 +493,7 @@ def test_a_kill_at_any_moment_can_be_gone_on_from(seed: int, tmp_path: pathlib.P
             raise lost()
 
     client.before_write = client.after_write = perhaps
-    for step, wanted in [(apply.apply, 20.0), (apply.take_back, 16.0)]:
+    for step, wanted in [(plans.apply_file, 20.0), (plans.undo_file, 16.0)]:
         for _ in range(100):
             try:
                 report = step(client, made, where, apply.Options())
@@ -517,7 +517,7 @@ def test_a_journal_cut_short_by_a_kill_is_read_up_to_there(tmp_path: pathlib.Pat
     assert again.entries == {"a": journal.Entry(journal.State.APPLIED, {"VCPU:total": 1})}
     again.note(journal.Note("b", journal.State.APPLYING))
     again.close()
-    assert journal.peek(path)["b"].state is journal.State.APPLYING
+    assert journal.read_entries(path)["b"].state is journal.State.APPLYING
 
 
 def test_a_damaged_journal_is_refused(tmp_path: pathlib.Path) -> None:

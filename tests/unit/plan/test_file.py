@@ -10,10 +10,17 @@ from typing import Any
 
 import pytest
 
-from osc_placement.plan import apply, executor, file as plan_file, journal, result
+from osc_placement.plan import (
+    apply,
+    executor,
+    file as plan_file,
+    journal,
+    plan as plan_module,
+    result,
+)
 from osc_placement.workflows import selector
 from osc_placement.workflows.batch import plan
-from tests.support import fake_placement
+from tests.support import fake_placement, plans
 
 IN_AGGREGATE = selector.Selector(member_of=(fake_placement.AGGREGATE,))
 
@@ -21,7 +28,7 @@ IN_AGGREGATE = selector.Selector(member_of=(fake_placement.AGGREGATE,))
 def applied(client: Any, **options: Any) -> result.RunReport:
     planned = plan.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
     limits = executor.Limits(workers=1)
-    return apply.carry_out(client, planned, "a test", apply.Options(limits=limits, **options))
+    return plans.apply_new(client, planned, "a test", apply.Options(limits=limits, **options))
 
 
 def ratios(client: fake_placement.FakeClient) -> list[float]:
@@ -69,7 +76,7 @@ def test_a_full_disk_ends_the_run_with_the_truth_and_the_plan_goes_on(
     assert report.exit_code() == 6
     done = report.count(result.Status.APPLIED)
     assert done == client.writes == (after + 1) // 2
-    rest = apply.apply(client, plan_file.read(path), path, apply.Options())
+    rest = plans.apply_file(client, plan_file.read(path), path, apply.Options())
     assert rest.count(result.Status.APPLIED) == 3
     assert ratios(client) == [17.0] * 3
     assert client.writes == 3
@@ -89,14 +96,14 @@ def test_an_undo_file_that_cannot_be_narrowed_stays_whole_and_is_right(
 
     monkeypatch.setattr(plan_file, "write", once)
     planned = plan.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
-    report = apply.carry_out(
+    report = plans.apply_new(
         client, planned, "a test", apply.Options(limits=executor.Limits(max_count=2))
     )
     assert report.undo_path is not None
     options = apply.Options()
     made = plan_file.read(report.undo_path)
     assert len(made.changes) == 3
-    back = apply.take_back(client, made, report.undo_path, options)
+    back = plans.undo_file(client, made, report.undo_path, options)
     assert back.count(result.Status.APPLIED) == 2
     assert back.exit_code() == 0
     assert ratios(client) == [16.0] * 3
@@ -107,7 +114,7 @@ def test_what_is_no_plain_file_is_written_to_and_never_replaced(tmp_path: pathli
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     applied(fake_placement.FakeClient(fake_placement.hosts(1)), plan_out=pipe)
-    assert plan_file.plan.from_json(os.read(reader, 65536).decode()).relative
+    assert plan_module.from_json(os.read(reader, 65536).decode()).relative
     os.close(reader)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     plan_file.remove(pipe)
@@ -138,7 +145,7 @@ def test_what_is_no_plan_is_not_replaced_and_nothing_is_changed(tmp_path: pathli
     file = tmp_path / "cloud.sqlite"
     file.write_bytes(b"SQLite format 3\x00 and what else there is")
     for option in ("plan_out", "undo_out"):
-        with pytest.raises(apply.errors.PlacementError, match=r"is no plan\. Nothing was"):
+        with pytest.raises(apply.errors.PlacementError, match=r"is not a plan file\. Nothing was"):
             applied(client, **{option: file})
     assert file.read_bytes().startswith(b"SQLite")
     assert client.writes == 0

@@ -1,56 +1,116 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from osc_placement.plan import change, plan, undo
+from osc_placement.model import inventory as model
+from osc_placement.plan import change, plan, precondition, undo
+from osc_placement.plan.kinds import (
+    allocations,
+    base,
+    bound_ports,
+    inventories,
+    memberships,
+    provider,
+    reshape,
+    trait as trait_kind,
+)
 from osc_placement.workflows.batch import membership, trait
 from tests.support import fake_placement
 
-KEYS = st.text('ABCDEFGHIJ_:é\n"', min_size=1, max_size=8)
-VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False)
-)
-FACTS = st.dictionaries(KEYS, st.tuples(VALUES, VALUES), max_size=3)
+TEXTS = st.text('ABCDEFGHIJ_:é\n"', min_size=1, max_size=8)
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 SUBJECTS = st.builds(change.Subject, st.text(max_size=5), st.text(max_size=5))
+
+
+def small(keys: st.SearchStrategy[Any], values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.dictionaries(keys, values, max_size=2)
+
+
+AMOUNTS = small(TEXTS, small(TEXTS, st.integers(1, 9)))
+INVENTORY = st.builds(model.Inventory, total=st.integers(1, 9))
+OPTIONAL = st.none() | TEXTS
+CONSUMER = {"project_id": OPTIONAL, "user_id": OPTIONAL, "consumer_type": OPTIONAL}
+
+#: ``{kind: its states}``
+STATES: dict[str, st.SearchStrategy[Any]] = {
+    "inventories": st.builds(
+        inventories.InventoryState, small(TEXTS, st.none() | small(TEXTS, NUMBERS))
+    ),
+    "traits": st.builds(memberships.Traits, small(TEXTS, st.booleans())),
+    "aggregates": st.builds(memberships.Aggregates, small(TEXTS, st.booleans())),
+    "trait": st.builds(trait_kind.Existence, small(TEXTS, st.booleans())),
+    "provider": st.builds(provider.ProviderState, OPTIONAL, OPTIONAL)
+    | st.builds(provider.ProviderState, name=TEXTS),
+    "allocations": st.builds(allocations.ConsumerState, AMOUNTS, **CONSUMER),
+    "bound allocations": st.builds(
+        bound_ports.BoundState, AMOUNTS, **CONSUMER, ports=small(TEXTS, small(TEXTS, TEXTS))
+    ),
+    "reshape": st.builds(
+        reshape.ReshapeState,
+        small(TEXTS, small(TEXTS, st.none() | INVENTORY)),
+        small(TEXTS, AMOUNTS),
+        AMOUNTS,
+    ),
+}
+PRECONDITIONS = st.none() | st.builds(
+    precondition.Precondition,
+    st.none()
+    | st.builds(
+        precondition.ServerState,
+        OPTIONAL,
+        OPTIONAL,
+        OPTIONAL,
+        OPTIONAL,
+        small(TEXTS, st.integers(1, 9)),
+    ),
+    st.booleans(),
+)
 
 
 @st.composite
 def changes(draw: st.DrawFn) -> change.Change:
-    facts = draw(FACTS)
+    kind = draw(st.sampled_from(sorted(STATES)))
     return change.Change(
-        draw(st.sampled_from(sorted(change.ABSENT))),
+        kind,
         draw(SUBJECTS),
-        {key: pair[0] for key, pair in facts.items()},
-        {key: pair[1] for key, pair in facts.items()},
+        draw(STATES[kind]),
+        draw(STATES[kind]),
         draw(st.none() | st.integers(0)),
         draw(st.text(max_size=5)),
         draw(st.integers(-1, 1)),
+        precondition=draw(PRECONDITIONS),
     )
 
 
-REMARKS = st.builds(
-    change.Skipped,
-    st.sampled_from(sorted(change.ABSENT)),
-    SUBJECTS,
-    st.dictionaries(KEYS, VALUES, max_size=2),
-    st.dictionaries(KEYS, VALUES, max_size=2),
-    st.text(max_size=5),
-    st.booleans(),
-    st.booleans(),
-)
+@st.composite
+def skipped(draw: st.DrawFn) -> change.Skipped:
+    kind = draw(st.sampled_from(sorted(STATES)))
+    return change.Skipped(
+        kind,
+        draw(SUBJECTS),
+        draw(st.none() | STATES[kind]),
+        draw(st.none() | STATES[kind]),
+        draw(st.text(max_size=5)),
+        draw(st.booleans()),
+        draw(st.booleans()),
+    )
+
+
 PLANS = st.builds(
     plan.make,
-    st.lists(st.one_of(changes(), REMARKS), max_size=4),
+    st.lists(st.one_of(changes(), skipped()), max_size=4),
     command=st.text(max_size=9),
     target=st.text(max_size=9),
     relative=st.booleans(),
     allow=st.lists(st.text(max_size=3), max_size=2).map(tuple),
     notes=st.lists(st.text(max_size=3), max_size=2).map(tuple),
     capacities=st.dictionaries(
-        KEYS, st.builds(plan.Capacity, st.integers(), st.integers()), max_size=2
+        TEXTS, st.builds(plan.Capacity, st.integers(), st.integers()), max_size=2
     ),
 )
 
@@ -75,7 +135,11 @@ def some() -> plan.Plan:
     return plan.make(
         [
             change.Change(
-                change.TRAITS, change.Subject("h", "u"), {"CUSTOM_A": False}, {"CUSTOM_A": True}, 3
+                "traits",
+                change.Subject("h", "u"),
+                memberships.Traits({"CUSTOM_A": False}),
+                memberships.Traits({"CUSTOM_A": True}),
+                3,
             )
         ],
         target="here",
@@ -88,9 +152,9 @@ def test_an_edited_plan_is_refused() -> None:
         plan.from_json(text)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "null", "{", '{"format_version": 1}', "\x00"])
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", "{", '{"format_version": 2}', "\x00"])
 def test_what_is_no_plan_is_refused(text: str) -> None:
-    with pytest.raises(plan.PlanRefused, match="no plan"):
+    with pytest.raises(plan.PlanRefused, match="not a plan file"):
         plan.from_json(text)
 
 
@@ -104,8 +168,8 @@ def test_a_plan_cut_short_is_refused(length: int) -> None:
 
 def test_a_newer_plan_is_refused_by_its_version() -> None:
     document = json.loads(some().to_json())
-    document["format_version"] = 2
-    with pytest.raises(plan.PlanRefused, match="format version 2"):
+    document["format_version"] = 3
+    with pytest.raises(plan.PlanRefused, match="format version 3"):
         plan.from_json(json.dumps(document))
 
 
@@ -140,30 +204,50 @@ def test_the_same_input_makes_the_same_plan_in_the_same_order() -> None:
 
 def test_what_cannot_be_taken_back_is_left_alone_with_the_reason() -> None:
     made = some()
-    made = made.replace(changes=(made.changes[0].replace(irreversible="nobody knows how"),))
+    item = dataclasses.replace(made.changes[0], irreversible="no request does it")
+    made = dataclasses.replace(made, changes=(item,))
     inverse = undo.inverse(plan.from_json(made.to_json()))
     assert not inverse.changes
-    assert "nobody knows how" in inverse.remarks[0].reason
+    assert "no request does it" in inverse.skipped[0].reason
 
 
 @pytest.mark.parametrize(
-    ("kind", "facts", "text"),
+    ("kind", "state", "text"),
     [
         (
-            change.INVENTORIES,
-            {"VCPU:total": 4, "VCPU:allocation_ratio": 4.0},
+            inventories.TYPE,
+            inventories.InventoryState({"VCPU": {"total": 4, "allocation_ratio": 4.0}}),
             "VCPU:total=4, VCPU:allocation_ratio=4.0",
         ),
-        (change.TRAITS, {"CUSTOM_A": True, "CUSTOM_B": False}, "CUSTOM_A, no CUSTOM_B"),
-        (change.INVENTORIES, {"VCPU:total": None, "VCPU:reserved": None}, "no VCPU"),
-        (change.TRAITS, {}, ""),
         (
-            change.ALLOCATIONS,
-            {"p1:VCPU": 2, "p2:DISK_GB": 5, "p3:VCPU": None, "project_id": "acme"},
+            memberships.TRAITS,
+            memberships.Traits({"CUSTOM_A": True, "CUSTOM_B": False}),
+            "CUSTOM_A, no CUSTOM_B",
+        ),
+        (memberships.TRAITS, memberships.Traits({}), ""),
+        (
+            allocations.TYPE,
+            allocations.ConsumerState({"p1": {"VCPU": 2}, "p2": {"DISK_GB": 5}}, "acme"),
             "cmp1:VCPU=2, p2:DISK_GB=5, project_id=acme",
         ),
-        (change.ALLOCATIONS, {"p1:VCPU": None}, "nothing"),
+        (allocations.TYPE, allocations.ConsumerState(), "nothing"),
+        (provider.TYPE, provider.ProviderState("gpu", "p1"), "name=gpu, parent=cmp1"),
+        (provider.TYPE, provider.ABSENT, "no provider"),
     ],
 )
-def test_facts_read_like_what_an_operator_writes(kind: str, facts: change.Facts, text: str) -> None:
-    assert change.describe(kind, facts, names={"p1": "cmp1"}) == text
+def test_a_state_reads_like_what_an_operator_writes(
+    kind: base.ChangeType[Any], state: change.State, text: str
+) -> None:
+    facts = kind.facts(state, state, {"p1": "cmp1"})
+    assert ", ".join(kind.describe(base.after_side(facts))) == text
+
+
+def test_a_class_without_inventory_reads_as_one_fact() -> None:
+    absent = inventories.InventoryState({"VCPU": None})
+    present = inventories.InventoryState({"VCPU": {"total": 4, "reserved": 0}})
+    facts = inventories.TYPE.facts(absent, present)
+    assert [(fact.key, fact.before) for fact in facts] == [
+        ("VCPU:total", None),
+        ("VCPU:reserved", None),
+    ]
+    assert inventories.TYPE.describe(base.before_side(facts)) == ["no VCPU"]

@@ -21,17 +21,17 @@ def report(*statuses: Status, refused: bool = False, **fields: Any) -> result.Ru
     [
         (report(), 0),
         (report(Status.APPLIED, Status.UNCHANGED), 0),
-        (report(Status.LEFT_ALONE), 0),
-        (report(Status.APPLIED, Status.LEFT_ALONE, refused=True), 6),
+        (report(Status.SKIPPED), 0),
+        (report(Status.APPLIED, Status.SKIPPED, refused=True), 6),
         (report(Status.APPLIED, Status.PLANNED, limited=True), 5),
-        (report(Status.PLANNED, Status.LEFT_ALONE, refused=True, limited=True), 5),
+        (report(Status.PLANNED, Status.SKIPPED, refused=True, limited=True), 5),
         (report(Status.STALE, Status.APPLIED), 7),
         (report(Status.STALE, limited=True), 7),
         (report(Status.STALE, Status.FAILED, limited=True), 6),
         (report(Status.APPLIED, Status.PLANNED, halted="why"), 6),
         (report(Status.FAILED, interrupted=True), 130),
         (report(Status.PLANNED, dry_run=True), 3),
-        (report(Status.UNCHANGED, Status.LEFT_ALONE, refused=True, dry_run=True), 0),
+        (report(Status.UNCHANGED, Status.SKIPPED, refused=True, dry_run=True), 0),
     ],
 )
 def test_the_exit_code_tells_the_worst_that_happened(found: result.RunReport, code: int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from osc_placement.model import allocation
 from osc_placement.plan import change
+from osc_placement.plan.precondition import Precondition
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
@@ -27,7 +28,7 @@ class Repair:
 
     parts: allocation.Allocations = dataclasses.field(default_factory=dict)
     owner: Owner | None = None
-    precondition: change.Facts = dataclasses.field(default_factory=dict)
+    precondition: Precondition | None = None
     bindings: Bindings = dataclasses.field(default_factory=dict)
     frees: bool = False
 

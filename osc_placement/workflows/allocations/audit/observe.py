@@ -95,7 +95,7 @@ def _plan(snapshot: CloudSnapshot, findings: Sequence[Finding], source: str) -> 
     """The plan; ``source`` names the recording if nova's responses are recorded."""
     planned = audit_plan.plan_repair(snapshot, findings)
     notes = (f"nova's responses come from {source}",) if source else ()
-    return planned.replace(notes=notes)
+    return dataclasses.replace(planned, notes=notes)
 
 
 def _check_hosts(snapshot: CloudSnapshot, hosts: Collection[str]) -> None:

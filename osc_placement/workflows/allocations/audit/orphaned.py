@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
 from osc_placement.plan import change
+from osc_placement.plan.precondition import Precondition
 from osc_placement.workflows.allocations import location, precondition
 from osc_placement.workflows.allocations.audit import finding
 from osc_placement.workflows.allocations.audit.finding import UNKNOWN, AuditContext, Finding, Repair
@@ -70,7 +71,7 @@ def _of_migration(
     evidence = "its server is deleted"
     if move.is_over:
         evidence = f"the migration is {move.status}, since {move.updated[:19]}"
-    found = _orphaned(snapshot, name, move.uuid, held, evidence, {})
+    found = _orphaned(snapshot, name, move.uuid, held, evidence, None)
     reason = context.too_young([move.updated]) or _why_open(move, server)
     return found.as_unknown(reason) if reason else found
 
@@ -207,7 +208,7 @@ def _orphaned(
     uuid: str,
     held: allocation.Allocations,
     evidence: str,
-    nova: change.Facts = precondition.NOT_A_SERVER,
+    nova: Precondition | None = precondition.NOT_A_SERVER,
 ) -> Finding:
     return Finding(
         ORPHANED,

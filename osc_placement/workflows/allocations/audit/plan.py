@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations
+from osc_placement.plan.precondition import Precondition
 from osc_placement.workflows.allocations import plans
 from osc_placement.workflows.allocations.audit import checks
 from osc_placement.workflows.allocations.audit.finding import UNKNOWN, AuditContext, Finding
@@ -99,20 +100,20 @@ def plan_repair(snapshot: CloudSnapshot, findings: Iterable[Finding]) -> plan.Pl
         if finding.repair is not None:
             chosen.setdefault(finding.subject.uuid, []).append(finding)
     made = plan.make(_change(snapshot, each) for each in chosen.values())
-    return made.replace(names=plans.provider_names(made, snapshot))
+    return dataclasses.replace(made, names=plans.provider_names(made, snapshot))
 
 
 def _change(snapshot: CloudSnapshot, findings: list[Finding]) -> change.Change:
     """One change for all repairs of a consumer."""
     before = after = snapshot.consumer(findings[0].subject.uuid)
-    precondition: dict[str, change.Value] = {}
+    precondition: Precondition | None = None
     bindings: Bindings = {}
     frees = True
     for finding in sorted(findings, key=lambda each: checks.REPAIR_ORDER.index(each.code)):
         if finding.repair is None:
             raise AssertionError(finding)
         after = finding.repair.apply(after)
-        precondition |= finding.repair.precondition
+        precondition = finding.repair.precondition or precondition
         bindings |= finding.repair.bindings
         frees = frees and finding.repair.frees
     made = kinds_allocations.planned(
@@ -121,6 +122,6 @@ def _change(snapshot: CloudSnapshot, findings: list[Finding]) -> change.Change:
         after,
         reason="; ".join(finding.code for finding in findings),
         stage=_FREEING if frees else _TAKING,
-        premise=precondition,
+        precondition=precondition,
     )
     return plans.with_bindings(made, snapshot, bindings)

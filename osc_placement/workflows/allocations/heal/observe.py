@@ -68,4 +68,4 @@ def _plan(snapshot: CloudSnapshot, request: HealRequest, source: str) -> plan.Ob
     if source and snapshot.ports:
         notes.append("neutron's too: the binding profiles of ports are not written")
     planned = plan_heal(snapshot, request)
-    return plans.observed_plan(planned.replace(notes=tuple(notes)), snapshot)
+    return plans.observed_plan(dataclasses.replace(planned, notes=tuple(notes)), snapshot)

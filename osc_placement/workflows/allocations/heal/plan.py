@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations
 from osc_placement.workflows.allocations import plans, precondition
@@ -16,7 +18,7 @@ def plan_heal(snapshot: CloudSnapshot, request: HealRequest) -> plan.Plan:
     ``snapshot`` contains what ``needs.heal_rounds`` reads.
     """
     made = plan.make(_item(snapshot, decision) for decision in decide(snapshot, request))
-    return made.replace(names=plans.provider_names(made, snapshot))
+    return dataclasses.replace(made, names=plans.provider_names(made, snapshot))
 
 
 def _item(snapshot: CloudSnapshot, decision: Decision) -> change.Change | change.Skipped:
@@ -27,16 +29,16 @@ def _item(snapshot: CloudSnapshot, decision: Decision) -> change.Change | change
             decision.before,
             decision.after,
             reason=decision.reason,
-            premise=precondition.of(server),
+            precondition=precondition.of(server),
         )
         return plans.with_bindings(made, snapshot, decision.bindings)
-    facts = kinds_allocations.facts(decision.before)
+    state = kinds_allocations.ConsumerState.of(decision.before)
     subject = change.Subject(server.name or server.uuid, server.uuid)
     return change.Skipped(
-        change.ALLOCATIONS,
+        kinds_allocations.TYPE.name,
         subject,
-        facts,
-        facts,
+        state,
+        state,
         decision.reason,
         unchanged=not decision.reason,
         refused=decision.refused,

@@ -15,12 +15,12 @@ from osc_placement.model import allocation, inventory
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, change, file, plan, result
-from osc_placement.plan.kinds import bound_ports
+from osc_placement.plan.kinds import bound_ports, registry
 from osc_placement.testing import service
 from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.heal import observe
 from osc_placement.workflows.allocations.request import HealOptions, HealRequest
-from tests.support import watched
+from tests.support import plans, watched
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES, uuid_of
 
@@ -91,14 +91,13 @@ class Run:
         return observe.plan_healing(self.client, self.nova, request, neutron=self.neutron)
 
     def apply_planned(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
-        kinds = bound_ports.kinds(self.neutron)
         preconditions = precondition.NovaPreconditions(self.nova)
-        how = apply.Options(broken=preconditions, kinds=kinds, **options)
-        return apply.carry_out(self.client, planned, "heal", how)
+        how = apply.Options(check_precondition=preconditions, neutron=self.neutron, **options)
+        return plans.apply_new(self.client, planned, "heal", how)
 
     def healed(self, **options: Any) -> dict[str, str]:
         report = self.apply_planned(self.planned(), **options)
-        return {item.subject.name: str(item.status) for item in report.outcomes}
+        return {item.subject.name: str(item.status) for item in report.results}
 
     def held(self, server: str) -> Any:
         return self.client.show_allocations(uuid_of(server)).allocations
@@ -121,7 +120,7 @@ def test_server_gets_allocation_for_its_port_and_the_binding(transport: watched.
 def test_server_without_port_allocation_keeps_the_rest(transport: watched.Watched) -> None:
     run = Run(transport, 1, port("p", "vm-0001"))
     before = run.client.show_allocations(uuid_of("vm-0001"))
-    (item,) = (one for one in run.planned().plan.changes if one.kind == change.BOUND)
+    (item,) = (one for one in run.planned().plan.changes if one.kind == "bound allocations")
     assert item.generation == before.generation
     assert item.reason.startswith(f"on card {CARDS[0]}: {EGRESS}=1000")
     assert run.healed()["vm-0001"] == "applied"
@@ -144,7 +143,7 @@ def test_request_groups_are_bound_one_by_one(transport: watched.Watched) -> None
 
 def test_operator_decides_between_two_cards(transport: watched.Watched) -> None:
     run = Run(transport, 2, port("p", "vm-0003"))
-    (skipped,) = (item for item in run.planned().plan.remarks if not item.unchanged)
+    (skipped,) = (item for item in run.planned().plan.skipped if not item.unchanged)
     assert "ambiguous: it is on card" in skipped.reason
     assert "guessed (spread)" in run.planned("spread").plan.changes[-1].reason
 
@@ -196,8 +195,8 @@ def test_binding_that_cannot_be_restored_is_reported(transport: watched.Watched)
         refuse(409)(request, body)
 
     transport.before = change_revision
-    reasons = [item.reason for item in run.apply_planned(planned).outcomes]
-    assert any("could not be put back" in reason for reason in reasons)
+    reasons = [item.reason for item in run.apply_planned(planned).results]
+    assert any("could not be restored" in reason for reason in reasons)
 
 
 def test_placement_is_not_written_if_neutron_refuses(transport: watched.Watched) -> None:
@@ -225,7 +224,7 @@ def test_lost_response_of_placement_is_resolved(
 
     setattr(transport, "after" if was_applied else "before", lose)
     report = run.apply_planned(planned)
-    assert {str(item.status) for item in report.outcomes} == {"applied", "unchanged"}
+    assert {str(item.status) for item in report.results} == {"applied", "unchanged"}
     assert lost
     assert run.held("vm-0003") == {HOST: USES, CARDS[0]: BANDWIDTH}
     assert run.neutron.profile("p")["allocation"] == CARDS[0]
@@ -245,7 +244,7 @@ def test_lost_response_of_neutron_is_resolved(
 
     setattr(run.neutron, "after" if was_applied else "before", lose)
     report = run.apply_planned(planned)
-    assert {str(item.status) for item in report.outcomes} == {"applied", "unchanged"}
+    assert {str(item.status) for item in report.results} == {"applied", "unchanged"}
     assert run.held("vm-0003") == {HOST: USES, CARDS[0]: BANDWIDTH}
     assert run.neutron.profile("p")["allocation"] == CARDS[0]
 
@@ -264,17 +263,18 @@ def test_kill_between_neutron_and_placement_resumes(
 
     transport.before = kill
     stored = file.read(path)
-    kinds = bound_ports.kinds(run.neutron)
-    options = apply.Options(broken=precondition.eyes(run.nova, stored.created), kinds=kinds)
+    options = apply.Options(
+        check_precondition=precondition.eyes(run.nova, stored.created), neutron=run.neutron
+    )
     with pytest.raises(KeyboardInterrupt):
-        apply.apply(run.client, stored, path, options)
+        plans.apply_file(run.client, stored, path, options)
     assert run.neutron.profile("p")["allocation"] == CARDS[0]
     assert not run.held("vm-0003")
     transport.before = lambda request, body: None
     if plan_again:
         run.healed()
     else:
-        apply.apply(run.client, stored, path, options)
+        plans.apply_file(run.client, stored, path, options)
     assert run.held("vm-0003") == {HOST: USES, CARDS[0]: BANDWIDTH}
 
 
@@ -285,11 +285,11 @@ def test_undo_restores_both_and_needs_neutron(
     path = tmp_path / "undo.json"
     run.healed(undo_out=path)
     stored = file.read(path)
-    with pytest.raises(plan.PlanRefused, match="neutron cannot be asked"):
-        apply.take_back(run.client, stored, path, apply.Options())
-    options = apply.Options(kinds=bound_ports.kinds(run.neutron))
-    report = apply.take_back(run.client, stored, path, options)
-    assert collections.Counter(str(item.status) for item in report.outcomes)["applied"] >= 1
+    with pytest.raises(plan.PlanRefused, match="neutron is not available"):
+        plans.undo_file(run.client, stored, path, apply.Options())
+    options = apply.Options(neutron=run.neutron)
+    report = plans.undo_file(run.client, stored, path, options)
+    assert collections.Counter(str(item.status) for item in report.results)["applied"] >= 1
     assert run.neutron.profile("p") == {"pci_slot": "0000:81:00.1"}
     assert not run.held("vm-0003")
 
@@ -309,14 +309,14 @@ def test_rehearsal_allocates_and_does_not_write_neutron(transport: watched.Watch
     recorded = {"GET /v2.0/ports (recorded)": {"ports": [*run.neutron.ports.values()]}}
     recording = neutron_api.RecordedNeutron(recorded, "a recording")
     planned = observe.plan_healing(run.client, run.nova, HealRequest(), neutron=recording).plan
-    assert {item.kind for item in planned.changes} == {change.ALLOCATIONS}
-    assert planned.changes[-1].after[f"{CARDS[0]}:{EGRESS}"] == 1000
+    assert {item.kind for item in planned.changes} == {"allocations"}
+    assert plans.after(planned.changes[-1])[f"{CARDS[0]}:{EGRESS}"] == 1000
 
 
 def test_change_contains_the_whole_consumer(transport: watched.Watched) -> None:
     run = Run(transport, 1, port("p", "vm-0003"))
-    (item,) = (one for one in run.planned().plan.changes if one.kind == change.BOUND)
-    bindings = {key: value for key, value in item.after.items() if key.startswith("port ")}
-    assert bindings == {f"port {uuid_of('p')}:{uuid_of('p')}": CARDS[0]}
-    assert change.Change.from_dict(item.to_dict()) == item
+    (item,) = (one for one in run.planned().plan.changes if one.kind == "bound allocations")
+    assert isinstance(item.after, bound_ports.BoundState)
+    assert item.after.ports == {uuid_of("p"): {uuid_of("p"): CARDS[0]}}
+    assert change.Change.from_dict(item.to_dict(), registry.load) == item
     assert isinstance(run.client.show_allocations(item.subject.uuid), allocation.Consumer)

@@ -10,7 +10,9 @@ from osc_placement import errors
 from osc_placement.model import inventory as model, provider
 from osc_placement.plan import change, guards, plan
 from osc_placement.plan.kinds import inventories
+from osc_placement.plan.kinds.inventories import InventoryState
 from osc_placement.workflows.batch import expression, inventory
+from tests.support import plans
 
 VCPU = model.Inventory(total=32, max_unit=32, allocation_ratio=16.0)
 DISK = model.Inventory(total=1000, reserved=10)
@@ -45,10 +47,10 @@ def test_a_change_holds_what_differs_and_nothing_else() -> None:
         "DISK_GB:total=2000",
     )
     assert found == change.Change(
-        change.INVENTORIES,
+        "inventories",
         change.Subject("host", "uuid-host"),
-        {"VCPU:allocation_ratio": 16.0, "DISK_GB:total": 1000},
-        {"VCPU:allocation_ratio": 4.0, "DISK_GB:total": 2000},
+        InventoryState({"VCPU": {"allocation_ratio": 16.0}, "DISK_GB": {"total": 1000}}),
+        InventoryState({"VCPU": {"allocation_ratio": 4.0}, "DISK_GB": {"total": 2000}}),
         generation=7,
         reason="VCPU capacity 512 -> 128, 60 used; DISK_GB capacity 990 -> 1990, 0 used;"
         " nova-compute writes DISK_GB:total back",
@@ -59,7 +61,11 @@ def test_what_is_so_already_is_no_change() -> None:
     found = decided(observed(), "VCPU:allocation_ratio=16", "VCPU:total=32")
     assert isinstance(found, change.Skipped)
     assert found.unchanged
-    assert found.before == found.after == {"VCPU:allocation_ratio": 16.0, "VCPU:total": 32}
+    assert (
+        plans.before(found)
+        == plans.after(found)
+        == {"VCPU:allocation_ratio": 16.0, "VCPU:total": 32}
+    )
 
 
 def test_a_ratio_that_the_database_rounded_is_the_same() -> None:
@@ -106,24 +112,24 @@ def test_an_overridden_guard_still_says_what_gets_over_capacity() -> None:
 def test_a_class_that_the_provider_lacks_is_left_alone_and_the_others_are_done() -> None:
     found = decided(observed(), "CUSTOM_GPU:total=4", "VCPU:allocation_ratio=20")
     assert isinstance(found, change.Change)
-    assert found.after == {"VCPU:allocation_ratio": 20.0}
+    assert plans.after(found) == {"VCPU:allocation_ratio": 20.0}
     assert "it has no CUSTOM_GPU (--create makes it)" in found.reason
 
 
 def test_a_provider_that_lacks_all_is_left_alone() -> None:
     found = inventory.plan_inventory([observed(), observed("other", {})], request("VCPU:total=64"))
     assert [item.subject.name for item in found.changes] == ["host"]
-    assert [(item.subject.name, item.refused) for item in found.remarks] == [("other", False)]
+    assert [(item.subject.name, item.refused) for item in found.skipped] == [("other", False)]
 
 
 def test_when_nobody_has_the_class_the_wish_stays_open() -> None:
     found = inventory.plan_inventory([observed()], request("CUSTOM_GPU:total=1"))
-    assert [item.refused for item in found.remarks] == [True]
+    assert [item.refused for item in found.skipped] == [True]
 
 
 def test_create_makes_a_whole_inventory() -> None:
     found = decided(observed(), "CUSTOM_GPU:total=4", "CUSTOM_GPU:max_unit=2", create=True)
-    assert found.before == dict.fromkeys(found.after)
+    assert plans.before(found) == dict.fromkeys(plans.after(found))
     assert inventories.amended({}, found.after) == {
         "CUSTOM_GPU": model.Inventory(total=4, max_unit=2)
     }
@@ -142,7 +148,7 @@ def test_an_amount_that_gets_out_of_range_leaves_that_provider_alone() -> None:
         request("VCPU:total-=8", allow=frozenset({"over-capacity"})),
     )
     assert [item.subject.name for item in found.changes] == ["tall"]
-    assert [(item.subject.name, item.refused) for item in found.remarks] == [("small", True)]
+    assert [(item.subject.name, item.refused) for item in found.skipped] == [("small", True)]
 
 
 def test_a_target_drops_what_is_not_in_it_and_asks_no_guard() -> None:
@@ -155,7 +161,7 @@ def test_a_target_drops_what_is_not_in_it_and_asks_no_guard() -> None:
 
 def test_a_target_that_is_met_is_no_change() -> None:
     made = inventory.plan_targets([observed()], lambda found: found, exactly=False)
-    assert [item.unchanged for item in made.remarks] == [True]
+    assert [item.unchanged for item in made.skipped] == [True]
 
 
 def test_a_target_that_cannot_be_is_one_provider_left_alone() -> None:
@@ -163,7 +169,7 @@ def test_a_target_that_cannot_be_is_one_provider_left_alone() -> None:
         raise errors.InvalidInput(["it needs a total"])
 
     made = inventory.plan_targets([observed()], none, exactly=True)
-    assert [(item.reason, item.refused) for item in made.remarks] == [("it needs a total", True)]
+    assert [(item.reason, item.refused) for item in made.skipped] == [("it needs a total", True)]
 
 
 def test_usages_are_needed_only_where_capacity_shrinks() -> None:

@@ -10,16 +10,17 @@ from osc_placement.client import api_errors
 from osc_placement.model import inventory
 from osc_placement.nova import values
 from osc_placement.plan import apply, plan as plan_module, result
+from osc_placement.plan.kinds import memberships
 from osc_placement.workflows import selector as batch_selector
 from osc_placement.workflows.batch import plan
-from tests.support import fake_placement
+from tests.support import fake_placement, plans
 
 IN_AGGREGATE = batch_selector.Selector(member_of=(fake_placement.AGGREGATE,))
 EVERYTHING = batch_selector.Selector(everything=True)
 
 
 def applied(client: Any, planned: plan_module.ObservedPlan) -> result.RunReport:
-    return apply.carry_out(client, planned, "a test", apply.Options())
+    return plans.apply_new(client, planned, "a test", apply.Options())
 
 
 def names(client: fake_placement.FakeClient, **fields: Any) -> list[str]:
@@ -136,7 +137,7 @@ def test_adding_a_trait_is_one_read_and_one_write_per_provider_that_lacks_it() -
     assert client.counted("list_provider_traits") == client.counted("replace") == 2
     assert all("CUSTOM_B" in item.traits for item in client.stored.values())
     assert client.stored[fake_placement.uuid_of("cmp-1")].traits == ("CUSTOM_A", "CUSTOM_B")
-    assert [str(item.status) for item in report.outcomes] == [
+    assert [str(item.status) for item in report.results] == [
         "applied",
         "unchanged",
         "applied",
@@ -173,7 +174,7 @@ def test_create_makes_an_unknown_custom_trait_first_and_undo_takes_it_away_last(
     assert report.count(result.Status.APPLIED) == 3
     assert report.undo_path is not None
     made = apply.file.read(report.undo_path)
-    back = apply.apply(client, made, report.undo_path, apply.Options())  # type: ignore[arg-type]
+    back = plans.apply_file(client, made, report.undo_path, apply.Options())  # type: ignore[arg-type]
     assert back.count(result.Status.APPLIED) == 3
     assert "CUSTOM_NEW" not in client.known_traits
     assert client.stored[fake_placement.uuid_of("cmp-1")].traits == ("CUSTOM_A",)
@@ -199,9 +200,9 @@ def test_a_standard_trait_is_not_removed_unless_it_is_allowed() -> None:
     )
     removal = {"remove": ["HW_CPU_X86_AVX2", "CUSTOM_A"]}
     report = applied(client, plan.plan_traits(client, IN_AGGREGATE, **removal))  # type: ignore[arg-type]
-    assert report.count(result.Status.LEFT_ALONE) == 1
+    assert report.count(result.Status.SKIPPED) == 1
     assert report.exit_code() == 6
-    assert "--allow standard-traits" in report.outcomes[0].reason
+    assert "--allow standard-traits" in report.results[0].reason
     allowed = plan.plan_traits(client, IN_AGGREGATE, **removal, allow=["standard-traits"])  # type: ignore[arg-type]
     assert any("nova-compute" in note for note in allowed.plan.notes)
     applied(client, allowed)
@@ -213,9 +214,9 @@ def test_setting_the_traits_of_an_aggregate_replaces_all_and_keeps_nothing_on_di
     members = client.list_providers(member_of=[fake_placement.AGGREGATE])
     client.calls.clear()
     client.stored[fake_placement.uuid_of("cmp-1")].traits = ("HW_CPU_X86_AVX2",)
-    report = apply.at_once(client, plan.plan_set_traits(client, members, ["CUSTOM_B"]))
+    report = plans.apply_in_memory(client, plan.plan_set_traits(client, members, ["CUSTOM_B"]))
     assert {client.stored[item.uuid].traits for item in members} == {("CUSTOM_B",)}
-    assert [dict(item.found) for item in report.outcomes] == [{"CUSTOM_B": True}] * 2
+    assert [item.found for item in report.results] == [memberships.Traits.of(["CUSTOM_B"])] * 2
     assert len(client.calls) == 4
     assert not apply.file.state_directory().exists()
 
@@ -241,7 +242,7 @@ def test_setting_inventories_asks_no_guard_and_lives_with_a_rival(exactly: bool)
 
     client.before_write = rival
     planned = plan.plan_set_inventories(client, members, target, exactly=exactly)
-    report = apply.at_once(client, planned)
+    report = plans.apply_in_memory(client, planned)
     assert report.count(result.Status.APPLIED) == 2
     assert rivalled.inventories["VCPU"].total == 1
     assert rivalled.inventories["VCPU"].step_size == (1 if exactly else 2)
@@ -279,7 +280,7 @@ def test_a_provider_that_cannot_be_read_is_left_alone_and_the_others_are_done() 
 
     client.before_read = trouble
     report = applied(client, plan.plan_amend(client, IN_AGGREGATE, ["VCPU:total=64"]))  # type: ignore[arg-type]
-    assert [str(item.status) for item in report.outcomes] == ["left alone", "applied"]
+    assert [str(item.status) for item in report.results] == ["skipped", "applied"]
     assert report.exit_code() == 6
 
 

@@ -15,7 +15,7 @@ from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, result
 from osc_placement.testing import service
 from osc_placement.workflows.migrations import consumers
-from tests.support import watched
+from tests.support import plans, watched
 
 HOST = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-1"))
 
@@ -97,7 +97,7 @@ def migrate(
     """Apply all slices; returns the number of applied changes."""
     done = 0
     for _, planned in planning(client, nova, after=after):
-        report = apply.carry_out(client, planned, "a test", apply.Options())
+        report = plans.apply_new(client, planned, "a test", apply.Options())
         done += report.count(result.Status.APPLIED)
     return done
 

@@ -85,7 +85,7 @@ def test_what_no_migration_can_do_is_noted_and_stops_nothing() -> None:
     given.nova.aggregates["all"].append("ghost")
     result = run(given)
     assert (counted(result), result.exit_code) == ((6, 6), Exit.DONE)
-    assert "1 left alone" in result.notes[0]
+    assert "1 skipped" in result.notes[0]
 
 
 def test_stale_members_are_not_a_migrations_business() -> None:

@@ -15,7 +15,7 @@ from osc_placement.nova import api
 from osc_placement.plan import apply, file, result
 from osc_placement.workflows import context
 from osc_placement.workflows.mirror import observe, record
-from tests.support import fake_placement
+from tests.support import fake_placement, plans
 
 
 class FakeNova:
@@ -80,7 +80,7 @@ def run(
     mirrored = observe.plan_mirror(
         client, nova, wish or observe.MirrorRequest(prune=True), context.ReadContext()
     )
-    return apply.carry_out(
+    return plans.apply_new(
         client, mirrored.planned, "placement aggregate mirror", apply.Options(**options)
     )
 
@@ -125,7 +125,7 @@ def test_a_dry_run_writes_nothing_and_undo_takes_all_back(tmp_path: pathlib.Path
     assert client.writes == 0
     path = tmp_path / "undo.json"
     run(client, nova, undo_out=path)
-    apply.take_back(client, file.read(path), path, apply.Options())  # type: ignore[arg-type]
+    plans.undo_file(client, file.read(path), path, apply.Options())  # type: ignore[arg-type]
     assert {item.name: item.aggregates for item in client.stored.values()} == before
 
 
@@ -168,7 +168,7 @@ def test_an_aggregate_that_nova_deletes_between_two_runs_is_known() -> None:
     run(client, nova)
     del nova.aggregates["even"]
     told = run(client, nova, observe.MirrorRequest())
-    assert [item.reason for item in told.outcomes if "even" in item.reason] == [
+    assert [item.reason for item in told.results if "even" in item.reason] == [
         "in even, but nova has deleted it: --prune takes it out"
     ] * 3
     run(client, nova)

@@ -13,8 +13,10 @@ from hypothesis import strategies
 from osc_placement.model import provider
 from osc_placement.nova import values
 from osc_placement.plan import change, plan
+from osc_placement.plan.kinds import memberships
 from osc_placement.workflows.mirror import plan as mirror_plan
 from osc_placement.workflows.mirror.plan import Request
+from tests.support import plans
 
 #: What is in no placement aggregate unless a case says so: a node is called like its host with
 #: a dot, and its uuid is "n-" and its name. ``bm`` runs two ironic nodes; ``far`` has none.
@@ -63,7 +65,7 @@ def told(made: plan.Plan) -> list[str]:
     for item in made.items():
         facts = " ".join(
             f"{'+' if wanted else '-'}{uuid.removeprefix('U-')}"
-            for uuid, wanted in item.after.items()
+            for uuid, wanted in plans.after(item).items()
         )
         if isinstance(item, change.Change):
             lines.append(f"{item.subject.name} {facts}")
@@ -239,10 +241,10 @@ def test_the_plan_of(
 def test_a_change_says_what_it_was_decided_on_and_why() -> None:
     (made, _) = mirror_plan.plan_mirror(cloud(TWO, {"ssd": "n-b."}), PRUNE).changes[::-1]
     assert made == change.Change(
-        change.AGGREGATES,
+        "aggregates",
         change.Subject("b.", "n-b."),
-        {"U-az": False, "U-ssd": True},
-        {"U-az": True, "U-ssd": False},
+        memberships.Aggregates({"U-az": False, "U-ssd": True}),
+        memberships.Aggregates({"U-az": True, "U-ssd": False}),
         generation=3,
         reason="to az; out of ssd",
     )
@@ -267,7 +269,7 @@ def test_a_change_says_what_it_was_decided_on_and_why() -> None:
     ],
 )
 def test_what_is_left_alone_has_its_reason(snapshot: mirror_plan.Snapshot, reason: str) -> None:
-    reasons = [item.reason for item in mirror_plan.plan_mirror(snapshot, ALL).remarks]
+    reasons = [item.reason for item in mirror_plan.plan_mirror(snapshot, ALL).skipped]
     assert re.search(reason, "; ".join(reasons))
 
 
@@ -301,7 +303,7 @@ def test_planning_after_applying_plans_nothing(
     made = mirror_plan.plan_mirror(snapshot, request)
     after = {uuid: set(there) for uuid, there in snapshot.members.items()}
     for item in made.changes:
-        for uuid, wanted in item.after.items():
+        for uuid, wanted in plans.after(item).items():
             (after[uuid].add if wanted else after[uuid].remove)(item.subject.uuid)
     applied = dataclasses.replace(
         snapshot, members={uuid: frozenset(there) for uuid, there in after.items()}

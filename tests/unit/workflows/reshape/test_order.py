@@ -9,7 +9,6 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.model import inventory
-from osc_placement.plan import change
 from osc_placement.workflows.reshape import (
     assign,
     changes as reshape_changes,
@@ -82,7 +81,7 @@ def test_parents_change_from_the_top_down() -> None:
     stages = {
         item.subject.name: item.stage
         for item in reshape_changes.changes(found)
-        if item.kind == change.PROVIDER
+        if item.kind == "provider"
     }
     assert stages["b"] < stages["a"]
 

@@ -14,11 +14,12 @@ from osc_placement import microversion
 from osc_placement.client import api, api_errors, transport
 from osc_placement.model import allocation, inventory
 from osc_placement.plan import apply as plan_apply, change, file, result
-from osc_placement.plan.kinds import registry
+from osc_placement.plan.kinds import base, provider as provider_kind
 from osc_placement.testing import service
 from osc_placement.workflows import context
 from osc_placement.workflows.reshape import assign, decide, observe, plan as reshape_plan
 from osc_placement.workflows.reshape.document import parse
+from tests.support import plans
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.cloud_builder import uuid_of
 
@@ -96,15 +97,15 @@ class Cloud:
 
     def reshape(self, path: pathlib.Path) -> result.RunReport:
         options = plan_apply.Options(plan_out=path, undo_out=path.with_suffix(".undo"))
-        return plan_apply.carry_out(self.client, self.prepare().planned, "reshape", options)
+        return plans.apply_new(self.client, self.prepare().planned, "reshape", options)
 
     def apply(self, path: pathlib.Path) -> result.RunReport:
         loaded = file.read(path)
-        return plan_apply.apply(self.client, loaded, path, plan_apply.Options())
+        return plans.apply_file(self.client, loaded, path, plan_apply.Options())
 
     def take_back(self, path: pathlib.Path) -> result.RunReport:
         loaded = file.read(path)
-        return plan_apply.take_back(self.client, loaded, path, plan_apply.Options())
+        return plans.undo_file(self.client, loaded, path, plan_apply.Options())
 
     def consumer(self, name: str, **allocations: dict[str, int]) -> None:
         """Another client changes the allocations of a consumer."""
@@ -122,11 +123,11 @@ def cloud() -> Iterator[Cloud]:
 
 
 def statuses(report: result.RunReport) -> set[str]:
-    return {str(item.status) for item in report.outcomes}
+    return {str(item.status) for item in report.results}
 
 
 def of(report: result.RunReport, kind: str) -> result.ChangeResult:
-    return next(item for item in report.outcomes if item.kind == kind)
+    return next(item for item in report.results if item.kind == kind)
 
 
 def test_the_requests_are_sent_in_order_without_repetition(
@@ -244,9 +245,9 @@ def test_a_relevant_concurrent_write_makes_the_reshape_stale(
     report = cloud.reshape(tmp_path / "plan")
     assert of(report, "reshape").status == "stale"
     assert cloud.between.writes.count("POST /reshaper") == 1
-    gone = [item for item in report.outcomes if item.subject.name == "old"]
+    gone = [item for item in report.results if item.subject.name == "old"]
     assert [item.status for item in gone] == ["planned"]
-    assert "what it builds on was not done" in gone[0].reason
+    assert "a change that it depends on was not applied" in gone[0].reason
     cloud.between.before = lambda number, path: None
     cloud.take_back(tmp_path / "plan")
     left = cloud.state()
@@ -278,7 +279,7 @@ def test_undo_is_stale_once_other_consumers_use_the_provider(
     before = cloud.state()["consumers"]
     stale = of(cloud.take_back(path), "reshape")
     assert stale.status == "stale"
-    assert stale.reason == f"somebody else made it others {gpu} VGPU=1 instead of 0"
+    assert stale.reason == f"changed concurrently to others {gpu} VGPU=1 instead of 0"
     assert cloud.state()["consumers"] == before
 
 
@@ -287,7 +288,7 @@ def test_a_version_without_new_parents_is_refused_before_the_first_step(
 ) -> None:
     path = tmp_path / "plan"
     moves = f"{MOVES}providers: [{{name: old, parent: cn2}}]\n".replace("delete: [old]\n", "")
-    plan_apply.carry_out(
+    plans.apply_new(
         cloud.client,
         cloud.prepare(moves).planned,
         "reshape",
@@ -311,7 +312,7 @@ def test_a_stale_change_reports_only_the_difference(cloud: Cloud, tmp_path: path
     }
     cloud.rival.replace_inventories(gpu, present.generation, grown)
     stale = of(cloud.take_back(tmp_path / "plan"), "reshape")
-    assert stale.reason == f"somebody else made it inventory {gpu} VGPU:total=9 instead of 8"
+    assert stale.reason == f"changed concurrently to inventory {gpu} VGPU:total=9 instead of 8"
 
 
 def test_a_provider_with_a_new_inventory_is_not_deleted(
@@ -324,9 +325,9 @@ def test_a_provider_with_a_new_inventory_is_not_deleted(
     more = {**before.inventories, "DISK_GB": inventory.Inventory(7)}
     cloud.rival.replace_inventories(gpu, before.generation, more)
     report = cloud.take_back(path)
-    left = next(item for item in report.outcomes if item.subject.name == "gpu" and item.open)
+    left = next(item for item in report.results if item.subject.name == "gpu" and item.open)
     assert (left.status, left.reason) == (
-        "left alone",
+        "skipped",
         "it is not empty: it has inventories DISK_GB",
     )
     found = cloud.state()
@@ -424,7 +425,7 @@ def test_a_user_without_the_policy_rule_is_refused_before_the_first_write() -> N
         )
         planned = reshape_plan.plan_reshape(client, request, READING).planned
         with pytest.raises(api_errors.Forbidden, match="placement:reshaper:reshape") as caught:
-            plan_apply.carry_out(client, planned, "reshape", plan_apply.Options())
+            plans.apply_new(client, planned, "reshape", plan_apply.Options())
         assert "role service" in str(caught.value)
         assert placement.app.export() == before
         placement.client(NEW).check_reshape()
@@ -432,18 +433,14 @@ def test_a_user_without_the_policy_rule_is_refused_before_the_first_write() -> N
 
 
 def test_a_provider_created_by_a_concurrent_run_is_accepted() -> None:
-    item = change.Change(
-        change.PROVIDER,
-        change.Subject("gpu", uuid_of("gpu")),
-        {"name": None, "parent": None},
-        {"name": "gpu", "parent": None},
-    )
-    absent = change.Observed(None, {})
-    write = registry.CHANGE_TYPES[change.PROVIDER].write
+    subject = change.Subject("gpu", uuid_of("gpu"))
+    absent = change.Observed(None, provider_kind.ABSENT)
+    pending = base.Write(subject, provider_kind.ProviderState("gpu", None), absent)
     with service.InProcessPlacement() as placement:
         client = placement.client()
         client.create_provider("gpu", uuid_of("gpu"))
-        assert write(client, item, absent).facts == item.after
+        services = base.Services(client)
+        assert provider_kind.TYPE.write(services, pending).state == pending.after
         client.update_provider(uuid_of("gpu"), "other")
         with pytest.raises(api_errors.Conflict):
-            write(client, item, absent)
+            provider_kind.TYPE.write(services, pending)

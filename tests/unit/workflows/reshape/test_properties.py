@@ -9,6 +9,7 @@ import hypothesis
 from osc_placement import errors, microversion
 from osc_placement.client import api
 from osc_placement.plan import attempt, executor, journal, plan, result, undo
+from osc_placement.plan.kinds import base
 from osc_placement.testing import service
 from osc_placement.workflows import context
 from osc_placement.workflows.reshape import (
@@ -39,9 +40,9 @@ def apply(
     client: api.Client, item: plan.Plan, direction: attempt.Direction = attempt.Direction.APPLY
 ) -> list[result.ChangeResult]:
     context = attempt.RunContext(
-        client, journal.MemoryJournal(), threading.Event(), direction=direction
+        base.Services(client), journal.MemoryJournal(), threading.Event(), direction=direction
     )
-    return executor.execute(item.changes, context, executor.Limits(workers=2)).outcomes
+    return executor.execute(item.changes, context, executor.Limits(workers=2)).results
 
 
 @hypothesis.given(case=cases.cases())

@@ -18,7 +18,7 @@ from osc_placement.plan import apply, executor, file, result
 from osc_placement.testing import service
 from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.audit import observe
-from tests.support import watched
+from tests.support import plans, watched
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES, uuid_of
 
@@ -96,14 +96,14 @@ class Run:
         meanwhile()
         options = apply.Options(
             limits=executor.Limits(workers=workers),
-            broken=precondition.NovaPreconditions(self.nova),
+            check_precondition=precondition.NovaPreconditions(self.nova),
             **options,
         )
-        return apply.carry_out(self.client, audited.planned, "audit", options)
+        return plans.apply_new(self.client, audited.planned, "audit", options)
 
 
 def statuses(report: result.RunReport) -> dict[str, str]:
-    return {item.subject.name: str(item.status) for item in report.outcomes}
+    return {item.subject.name: str(item.status) for item in report.results}
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_undo_restores_allocations_and_owner(run: Run, tmp_path: pathlib.Path) -
     path = tmp_path / "undo.json"
     run.repaired(undo_out=path)
     assert (run.has("unknown"), run.has("vm-0000")) == ({}, {"cmp-0000": 1})
-    apply.take_back(run.client, file.read(path), path, apply.Options())
+    plans.undo_file(run.client, file.read(path), path, apply.Options())
     assert dataclasses.replace(run.client.show_allocations(uuid), generation=None) == before
     assert run.has("vm-0000") == {"cmp-0000": 1, "cmp-0001": 1}
 
@@ -181,8 +181,8 @@ def test_consumer_that_nova_cannot_show_is_not_repaired(run: Run) -> None:
 def test_orphaned_consumer_that_becomes_a_server_is_skipped(run: Run) -> None:
     run.holds("vm-0007", cmp_0001=1)
     report = run.repaired(lambda: run.cloud.listed.append(run.cloud.server(7)))
-    (ended,) = report.outcomes
-    assert (ended.status, "has a server" in ended.reason) == (result.Status.LEFT_ALONE, True)
+    (ended,) = report.results
+    assert (ended.status, "has a server" in ended.reason) == (result.Status.SKIPPED, True)
     assert run.has("vm-0007") == {"cmp-0001": 1}
 
 
@@ -191,8 +191,8 @@ def test_orphaned_consumer_that_becomes_a_migration_is_skipped(run: Run) -> None
     ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
     old = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "resize"}
     move = {"uuid": uuid, "instance_uuid": uuid_of("vm-0000"), "status": "finished", **ends, **old}
-    (ended,) = run.repaired(lambda: run.cloud.migrations.append(move)).outcomes
-    assert (ended.status, "has a migration" in ended.reason) == (result.Status.LEFT_ALONE, True)
+    (ended,) = run.repaired(lambda: run.cloud.migrations.append(move)).results
+    assert (ended.status, "has a migration" in ended.reason) == (result.Status.SKIPPED, True)
     assert run.has("a move") == {"cmp-0001": 1}
 
 
@@ -242,7 +242,7 @@ def test_server_that_moves_after_planning_is_skipped(run: Run) -> None:
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
     run.holds("unknown", cmp_0000=1)
     report = run.repaired(lambda: run.cloud.moves(0, **TASK))
-    assert statuses(report)["vm-0000"] == "left alone"
+    assert statuses(report)["vm-0000"] == "skipped"
     assert run.has("vm-0000") == {"cmp-0000": 1, "cmp-0001": 1}
     assert run.has("unknown") == {}
 
@@ -277,7 +277,7 @@ def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) 
     run.holds("vm-0001", cmp_0002=1)
     run.repaired(dry_run=True, plan_out=path)
     stored = file.read(path)
-    options = apply.Options(broken=precondition.eyes(run.nova, stored.created))
+    options = apply.Options(check_precondition=precondition.eyes(run.nova, stored.created))
 
     def kill(request: str, _: Any) -> None:
         if request.startswith(("POST", "PUT")):
@@ -285,10 +285,10 @@ def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) 
 
     run.transport.after = kill
     with pytest.raises(KeyboardInterrupt):
-        apply.apply(run.client, stored, path, options)
+        plans.apply_file(run.client, stored, path, options)
     run.transport.after = lambda request, body: None
     assert run.has("vm-0001") == {"cmp-0002": 1}
-    apply.apply(run.client, stored, path, options)
+    plans.apply_file(run.client, stored, path, options)
     assert [run.has(name) for name in names] == [{}] * 5
     assert run.has("vm-0001") == {"cmp-0001": 1}
     assert run.codes() == []

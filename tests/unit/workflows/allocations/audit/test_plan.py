@@ -15,10 +15,10 @@ from osc_placement.model.candidate import RequestGroup
 from osc_placement.neutron import port as neutron_port
 from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
-from osc_placement.plan import change
 from osc_placement.workflows.allocations.audit import checks, plan
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+from tests.support import plans
 from tests.support.clouds.small import LONG_AGO, NODES, SMALL, USES, cloud, move, server
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -55,7 +55,7 @@ def repaired(snapshot: CloudSnapshot, found: list[Finding]) -> dict[str, Any]:
     repaired = {}
     for item in planned.changes:
         after: dict[str, dict[str, Any]] = {}
-        for key, value in item.after.items():
+        for key, value in plans.after(item).items():
             if ":" in key and value is not None:
                 provider, _, name = key.rpartition(":")
                 after.setdefault(provider, {})[name] = value
@@ -489,8 +489,8 @@ def test_wrong_owner_and_placeholder_have_different_codes() -> None:
         found = find(snapshot)
         assert codes(found) == [code]
         (item,) = plan.plan_repair(snapshot, found).changes
-        assert (item.after["project_id"], item.after["user_id"]) == ("p", "u")
-        assert item.after["consumer_type"] == owner.type
+        assert (plans.after(item)["project_id"], plans.after(item)["user_id"]) == ("p", "u")
+        assert plans.after(item)["consumer_type"] == owner.type
 
 
 def test_consumer_with_two_findings_is_written_once() -> None:
@@ -500,10 +500,10 @@ def test_consumer_with_two_findings_is_written_once() -> None:
     found = find(snapshot)
     assert codes(found) == ["doubled", "wrong-owner"]
     (item,) = plan.plan_repair(snapshot, found).changes
-    assert item.after["n-b.:VCPU"] is None
-    assert (item.after["n-a.:VCPU"], item.after["project_id"]) == (1, "p")
+    assert plans.after(item)["n-b.:VCPU"] is None
+    assert (plans.after(item)["n-a.:VCPU"], plans.after(item)["project_id"]) == (1, "p")
     (alone,) = plan.plan_repair(snapshot, plan.select(found, codes=["wrong-owner"])).changes
-    assert alone.after["n-b.:VCPU"] == 1
+    assert plans.after(alone)["n-b.:VCPU"] == 1
 
 
 def test_missing_binding_is_repaired_with_the_rest() -> None:
@@ -518,9 +518,12 @@ def test_missing_binding_is_repaired_with_the_rest() -> None:
     assert codes(found) == ["missing", "wrong-size"]
     assert "do not name their providers" in found[0].evidence
     (item,) = plan.plan_repair(snapshot, found).changes
-    assert item.kind == change.BOUND
-    assert (item.before["port t:t"], item.after["port t:t"]) == (None, "u-nic")
-    assert (item.after["n-b.:VCPU"], item.after["u-nic:NET_BW_EGR_KILOBIT_PER_SEC"]) == (2, 10)
+    assert item.kind == "bound allocations"
+    assert (plans.before(item)["port t:t"], plans.after(item)["port t:t"]) == (None, "u-nic")
+    assert (
+        plans.after(item)["n-b.:VCPU"],
+        plans.after(item)["u-nic:NET_BW_EGR_KILOBIT_PER_SEC"],
+    ) == (2, 10)
 
 
 def test_repairs_that_free_capacity_come_first() -> None:

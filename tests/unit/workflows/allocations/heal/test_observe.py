@@ -20,7 +20,7 @@ from osc_placement.testing import service
 from osc_placement.workflows.allocations import precondition, scope
 from osc_placement.workflows.allocations.heal import observe
 from osc_placement.workflows.allocations.request import HealRequest
-from tests.support import watched
+from tests.support import plans, watched
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import uuid_of
 
@@ -61,8 +61,8 @@ class Run:
         names = ("max_count", "workers")
         limits = executor.Limits(**{name: options.pop(name) for name in names if name in options})
         preconditions = precondition.NovaPreconditions(self.nova)
-        how = apply.Options(limits=limits, broken=preconditions, **options)
-        return apply.carry_out(self.client, planned, "heal", how)
+        how = apply.Options(limits=limits, check_precondition=preconditions, **options)
+        return plans.apply_new(self.client, planned, "heal", how)
 
     def healed(self, **options: Any) -> dict[str, int]:
         return statuses(self.apply_planned(self.planned(), **options))
@@ -73,7 +73,7 @@ class Run:
 
 
 def statuses(report: result.RunReport) -> dict[str, int]:
-    return dict(collections.Counter(str(item.status) for item in report.outcomes))
+    return dict(collections.Counter(str(item.status) for item in report.results))
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_narrow_scope_sees_allocations_on_other_hosts(run: Run) -> None:
     within = scope.Scope(hosts=frozenset({run.cloud.host(0)}))
     planned = run.planned(scope=within).plan
     assert len(planned.items()) == 10
-    skipped = {item.subject.name: item.reason for item in planned.remarks if not item.unchanged}
+    skipped = {item.subject.name: item.reason for item in planned.skipped if not item.unchanged}
     assert "it has allocations on cmp-0001, where it is not" in skipped["vm-0003"]
 
 
@@ -192,7 +192,7 @@ def test_dry_run_writes_nothing_and_undo_restores_everything(
     path = tmp_path / "undo.json"
     run.healed(undo_out=path)
     assert run.state() != before
-    apply.take_back(run.client, file.read(path), path, apply.Options())
+    plans.undo_file(run.client, file.read(path), path, apply.Options())
     assert run.state() == before
 
 
@@ -207,8 +207,8 @@ def test_server_that_moves_after_planning_is_skipped(run: Run) -> None:
     times = {"created_at": "2026-01-01", "updated_at": None, "migration_type": "migration"}
     run.cloud.migrations.append({**move, **ends, **times})
     report = run.apply_planned(planned)
-    assert statuses(report) == {"applied": 19, "left alone": 5, "unchanged": 6}
-    reasons = {item.subject.name: item.reason for item in report.outcomes}
+    assert statuses(report) == {"applied": 19, "skipped": 5, "unchanged": 6}
+    reasons = {item.subject.name: item.reason for item in report.results}
     assert reasons["vm-0003"] == ("nova has changed it since: task_state is migrating, it was None")
     assert "host is cmp-0002" in reasons["vm-0004"]
     assert reasons["vm-0005"] == "it was deleted"
@@ -222,10 +222,10 @@ def test_plan_file_is_stale_where_nova_changed(run: Run, tmp_path: pathlib.Path)
     run.cloud.moves(3, **TASK)
     stored = file.read(path)
     check = precondition.eyes(run.nova, stored.created)
-    report = apply.apply(run.client, stored, path, apply.Options(broken=check))
+    report = plans.apply_file(run.client, stored, path, apply.Options(check_precondition=check))
     assert statuses(report) == {"applied": 23, "stale": 1, "unchanged": 6}
-    with pytest.raises(plan.PlanRefused, match="nova cannot be asked"):
-        apply.apply(run.client, stored, path, apply.Options())
+    with pytest.raises(plan.PlanRefused, match="nova is not available"):
+        plans.apply_file(run.client, stored, path, apply.Options())
 
 
 def test_old_plan_notices_archived_server(run: Run) -> None:
@@ -315,15 +315,15 @@ def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) 
             writes.append(request)
             raise KeyboardInterrupt
 
-    options = apply.Options(broken=precondition.eyes(run.nova, stored.created))
+    options = apply.Options(check_precondition=precondition.eyes(run.nova, stored.created))
     run.transport.after = kill
     with pytest.raises(KeyboardInterrupt):
-        apply.apply(run.client, stored, path, options)
+        plans.apply_file(run.client, stored, path, options)
     run.transport.after = lambda request, body: None
     assert writes
-    apply.apply(run.client, stored, path, options)
+    plans.apply_file(run.client, stored, path, options)
     assert run.state() == {item.uuid: item for item in map(run.cloud.consumer, range(30))}
-    apply.take_back(run.client, stored, path, apply.Options())
+    plans.undo_file(run.client, stored, path, apply.Options())
     assert not run.client.show_allocations(uuid_of("vm-0003")).allocations
 
 

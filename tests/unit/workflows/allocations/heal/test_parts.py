@@ -13,7 +13,7 @@ from osc_placement.testing import service
 from osc_placement.workflows.allocations import observe, precondition
 from osc_placement.workflows.allocations.heal import observe as heal_observe
 from osc_placement.workflows.allocations.request import HealRequest
-from tests.support import watched
+from tests.support import plans, watched
 from tests.support.clouds import caching_scheduler
 
 HOSTS, SERVERS = 6, 60
@@ -42,9 +42,15 @@ def test_parts_add_up_to_the_whole_plan(
     nova = nova_api.RecordedNova(cloud.answers, "a recording")
     whole = heal_observe.plan_healing(client, nova, HealRequest()).plan
     parts = list(heal_observe.plan_missing(client, nova, HealRequest()))
-    missing = {item.key: item.after for item in whole.changes if not any(item.before.values())}
+    missing = {
+        item.key: plans.after(item)
+        for item in whole.changes
+        if not any(plans.before(item).values())
+    }
     assert len(parts) == HOSTS / 2
-    assert {item.key: item.after for _, part in parts for item in part.plan.changes} == missing
+    assert {
+        item.key: plans.after(item) for _, part in parts for item in part.plan.changes
+    } == missing
     assert len(missing) == SERVERS * 7 / 10
 
 
@@ -70,7 +76,7 @@ def test_part_reads_its_hosts_and_servers_without_allocations(
         "GET /resource_providers": 2 + 2 + 2,
         "GET /allocations": lacking,
     }
-    how = apply.Options(broken=precondition.NovaPreconditions(nova))
-    apply.carry_out(client, planned, "a test", how)
+    how = apply.Options(check_precondition=precondition.NovaPreconditions(nova))
+    plans.apply_new(client, planned, "a test", how)
     (_, again), *_ = heal_observe.plan_missing(client, nova, HealRequest())
     assert not again.plan.changes

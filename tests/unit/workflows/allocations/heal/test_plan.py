@@ -12,10 +12,12 @@ from osc_placement.model import inventory, provider
 from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
 from osc_placement.plan import change, plan
+from osc_placement.plan.precondition import Precondition, ServerState
 from osc_placement.workflows.allocations import expected, scope
 from osc_placement.workflows.allocations.heal import plan as heal_plan
 from osc_placement.workflows.allocations.request import HealOptions, HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+from tests.support import plans
 from tests.support.clouds.small import OFFERED, PROVIDERS, SMALL, USES, cloud, move, server
 
 WITH_GPU = dataclasses.replace(SMALL, extra_specs={"resources:VGPU": "1"})
@@ -37,7 +39,7 @@ def only_change(planned: plan.Plan) -> change.Change:
 
 
 def only_reason(planned: plan.Plan) -> str:
-    (item,) = planned.remarks
+    (item,) = planned.skipped
     assert not planned.changes
     return item.reason
 
@@ -67,15 +69,15 @@ def with_gpus(*used: int, server: values.Server, free: int = 1) -> CloudSnapshot
 
 def test_server_without_allocations_gets_its_flavor_on_its_host() -> None:
     item = only_change(plan_heal(cloud([server("a")])))
-    assert item.after == {f"n-a.:{name}": amount for name, amount in USES.items()} | OWNER
-    assert set(item.before.values()) == {None}
+    assert plans.after(item) == {f"n-a.:{name}": amount for name, amount in USES.items()} | OWNER
+    assert set(plans.before(item).values()) == {None}
     assert (item.subject, item.generation) == (change.Subject("vm-s", "s"), None)
     assert item.reason == "on a.: DISK_GB=10, MEMORY_MB=512, VCPU=1"
 
 
 def test_right_allocations_are_unchanged() -> None:
     planned = plan_heal(cloud([server("a")], allocations={"s": {"n-a.": USES}}))
-    assert (planned.changes, planned.remarks[0].unchanged) == ((), True)
+    assert (planned.changes, planned.skipped[0].unchanged) == ((), True)
 
 
 def test_disk_comes_from_sharing_provider_only_if_root_has_none() -> None:
@@ -85,7 +87,7 @@ def test_disk_comes_from_sharing_provider_only_if_root_has_none() -> None:
     }
     without = dataclasses.replace(snapshot, inventories={**snapshot.inventories, "n-a.": diskless})
     planned = plan_heal(without)
-    assert only_change(planned).after == OWNER | {
+    assert plans.after(only_change(planned)) == OWNER | {
         "n-a.:VCPU": 1,
         "n-a.:MEMORY_MB": 512,
         "u-nfs:DISK_GB": 10,
@@ -106,7 +108,7 @@ def test_two_sharing_providers_are_ambiguous() -> None:
 @pytest.mark.parametrize("flavor", [WITH_GPU, GRANULAR])
 def test_only_device_with_capacity_is_certain(flavor: Flavor) -> None:
     planned = plan_heal(with_gpus(1, 0, server=server("c", flavor=flavor)))
-    assert only_change(planned).after == OWNER | {
+    assert plans.after(only_change(planned)) == OWNER | {
         **{f"n-c.:{name}": amount for name, amount in USES.items()},
         "u-gpu1:VGPU": 1,
     }
@@ -130,7 +132,7 @@ def test_operator_decides_between_two_devices_and_plan_says_guessed(
         "ambiguous: it is on gpu0 or gpu1 (--assign or --strategy decides)"
     )
     item = only_change(plan_heal(snapshot, options=options))
-    assert item.after[f"{goal}:VGPU"] == 1
+    assert plans.after(item)[f"{goal}:VGPU"] == 1
     assert item.reason.startswith(f"guessed ({how}): on c.: ")
 
 
@@ -149,7 +151,7 @@ def test_guess_reduces_capacity_for_next_server() -> None:
     snapshot = dataclasses.replace(snapshot, servers={item.uuid: item for item in servers})
     planned = plan_heal(snapshot, options=HealOptions("pack"))
     assert {item.subject.uuid for item in planned.changes} == {"old", "middle"}
-    (skipped,) = planned.remarks
+    (skipped,) = planned.skipped
     assert skipped.subject.uuid == "young"
     assert skipped.reason == "no capacity on gpu0: VGPU needs 1, 0 free"
 
@@ -183,7 +185,7 @@ def test_oldest_server_gets_the_capacity() -> None:
     ]
     planned = plan_heal(cloud(servers))
     assert only_change(planned).subject.uuid == "old"
-    (skipped,) = planned.remarks
+    (skipped,) = planned.skipped
     assert skipped.reason == "no capacity on c.: VCPU needs 5, 3 free"
     assert skipped.refused
 
@@ -221,7 +223,7 @@ def test_server_that_cannot_be_healed_is_skipped_and_stops_no_other(
 ) -> None:
     planned = plan_heal(cloud([one, server("c", "other")], moves))
     assert only_change(planned).subject.uuid == "other"
-    (skipped,) = planned.remarks
+    (skipped,) = planned.skipped
     assert reason in skipped.reason
     assert (skipped.refused, skipped.unchanged) == (refused, False)
 
@@ -240,7 +242,7 @@ def test_missing_provider_and_other_uuid_have_different_reasons() -> None:
 def test_tree_with_read_error_is_skipped() -> None:
     planned = plan_heal(cloud([server("b"), server("a", "t")], read_errors={"u-nic": "timeout"}))
     assert only_change(planned).subject.uuid == "t"
-    assert planned.remarks[0].reason == "the allocations on b.:nic cannot be read: timeout"
+    assert planned.skipped[0].reason == "the allocations on b.:nic cannot be read: timeout"
 
 
 def test_hidden_image_properties_matter_only_if_host_has_pcpu() -> None:
@@ -249,13 +251,13 @@ def test_hidden_image_properties_matter_only_if_host_has_pcpu() -> None:
     pinned = server("b", image_properties=None)
     assert only_reason(plan_heal(cloud([pinned]))).startswith("ambiguous: the image may pin CPUs")
     guessed = only_change(plan_heal(cloud([pinned]), options=HealOptions("spread")))
-    assert guessed.after["n-b.:VCPU"] == 1
+    assert plans.after(guessed)["n-b.:VCPU"] == 1
     assert "guessed" in guessed.reason
 
 
 def test_image_with_dedicated_cpus_gets_pcpu() -> None:
     pinned = server("b", image_properties={"hw_cpu_policy": "dedicated"})
-    after = only_change(plan_heal(cloud([pinned]))).after
+    after = plans.after(only_change(plan_heal(cloud([pinned]))))
     assert (after.get("n-b.:PCPU"), after.get("n-b.:VCPU")) == (1, None)
 
 
@@ -267,7 +269,9 @@ def test_wrong_owner_is_replaced_and_type_and_allocations_stay() -> None:
         owners={"s": Owner(zero, zero, "unknown")},
     )
     item = only_change(plan_heal(snapshot))
-    changed = {key: value for key, value in item.after.items() if item.before[key] != value}
+    changed = {
+        key: value for key, value in plans.after(item).items() if plans.before(item)[key] != value
+    }
     assert changed == {"project_id": "p", "user_id": "u"}
     assert item.generation == 1
     assert item.reason == f"project p instead of {zero}; user u instead of {zero}"
@@ -276,7 +280,7 @@ def test_wrong_owner_is_replaced_and_type_and_allocations_stay() -> None:
 def test_owner_that_was_not_read_counts_as_right() -> None:
     snapshot = cloud([server("a")], allocations={"s": {"n-a.": USES}})
     planned = plan_heal(dataclasses.replace(snapshot, owners={}))
-    assert planned.remarks[0].unchanged
+    assert planned.skipped[0].unchanged
 
 
 @pytest.mark.parametrize(
@@ -292,7 +296,7 @@ def test_wrong_allocations_are_reported_and_unchanged(
     held: dict[str, dict[str, int]], reason: str
 ) -> None:
     planned = plan_heal(cloud([server("a")], allocations={"s": held}))
-    (skipped,) = planned.remarks
+    (skipped,) = planned.skipped
     assert (planned.changes, skipped.unchanged, skipped.refused) == ((), not reason, False)
     assert skipped.reason.startswith(reason)
 
@@ -309,20 +313,14 @@ def test_plan_contains_only_servers_in_scope() -> None:
 
 
 def test_change_has_nova_precondition() -> None:
-    premise = only_change(plan_heal(cloud([server("a")]))).premise
-    assert premise == {
-        "host": "a",
-        "node": "a.",
-        "vm_state": "active",
-        "task_state": None,
-        "resources": "DISK_GB=10, MEMORY_MB=512, VCPU=1",
-    }
+    found = only_change(plan_heal(cloud([server("a")]))).precondition
+    resources = {"DISK_GB": 10, "MEMORY_MB": 512, "VCPU": 1}
+    assert found == Precondition(ServerState("a", "a.", "active", None, resources))
 
 
 def test_no_consumer_type_below_1_38() -> None:
-    assert (
-        "consumer_type"
-        not in only_change(plan_heal(cloud([server("a")]), consumer_type=None)).after
+    assert "consumer_type" not in plans.after(
+        only_change(plan_heal(cloud([server("a")]), consumer_type=None))
     )
 
 

@@ -14,6 +14,7 @@ from osc_placement.workflows.allocations import expected
 from osc_placement.workflows.allocations.heal import plan as heal_plan
 from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+from tests.support import plans
 from tests.support.clouds.small import SMALL, USES, cloud, move, server
 
 STATES = st.sampled_from(
@@ -64,7 +65,7 @@ def after(snapshot: CloudSnapshot, first: plan.Plan) -> CloudSnapshot:
     owners = dict(snapshot.owners)
     for item in first.changes:
         found: dict[str, dict[str, int]] = {}
-        for key, value in item.after.items():
+        for key, value in plans.after(item).items():
             if isinstance(value, int):
                 provider, _, name = key.rpartition(":")
                 found.setdefault(provider, {})[name] = value
@@ -85,7 +86,7 @@ def test_second_plan_is_empty(snapshot: CloudSnapshot) -> None:
     first = planned(snapshot)
     again = planned(after(snapshot, first))
     assert again.changes == ()
-    right = {item.subject.uuid for item in again.remarks if item.unchanged}
+    right = {item.subject.uuid for item in again.skipped if item.unchanged}
     assert {item.subject.uuid for item in first.changes} <= right
 
 
@@ -96,8 +97,8 @@ def test_nothing_is_removed_and_no_provider_exceeds_its_capacity(
     first = planned(snapshot)
     for item in first.changes:
         assert all(
-            change.same(item.after[key], value)
-            for key, value in item.before.items()
+            change.same(plans.after(item)[key], value)
+            for key, value in plans.before(item).items()
             if isinstance(value, int)
         )
     before, used_after = snapshot.used, after(snapshot, first).used
@@ -109,5 +110,5 @@ def test_nothing_is_removed_and_no_provider_exceeds_its_capacity(
 
 @given(clouds())
 def test_every_skipped_server_has_a_reason(snapshot: CloudSnapshot) -> None:
-    for item in planned(snapshot).remarks:
+    for item in planned(snapshot).skipped:
         assert item.unchanged or item.reason

@@ -1,0 +1,59 @@
+"""Applies plans and reads their facts, in the forms that tests use."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from osc_placement.client import api
+from osc_placement.plan import apply, change, journal, plan, result
+from osc_placement.plan.kinds import registry
+
+DEFAULTS = apply.Options()
+
+
+def apply_new(
+    client: api.Client,
+    planned: plan.ObservedPlan,
+    command: str = "a test",
+    options: apply.Options = DEFAULTS,
+) -> result.RunReport:
+    """Apply a new plan, as a command does."""
+    return apply.apply_plan(client, planned.stamped(client, command), options)
+
+
+def apply_in_memory(client: Any, planned: plan.ObservedPlan) -> result.RunReport:
+    """Apply a new plan and keep nothing on disk."""
+    return apply_new(client, planned, "", apply.Options(journal=journal.MemoryJournal()))
+
+
+def apply_file(
+    client: api.Client,
+    made: plan.Plan,
+    path: pathlib.Path,
+    options: apply.Options = DEFAULTS,
+    *,
+    restart: bool = False,
+) -> result.RunReport:
+    """Apply the plan of a file, as ``plan apply`` does."""
+    return apply.apply_plan(client, plan.ObservedPlan(made), options, path=path, restart=restart)
+
+
+def undo_file(
+    client: api.Client, made: plan.Plan, path: pathlib.Path, options: apply.Options = DEFAULTS
+) -> result.RunReport:
+    """Undo the plan of a file, as ``plan undo`` does."""
+    return apply.undo_plan(client, made, options, path)
+
+
+Item = change.Change | change.Skipped | result.ChangeResult
+
+
+def before(item: Item) -> dict[str, change.Value]:
+    """The facts before a change, as JSON rows show them."""
+    return {fact.key: fact.before for fact in registry.facts(item.kind, item.before, item.after)}
+
+
+def after(item: Item) -> dict[str, change.Value]:
+    """The facts after a change, as JSON rows show them."""
+    return {fact.key: fact.after for fact in registry.facts(item.kind, item.before, item.after)}
