@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import base, plan_command, progress, services
+from osc_placement.v1 import base, plan_command, progress, services, tables
 
 
 class ListMigrations(base.Lister):
@@ -48,6 +49,9 @@ class RunMigrations(plan_command.PlanCommand):
     example = """\
 openstack placement migration run
 openstack placement migration run --max-count 50"""
+
+    #: ``(kind, migration, reason)`` of failures and skipped items.
+    _problems: Sequence[tuple[str, ...]] = ()
 
     column_names = table_columns = ("migration", "found", "done")
 
@@ -90,12 +94,25 @@ openstack placement migration run --max-count 50"""
                 cursor=parsed_args.cursor,
             )
         self.exit_code = result.exit_code
-        self.summarize([f"On {client.target}: {result.done} done", *_details(result)])
+        problems = [("failed", text) for text in result.troubles]
+        problems += [("note", text) for text in result.notes]
+        undo = map(plan_command.undo_command, result.undo)
+        is_table = parsed_args.formatter == "table" and not parsed_args.columns
+        details = [] if is_table else [f"{kind.capitalize()}: {text}" for kind, text in problems]
+        self.summarize([f"On {client.target}: {result.done} done", *details, *undo])
+        self._problems = [(kind, *_migration_and_reason(text)) for kind, text in problems]
         data = [(name, count.found, count.done) for name, count in result.counts.items()]
         return self.column_names, data
 
+    def answer_tables(self, data: Any) -> Sequence[tables.Table]:
+        """The migrations, and what failed or was skipped."""
+        return [
+            tables.Table("Migrations", self.column_names, data),
+            tables.Table("Problems", ("kind", "migration", "reason"), self._problems),
+        ]
 
-def _details(result: Any) -> list[str]:
-    lines = [f"Failed: {text}" for text in result.troubles]
-    lines += [f"Note: {text}" for text in result.notes]
-    return [*lines, *map(plan_command.undo_command, result.undo)]
+
+def _migration_and_reason(text: str) -> tuple[str, str]:
+    """The parts of ``migration: reason``; a note about the run has no migration."""
+    name, colon, reason = text.partition(": ")
+    return (name, reason) if colon and " " not in name else ("", text)

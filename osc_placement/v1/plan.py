@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import base, plan_command, services
+from osc_placement.v1 import base, plan_command, services, tables
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
 class ShowPlan(plan_command.PlanCommand):
     """Show the changes of a plan file
 
-    Reads only the file: no cloud is needed.
+    Reads only the file: no cloud is needed. The table output has three tables: the changes,
+    the items without a change, and the capacity of each resource class before and after.
     """
 
     exit_codes = base.EXIT_CODES
     example = "openstack placement plan show ratios.json"
+
+    _plan: plan.Plan
 
     @property
     def auth_required(self) -> bool:
@@ -34,7 +38,7 @@ class ShowPlan(plan_command.PlanCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.plan import file, result
 
-        plan = file.read(parsed_args.file)
+        self._plan = plan = file.read(parsed_args.file)
         self.summarize(
             [
                 f"Plan of {plan.created}: {plan.command}",
@@ -44,6 +48,24 @@ class ShowPlan(plan_command.PlanCommand):
             ]
         )
         return plan_command.COLUMNS, plan_command.result_rows(result.of_plan(plan), plan.names)
+
+    def answer_tables(self, data: Any) -> Sequence[tables.Table]:
+        """Changes, items without a change, and capacity."""
+        changes = [(row[0], row[2], row[3]) for row in data if row[4] == "planned"]
+        others = [(row[0], row[4], row[5]) for row in data if row[4] != "planned"]
+        capacities = [
+            (name, capacity.before, capacity.after, capacity.over)
+            for name, capacity in self._plan.capacities.items()
+        ]
+        return [
+            tables.Table("Changes", ("name", "before", "after"), changes),
+            tables.Table("No change", ("name", "status", "reason"), others),
+            tables.Table(
+                "Capacity",
+                ("resource class", "before", "after", "providers over capacity"),
+                capacities,
+            ),
+        ]
 
 
 class _PlanFileCommand(plan_command.PlanCommand):

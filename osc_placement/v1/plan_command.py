@@ -14,7 +14,7 @@ from cliff import columns
 
 from osc_placement import errors, microversion
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import arguments, base, progress, rows, selector, services
+from osc_placement.v1 import arguments, base, progress, rows, selector, services, tables
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -188,6 +188,12 @@ class PlanCommand(base.Lister):
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the rows and the summary. A table omits UUIDs and fits the terminal."""
+        if parsed_args.formatter == "table" and not parsed_args.columns:
+            several = self.answer_tables(data)
+            if several:
+                self.app.stdout.write(tables.draw(several))
+                self._print_summary()
+                return 0
         if parsed_args.formatter == "table":
             parsed_args.columns = parsed_args.columns or [
                 name for name in self.table_columns if name in column_names
@@ -195,10 +201,17 @@ class PlanCommand(base.Lister):
             parsed_args.fit_width = parsed_args.fit_width or sys.stdout.isatty()
         try:
             code: int = super().produce_output(parsed_args, column_names, data)
-            sys.stdout.flush()
         finally:
-            sys.stderr.writelines(f"{line}\n" for line in self._summary)
+            self._print_summary()
         return code
+
+    def answer_tables(self, data: Any) -> Sequence[tables.Table]:
+        """The tables to print instead of one table of all rows."""
+        return ()
+
+    def _print_summary(self) -> None:
+        sys.stdout.flush()
+        sys.stderr.writelines(f"{line}\n" for line in self._summary)
 
     @property
     def is_quiet(self) -> bool:

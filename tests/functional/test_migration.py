@@ -54,6 +54,14 @@ def test_without_a_limit_all_is_done_at_once_and_what_is_left_alone_is_told(
     assert "placement plan undo" in said
 
 
+def test_a_table_output_lists_migrations_and_problems(openstack: shell.OpenStack) -> None:
+    recording = ("--nova-recording", "12-hosts", "--allow", "recorded-nova")
+    ended = openstack.run(RUN, *recording)
+    titles = [line for line in ended.stdout.splitlines() if line[:1].isalpha()]
+    assert titles == ["Migrations", "Problems"]
+    assert "| mirror_host_aggregates " in ended.stdout
+
+
 def test_the_next_run_goes_on_where_a_file_says(
     openstack: shell.OpenStack, tmp_path: pathlib.Path
 ) -> None:
