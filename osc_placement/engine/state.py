@@ -21,6 +21,11 @@ class Index:
     def __init__(self) -> None:
         self._members: dict[str, dict[str, None]] = {}
 
+    def copy(self) -> Index:
+        copied = Index()
+        copied._members = {key: members.copy() for key, members in self._members.items()}
+        return copied
+
     def add(self, key: str, member: str) -> None:
         self._members.setdefault(key, {})[member] = None
 
@@ -67,6 +72,17 @@ class State:
         self._used: dict[str, dict[str, int]] = {}
         self._numbers: dict[str, int] = {}
         self._next_number = 0
+
+    def copy(self) -> State:
+        """A copy that changes independently; records are shared because they never change."""
+        copied = State()
+        for name, value in vars(self).items():
+            if name == "_used":
+                value = {uuid: dict(used) for uuid, used in value.items()}
+            elif isinstance(value, dict | Index):
+                value = value.copy()
+            setattr(copied, name, value)
+        return copied
 
     def in_order(self, provider_uuids: Iterable[str]) -> list[str]:
         """The providers in order of creation."""

@@ -18,11 +18,21 @@ from webob import exc
 
 from osc_placement import microversion
 from osc_placement.engine import errors, record
-from osc_placement.server import auth, context, cors, http_errors, keystone, policy, routes
+from osc_placement.server import (
+    auth,
+    context,
+    cors,
+    http_errors,
+    keystone,
+    limits,
+    policy,
+    routes,
+)
 from osc_placement.server.store import document, errors as store_errors, memory, repository, sqlite
 
 LOG = logging.getLogger(__name__)
 
+THREADS = 4
 SERVICE_TYPE = "placement"
 _VERSIONS = [f"1.{minor}" for minor in range(microversion.MAXIMUM.minor + 1)]
 
@@ -35,7 +45,8 @@ STRATEGIES = (NOAUTH2, KEYSTONE)
 class App:
     """The Placement API over a repository.
 
-    ``threads`` is the number of concurrent requests that is useful to the application.
+    ``threads`` is the number of requests that are handled at the same time: long searches and
+    requests that wait for keystone do not delay others.
     """
 
     def __init__(
@@ -44,9 +55,11 @@ class App:
         enforcer: policy.Enforcer | None = None,
         cors_allowed_origins: Sequence[str] = (),
         config_file: str | None = None,
+        request_limits: limits.Limits | None = None,
     ) -> None:
         self.repository = state
-        self.threads = 1
+        self.threads = THREADS
+        self.limits = request_limits or limits.Limits()
         self._authenticate = auth.keystone if config_file else auth.noauth2
         self._enforcer = enforcer or policy.Defaults()
         self._wsgi: Callable[[dict[str, Any], Any], Iterable[bytes]] = self._handle
@@ -62,6 +75,10 @@ class App:
     def _handle(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         request = webob.Request(environ)
         return self.respond(request)(environ, start_response)  # type: ignore[no-any-return]
+
+    def stop(self) -> None:
+        """End the searches in progress, and all later ones."""
+        self.limits.stopping.set()
 
     def close(self) -> None:
         """Close the store."""
@@ -106,6 +123,7 @@ class App:
             enforcer=self._enforcer,
             params=params,
             rule=route.rule,
+            limits=self.limits,
         )
         if route.rule and not route.authorizes_itself:
             request_context.authorize()
@@ -126,6 +144,8 @@ def create_app(
     first_generation: int = 0,
     cors_allowed_origins: Sequence[str] = (),
     load: Any = None,
+    search_seconds: float = limits.Limits.search_seconds,
+    response_bytes: int = limits.Limits.response_bytes,
 ) -> App:
     """A Placement on the SQLite file ``database``, or in memory if it is None.
 
@@ -134,6 +154,7 @@ def create_app(
     ``[keystone_authtoken]`` of ``config_file``). Roles default to secure RBAC as in Placement;
     ``legacy_rbac`` lets admin do everything. Providers and consumers start at ``first_generation``.
     ``cors_allowed_origins`` are the origins that browsers may send requests from.
+    ``search_seconds`` and ``response_bytes`` limit allocation candidates requests.
 
     Raises StoreError for an unusable database or document, AuthConfigInvalid for ``config_file``,
     PolicyFileInvalid for ``policy_file``.
@@ -154,7 +175,8 @@ def create_app(
         state = repository.Repository(store, first_generation)
         if changes:
             state.load(changes)
-        return App(state, enforcer, cors_allowed_origins, config_file)
+        request_limits = limits.Limits(search_seconds, response_bytes)
+        return App(state, enforcer, cors_allowed_origins, config_file, request_limits)
     except BaseException:
         store.close()
         raise

@@ -12,13 +12,13 @@ import webob
 from webob import multidict
 
 from osc_placement import microversion
-from osc_placement.server import auth, http_errors, policy
+from osc_placement.server import auth, http_errors, limits, policy
 from osc_placement.server.schemas import validation
 from osc_placement.server.store import repository
 
 JSON = "application/json"
 #: Values of a body: they take many times the memory of its text.
-MAX_VALUES = 1_000_000
+MAX_VALUES = 200_000
 
 
 @dataclasses.dataclass
@@ -36,6 +36,7 @@ class RequestContext:
     enforcer: policy.Enforcer
     params: Mapping[str, str]
     rule: str
+    limits: limits.Limits
     error_fields: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def at_least(self, minor: int) -> bool:

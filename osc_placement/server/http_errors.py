@@ -143,6 +143,11 @@ class ErrorResponse(NamedTuple):
     varies: bool = True
 
 
+_NARROW = (
+    "Narrow the query: set a limit, request fewer groups, or name a tree with in_tree,"
+    " required traits or aggregates."
+)
+
 #: By error class, or by (operation of the route, error class).
 RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = {
     errors.ProviderNotFound: ErrorResponse(404, varies=False),
@@ -166,7 +171,9 @@ RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = 
     errors.AllocationRefused: ErrorResponse(409, detail="Unable to allocate inventory: {error}"),
     errors.AllocationProviderNotFound: ErrorResponse(400),
     errors.AllocationsNotFound: ErrorResponse(404),
-    candidates.TooManyCandidates: ErrorResponse(400, detail="{error}: ask with a limit"),
+    candidates.TooManyCandidates: ErrorResponse(400, detail="{error} Set a limit."),
+    candidates.SearchTooLong: ErrorResponse(400, detail="{error} " + _NARROW),
+    candidates.SearchStopped: ErrorResponse(503, detail="{error} The server is shutting down."),
     ("resource_providers:create", errors.ProviderInvalid): ErrorResponse(
         400, detail='Unable to create resource provider "{name}", {uuid}: {error}'
     ),

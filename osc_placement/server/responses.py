@@ -40,6 +40,14 @@ def encoded_response(
     return response
 
 
+def chunked_response(context: RequestContext, parts: list[bytes]) -> webob.Response:
+    """A response from the parts of a JSON document, which are sent one by one."""
+    response = webob.Response(app_iter=parts, content_type=JSON, charset=None)
+    response.content_length = sum(map(len, parts))
+    set_dates(context, response)
+    return response
+
+
 def empty_response(
     context: RequestContext, status: int = 204, path: str | None = None
 ) -> webob.Response:

@@ -6,6 +6,7 @@ import argparse
 import gc
 import ipaddress
 import json
+import math
 import os
 import pathlib
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from osc_placement.samples import sample
-from osc_placement.server import app, keystone, log, policy, serve
+from osc_placement.server import app, keystone, limits, log, policy, serve
 from osc_placement.server.store import errors
 
 _CANNOT_START = (
@@ -23,6 +24,7 @@ _CANNOT_START = (
     policy.PolicyFileInvalid,
 )
 
+MIB = 1024 * 1024
 DESCRIPTION = "A reference server of the OpenStack Placement API, for tests, rehearsal and labs."
 EPILOG = (
     "The state is in memory unless --database names a file. The server prints its URL when it"
@@ -55,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
         help="origin that browsers may send requests from; repeatable",
     )
     _add_state(arguments.add_argument_group("state"))
+    _add_limits(arguments.add_argument_group("limits"))
     _add_access(arguments.add_argument_group("access"))
     return arguments
 
@@ -80,6 +83,23 @@ def _add_state(group: argparse._ArgumentGroup) -> None:
         default=0,
         metavar="N",
         help="first generation of providers and consumers (%(default)s)",
+    )
+
+
+def _add_limits(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--search-seconds",
+        type=_positive,
+        default=limits.Limits.search_seconds,
+        metavar="N",
+        help="seconds that a search for allocation candidates may take (%(default)s)",
+    )
+    group.add_argument(
+        "--response-mib",
+        type=_natural,
+        default=limits.Limits.response_bytes // MIB,
+        metavar="N",
+        help="size of a response with allocation candidates in MiB (%(default)s)",
     )
 
 
@@ -123,6 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             first_generation=options.first_generation,
             cors_allowed_origins=options.cors_allowed_origin,
             load=_document(options.load),
+            search_seconds=options.search_seconds,
+            response_bytes=options.response_mib * MIB,
         )
     except _CANNOT_START as error:
         return _fail(error)
@@ -132,7 +154,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.export is not None:
             _export(placement, options.export)
             return 0
-        server = serve.Server(placement, options.host, options.port, placement.threads)
+        server = serve.Server(
+            placement, options.host, options.port, placement.threads, placement.stop
+        )
         server.stop_on_signals()
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
@@ -170,6 +194,16 @@ def _port(text: str) -> int:
     if not 0 <= port <= 65535:
         raise argparse.ArgumentTypeError(f"{text} is not a port: use 0 to 65535")
     return port
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"invalid float value: {text!r}") from error
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not greater than 0")
+    return number
 
 
 def _natural(text: str) -> int:

@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 import waitress.server
@@ -31,7 +32,15 @@ class CannotStart(Exception):
 class Server:
     """A listening server; ``url`` is its address. Raises CannotStart if it cannot listen."""
 
-    def __init__(self, app: Any, host: str, port: int, threads: int = 1) -> None:
+    def __init__(
+        self,
+        app: Any,
+        host: str,
+        port: int,
+        threads: int = 1,
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._on_stop = on_stop
         # With few worker threads a queue is normal.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         listener = _listen(host, port)
@@ -73,6 +82,7 @@ class Server:
         """Make ``run`` return."""
         if not self._stopping:
             self._stopping = True
+            self._on_stop()
             self._server.pull_trigger()
 
     def stop_on_signals(self) -> None:

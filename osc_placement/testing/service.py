@@ -116,7 +116,7 @@ class LoopbackPlacement(EmbeddedPlacement):
 
     def start(self) -> Self:
         super().start()
-        self._listener = serve.Server(self.app, "127.0.0.1", 0, self.app.threads)
+        self._listener = serve.Server(self.app, "127.0.0.1", 0, self.app.threads, self.app.stop)
         self._thread = threading.Thread(target=self._listener.run, daemon=True)
         self._thread.start()
         return self

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from osc_placement.engine import record, standard, state
-from osc_placement.engine.candidates import plan as plans, tree as trees
+from osc_placement.engine.candidates import budget as budgets, plan as plans, tree as trees
 from osc_placement.model.candidate import Candidate
 
 Options = dict[plans.Slot, list[record.ProviderRecord]]
@@ -19,10 +19,12 @@ Options = dict[plans.Slot, list[record.ProviderRecord]]
 class Forest:
     """All trees of a state, for one query."""
 
-    def __init__(self, base: state.State, plan: plans.Plan) -> None:
+    def __init__(
+        self, base: state.State, plan: plans.Plan, budget: budgets.SearchBudget | None = None
+    ) -> None:
         self.base = base
         self.plan = plan
-        self.budget = trees.SearchBudget()
+        self.budget = budget or budgets.SearchBudget()
         self.sharing = base.with_trait[standard.SHARING_TRAIT]
         self._shared_fits: dict[tuple[plans.Slot, str], bool] = {}
         self._sharing_in: dict[str, list[str]] = {}
@@ -33,6 +35,7 @@ class Forest:
         # Each tree that sharing providers share with finds the candidates of those providers alone.
         seen: set[object] = set()
         for root_uuid in self.roots():
+            self.budget.step()
             if not self.plan.admits_root(providers[root_uuid]):
                 continue
             for candidate in self.candidates_in(root_uuid, seen):
@@ -208,10 +211,12 @@ class Forest:
             yield from members
 
 
-def _key(candidate: Candidate) -> object:
-    return (
+def _key(candidate: Candidate) -> int:
+    """A hash, because large candidates themselves would take too much memory."""
+    key = (
         frozenset(
             (uuid, frozenset(amounts.items())) for uuid, amounts in candidate.allocations.items()
         ),
         frozenset((suffix, frozenset(uuids)) for suffix, uuids in candidate.mappings.items()),
     )
+    return hash(key)

@@ -9,13 +9,18 @@ from __future__ import annotations
 import dataclasses
 
 from osc_placement.engine import inventory, listing, state, trait
+from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
 
 
-def may_match(base: state.State, query: candidate.CandidateQuery) -> bool:
+def may_match(
+    base: state.State,
+    query: candidate.CandidateQuery,
+    budget: budgets.SearchBudget | None = None,
+) -> bool:
     """Whether a search can find anything, as far as names and single groups show.
 
-    Raises ResourceClassNotFound and TraitNotFound.
+    Raises ResourceClassNotFound, TraitNotFound, and the errors of ``budget``.
     """
     trait.check_exist(base, sorted(query.root_required))
     trait.check_exist(base, sorted(query.root_forbidden))
@@ -24,8 +29,11 @@ def may_match(base: state.State, query: candidate.CandidateQuery) -> bool:
     for number, group in enumerate(query.groups):
         if _names_exist(base, group):
             continue
-        if not all(_has_providers(base, earlier) for earlier in query.groups[:number]):
-            return False
+        for earlier in query.groups[:number]:
+            if budget is not None:
+                budget.check()
+            if not _has_providers(base, earlier):
+                return False
         inventory.check_classes(base, group.resources)
         if any(listing.members(base, aggregates) == [] for aggregates in group.member_of):
             return False

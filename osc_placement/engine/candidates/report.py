@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from osc_placement.engine import record, state
-from osc_placement.engine.candidates import forest as forests, plan as plans, tree as trees
+from osc_placement.engine.candidates import budget as budgets, forest as forests, plan as plans
 from osc_placement.model.candidate import Candidate
 
 
@@ -165,7 +165,7 @@ def tree_refusals(forest: forests.Forest, root_uuid: str) -> list[Refusal]:
 def _gives_any(forest: forests.Forest, root_uuid: str) -> bool:
     try:
         return next(forest.candidates_in(root_uuid), None) is not None
-    except trees.SearchTooLong:
+    except budgets.SearchTooLong:
         return False
 
 

@@ -33,15 +33,17 @@ from collections.abc import Iterator
 
 from osc_placement.engine import state
 from osc_placement.engine.candidates import (
+    budget as budgets,
     forest as forests,
     plan as plans,
     report as reports,
-    tree as trees,
 )
 from osc_placement.model.candidate import Candidate, CandidateQuery
 
-TooManyCandidates = trees.TooManyCandidates
-SearchTooLong = trees.SearchTooLong
+SearchBudget = budgets.SearchBudget
+SearchStopped = budgets.SearchStopped
+SearchTooLong = budgets.SearchTooLong
+TooManyCandidates = budgets.TooManyCandidates
 
 
 def search(
@@ -49,17 +51,18 @@ def search(
     query: CandidateQuery,
     reporter: reports.Reporter | None = None,
     max_candidates: int | None = None,
+    budget: SearchBudget | None = None,
 ) -> Iterator[Candidate]:
     """Every candidate once, at most ``query.limit`` of them.
 
     Candidates may share values: treat them as read-only. The state must not change during the
     search. A query without resources has no candidates. Raises TooManyCandidates if there are more
-    than ``max_candidates``, and its subclass SearchTooLong if the search takes too many steps
-    without a candidate. With a ``reporter`` the search looks at every provider and tree.
+    than ``max_candidates``, and the errors of ``budget``. With a ``reporter`` the search looks at
+    every provider and tree.
     """
     plan = plans.prepare(base, query)
     if reporter is None:
-        found = forests.Forest(base, plan).candidates()
+        found = forests.Forest(base, plan, budget).candidates()
     else:
         found = reports.search_reporting(base, plan, reporter)
     limit = query.limit

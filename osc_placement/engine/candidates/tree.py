@@ -8,52 +8,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from osc_placement.engine import errors, record, state
-from osc_placement.engine.candidates import plan as plans
+from osc_placement.engine import record, state
+from osc_placement.engine.candidates import (
+    budget as budgets,
+    dead_ends,
+    matching,
+    plan as plans,
+)
 from osc_placement.model import allocation
 from osc_placement.model.candidate import Candidate
 
-#: Steps without a candidate after which each step looks ahead first.
+#: Steps without a candidate, beyond one per slot, after which each step looks ahead first.
 LOOKAHEAD_AFTER = 50
-#: Steps with look-ahead and without a candidate after which the search stops.
-MAX_DEAD_END_STEPS = 100_000
+#: Slots up to which a search starts without looking ahead.
+SMALL = 4
 
-_Options = Sequence[record.ProviderRecord]
 _Path = tuple[str, ...]
 _Allocations = dict[str, allocation.Resources]
 _Mappings = dict[str, tuple[str, ...]]
-
-
-class TooManyCandidates(errors.EngineError):
-    """The query has more candidates than the caller accepts."""
-
-    text = "There are more than {max_candidates} allocation candidates. Give a limit."
-
-
-class SearchTooLong(TooManyCandidates):
-    """The search took too many steps without a candidate."""
-
-    text = "No further allocation candidate was found in {steps} steps. Ask for less at once."
-
-
-class SearchBudget:
-    """The steps without a candidate that one search may still take, over all trees."""
-
-    def __init__(self) -> None:
-        self.steps = 0
-
-    def take_step(self) -> None:
-        """Count one step; raises SearchTooLong after the last one."""
-        self.steps += 1
-        if self.steps > MAX_DEAD_END_STEPS:
-            raise SearchTooLong(steps=MAX_DEAD_END_STEPS)
 
 
 class _Level(NamedTuple):
     """A slot at its depth of the search, with the conditions that depend on other slots."""
 
     slot: plans.Slot
-    options: _Options
+    options: matching.Options
     isolated: bool
     group_required: tuple[frozenset[str], ...]
     subtrees: tuple[tuple[int, ...], ...]
@@ -67,27 +46,37 @@ class Walk:
         base: state.State,
         plan: plans.Plan,
         root_uuid: str,
-        options: Mapping[plans.Slot, _Options],
-        budget: SearchBudget,
+        options: Mapping[plans.Slot, matching.Options],
+        budget: budgets.SearchBudget,
     ) -> None:
         self.base = base
         self.plan = plan
         self.root_uuid = root_uuid
         self.budget = budget
-        self._levels = _levels(plan, options)
+        self._levels = _levels(base, plan, options)
+        self._look_ahead_after = LOOKAHEAD_AFTER + len(self._levels)
         self._steps_since_candidate = 0
-        self._is_over = False
+        self._found = 0
+        self._dead_ends: dead_ends.DeadEnds | None = None
+        if plan.nested and not any(
+            level.group_required or level.subtrees for level in self._levels
+        ):
+            self._dead_ends = dead_ends.DeadEnds(base, options.values(), plan.repeated)
         self._lineages: dict[str, frozenset[str]] = {}
 
     def candidates(self) -> Iterator[Candidate]:
         """Every candidate of the tree, once."""
         root_uuid = self.root_uuid
+        if len(self._levels) > SMALL and not self._can_complete((), {}):
+            return
         # A stack instead of recursion: a query may have more groups than Python has frames.
         stack = [self._fill(0, (), {}, {})]
         while stack:
             if len(stack) == len(self._levels):
                 for _, allocations, mappings in stack.pop():
                     self._steps_since_candidate = 0
+                    self._found += 1
+                    self.budget.step()
                     yield Candidate(root_uuid, allocations, mappings)
                 continue
             filled = next(stack[-1], None)
@@ -101,8 +90,25 @@ class Walk:
     ) -> Iterator[tuple[_Path, _Allocations, _Mappings]]:
         """Every way to fill the next slot."""
         self._steps_since_candidate += 1
-        if self._steps_since_candidate > LOOKAHEAD_AFTER and self._is_dead_end(path, allocations):
+        self.budget.step()
+        if self._steps_since_candidate <= self._look_ahead_after:
+            yield from self._fill_level(depth, path, allocations, mappings)
             return
+        key = None
+        if self._dead_ends is not None:
+            used = set(path) if self.plan.isolate else allocations.keys()
+            key = self._dead_ends.key(depth, used, allocations)
+            if key in self._dead_ends:
+                return
+        found = self._found
+        if self._can_complete(path, allocations):
+            yield from self._fill_level(depth, path, allocations, mappings)
+        if self._dead_ends is not None and key is not None and self._found == found:
+            self._dead_ends.add(key)
+
+    def _fill_level(
+        self, depth: int, path: _Path, allocations: _Allocations, mappings: _Mappings
+    ) -> Iterator[tuple[_Path, _Allocations, _Mappings]]:
         level = self._levels[depth]
         resources = level.slot.resources
         suffix = level.slot.group.suffix
@@ -200,26 +206,14 @@ class Walk:
             found = self._lineages[uuid] = frozenset(above)
         return found
 
-    # Looking ahead, when steps were in vain
+    # Looking ahead
 
-    def _is_dead_end(self, path: _Path, allocations: _Allocations) -> bool:
-        if self._steps_since_candidate == LOOKAHEAD_AFTER + 1:
-            self._is_over = not self._can_complete((), {})
-        if self._is_over:
-            return True
-        self.budget.take_step()
-        return not self._can_complete(path, allocations)
-
-    def _can_complete(
-        self,
-        path: _Path,
-        allocations: _Allocations,
-    ) -> bool:
+    def _can_complete(self, path: _Path, allocations: _Allocations) -> bool:
         """Whether the remaining slots can be filled, by isolation and by each class separately."""
         ahead = self._levels[len(path) :]
         if self.plan.isolate:
             isolated = [level.options for level in ahead if level.isolated]
-            if not _can_match(isolated, lambda provider: provider.uuid not in path):
+            if not self._matches(isolated, lambda provider: provider.uuid not in path):
                 return False
         return all(
             self._can_supply(resource_class, ahead, allocations)
@@ -232,25 +226,59 @@ class Walk:
         requesting = [level for level in ahead if resource_class in level.slot.resources]
         if not requesting:
             return True
-        least = min(level.slot.resources[resource_class] for level in requesting)
+        amounts = [level.slot.resources[resource_class] for level in requesting]
+        least = min(amounts)
+        rooms: dict[str, int] = {}
+        distinct = {id(level.options): level.options for level in requesting}
+        for providers in distinct.values():
+            self.budget.step()
+            for provider in providers:
+                if provider.uuid not in rooms:
+                    taken = allocations.get(provider.uuid, {}).get(resource_class, 0)
+                    rooms[provider.uuid] = max(
+                        _room(self.base, provider, resource_class) - taken, 0
+                    )
+        if sum(room for room in rooms.values() if room >= least) < sum(amounts):
+            return False
+        return self._matches(
+            [level.options for level in requesting], lambda provider: rooms[provider.uuid] // least
+        )
 
-        def uses(provider: record.ProviderRecord) -> int:
-            inventory = provider.inventories[resource_class]
-            taken = allocations.get(provider.uuid, {}).get(resource_class, 0)
-            used = self.base.used(provider.uuid).get(resource_class, 0)
-            room = min(inventory.max_unit, inventory.capacity - used) - taken
-            return max(room, 0) // least
-
-        return _can_match([level.options for level in requesting], uses)
+    def _matches(
+        self,
+        choices: Sequence[matching.Options],
+        uses: Callable[[record.ProviderRecord], int],
+    ) -> bool:
+        return matching.Matching(choices, uses, self.budget.step).exists()
 
 
-def _levels(plan: plans.Plan, options: Mapping[plans.Slot, _Options]) -> list[_Level]:
+def _room(base: state.State, provider: record.ProviderRecord, resource_class: str) -> int:
+    """The amount that one candidate may take from a provider."""
+    inventory = provider.inventories[resource_class]
+    free = inventory.capacity - base.used(provider.uuid).get(resource_class, 0)
+    return min(inventory.max_unit, free)
+
+
+def _levels(
+    base: state.State, plan: plans.Plan, options: Mapping[plans.Slot, matching.Options]
+) -> list[_Level]:
     """The slots in search order.
 
-    Suffixed groups first, because only they are isolated; then the slots with the fewest providers,
-    so that dead ends show early.
+    Suffixed groups first, because only they are isolated; then the slots with the fewest providers
+    and the largest amounts, so that dead ends show early.
     """
-    slots = sorted(options, key=lambda slot: (not slot.group.suffix, len(options[slot])))
+    largest: dict[tuple[int, str], int] = {}
+
+    def order(slot: plans.Slot) -> tuple[bool, int, float]:
+        share = 0.0
+        for name in plan.repeated & slot.resources.keys():
+            key = id(options[slot]), name
+            if key not in largest:
+                largest[key] = max(_room(base, provider, name) for provider in options[slot])
+            share = max(share, slot.resources[name] / max(largest[key], 1))
+        return not slot.group.suffix, len(options[slot]), -share
+
+    slots = sorted(options, key=order)
     places = {slot.group.suffix: place for place, slot in enumerate(slots)}
     return [
         _Level(
@@ -266,60 +294,3 @@ def _levels(plan: plans.Plan, options: Mapping[plans.Slot, _Options]) -> list[_L
         )
         for slot in slots
     ]
-
-
-def _can_match(choices: Sequence[_Options], uses: Callable[[record.ProviderRecord], int]) -> bool:
-    """Whether each choice can have one of its providers, none used more than ``seats`` times.
-
-    Bipartite matching by augmenting paths.
-    """
-    free: dict[str, int] = {}
-    matched: dict[str, dict[int, None]] = {}
-    return all(_augment(choice, choices, uses, free, matched) for choice in range(len(choices)))
-
-
-def _augment(
-    choice: int,
-    choices: Sequence[_Options],
-    uses: Callable[[record.ProviderRecord], int],
-    free: dict[str, int],
-    matched: dict[str, dict[int, None]],
-) -> bool:
-    """Match one more choice; rematches others if that helps."""
-    # {uuid: the choice that wants this provider}, along the augmenting path.
-    wanting_choice: dict[str, int] = {}
-    matched_to: dict[int, str] = {}
-    queue = [choice]
-    for moving in queue:
-        for provider in choices[moving]:
-            uuid = provider.uuid
-            if uuid in wanting_choice:
-                continue
-            wanting_choice[uuid] = moving
-            if uuid not in free:
-                free[uuid], matched[uuid] = int(uses(provider)), {}
-            if free[uuid] > 0:
-                free[uuid] -= 1
-                _move(uuid, wanting_choice, matched_to, matched)
-                return True
-            for other in matched[uuid]:
-                if other not in matched_to:
-                    matched_to[other] = uuid
-                    queue.append(other)
-    return False
-
-
-def _move(
-    uuid: str,
-    wanting_choice: Mapping[str, int],
-    matched_to: Mapping[int, str],
-    matched: Mapping[str, dict[int, None]],
-) -> None:
-    """Rematch all choices on the augmenting path."""
-    while True:
-        choice = wanting_choice[uuid]
-        matched[uuid][choice] = None
-        if choice not in matched_to:
-            return
-        uuid = matched_to[choice]
-        del matched[uuid][choice]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -12,46 +11,72 @@ from osc_placement import microversion
 from osc_placement.engine import standard, state
 from osc_placement.engine.candidates import names, search, summary
 from osc_placement.model import candidate as model
-from osc_placement.server import query, responses
+from osc_placement.server import http_errors, query, responses
 from osc_placement.server.context import RequestContext
 from osc_placement.server.schemas import candidate as schemas, validation
 
-#: The largest number of candidates of a query without a limit.
-MAX_CANDIDATES = 200_000
+#: Amounts and mappings that are encoded at once.
+BATCH = 2000
 
-#: Candidates that are encoded at once.
-BATCH = 200
+
+class _Chunks:
+    """The encoded parts of a response; their size is limited."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.parts: list[bytes] = []
+        self._max_bytes = max_bytes
+        self._size = 0
+
+    def add(self, part: bytes) -> None:
+        self.parts.append(part)
+        self._size += len(part)
+        if self._size > self._max_bytes:
+            raise http_errors.BadRequest(
+                f"The response has more than {self._max_bytes} bytes. Set a lower limit."
+            )
+
+    def add_members(self, members: Iterator[bytes]) -> None:
+        """Add the members of a JSON list or object."""
+        for number, member in enumerate(members):
+            self.add(b"," + member if number else member)
 
 
 def list_all(context: RequestContext) -> webob.Response:
     """GET /allocation_candidates
 
-    Encodes candidates as they are found, so that only the text of a large response is in memory.
+    Candidates are encoded as they are found, so that only the text of a large response is in
+    memory. The search does not block other requests.
     """
     given = context.checked_query(validation.at(schemas.QUERY, context.version.minor))
     candidate_query = query.parse_candidates(list(given.items()), context.version)
-    with context.repository.read() as base:
+    chunks = _Chunks(context.limits.response_bytes)
+    with context.repository.snapshot() as base:
         named: dict[str, None] = {}
-        requests = _encoded(context, _found(base, candidate_query), named)
-        summaries = responses.encode(_summaries(context, base, candidate_query, named))
-    body = b'{"allocation_requests": [%s], "provider_summaries": %s}' % (requests, summaries)
-    return responses.encoded_response(context, body)
+        found = _noting(_found(context, base, candidate_query), named)
+        chunks.add(b'{"allocation_requests": [')
+        chunks.add_members(_encoded(context, found))
+        chunks.add(b'], "provider_summaries": {')
+        chunks.add_members(_summaries(context, base, candidate_query, named))
+        chunks.add(b"}}")
+    return responses.chunked_response(context, chunks.parts)
 
 
-def _encoded(
-    context: RequestContext, found: Iterator[model.Candidate], named: dict[str, None]
-) -> bytes:
-    """The candidates as members of a JSON list; adds their providers to ``named``.
+def _encoded(context: RequestContext, found: Iterator[model.Candidate]) -> Iterator[bytes]:
+    """The candidates as members of a JSON list.
 
     Encoding in batches is faster than one by one, and takes less memory than all at once.
     """
     form = _request_form(context)
-    batches = []
-    while batch := [
-        form(candidate) for candidate in itertools.islice(_noting(found, named), BATCH)
-    ]:
-        batches.append(responses.encode(batch)[1:-1])
-    return b",".join(batches)
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for candidate in found:
+        batch.append(form(candidate))
+        size += len(candidate.allocations) + len(candidate.mappings)
+        if size > BATCH:
+            yield responses.encode(batch)[1:-1]
+            batch, size = [], 0
+    if batch:
+        yield responses.encode(batch)[1:-1]
 
 
 def _noting(found: Iterator[model.Candidate], named: dict[str, None]) -> Iterator[model.Candidate]:
@@ -60,10 +85,15 @@ def _noting(found: Iterator[model.Candidate], named: dict[str, None]) -> Iterato
         yield candidate
 
 
-def _found(base: state.State, candidate_query: model.CandidateQuery) -> Iterator[model.Candidate]:
-    if not names.may_match(base, candidate_query):
+def _found(
+    context: RequestContext, base: state.State, candidate_query: model.CandidateQuery
+) -> Iterator[model.Candidate]:
+    budget = context.limits.budget()
+    if not names.may_match(base, candidate_query, budget):
         return iter(())
-    return search.search(base, candidate_query, max_candidates=MAX_CANDIDATES)
+    return search.search(
+        base, candidate_query, max_candidates=context.limits.candidates, budget=budget
+    )
 
 
 def _request_form(context: RequestContext) -> Callable[[model.Candidate], dict[str, Any]]:
@@ -89,13 +119,13 @@ def _summaries(
     base: state.State,
     candidate_query: model.CandidateQuery,
     named: Collection[str],
-) -> dict[str, Any]:
+) -> Iterator[bytes]:
+    """The provider summaries as members of a JSON object."""
     classes = None
     if not microversion.supports(context.version, "candidate whole summaries"):
         classes = frozenset(name for group in candidate_query.groups for name in group.resources)
     with_traits = microversion.supports(context.version, "candidate required traits")
     with_tree = microversion.supports(context.version, "nested candidates")
-    shown = {}
     for uuid in summary.summary_providers(base, named, whole_trees=candidate_query.nested):
         summarized = summary.summarize(base, uuid, classes)
         provider = summarized.provider
@@ -105,8 +135,7 @@ def _summaries(
         if with_tree:
             entry["parent_provider_uuid"] = provider.parent_uuid
             entry["root_provider_uuid"] = provider.root_uuid
-        shown[uuid] = entry
-    return shown
+        yield responses.encode({uuid: entry})[1:-1]
 
 
 def _usage_view(summarized: summary.ProviderSummary) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from typing import Protocol
 from osc_placement.engine import draft, record, state
 from osc_placement.server.store import errors
 
+#: Seconds that a write waits for snapshots to end: for short ones, a copy takes longer.
+SNAPSHOT_SECONDS = 0.05
+
 
 class Store(Protocol):
     """Keeps records."""
@@ -26,7 +29,10 @@ class Store(Protocol):
 
 
 class Repository:
-    """A state that one caller at a time reads or writes."""
+    """A state with any number of readers and one writer at a time.
+
+    A read waits while the changes of a write are applied, not while they are computed and stored.
+    """
 
     def __init__(
         self,
@@ -37,38 +43,61 @@ class Repository:
         self._store = store
         self._first_generation = first_generation
         self._clock = clock
-        self._lock = threading.RLock()
+        self._writing = threading.RLock()
+        self._changed = threading.Condition(threading.RLock())
+        self._snapshots = 0
         self._state = state.State()
         self._state.apply(store.load())
 
     @contextlib.contextmanager
     def read(self) -> Iterator[state.State]:
         """The state, which does not change during the block."""
-        with self._lock:
+        with self._changed:
             yield self._state
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[state.State]:
+        """The same for a long block: writes go on, in a copy of the state if necessary."""
+        with self._changed:
+            base = self._state
+            self._snapshots += 1
+        try:
+            yield base
+        finally:
+            with self._changed:
+                if base is self._state:
+                    self._snapshots -= 1
+                    self._changed.notify_all()
 
     @contextlib.contextmanager
     def write(self) -> Iterator[draft.Draft]:
         """A draft that is committed at the end of the block, and dropped if the block raises."""
-        with self._lock:
+        with self._writing:
             pending = draft.Draft(self._state, self._clock(), self._first_generation)
             yield pending
             changes = pending.changes()
             if changes:
                 self._store.commit(changes)
-                self._state.apply(changes)
+                self._apply(changes)
 
     def load(self, changes: record.Changes) -> None:
         """Take over records with their generations; raises NotEmpty."""
-        with self._lock:
+        with self._writing:
             if not self._state.is_empty():
                 raise errors.NotEmpty(
                     "the database is not empty: load the document into a new database"
                 )
             self._store.commit(changes)
+            self._apply(changes)
+
+    def _apply(self, changes: record.Changes) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._snapshots, SNAPSHOT_SECONDS)
+            if self._snapshots:
+                self._state, self._snapshots = self._state.copy(), 0
             self._state.apply(changes)
 
     def close(self) -> None:
         """Close the store."""
-        with self._lock:
+        with self._writing:
             self._store.close()

@@ -111,12 +111,14 @@ LARGE: dict[str, Callable[[int], Any]] = {
 @pytest.mark.parametrize("shape", LARGE)
 def test_a_large_invalid_body_is_cheap_and_hardly_quoted(app: server.App, shape: str) -> None:
     body = json.dumps(LARGE[shape](MIB)).encode()
-    started = time.process_time()
-    answer = send(app, "PUT", f"/resource_providers/{UUID}/traits", body)
-    elapsed = time.process_time() - started
-    assert answer.status_int == 400
-    assert len(answer.body) < 16_000
-    assert elapsed < SECONDS
+    elapsed = []
+    for _ in range(3):
+        started = time.process_time()
+        answer = send(app, "PUT", f"/resource_providers/{UUID}/traits", body)
+        elapsed.append(time.process_time() - started)
+        assert answer.status_int == 400
+        assert len(answer.body) < 16_000
+    assert min(elapsed) < SECONDS
 
 
 def test_a_body_of_the_largest_size_is_cheap_to_refuse(app: server.App) -> None:

@@ -330,7 +330,7 @@ def test_with_keystone_any_address_is_accepted(
     started: list[tuple[Any, ...]] = []
 
     def start(app: Any, *where: Any) -> Any:
-        started.append(where)
+        started.append(where[:3])
         return types.SimpleNamespace(url="http://x", stop_on_signals=lambda: None, run=lambda: None)
 
     monkeypatch.setattr(serve, "Server", start)

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import time
 
 import pytest
 
-from osc_placement.engine.candidates import search as candidates, tree as trees
+from osc_placement.engine.candidates import search as candidates
+from osc_placement.model import candidate as model
 from osc_placement.model.inventory import Inventory
 from tests.support.candidates.clouds import (
     SHARES,
@@ -356,12 +358,56 @@ def test_the_last_free_device_is_found():
     assert len(found(base, *picky, isolate=True)) == 13
 
 
-def test_a_search_with_too_many_dead_ends_is_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(trees, "MAX_DEAD_END_STEPS", 300)
+def test_a_sum_that_does_not_fit_in_parts_is_detected_quickly():
     # 21 units are requested, and each of 7 devices has 3, but no parts add up to 3.
     groups = [group(f"_{n}", PCI_DEVICE=2) for n in range(7)] + [group("_Z", PCI_DEVICE=2)]
     groups += [group("_Y", PCI_DEVICE=1), group("_X", PCI_DEVICE=1)]
-    with pytest.raises(candidates.SearchTooLong):
-        found(wide(7, 3), *groups)
+    assert found(wide(7, 3), *groups) == []
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+@pytest.mark.parametrize(
+    ("devices", "total", "amounts", "fits"),
+    [
+        (20, 1, [1] * 60, False),
+        (20, 3, [1] * 60, True),
+        (100, 2, [1] * 300, False),
+        (100, 3, [1] * 300, True),
+        (20, 5, [2] * 60, False),
+        (20, 5, [1] * 20 + [2] * 40, True),
+        (20, 5, [1] * 18 + [2] * 41, False),
+        (20, 7, [2] * 8 + [3] * 41, False),
+        (100, 8, [2] * 150 + [3] * 150, True),
+    ],
+)
+def test_hundreds_of_groups_are_decided_quickly(
+    devices: int, total: int, amounts: list[int], fits: bool, isolate: bool
+):
+    groups = [group(f"_{n}", PCI_DEVICE=amount) for n, amount in enumerate(amounts)]
+    budget = candidates.SearchBudget(seconds=4)
+    arguments = query(*groups, isolate=isolate, limit=1)
+    number = len(list(candidates.search(wide(devices, total), arguments, budget=budget)))
+    assert number == (fits and not isolate)
+
+
+def packing() -> tuple[object, model.CandidateQuery]:
+    """Amounts that fill 100 equal devices completely: no search finds out in a short time."""
+    amounts = [30 + 69 * n * n % 70 for n in range(300)]
+    groups = [group(f"_{n}", PCI_DEVICE=amount) for n, amount in enumerate(amounts)]
+    return wide(100, sum(amounts) // 100 + 1), query(*groups)
+
+
+def test_the_time_of_a_search_is_limited():
+    base, arguments = packing()
+    started = time.monotonic()
+    with pytest.raises(candidates.SearchTooLong, match="more than"):
+        list(candidates.search(base, arguments, budget=candidates.SearchBudget(0.2)))
+    assert time.monotonic() - started < 2
+
+
+def test_a_search_can_be_stopped():
+    base, arguments = packing()
+    steps = itertools.count()
+    budget = candidates.SearchBudget(is_stopped=lambda: next(steps) > 10)
+    with pytest.raises(candidates.SearchStopped):
+        list(candidates.search(base, arguments, budget=budget))

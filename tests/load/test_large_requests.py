@@ -1,0 +1,131 @@
+"""Single large requests: other clients wait at most a second, and memory stays limited."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from osc_placement.server import context
+from tests.support.load.expensive import DEVICES, devices, packing
+
+HEADERS = {"x-auth-token": "admin", "openstack-api-version": "placement 1.39"}
+#: Seconds that any other client may wait.
+MAX_WAIT = 1.0
+#: MiB that a request may take; the process itself takes about 40.
+MEMORY = 256 + 64
+
+
+@contextlib.contextmanager
+def running(document: dict[str, Any], folder: pathlib.Path) -> Iterator[tuple[Any, int]]:
+    """A server process and its port."""
+    file = folder / "state.json"
+    file.write_text(json.dumps(document))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "osc_placement.server", "--port", "0", "--load", str(file)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield process, int(process.stdout.readline().rpartition(":")[2])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def send(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, float]:
+    """The status and the time of a request."""
+    headers = dict(HEADERS)
+    if body is not None:
+        headers["content-type"] = "application/json"
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    started = time.monotonic()
+    client.request(method, path, body, headers)
+    response = client.getresponse()
+    response.read()
+    client.close()
+    return response.status, time.monotonic() - started
+
+
+def memory(process: Any) -> int:
+    """The largest resident memory so far, in MiB."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+
+def claims(number: int) -> bytes:
+    entry = {"allocations": {}, "project_id": "p", "user_id": "u"}
+    entry |= {"consumer_generation": None, "consumer_type": "X"}
+    return json.dumps({str(uuid.uuid4()): entry for _ in range(number)}).encode()
+
+
+LARGE: dict[str, Callable[[], tuple[str, str, bytes | None, int]]] = {
+    "a long search": lambda: ("GET", packing()[1], None, 400),
+    "many large candidates": lambda: (
+        *("GET", devices(*[1] * DEVICES, policy="isolate") + "&limit=199999"),
+        *(None, 400),
+    ),
+    "many groups": lambda: ("GET", devices(*[1] * 1000) + "&limit=100", None, 200),
+    "an invalid body": lambda: (
+        *("POST", "/resource_providers", b"[" + b"1," * (8_000_000) + b"1]"),
+        400,
+    ),
+    "a body of many strings": lambda: (
+        *("POST", "/resource_providers", json.dumps(["é𝄞"] * 250_000).encode()),
+        400,
+    ),
+    "many claims": lambda: (
+        *("POST", "/allocations", claims(context.MAX_VALUES // 8)),
+        204,
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", LARGE)
+def test_a_large_request_delays_no_other_client(shape: str, tmp_path: pathlib.Path) -> None:
+    document, _ = packing()
+    if shape == "many groups":
+        for provider in document["providers"].values():
+            provider["inventories"] = {"PCI_DEVICE": {"total": 20}}
+    method, path, body, status = LARGE[shape]()
+    with running(document, tmp_path) as (process, port):
+        statuses: list[int] = []
+        large = threading.Thread(target=lambda: statuses.append(send(port, method, path, body)[0]))
+        large.start()
+        waits = []
+        while large.is_alive():
+            for other, target in (
+                ("GET", "/resource_providers?name=a"),
+                ("PUT", "/traits/CUSTOM_A"),
+            ):
+                waits.append(send(port, other, target)[1])
+        assert statuses == [status]
+        assert max(waits) < MAX_WAIT
+        assert memory(process) < MEMORY
+
+
+def test_a_signal_ends_a_long_search(tmp_path: pathlib.Path) -> None:
+    document, path = packing()
+    with running(document, tmp_path) as (process, port):
+        statuses: list[int] = []
+        search = threading.Thread(target=lambda: statuses.append(send(port, "GET", path)[0]))
+        search.start()
+        time.sleep(0.5)
+        started = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+        assert time.monotonic() - started < 2
+        search.join()
+        assert statuses == [503]
