@@ -139,7 +139,7 @@ openstack placement plan apply ratios.json"""
         options = super()._with_services(options, opened)
         if not apply.has_preconditions(self._plan):
             return options
-        check = precondition.eyes(opened.nova, self._plan.created)
+        check = precondition.for_plan(opened.nova, self._plan.created)
         return dataclasses.replace(options, check_precondition=check)
 
     def run_plan(

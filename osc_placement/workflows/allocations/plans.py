@@ -8,30 +8,30 @@ from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
 
-def observed_plan(made: plan.Plan, snapshot: CloudSnapshot) -> plan.ObservedPlan:
+def observed_plan(planned: plan.Plan, snapshot: CloudSnapshot) -> plan.ObservedPlan:
     """The plan with the consumers that were read one by one, so that none is read again."""
     known = {
         each.key: allocations.observed(snapshot.consumer(each.subject.uuid))
-        for each in made.changes
+        for each in planned.changes
         if each.kind == allocations.TYPE.name and each.subject.uuid in snapshot.owners
     }
-    return plan.ObservedPlan(made, known)
+    return plan.ObservedPlan(planned, known)
 
 
 def with_bindings(
-    made: change.Change, snapshot: CloudSnapshot, bindings: Bindings
+    planned: change.Change, snapshot: CloudSnapshot, bindings: Bindings
 ) -> change.Change:
     """The change of a server's consumer, and of the binding profiles of its ports."""
     if not bindings:
-        return made
-    ports = [port for port in snapshot.ports[made.subject.uuid] if port.uuid in bindings]
+        return planned
+    ports = [port for port in snapshot.ports[planned.subject.uuid] if port.uuid in bindings]
     before = {port.uuid: port.allocation for port in ports}
-    return bound_ports.with_ports(made, before, bindings)
+    return bound_ports.with_ports(planned, before, bindings)
 
 
-def provider_names(made: plan.Plan, snapshot: CloudSnapshot) -> dict[str, str]:
+def provider_names(planned: plan.Plan, snapshot: CloudSnapshot) -> dict[str, str]:
     """The names of the providers in a plan."""
-    states = [state for item in made.items() for state in (item.before, item.after)]
+    states = [state for item in planned.items() for state in (item.before, item.after)]
     uuids = {
         uuid
         for state in states

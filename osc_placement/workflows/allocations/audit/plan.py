@@ -99,8 +99,8 @@ def plan_repair(snapshot: CloudSnapshot, findings: Iterable[Finding]) -> plan.Pl
     for finding in findings:
         if finding.repair is not None:
             chosen.setdefault(finding.subject.uuid, []).append(finding)
-    made = plan.make(_change(snapshot, each) for each in chosen.values())
-    return dataclasses.replace(made, names=plans.provider_names(made, snapshot))
+    planned = plan.make(_change(snapshot, each) for each in chosen.values())
+    return dataclasses.replace(planned, names=plans.provider_names(planned, snapshot))
 
 
 def _change(snapshot: CloudSnapshot, findings: list[Finding]) -> change.Change:
@@ -116,7 +116,7 @@ def _change(snapshot: CloudSnapshot, findings: list[Finding]) -> change.Change:
         precondition = finding.repair.precondition or precondition
         bindings |= finding.repair.bindings
         frees = frees and finding.repair.frees
-    made = kinds_allocations.planned(
+    planned = kinds_allocations.planned(
         findings[0].subject.name,
         before,
         after,
@@ -124,4 +124,4 @@ def _change(snapshot: CloudSnapshot, findings: list[Finding]) -> change.Change:
         stage=_FREEING if frees else _TAKING,
         precondition=precondition,
     )
-    return plans.with_bindings(made, snapshot, bindings)
+    return plans.with_bindings(planned, snapshot, bindings)

@@ -17,21 +17,21 @@ def plan_heal(snapshot: CloudSnapshot, request: HealRequest) -> plan.Plan:
 
     ``snapshot`` contains what ``needs.heal_rounds`` reads.
     """
-    made = plan.make(_item(snapshot, decision) for decision in decide(snapshot, request))
-    return dataclasses.replace(made, names=plans.provider_names(made, snapshot))
+    planned = plan.make(_item(snapshot, decision) for decision in decide(snapshot, request))
+    return dataclasses.replace(planned, names=plans.provider_names(planned, snapshot))
 
 
 def _item(snapshot: CloudSnapshot, decision: Decision) -> change.Change | change.Skipped:
     server = decision.server
     if decision.is_change:
-        made = kinds_allocations.planned(
+        planned = kinds_allocations.planned(
             server.name,
             decision.before,
             decision.after,
             reason=decision.reason,
             precondition=precondition.of(server),
         )
-        return plans.with_bindings(made, snapshot, decision.bindings)
+        return plans.with_bindings(planned, snapshot, decision.bindings)
     state = kinds_allocations.ConsumerState.of(decision.before)
     subject = change.Subject(server.name or server.uuid, server.uuid)
     return change.Skipped(

@@ -264,7 +264,7 @@ def test_kill_between_neutron_and_placement_resumes(
     transport.before = kill
     stored = file.read(path)
     options = apply.Options(
-        check_precondition=precondition.eyes(run.nova, stored.created), neutron=run.neutron
+        check_precondition=precondition.for_plan(run.nova, stored.created), neutron=run.neutron
     )
     with pytest.raises(KeyboardInterrupt):
         plans.apply_file(run.client, stored, path, options)

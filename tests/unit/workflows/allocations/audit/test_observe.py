@@ -277,7 +277,7 @@ def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) 
     run.holds("vm-0001", cmp_0002=1)
     run.repaired(dry_run=True, plan_out=path)
     stored = file.read(path)
-    options = apply.Options(check_precondition=precondition.eyes(run.nova, stored.created))
+    options = apply.Options(check_precondition=precondition.for_plan(run.nova, stored.created))
 
     def kill(request: str, _: Any) -> None:
         if request.startswith(("POST", "PUT")):

@@ -221,7 +221,7 @@ def test_plan_file_is_stale_where_nova_changed(run: Run, tmp_path: pathlib.Path)
     run.healed(dry_run=True, plan_out=path)
     run.cloud.moves(3, **TASK)
     stored = file.read(path)
-    check = precondition.eyes(run.nova, stored.created)
+    check = precondition.for_plan(run.nova, stored.created)
     report = plans.apply_file(run.client, stored, path, apply.Options(check_precondition=check))
     assert statuses(report) == {"applied": 23, "stale": 1, "unchanged": 6}
     with pytest.raises(plan.PlanRefused, match="nova is not available"):
@@ -315,7 +315,7 @@ def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) 
             writes.append(request)
             raise KeyboardInterrupt
 
-    options = apply.Options(check_precondition=precondition.eyes(run.nova, stored.created))
+    options = apply.Options(check_precondition=precondition.for_plan(run.nova, stored.created))
     run.transport.after = kill
     with pytest.raises(KeyboardInterrupt):
         plans.apply_file(run.client, stored, path, options)
