@@ -33,7 +33,7 @@ def status_of(found: list[Any]) -> dict[str, str]:
 
 
 def state(target: targets.Target) -> list[Any]:
-    """Everything that batches change, but for generations."""
+    """Everything that batches change, without generations."""
     found = []
     for provider in target.ask("GET", "/resource_providers")["resource_providers"]:
         parts = [
@@ -73,7 +73,7 @@ def test_a_dry_run_changes_nothing(openstack: shell.OpenStack, target: targets.T
     assert target.request("GET", "/traits/CUSTOM_NEW").status_code == 404
 
 
-def test_undo_gives_everything_back(openstack: shell.OpenStack, target: targets.Target) -> None:
+def test_undo_restores_everything(openstack: shell.OpenStack, target: targets.Target) -> None:
     before = state(target)
     for number, arguments in enumerate(
         [
@@ -100,7 +100,7 @@ def test_undo_gives_everything_back(openstack: shell.OpenStack, target: targets.
         assert state(target) == before
 
 
-def test_a_plan_is_shown_applied_and_gone_on_with(openstack: shell.OpenStack) -> None:
+def test_a_plan_is_shown_applied_and_continued(openstack: shell.OpenStack) -> None:
     arguments = (AMEND, "--name-glob", "cmp-000?.*", "--resource", "VCPU:allocation_ratio+=1")
     planned = rows(openstack, *arguments, "--dry-run", "--plan-out", "plan.json")
     assert rows(openstack, "placement plan show", "plan.json") == planned
@@ -113,7 +113,7 @@ def test_a_plan_is_shown_applied_and_gone_on_with(openstack: shell.OpenStack) ->
     assert [row["after"] for row in back] == [row["before"] for row in rest]
 
 
-def test_what_somebody_else_changed_is_stale(openstack: shell.OpenStack) -> None:
+def test_a_concurrent_change_is_stale(openstack: shell.OpenStack) -> None:
     arguments = (AMEND, *HOSTS, "--resource", "VCPU:allocation_ratio=8")
     rows(openstack, *arguments, "--dry-run", "--plan-out", "plan.json")
     rows(openstack, AMEND, HOSTS[0], "--resource", "VCPU:allocation_ratio=6")
@@ -121,7 +121,7 @@ def test_what_somebody_else_changed_is_stale(openstack: shell.OpenStack) -> None
     assert status_of(applied) == {HOSTS[0]: "stale", HOSTS[1]: "applied"}
 
 
-def test_over_capacity_is_left_alone_unless_allowed(openstack: shell.OpenStack) -> None:
+def test_over_capacity_is_refused_unless_allowed(openstack: shell.OpenStack) -> None:
     arguments = (AMEND, "cmp-0001.lab.example.org", "--resource", "VCPU:allocation_ratio=0.1")
     (row,) = rows(openstack, *arguments, code=6)
     assert row["status"] == "skipped"
@@ -132,26 +132,26 @@ def test_over_capacity_is_left_alone_unless_allowed(openstack: shell.OpenStack) 
 
 
 def test_a_full_provider_is_found_among_many(openstack: shell.OpenStack) -> None:
-    """Full providers are in no candidates answer, by which the usages of many are read."""
+    """Full providers are missing from the candidates, from which the usages are read."""
     arguments = ("--all", "--resource", "VCPU:allocation_ratio=0.1", "--dry-run")
     for _ in range(2):
         found = rows(openstack, AMEND, *arguments)
         assert "skipped" in status_of(found).values()
 
 
-def test_every_fault_of_a_command_line_is_told_at_once(openstack: shell.OpenStack) -> None:
-    code, said = openstack.fails(
-        AMEND, "nobody", "--resource", "VCPU:speed=1", "--resource", "CUSTOM_NONE:total=1"
+def test_all_errors_of_a_batch_are_reported(openstack: shell.OpenStack) -> None:
+    code, message = openstack.fails(
+        AMEND, "unknown", "--resource", "VCPU:speed=1", "--resource", "CUSTOM_NONE:total=1"
     )
     assert code == 1
-    assert "'nobody'" in said
-    assert "'speed'" in said
-    assert "openstack resource class create CUSTOM_NONE" in said
-    assert "Traceback" not in said
+    assert "'unknown'" in message
+    assert "'speed'" in message
+    assert "openstack resource class create CUSTOM_NONE" in message
+    assert "Traceback" not in message
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((AMEND, "--resource", "VCPU:total=1"), "nothing is selected"),
         ((AMEND, "--resource", "VCPU", HOSTS[0]), "the syntax is"),
@@ -168,14 +168,14 @@ def test_every_fault_of_a_command_line_is_told_at_once(openstack: shell.OpenStac
         ),
     ],
 )
-def test_bad_input_is_named(
-    openstack: shell.OpenStack, target: targets.Target, arguments: tuple[str, ...], said: str
+def test_bad_input_is_reported(
+    openstack: shell.OpenStack, target: targets.Target, arguments: tuple[str, ...], message: str
 ) -> None:
     target.ask("PUT", "/traits/CUSTOM_X")
     before = state(target)
     code, text = openstack.fails(*arguments)
     assert code == 1
-    assert said in text
+    assert message in text
     assert "Traceback" not in text
     assert state(target) == before
 
@@ -194,7 +194,7 @@ def test_providers_come_from_standard_input(openstack: shell.OpenStack) -> None:
     assert status_of(json.loads(outcome.stdout)) == dict.fromkeys(HOSTS, "applied")
 
 
-def test_the_outcome_names_its_target_and_how_to_take_it_back(
+def test_the_summary_names_the_target_and_the_undo_command(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     outcome = openstack.run(f"{TRAIT} add", "--trait", "CUSTOM_RACK_A", *HOSTS)
@@ -204,18 +204,18 @@ def test_the_outcome_names_its_target_and_how_to_take_it_back(
     assert openstack.run(f"--quiet {TRAIT} add", "--trait", "CUSTOM_RACK_A", *HOSTS).stderr == ""
 
 
-def test_a_plan_of_another_cloud_or_an_edited_one_is_refused(openstack: shell.OpenStack) -> None:
+def test_an_edited_plan_or_a_plan_of_another_cloud_is_refused(openstack: shell.OpenStack) -> None:
     rows(
         openstack,
         *(AMEND, *HOSTS, "--resource", "VCPU:total=99", "--dry-run", "--plan-out", "plan.json"),
     )
     text = pathlib.Path("plan.json").read_text()
     pathlib.Path("plan.json").write_text(text.replace("99", "98"))
-    code, said = openstack.fails("placement plan apply", "plan.json")
-    assert (code, "digest" in said) == (1, True)
+    code, message = openstack.fails("placement plan apply", "plan.json")
+    assert (code, "digest" in message) == (1, True)
 
 
-def test_the_status_tells_where_we_are_and_finds_consumers_without_an_owner(
+def test_status_shows_the_target_and_finds_consumers_without_owner(
     openstack: shell.OpenStack,
 ) -> None:
     for version, who in ((None, "8 consumers"), ("1.37", "consumers")):
@@ -232,7 +232,7 @@ def test_the_status_tells_where_we_are_and_finds_consumers_without_an_owner(
     assert "checks" not in openstack("placement status")
 
 
-def test_a_table_leaves_uuids_out_and_has_one_fact_and_one_reason_to_a_line(
+def test_a_table_omits_uuids_and_has_one_fact_per_line(
     openstack: shell.OpenStack,
 ) -> None:
     arguments = (AMEND, HOSTS[0], "--resource", "VCPU:total=50", "--resource", "VCPU:reserved=4")
@@ -244,5 +244,5 @@ def test_a_table_leaves_uuids_out_and_has_one_fact_and_one_reason_to_a_line(
         "VCPU:reserved=4",
     ]
     assert max(map(len, table)) < 130
-    asked = openstack.do(*arguments, "--dry-run", "-c", "uuid", "-c", "status")
-    assert asked.splitlines()[1].replace("|", " ").split() == ["uuid", "status"]
+    shown = openstack.do(*arguments, "--dry-run", "-c", "uuid", "-c", "status")
+    assert shown.splitlines()[1].replace("|", " ").split() == ["uuid", "status"]

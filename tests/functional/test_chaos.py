@@ -1,4 +1,4 @@
-"""Batches through a proxy that refuses, cuts connections and lets others write in between."""
+"""Batches through a proxy that fails requests, cuts connections and writes concurrently."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def inventories(target: targets.Target) -> dict[str, dict[str, dict[str, float]]
 
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
-def test_the_end_state_is_exactly_the_planned_one(target: targets.Target) -> None:
+def test_the_final_state_equals_the_plan(target: targets.Target) -> None:
     target.load("200-hosts")
     before = inventories(target)
     with chaos.between(url(target), **MOODS, reads=0.1) as proxy:
@@ -71,22 +71,22 @@ def test_the_end_state_is_exactly_the_planned_one(target: targets.Target) -> Non
             f"{name} was written {proxy.effective_writes[path]} times"
         )
         for resource_class, fields in before[name].items():
-            wanted = dict(fields)
+            expected = dict(fields)
             if resource_class == "VCPU":
-                wanted["allocation_ratio"] += 1
+                expected["allocation_ratio"] += 1
             if resource_class == "MEMORY_MB":
-                wanted["reserved"] += 7
+                expected["reserved"] += 7
             if resource_class == "DISK_GB":
-                wanted["total"] -= proxy.rivals[row["uuid"]]
-            assert after[name][resource_class] == wanted
-        for told, real in ((row["before"], before), (row["after"], after)):
-            for fact, value in told.items():
+                expected["total"] -= proxy.rivals[row["uuid"]]
+            assert after[name][resource_class] == expected
+        for shown, real in ((row["before"], before), (row["after"], after)):
+            for fact, value in shown.items():
                 resource_class, _, field = fact.partition(":")
                 assert real[name][resource_class][field] == value
 
 
 def assert_trouble(proxy: chaos.Proxy) -> None:
-    """Whether everything really went wrong, and conflicts as often as they should."""
+    """Check that every kind of fault occurred, and the number of conflicts."""
     writes = sum(proxy.fates.values())
     assert proxy.fates["conflict"] > 0.2 * writes
     assert sum(proxy.rivals.values()) > 0.15 * writes
@@ -96,7 +96,7 @@ def assert_trouble(proxy: chaos.Proxy) -> None:
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("verb", ["add", "remove"])
-def test_traits_and_aggregates_arrive_and_no_other_is_lost(
+def test_traits_and_aggregates_are_added_and_none_is_lost(
     target: targets.Target, verb: str
 ) -> None:
     target.load("12-hosts")
@@ -105,12 +105,12 @@ def test_traits_and_aggregates_arrive_and_no_other_is_lost(
     kinds = {"trait": name, "aggregate": aggregate}
     shell.run(f"{' '.join(options(url(target)))} trait create {name}".split())
     if verb == "remove":
-        for kind, wanted in kinds.items():
-            command = f"resource provider {kind} add --all --{kind} {wanted}"
+        for kind, value in kinds.items():
+            command = f"resource provider {kind} add --all --{kind} {value}"
             assert shell.run([*options(url(target)), *command.split()]).code == 0
     with chaos.between(url(target), **MOODS, reads=0.1, seed=5) as proxy:
-        for kind, wanted in kinds.items():
-            command = f"resource provider {kind} {verb} --all --{kind} {wanted} -f json"
+        for kind, value in kinds.items():
+            command = f"resource provider {kind} {verb} --all --{kind} {value} -f json"
             outcome = shell.run([*options(proxy.url), *command.split()])
             assert outcome.code == 0, outcome.stderr
             assert {row["status"] for row in json.loads(outcome.stdout)} == {"applied"}
@@ -136,7 +136,7 @@ def memberships(target: targets.Target) -> dict[str, set[str]]:
 
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
-def test_upstreams_batch_form_settles_the_same(target: targets.Target) -> None:
+def test_upstreams_batch_form_has_the_same_result(target: targets.Target) -> None:
     target.load("12-hosts")
     hosts = target.ask("GET", "/resource_providers?required=COMPUTE_NODE")["resource_providers"]
     aggregate = "5f6c1c8e-5a80-4a4c-9b8e-0f2c9ad3a001"
@@ -145,27 +145,27 @@ def test_upstreams_batch_form_settles_the_same(target: targets.Target) -> None:
     before = inventories(target)
     with chaos.between(url(target), **MOODS, reads=0.1, seed=9) as proxy:
         command = f"resource provider inventory set {aggregate} --aggregate --amend"
-        wanted = "--resource VCPU:max_unit=7 -f json"
-        outcome = shell.run([*options(proxy.url), *command.split(), *wanted.split()])
+        arguments = "--resource VCPU:max_unit=7 -f json"
+        outcome = shell.run([*options(proxy.url), *command.split(), *arguments.split()])
     assert (outcome.code, outcome.stderr) == (0, "")
     assert set(proxy.effective_writes.values()) == {1}
     assert len(proxy.effective_writes) == len(hosts) > 8
     after = inventories(target)
     names = {host["uuid"]: host["name"] for host in hosts}
-    told: dict[str, dict[str, dict[str, float]]] = {}
+    shown: dict[str, dict[str, dict[str, float]]] = {}
     for row in json.loads(outcome.stdout):
-        classes = told.setdefault(row.pop("resource_provider"), {})
+        classes = shown.setdefault(row.pop("resource_provider"), {})
         classes[row.pop("resource_class")] = row
-    assert told.keys() == names.keys()
+    assert shown.keys() == names.keys()
     for uuid, name in names.items():
-        assert told[uuid] == after[name]
+        assert shown[uuid] == after[name]
         assert after[name]["VCPU"] == before[name]["VCPU"] | {"max_unit": 7}
         assert after[name]["MEMORY_MB"] == before[name]["MEMORY_MB"]
 
 
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
-def test_undo_through_the_same_chaos_gives_everything_back(target: targets.Target) -> None:
+def test_undo_under_faults_restores_everything(target: targets.Target) -> None:
     target.load("12-hosts")
     before = inventories(target)
     with chaos.between(url(target), **MOODS, reads=0.1, seed=3) as proxy:
@@ -184,7 +184,7 @@ def test_undo_through_the_same_chaos_gives_everything_back(target: targets.Targe
 
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
-def test_requests_are_as_many_as_promised(target: targets.Target) -> None:
+def test_the_number_of_requests_is_as_documented(target: targets.Target) -> None:
     target.load("200-hosts")
     with chaos.between(url(target)) as proxy:
 

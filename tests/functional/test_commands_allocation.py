@@ -37,7 +37,7 @@ def node(openstack: OpenStack) -> str:
         ("1.38", (*OWNER, "--consumer-type", "INSTANCE"), TYPED, 0),
     ],
 )
-def test_allocations_are_set_and_shown_as_the_version_knows_them(
+def test_allocations_have_the_columns_of_the_version(
     openstack: OpenStack,
     node: str,
     version: str | None,
@@ -63,7 +63,7 @@ def test_allocations_are_set_and_shown_as_the_version_knows_them(
         ("1.38", OWNER, "--consumer-type"),
     ],
 )
-def test_what_a_version_requires_is_a_usage_error(
+def test_an_option_that_a_version_requires_is_a_usage_error(
     openstack: OpenStack, version: str | None, options: tuple[str, ...], missing: str
 ) -> None:
     given = ("--allocation", f"rp={UNUSED_UUID},VCPU=1")
@@ -101,7 +101,7 @@ def test_a_consumer_without_allocations_shows_nothing(openstack: OpenStack) -> N
     assert openstack(SHOW, UNUSED_UUID) == []
 
 
-def test_set_replaces_what_was_there(openstack: OpenStack, node: str) -> None:
+def test_set_replaces_all_allocations(openstack: OpenStack, node: str) -> None:
     allocate(openstack, node, "VCPU=2,MEMORY_MB=5", CONSUMER)
     allocate(openstack, node, "VCPU=3", CONSUMER)
     (row,) = openstack(SHOW, CONSUMER, "--long")
@@ -110,7 +110,7 @@ def test_set_replaces_what_was_there(openstack: OpenStack, node: str) -> None:
     assert row["consumer_type"] == "unknown"
 
 
-def test_many_consumers_are_set_all_or_none(openstack: OpenStack, node: str) -> None:
+def test_several_consumers_are_set_atomically(openstack: OpenStack, node: str) -> None:
     both = (SET, CONSUMER, UNUSED_UUID, *OWNER)
     rows = openstack(
         *both, "--allocation", f"rp={node},VCPU=1",
@@ -126,7 +126,7 @@ def test_many_consumers_are_set_all_or_none(openstack: OpenStack, node: str) -> 
     assert openstack(SHOW, CONSUMER)[0]["resources"] == {"VCPU": 1}
 
 
-def test_unset_takes_a_provider_or_a_class_and_leaves_the_rest(openstack: OpenStack) -> None:
+def test_unset_removes_a_provider_or_a_class(openstack: OpenStack) -> None:
     for name in ("one", "two"):
         create(openstack, name, VCPU=8, MEMORY_MB=64)
     openstack(
@@ -165,9 +165,7 @@ def test_removing_all_allocations_prints_an_empty_list(
     assert openstack(UNSET, CONSUMER, version=version) == []
 
 
-def test_unset_keeps_a_type_and_does_not_need_one(
-    openstack: OpenStack, target: Target, node: str
-) -> None:
+def test_unset_keeps_the_consumer_type(openstack: OpenStack, target: Target, node: str) -> None:
     allocate(openstack, node, "VCPU=2,MEMORY_MB=1", CONSUMER)
     (row,) = openstack(UNSET, CONSUMER, "--resource-class", "VCPU", version="1.39")
     assert row["consumer_type"] == "unknown"
@@ -177,7 +175,7 @@ def test_unset_keeps_a_type_and_does_not_need_one(
     assert target.ask("GET", f"/allocations/{CONSUMER}")["consumer_type"] == "MIGRATION"
 
 
-def test_a_provider_is_unset_for_many_consumers_in_one_request(openstack: OpenStack) -> None:
+def test_a_provider_is_unset_for_several_consumers_in_one_request(openstack: OpenStack) -> None:
     for name in ("one", "two"):
         create(openstack, name, VCPU=8)
     for consumer in (CONSUMER, UNUSED_UUID):
@@ -190,7 +188,7 @@ def test_a_provider_is_unset_for_many_consumers_in_one_request(openstack: OpenSt
     ]
 
 
-def test_amend_changes_a_part_and_leaves_the_rest(openstack: OpenStack, node: str) -> None:
+def test_amend_changes_single_allocations(openstack: OpenStack, node: str) -> None:
     create(openstack, "other", VCPU=8)
     allocate(openstack, node, "VCPU=2,MEMORY_MB=5", CONSUMER)
     rows = openstack(
@@ -205,9 +203,7 @@ def test_amend_changes_a_part_and_leaves_the_rest(openstack: OpenStack, node: st
     assert openstack("resource provider show", "other") == before
 
 
-def test_amend_wants_a_consumer_that_has_something_and_1_28(
-    openstack: OpenStack, node: str
-) -> None:
+def test_amend_requires_existing_allocations_and_1_28(openstack: OpenStack, node: str) -> None:
     given = (AMEND, UNUSED_UUID, "--allocation", f"rp={node},VCPU=1")
     code, text = openstack.fails(*given)
     assert (code, "No allocations for consumer" in text) == (1, True)
@@ -217,7 +213,7 @@ def test_amend_wants_a_consumer_that_has_something_and_1_28(
     assert (code, "At least one resource allocation" in text) == (1, True)
 
 
-def test_delete_gives_everything_back(openstack: OpenStack, node: str) -> None:
+def test_delete_removes_all_allocations(openstack: OpenStack, node: str) -> None:
     allocate(openstack, node, "VCPU=2", CONSUMER)
     assert openstack.do("resource provider allocation delete", CONSUMER) == ""
     assert openstack(SHOW, CONSUMER) == []
@@ -225,7 +221,7 @@ def test_delete_gives_everything_back(openstack: OpenStack, node: str) -> None:
     assert (code, "HTTP 404" in text) == (1, True)
 
 
-def test_what_cannot_be_a_consumer_is_told_and_not_shown_as_one_without_allocations(
+def test_a_consumer_must_be_a_uuid(
     openstack: OpenStack,
 ) -> None:
     outcome = openstack.run(SHOW, "notauuid", "-f", "json")

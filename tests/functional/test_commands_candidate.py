@@ -59,9 +59,7 @@ def test_columns_grow_with_the_version(
     assert row.get("mappings", {"": [nodes["big"]]}) == {"": [nodes["big"]]}
 
 
-def test_candidates_are_narrowed_by_every_option(
-    openstack: OpenStack, nodes: dict[str, str]
-) -> None:
+def test_every_option_filters_candidates(openstack: OpenStack, nodes: dict[str, str]) -> None:
     big, small = nodes["big"], nodes["small"]
     one = ("--resource", "VCPU=1")
     assert found(openstack, *one) == {big, small}
@@ -80,9 +78,7 @@ def test_candidates_are_narrowed_by_every_option(
     assert found(openstack, *one, "--root-required", "!HW_CPU_X86_AVX") == {small}
 
 
-def test_groups_take_the_options_that_follow_them(
-    openstack: OpenStack, nodes: dict[str, str]
-) -> None:
+def test_options_after_a_group_belong_to_it(openstack: OpenStack, nodes: dict[str, str]) -> None:
     query = ("--resource", "VCPU=1", "--group", "1", "--resource", "SRIOV_NET_VF=1")
     rows = openstack(LIST, *query, "--required", "HW_NIC_SRIOV", version="1.29")
     assert {(row["#"], row["allocation"], row["resource provider"]) for row in rows} == {
@@ -113,7 +109,7 @@ def test_groups_have_names_and_subtrees(openstack: OpenStack, nodes: dict[str, s
     assert "requires at least version 1.36" in text
 
 
-def test_a_query_is_sent_as_it_was_found(openstack: OpenStack, nodes: dict[str, str]) -> None:
+def test_a_query_is_sent_unchanged(openstack: OpenStack, nodes: dict[str, str]) -> None:
     query = (
         "GET /placement/allocation_candidates?limit=1000&resources=VCPU%3A1"
         f"&root_required=%21HW_CPU_X86_AVX&member_of=in%3A{AGGREGATE}%2C{OTHER_AGGREGATE} HTTP/1.1"

@@ -30,7 +30,7 @@ def test_a_trait_in_use_is_not_deleted(openstack: OpenStack) -> None:
 
 
 @pytest.mark.parametrize("name", ["GOLD", "CUSTOM_gold", "CUSTOM_A/B", "CUSTOM_Ä", "../traits"])
-def test_a_name_that_is_no_custom_trait_is_refused(openstack: OpenStack, name: str) -> None:
+def test_a_trait_without_the_custom_prefix_is_refused(openstack: OpenStack, name: str) -> None:
     code, text = openstack.fails("trait create", name)
     assert code == 1
     assert "HTTP 4" in text
@@ -59,7 +59,7 @@ def test_a_resource_class_in_use_is_not_deleted(openstack: OpenStack) -> None:
     assert (code, "HTTP 409" in text) == (1, True)
 
 
-def test_a_long_list_tells_when_each_was_changed(openstack: OpenStack) -> None:
+def test_a_long_list_shows_the_time_of_the_last_change(openstack: OpenStack) -> None:
     openstack.do("trait create", "CUSTOM_GOLD")
     openstack.do("resource class create", "CUSTOM_GOLD")
     (row,) = openstack("trait list", "--name", "startswith:CUSTOM_", "--long")

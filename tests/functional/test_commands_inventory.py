@@ -40,7 +40,7 @@ def test_a_resource_without_a_field_is_its_total(openstack: OpenStack) -> None:
     )
 
 
-def test_set_replaces_and_amend_leaves_the_rest(openstack: OpenStack) -> None:
+def test_set_replaces_and_amend_keeps_other_classes(openstack: OpenStack) -> None:
     create(openstack, "node", VCPU=8, MEMORY_MB=64)
     (row, other) = openstack(SET, "node", "--amend", "--resource", "VCPU:max_unit=4")
     assert (row["total"], row["max_unit"]) == (8, 4)
@@ -73,7 +73,7 @@ def test_a_malformed_resource_is_refused(openstack: OpenStack, argument: str, te
     assert (code, text in message) == (1, True), message
 
 
-def test_all_faults_of_a_command_line_are_told_at_once(openstack: OpenStack) -> None:
+def test_all_errors_of_a_command_line_are_reported(openstack: OpenStack) -> None:
     create(openstack, "node")
     arguments = ("VCPU", "VCPU:speed=1", "DISK_GB=x", "MEMORY_MB=1", "MEMORY_MB:total=2")
     code, text = openstack.fails(SET, "node", *(f"--resource={item}" for item in arguments))
@@ -83,7 +83,7 @@ def test_all_faults_of_a_command_line_are_told_at_once(openstack: OpenStack) -> 
     assert openstack("resource provider inventory list", "node") == []
 
 
-def test_a_dry_run_shows_what_would_be_set_and_sets_nothing(openstack: OpenStack) -> None:
+def test_a_dry_run_shows_the_new_inventories(openstack: OpenStack) -> None:
     create(openstack, "node", VCPU=8)
     before = openstack("resource provider show", "node")
     (row,) = openstack(
@@ -96,7 +96,7 @@ def test_a_dry_run_shows_what_would_be_set_and_sets_nothing(openstack: OpenStack
     assert openstack("resource provider show", "node") == before
 
 
-def test_a_dry_run_refuses_what_the_server_would(openstack: OpenStack) -> None:
+def test_a_dry_run_reports_what_the_server_would_refuse(openstack: OpenStack) -> None:
     node = create(openstack, "node", VCPU=8)
     allocate(openstack, node, "VCPU=1")
     arguments = ("CUSTOM_NOBODY=1", "DISK_GB=0", "MEMORY_MB=4", "MEMORY_MB:reserved=5")
@@ -110,11 +110,11 @@ def test_a_dry_run_refuses_what_the_server_would(openstack: OpenStack) -> None:
     assert openstack.fails(SET, "node", *resources)[0] == 1
 
 
-def test_an_aggregates_providers_are_set_together(openstack: OpenStack) -> None:
+def test_all_members_of_an_aggregate_are_set(openstack: OpenStack) -> None:
     uuids = [member(openstack, name, VCPU=8) for name in ("one", "two")]
-    wanted = (SET, AGGREGATE, "--aggregate", "--amend", "--resource", "VCPU:allocation_ratio=4.0")
-    planned = openstack(*wanted, "--dry-run")
-    rows = openstack(*wanted)
+    command = (SET, AGGREGATE, "--aggregate", "--amend", "--resource", "VCPU:allocation_ratio=4.0")
+    planned = openstack(*command, "--dry-run")
+    rows = openstack(*command)
     assert rows == planned
     assert sorted(row["resource_provider"] for row in rows) == sorted(uuids)
     assert next(iter(rows[0])) == "resource_provider"
@@ -137,14 +137,14 @@ def test_a_dry_run_of_ratios_alone_shows_them(openstack: OpenStack, version: str
     assert openstack(SET, "one", *ratio, version=version) == [row]
 
 
-def test_an_aggregates_providers_can_be_left_without_inventories(openstack: OpenStack) -> None:
+def test_all_inventories_of_members_can_be_removed(openstack: OpenStack) -> None:
     uuid = member(openstack, "one", VCPU=8)
     assert openstack(SET, AGGREGATE, "--aggregate") == []
     assert openstack("resource provider inventory list", uuid) == []
     assert openstack(SET, AGGREGATE, "--aggregate") == []
 
 
-def test_one_provider_that_refuses_does_not_keep_the_others_back(openstack: OpenStack) -> None:
+def test_a_failed_member_does_not_stop_the_others(openstack: OpenStack) -> None:
     used, free = member(openstack, "used", VCPU=8), member(openstack, "free", VCPU=8)
     allocate(openstack, used, "VCPU=1")
     code, text = openstack.fails(SET, AGGREGATE, "--aggregate", "--resource", "DISK_GB=7")
@@ -155,7 +155,7 @@ def test_one_provider_that_refuses_does_not_keep_the_others_back(openstack: Open
     assert row["resource_class"] == "DISK_GB"
 
 
-def test_upstreams_batch_form_asks_no_guard_and_ends_with_1_at_most(openstack: OpenStack) -> None:
+def test_upstreams_batch_form_has_no_guards_and_exits_with_0_or_1(openstack: OpenStack) -> None:
     uuids = [member(openstack, name, VCPU=8) for name in ("one", "two")]
     allocate(openstack, uuids[1], "VCPU=4")
     amend = (SET, AGGREGATE, "--aggregate", "--amend")
@@ -192,7 +192,7 @@ def test_one_class_is_replaced(openstack: OpenStack) -> None:
     assert (code, "HTTP 400" in text) == (1, True)
 
 
-def test_one_class_is_shown_with_what_is_used(openstack: OpenStack) -> None:
+def test_one_class_is_shown_with_its_usage(openstack: OpenStack) -> None:
     node = create(openstack, "node", VCPU=8)
     allocate(openstack, node, "VCPU=3")
     shown = openstack("resource provider inventory show", "node", "VCPU")
@@ -203,7 +203,7 @@ def test_one_class_is_shown_with_what_is_used(openstack: OpenStack) -> None:
     assert (code, "HTTP 404" in text) == (1, True)
 
 
-def test_inventories_are_deleted_one_by_one_and_from_1_5_together(openstack: OpenStack) -> None:
+def test_one_inventory_or_from_1_5_all_are_deleted(openstack: OpenStack) -> None:
     create(openstack, "node", VCPU=8, MEMORY_MB=64, DISK_GB=10)
     command = "resource provider inventory delete"
     assert openstack.do(command, "node", "--resource-class", "VCPU") == ""
@@ -225,14 +225,14 @@ def test_inventory_in_use_is_not_deleted(openstack: OpenStack) -> None:
         assert "in use" in text
 
 
-def test_a_providers_usage_is_shown_by_class(openstack: OpenStack) -> None:
+def test_provider_usage_is_shown_per_class(openstack: OpenStack) -> None:
     node = create(openstack, "node", VCPU=8, MEMORY_MB=64)
     allocate(openstack, node, "VCPU=2")
     rows = openstack("resource provider usage show", "node")
     assert {row["resource_class"]: row["usage"] for row in rows} == {"VCPU": 2, "MEMORY_MB": 0}
 
 
-def test_a_projects_usage_is_shown_by_class_and_from_1_38_by_type(openstack: OpenStack) -> None:
+def test_project_usage_is_shown_per_class_and_from_1_38_per_type(openstack: OpenStack) -> None:
     node = create(openstack, "node", VCPU=8, MEMORY_MB=64)
     allocate(openstack, node, "VCPU=2")
     arguments = (f"--allocation=rp={node},VCPU=1", *OWNER, "--consumer-type", "INSTANCE")

@@ -31,18 +31,18 @@ def test_create_shows_the_tree_from_1_14(
     assert openstack("resource provider list", version=version) == [created]
 
 
-def test_columns_stand_in_upstreams_order(openstack: OpenStack) -> None:
+def test_columns_have_upstreams_order(openstack: OpenStack) -> None:
     create(openstack, "node")
     heading = openstack.do("resource provider list", "-f", "csv").splitlines()[0]
     assert heading == '"uuid","name","generation","root_provider_uuid","parent_provider_uuid"'
 
 
-def test_a_provider_is_created_with_the_uuid_given(openstack: OpenStack) -> None:
+def test_a_provider_is_created_with_a_given_uuid(openstack: OpenStack) -> None:
     created = openstack("resource provider create", "node", "--uuid", AGGREGATE)
     assert created["uuid"] == AGGREGATE
 
 
-def test_a_name_taken_is_a_409(openstack: OpenStack) -> None:
+def test_a_used_name_is_a_409(openstack: OpenStack) -> None:
     create(openstack, "node")
     code, text = openstack.fails("resource provider create", "node")
     assert code == 1
@@ -50,7 +50,7 @@ def test_a_name_taken_is_a_409(openstack: OpenStack) -> None:
     assert "node already exists" in text
 
 
-def test_a_child_stands_under_its_parent_named_by_name(openstack: OpenStack) -> None:
+def test_a_parent_is_given_by_name(openstack: OpenStack) -> None:
     root = create(openstack, "root")
     child = openstack("resource provider create", "child", "--parent-provider", "root")
     assert (child["root_provider_uuid"], child["parent_provider_uuid"]) == (root, root)
@@ -58,7 +58,7 @@ def test_a_child_stands_under_its_parent_named_by_name(openstack: OpenStack) -> 
     assert [row["name"] for row in tree] == ["root", "child"]
 
 
-def test_an_unknown_provider_is_a_404_by_uuid_and_named_by_name(openstack: OpenStack) -> None:
+def test_an_unknown_provider_is_reported(openstack: OpenStack) -> None:
     create(openstack, "compute-1")
     code, text = openstack.fails("resource provider show", UNUSED_UUID)
     assert (code, "HTTP 404" in text) == (1, True)
@@ -68,7 +68,7 @@ def test_an_unknown_provider_is_a_404_by_uuid_and_named_by_name(openstack: OpenS
     assert "'compute'; similar: compute-1" in text
 
 
-def test_every_unknown_name_is_told_at_once(openstack: OpenStack) -> None:
+def test_all_unknown_names_are_reported(openstack: OpenStack) -> None:
     code, text = openstack.fails("resource provider delete", "one", "two")
     assert code == 1
     assert "'one'" in text
@@ -81,12 +81,12 @@ def test_a_provider_is_renamed(openstack: OpenStack) -> None:
     assert openstack("resource provider show", "new")["name"] == "new"
 
 
-def test_set_without_anything_to_set_is_a_usage_error(openstack: OpenStack) -> None:
+def test_set_without_options_is_a_usage_error(openstack: OpenStack) -> None:
     code, text = openstack.fails("resource provider set", "node")
     assert (code, "--name" in text) == (2, True)
 
 
-def test_a_parent_is_set_once_below_1_37_and_changed_from_then_on(openstack: OpenStack) -> None:
+def test_a_parent_can_be_changed_from_1_37(openstack: OpenStack) -> None:
     for name in ("one", "two", "child"):
         create(openstack, name)
     parent = ("resource provider set", "child", "--parent-provider")
@@ -102,14 +102,14 @@ def test_a_parent_is_set_once_below_1_37_and_changed_from_then_on(openstack: Ope
     assert again == alone
 
 
-def test_many_providers_are_deleted_by_one_command(openstack: OpenStack) -> None:
+def test_several_providers_are_deleted(openstack: OpenStack) -> None:
     for name in ("one", "two", "three"):
         create(openstack, name)
     assert openstack.do("resource provider delete", "one", "two") == ""
     assert [row["name"] for row in openstack("resource provider list")] == ["three"]
 
 
-def test_a_provider_with_children_goes_with_its_tree_only(openstack: OpenStack) -> None:
+def test_a_provider_with_children_is_deleted_only_with_its_tree(openstack: OpenStack) -> None:
     create(openstack, "root")
     create(openstack, "child", parent="root")
     create(openstack, "grandchild", parent="child")
@@ -122,7 +122,7 @@ def test_a_provider_with_children_goes_with_its_tree_only(openstack: OpenStack) 
     assert openstack("resource provider list") == []
 
 
-def test_what_cannot_be_deleted_does_not_keep_the_rest_back(openstack: OpenStack) -> None:
+def test_a_failed_deletion_does_not_stop_the_others(openstack: OpenStack) -> None:
     used = create(openstack, "used", VCPU=1)
     create(openstack, "free")
     allocate(openstack, used, "VCPU=1")
@@ -133,7 +133,7 @@ def test_what_cannot_be_deleted_does_not_keep_the_rest_back(openstack: OpenStack
     assert [row["name"] for row in openstack("resource provider list")] == ["used"]
 
 
-def test_a_provider_shows_its_allocations_when_asked(openstack: OpenStack) -> None:
+def test_allocations_of_a_provider_are_shown_on_request(openstack: OpenStack) -> None:
     uuid = create(openstack, "node", VCPU=4)
     consumer = allocate(openstack, uuid, "VCPU=2")
     shown = openstack("resource provider show", "node", "--allocations", version="1.27")
@@ -143,7 +143,7 @@ def test_a_provider_shows_its_allocations_when_asked(openstack: OpenStack) -> No
     assert "allocations" not in openstack("resource provider show", "node")
 
 
-def test_a_list_is_narrowed_by_name_uuid_and_resources(openstack: OpenStack) -> None:
+def test_a_list_is_filtered_by_name_uuid_and_resources(openstack: OpenStack) -> None:
     big = create(openstack, "big", VCPU=16)
     create(openstack, "small", VCPU=2)
 
@@ -158,7 +158,7 @@ def test_a_list_is_narrowed_by_name_uuid_and_resources(openstack: OpenStack) -> 
     assert (code, "invalid int value" in text) == (1, True)
 
 
-def test_a_list_is_narrowed_by_traits(openstack: OpenStack) -> None:
+def test_a_list_is_filtered_by_traits(openstack: OpenStack) -> None:
     for name, traits in {"both": ("SSD", "AVX"), "one": ("SSD",), "none": ()}.items():
         create(openstack, name)
         for trait in traits:
@@ -176,7 +176,7 @@ def test_a_list_is_narrowed_by_traits(openstack: OpenStack) -> None:
     assert listed("--required", "CUSTOM_SSD,CUSTOM_AVX") == {"both", "one"}
 
 
-def test_a_list_is_narrowed_by_aggregates(openstack: OpenStack) -> None:
+def test_a_list_is_filtered_by_aggregates(openstack: OpenStack) -> None:
     members = {"both": [AGGREGATE, OTHER_AGGREGATE], "one": [AGGREGATE], "none": []}
     for name, uuids in members.items():
         create(openstack, name)
@@ -207,7 +207,7 @@ def test_the_old_aggregate_option_works_with_a_warning(openstack: OpenStack) -> 
     assert (code, "not allowed with argument" in text) == (2, True)
 
 
-def test_a_long_list_shows_what_belongs_to_each_provider(openstack: OpenStack) -> None:
+def test_a_long_list_shows_traits_aggregates_and_inventories(openstack: OpenStack) -> None:
     create(openstack, "node", VCPU=8)
     generation = f"--generation={openstack.generation(1)}"
     openstack("resource provider aggregate set", "node", "--aggregate", AGGREGATE, generation)
@@ -223,18 +223,18 @@ def test_a_long_list_shows_what_belongs_to_each_provider(openstack: OpenStack) -
 
 def test_aggregates_are_set_under_a_generation_from_1_19(openstack: OpenStack) -> None:
     create(openstack, "node")
-    wanted = ("resource provider aggregate set", "node", "--aggregate", AGGREGATE)
-    assert openstack(*wanted, version="1.18") == [{"uuid": AGGREGATE}]
-    code, text = openstack.fails(*wanted)
+    command = ("resource provider aggregate set", "node", "--aggregate", AGGREGATE)
+    assert openstack(*command, version="1.18") == [{"uuid": AGGREGATE}]
+    code, text = openstack.fails(*command)
     assert (code, text.strip()) == (1, "A generation must be specified.")
-    code, text = openstack.fails(*wanted, "--generation", "0", version="1.18")
+    code, text = openstack.fails(*command, "--generation", "0", version="1.18")
     assert (code, "requires at least version 1.19" in text) == (1, True)
-    code, text = openstack.fails(*wanted, "--generation", str(openstack.generation(7)))
+    code, text = openstack.fails(*command, "--generation", str(openstack.generation(7)))
     assert (code, "HTTP 409" in text) == (1, True)
-    code, text = openstack.fails(*wanted, "--generation", "x")
+    code, text = openstack.fails(*command, "--generation", "x")
     assert (code, "invalid int value" in text) == (2, True)
     first, second = str(openstack.generation()), str(openstack.generation(1))
-    assert openstack(*wanted, "--generation", first) == [{"uuid": AGGREGATE}]
+    assert openstack(*command, "--generation", first) == [{"uuid": AGGREGATE}]
     assert openstack("resource provider aggregate list", "node") == [{"uuid": AGGREGATE}]
     assert openstack("resource provider aggregate set", "node", "--generation", second) == []
 
@@ -255,7 +255,7 @@ def test_traits_of_a_provider_are_set_listed_and_deleted(openstack: OpenStack) -
     assert openstack("resource provider trait list", "node") == []
 
 
-def test_traits_are_set_on_all_of_an_aggregate(openstack: OpenStack) -> None:
+def test_traits_are_set_on_all_members_of_an_aggregate(openstack: OpenStack) -> None:
     for name in ("one", "two"):
         create(openstack, name)
         generation = f"--gen={openstack.generation()}"
@@ -270,7 +270,7 @@ def test_traits_are_set_on_all_of_an_aggregate(openstack: OpenStack) -> None:
     assert f"No resource providers found in aggregate with uuid {UNUSED_UUID}." in text
 
 
-def test_a_tree_is_drawn_root_first(openstack: OpenStack) -> None:
+def test_a_tree_is_listed_root_first(openstack: OpenStack) -> None:
     root = create(openstack, "root", VCPU=8)
     create(openstack, "numa0", parent="root", MEMORY_MB=512)
     create(openstack, "gpu", parent="numa0")
@@ -295,7 +295,7 @@ def test_a_tree_is_drawn_root_first(openstack: OpenStack) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "arguments", "said"),
+    ("command", "arguments", "messages"),
     [
         (
             "resource provider list",
@@ -324,9 +324,9 @@ def test_a_tree_is_drawn_root_first(openstack: OpenStack) -> None:
         ),
     ],
 )
-def test_unknown_names_and_malformed_values_are_told_together(
-    openstack: OpenStack, command: str, arguments: tuple[str, ...], said: tuple[str, ...]
+def test_unknown_names_and_malformed_values_are_reported_together(
+    openstack: OpenStack, command: str, arguments: tuple[str, ...], messages: tuple[str, ...]
 ) -> None:
     code, text = openstack.fails(command, *arguments)
     assert code == 1
-    assert [part for part in said if part not in text] == []
+    assert [part for part in messages if part not in text] == []

@@ -1,4 +1,4 @@
-"""Where settings come from, and what an operator sees of a server that is not well."""
+"""Sources of settings, and errors of a broken server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cloud(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: pathlib.Path,
 ) -> Any:
-    """Run ``openstack`` with a clouds.yaml of one cloud, named ``it``, and these lines in it."""
+    """Run ``openstack`` with a clouds.yaml that has these lines for its cloud, ``it``."""
     if isinstance(target, OverHttp):
         reach = f"auth_type: admin_token, auth: {{endpoint: '{target.url}', token: admin}}"
     else:
@@ -60,7 +60,7 @@ def test_clouds_yaml_pins_the_version(cloud: Any, setting: str, heading: str) ->
     assert outcome.stdout.splitlines()[0] == heading
 
 
-def test_an_option_wins_over_the_environment_and_that_over_clouds_yaml(
+def test_options_override_the_environment_and_clouds_yaml(
     cloud: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OS_PLACEMENT_API_VERSION", "1.5")
@@ -69,13 +69,13 @@ def test_an_option_wins_over_the_environment_and_that_over_clouds_yaml(
     assert pinned.stdout.splitlines()[0] == NESTED
 
 
-def test_a_version_that_yaml_cut_short_is_refused(cloud: Any) -> None:
+def test_a_version_that_yaml_shortened_is_refused(cloud: Any) -> None:
     outcome = cloud("placement_api_version: 1.30")
     assert outcome.code == 1
     assert 'placement_api_version: "1.30"' in outcome.stderr
 
 
-def test_nonsense_in_clouds_yaml_is_told(cloud: Any) -> None:
+def test_an_invalid_version_in_clouds_yaml_is_reported(cloud: Any) -> None:
     outcome = cloud("placement_api_version: newest")
     assert (outcome.code, "1.0 to 1.39" in outcome.stderr) == (1, True)
 
@@ -89,7 +89,7 @@ def test_the_environment_names_the_database(
 
 
 class Page(http.server.BaseHTTPRequestHandler):
-    """Answers everything as a proxy does that has lost its backend."""
+    """Answers as a proxy without a backend."""
 
     body = b"<html>\n<head><title>502 Bad Gateway</title></head>\n</html>\n"
     status = 502
@@ -122,9 +122,7 @@ def run_at(url: str, *arguments: str) -> shell.Outcome:
         (404, b'{"error": "gone"}', "HTTP 404"),
     ],
 )
-def test_an_answer_that_is_not_placements_is_one_line(
-    status: int, body: bytes, message: str
-) -> None:
+def test_a_foreign_response_is_reported_in_one_line(status: int, body: bytes, message: str) -> None:
     handler = type("Handler", (Page,), {"status": status, "body": body})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -135,7 +133,7 @@ def test_an_answer_that_is_not_placements_is_one_line(
     assert len(outcome.stderr.strip().splitlines()) == 1
 
 
-def test_a_server_that_is_gone_is_one_line() -> None:
+def test_an_unreachable_server_is_reported_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     for pinned in ([], ["--os-placement-api-version", "1.20"]):

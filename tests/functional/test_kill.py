@@ -1,4 +1,4 @@
-"""kill -9 of the real process at random moments, and then going on.
+"""kill -9 of the real process at random moments, and the run that continues.
 
 A round has up to fourteen kills. A few rounds run with every test run; ``KILL_ROUNDS=12``
 in the environment makes them more than a hundred kills; ``--junitxml`` with ``-o
@@ -36,7 +36,7 @@ def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
 
 
 def child(arguments: list[str], environment: dict[str, str], folder: str, out: str) -> None:
-    """One ``openstack`` command as a process of its own."""
+    """One ``openstack`` command as a separate process."""
     os.environ.update(environment)
     os.chdir(folder)
     pathlib.Path(out).write_text(json.dumps(shell.run(arguments)))
@@ -73,14 +73,14 @@ class Murderer:
             if process.is_alive():
                 os.kill(pid, sign)
 
-        def seen(method: str, path: str) -> None:
+        def count(method: str, path: str) -> None:
             nonlocal left
             left -= kill or method != "GET"
             if left == 0 and (kill or method != "GET") and process.pid:
                 moment = self.chance.uniform(0, 0.01) if kill else 0
                 threading.Timer(moment, end, (process.pid, sign)).start()
 
-        self.proxy.on_request = seen
+        self.proxy.on_request = count
         process.start()
         process.join(60)
         self.proxy.on_request = lambda method, path: None
@@ -110,7 +110,7 @@ def ratios(target: targets.Target) -> dict[str, float]:
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(ROUNDS))
-def test_a_killed_run_goes_on_and_nothing_is_done_twice(
+def test_a_killed_run_continues_without_repeated_changes(
     target: targets.Target,
     tmp_path: pathlib.Path,
     seed: int,
@@ -140,7 +140,7 @@ def test_a_killed_run_goes_on_and_nothing_is_done_twice(
 
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
-def test_ctrl_c_reports_what_was_done_and_the_plan_goes_on(
+def test_an_interrupted_run_reports_changes_and_can_continue(
     target: targets.Target, tmp_path: pathlib.Path
 ) -> None:
     target.load("12-hosts")

@@ -1,4 +1,4 @@
-"""``placement migration``: nova-manage's way of doing things in batches."""
+"""``placement migration``: online data migrations in batches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cloud(target: targets.Target) -> None:
 
 
 def run(openstack: shell.OpenStack, *arguments: str) -> tuple[int, Counts, str]:
-    """The exit code, ``{migration: (found, done)}``, and what was said."""
+    """The exit code, ``{migration: (found, done)}``, and stderr."""
     recording = ("--nova-recording", "12-hosts", "--allow", "recorded-nova")
     ended = openstack.run(RUN, *recording, *arguments, "-f", "json")
     rows = json.loads(ended.stdout)
@@ -35,7 +35,7 @@ def run(openstack: shell.OpenStack, *arguments: str) -> tuple[int, Counts, str]:
     return ended.code, counts, ended.stderr
 
 
-def test_batches_go_on_until_nothing_is_left(openstack: shell.OpenStack) -> None:
+def test_limited_runs_continue_to_the_end(openstack: shell.OpenStack) -> None:
     ended = [run(openstack, "--max-count", "6")]
     while ended[-1][0] == 1 and len(ended) < 50:
         ended.append(run(openstack, "--max-count", "6"))
@@ -45,13 +45,13 @@ def test_batches_go_on_until_nothing_is_left(openstack: shell.OpenStack) -> None
     assert (ended[-1][0], sum(done[-1].values())) == (0, 0)
 
 
-def test_without_a_limit_all_is_done_at_once_and_what_is_left_alone_is_told(
+def test_an_unlimited_run_makes_all_changes_and_reports_skipped_items(
     openstack: shell.OpenStack,
 ) -> None:
-    code, counts, said = run(openstack)
+    code, counts, message = run(openstack)
     assert (code, counts) == (0, {name: (count, count) for name, count in EXPECTED.items()})
-    assert "3 skipped" in said
-    assert "placement plan undo" in said
+    assert "3 skipped" in message
+    assert "placement plan undo" in message
 
 
 def test_a_table_output_lists_migrations_and_problems(openstack: shell.OpenStack) -> None:
@@ -62,7 +62,7 @@ def test_a_table_output_lists_migrations_and_problems(openstack: shell.OpenStack
     assert "| mirror_host_aggregates " in ended.stdout
 
 
-def test_the_next_run_goes_on_where_a_file_says(
+def test_the_next_run_continues_at_the_cursor(
     openstack: shell.OpenStack, tmp_path: pathlib.Path
 ) -> None:
     cursor = tmp_path / "cursor"
@@ -73,13 +73,13 @@ def test_the_next_run_goes_on_where_a_file_says(
     assert second[1]["mirror_host_aggregates"] == (0, 0)
 
 
-def test_a_count_that_makes_no_sense_is_127_and_none_at_all_is_2(
+def test_an_invalid_count_exits_with_127_or_2(
     openstack: shell.OpenStack,
 ) -> None:
     assert run(openstack, "--max-count", "0")[0] == 127
     assert openstack.run(RUN, "--max-count", "many").code == 2
 
 
-def test_the_list_needs_no_cloud() -> None:
+def test_list_needs_no_cloud() -> None:
     ended = shell.run(["placement", "migration", "list", "-f", "json"])
     assert [row["migration"] for row in json.loads(ended.stdout)] == list(EXPECTED)

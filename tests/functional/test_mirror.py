@@ -1,4 +1,4 @@
-"""``placement aggregate mirror`` on every target; nova's part is what a real one has answered."""
+"""``placement aggregate mirror`` on every target, with recorded answers of a real nova."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def uuid_of(name: str) -> str:
     return str(AGGREGATES[name]["uuid"])
 
 
-def wanted(without: tuple[str, ...] = ("cmp-0010",)) -> dict[str, set[str]]:
-    """``{aggregate: provider names}`` as nova has it, of the hosts that have a provider."""
+def expected(without: tuple[str, ...] = ("cmp-0010",)) -> dict[str, set[str]]:
+    """``{aggregate: provider names}`` in nova, for hosts with a provider."""
     nodes = {item["service"]["host"]: name for name, item in NODES.items()}
     return {
         name: {nodes[host] for host in item["hosts"] if host in nodes and host not in without}
@@ -41,7 +41,7 @@ def wanted(without: tuple[str, ...] = ("cmp-0010",)) -> dict[str, set[str]]:
 
 
 def members(target: targets.Target) -> dict[str, set[str]]:
-    """The same as Placement has it."""
+    """The same in Placement."""
     return {
         name: {
             entry["name"]
@@ -54,7 +54,7 @@ def members(target: targets.Target) -> dict[str, set[str]]:
 
 
 def put(target: targets.Target, provider: str, *aggregates: str) -> None:
-    """Exactly these aggregates on a provider."""
+    """Set the aggregates of a provider."""
     path = f"/resource_providers/{provider}"
     body = {
         "aggregates": list(aggregates),
@@ -80,15 +80,15 @@ def cloud(target: targets.Target) -> None:
     target.load("12-hosts")
 
 
-def test_a_cloud_is_mirrored_and_what_stands_in_the_way_is_told(
+def test_a_cloud_is_mirrored_and_problems_are_reported(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     foreign = target.ask("GET", f"/resource_providers/{SHARE}/aggregates")
     check = ("--dry-run", "--detailed-exitcode")
     planned = rows(openstack, *check, code=3)
-    assert members(target) != wanted()
+    assert members(target) != expected()
     found = rows(openstack, code=6)
-    assert members(target) == wanted()
+    assert members(target) == expected()
     assert {name for name, status in status_of(found).items() if status == "skipped"} == {
         "empty",
         "ghost-nonode",
@@ -104,7 +104,7 @@ def test_a_cloud_is_mirrored_and_what_stands_in_the_way_is_told(
     assert target.ask("GET", f"/resource_providers/{SHARE}/aggregates") == foreign
 
 
-def test_drift_in_both_directions_is_found_and_mended_and_taken_back(
+def test_drift_in_both_directions_is_repaired_and_undone(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     rows(openstack, code=6)
@@ -117,14 +117,14 @@ def test_drift_in_both_directions_is_found_and_mended_and_taken_back(
     assert (row["status"], row["reason"]) == ("planned", "to az1, tenant-acme; out of az2")
     assert "no compute node" in found["nfs-share"]["reason"]
     assert rows(openstack, "--prune", "--undo-out", "undo.json", code=6)
-    assert members(target) == wanted() | {"az1": wanted()["az1"] | {"nfs-share"}}
+    assert members(target) == expected() | {"az1": expected()["az1"] | {"nfs-share"}}
     openstack.do("placement plan undo", "undo.json")
     assert members(target) == drifted
     rows(openstack, "--prune", "--provider", "nfs-share", code=6)
-    assert members(target) == wanted()
+    assert members(target) == expected()
 
 
-def test_what_is_stale_is_drift_even_for_a_run_that_would_not_prune(
+def test_extra_members_are_drift_without_prune(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     rows(openstack, code=6)
@@ -138,7 +138,7 @@ def test_what_is_stale_is_drift_even_for_a_run_that_would_not_prune(
     rows(openstack, "--dry-run")
 
 
-def test_a_run_is_narrowed_to_hosts_and_aggregates(
+def test_a_run_is_limited_to_hosts_and_aggregates(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     narrowed = ("--host", "cmp-0001", "--host", "cmp-0007", "--host-aggregate", "ssd")
@@ -147,16 +147,14 @@ def test_a_run_is_narrowed_to_hosts_and_aggregates(
     assert members(target)["az2"] == set()
 
 
-def test_a_plan_is_kept_limited_and_gone_on_with(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
+def test_a_limited_plan_is_continued(openstack: shell.OpenStack, target: targets.Target) -> None:
     rows(openstack, "--dry-run", "--plan-out", "plan.json")
     shown = openstack.run("placement plan show", "plan.json")
     assert "placement aggregate mirror" in shown.stderr
     assert "nova's answers come from the sample 12-hosts" in shown.stderr
     assert openstack.run("placement plan apply", "plan.json", "--max-count", "3").code == 5
     openstack.run("placement plan apply", "plan.json")
-    assert members(target) == wanted()
+    assert members(target) == expected()
 
 
 def answers(tmp_path: pathlib.Path, document: Any) -> tuple[str, ...]:
@@ -165,7 +163,7 @@ def answers(tmp_path: pathlib.Path, document: Any) -> tuple[str, ...]:
     return ("--nova-recording", str(path), "--allow", "recorded-nova")
 
 
-def test_an_aggregate_that_nova_deletes_is_known_from_the_last_run(
+def test_a_deleted_host_aggregate_is_known_from_the_last_run(
     openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
 ) -> None:
     rows(openstack, code=6)
@@ -175,24 +173,24 @@ def test_an_aggregate_that_nova_deletes_is_known_from_the_last_run(
     less = answers(tmp_path, document)
     assert "in ssd, but nova has deleted it" in str(rows(openstack, code=6, nova=less))
     rows(openstack, "--forget", uuid_of("ssd"), code=6, nova=less)
-    assert (members(target)["ssd"], members(target)["pinned"]) == (set(), wanted()["pinned"])
+    assert (members(target)["ssd"], members(target)["pinned"]) == (set(), expected()["pinned"])
     rows(openstack, "--prune", code=6, nova=less)
     assert members(target)["pinned"] == set()
-    code, said = openstack.fails(MIRROR, *less, "--forget", uuid_of("az1"))
-    assert (code, "it is 'az1'" in said) == (1, True)
+    code, message = openstack.fails(MIRROR, *less, "--forget", uuid_of("az1"))
+    assert (code, "it is 'az1'" in message) == (1, True)
 
 
-def test_a_compute_service_is_needed_or_its_answers(
+def test_a_compute_service_or_a_recording_is_required(
     openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
 ) -> None:
-    for nova, said in (
+    for nova, message in (
         (("--nova-recording", "nofile.json"), "nofile.json"),
         (answers(tmp_path, {}), "os-aggregates"),
         ((), "nova"),
     ):
         before = members(target)
         code, text = openstack.fails(MIRROR, *nova)
-        assert (code, said in text, "Traceback" in text) == (1, True, False), text
+        assert (code, message in text, "Traceback" in text) == (1, True, False), text
         assert members(target) == before
 
 
@@ -200,7 +198,7 @@ def test_a_compute_service_is_needed_or_its_answers(
 def nova(
     openstack: shell.OpenStack, target: targets.Target, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[fake_nova.Nova]:
-    """A compute API beside the target, which a clouds.yaml names."""
+    """A compute API in the same clouds.yaml as the target."""
     stand_in = fake_nova.Nova(copy.deepcopy(NOVA))
     placement = getattr(target, "url", "http://127.0.0.1:9/none")
     settings = {
@@ -218,11 +216,11 @@ def nova(
     stand_in.stop()
 
 
-def test_nova_is_asked_page_by_page_at_the_right_versions(
+def test_nova_is_read_in_pages_with_the_right_versions(
     openstack: shell.OpenStack, target: targets.Target, nova: fake_nova.Nova
 ) -> None:
     rows(openstack, code=6, nova=())
-    assert members(target) == wanted()
+    assert members(target) == expected()
     assert nova.requests == [
         "/os-aggregates 2.41",
         "/os-services 2.69",
@@ -231,7 +229,7 @@ def test_nova_is_asked_page_by_page_at_the_right_versions(
     ]
 
 
-def test_a_cell_that_is_down_stops_nobody_and_costs_no_membership(
+def test_a_cell_that_is_down_removes_no_membership(
     openstack: shell.OpenStack, target: targets.Target, nova: fake_nova.Nova
 ) -> None:
     rows(openstack, code=6, nova=())
@@ -244,19 +242,19 @@ def test_a_cell_that_is_down_stops_nobody_and_costs_no_membership(
     assert found[f"cmp-0001.{DOMAIN}"]["status"] == "applied"
     assert "its cell is down" in found["cmp-0011"]["reason"]
     assert "no compute node" in found[f"cmp-0011.{DOMAIN}"]["reason"]
-    assert members(target) == wanted()
+    assert members(target) == expected()
     named = ("--prune", "--provider", f"cmp-0011.{DOMAIN}")
     assert "may be a compute node" in str(rows(openstack, *named, code=6, nova=()))
-    assert members(target) == wanted()
+    assert members(target) == expected()
 
 
-def test_a_right_that_is_missing_in_nova_is_named(
+def test_a_missing_nova_permission_is_named(
     openstack: shell.OpenStack, target: targets.Target, nova: fake_nova.Nova
 ) -> None:
     nova.forbidden = {"/os-aggregates"}
     before = members(target)
-    code, said = openstack.fails(MIRROR)
+    code, message = openstack.fails(MIRROR)
     assert code == 1
-    assert "missing permission in nova" in said
-    assert "os_compute_api:os-aggregates:index" in said
+    assert "missing permission in nova" in message
+    assert "os_compute_api:os-aggregates:index" in message
     assert members(target) == before

@@ -1,4 +1,4 @@
-"""Plan files on their way through many hands: what is refused, and that nothing was asked."""
+"""Plan files: what is refused, and that a refusal sends no request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
 
 @pytest.fixture
 def proxy(target: targets.Target, openstack: shell.OpenStack) -> Iterator[chaos.Proxy]:
-    """Counts the requests of the commands that go by way of it; the plan was made through it."""
+    """A proxy that counts requests; the plan was made through it."""
     target.load("12-hosts")
     with chaos.between(target.url) as proxy:  # type: ignore[attr-defined]
         plan = (AMEND, *HOSTS, "--resource", "VCPU:total=99", "--dry-run", "--plan-out", "plan")
@@ -45,7 +45,7 @@ def changed(**fields: Any) -> Damage:
 
 @pytest.mark.parametrize("command", ["show", "apply", "undo", "apply --dry-run"])
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (lambda text: "", "not a plan file"),
         (lambda text: text[: len(text) // 2], "not a plan file"),
@@ -58,15 +58,15 @@ def changed(**fields: Any) -> Damage:
         (lambda text: "[" * 100000, "not a plan file"),
     ],
 )
-def test_a_plan_file_that_is_not_what_was_written_is_refused_before_any_request(
-    proxy: chaos.Proxy, command: str, damage: Damage, said: str
+def test_a_damaged_plan_file_is_refused_before_any_request(
+    proxy: chaos.Proxy, command: str, damage: Damage, message: str
 ) -> None:
     path = pathlib.Path("plan")
     path.write_text(damage(path.read_text()))
     outcome = run(proxy, f"placement plan {command}", "plan")
     assert outcome.code == 1
     assert outcome.stderr.startswith("plan: ")
-    assert said in outcome.stderr
+    assert message in outcome.stderr
     assert "Traceback" not in outcome.stderr
     assert not proxy.requests
 
@@ -96,7 +96,7 @@ def test_a_plan_of_another_cloud_is_refused_before_any_request(
     assert not proxy.requests
 
 
-def test_a_plan_that_is_stale_as_a_whole_changes_nothing(
+def test_a_completely_stale_plan_changes_nothing(
     openstack: shell.OpenStack, proxy: chaos.Proxy
 ) -> None:
     rows(openstack, AMEND, *HOSTS, "--resource", "VCPU:total=50")
@@ -107,7 +107,7 @@ def test_a_plan_that_is_stale_as_a_whole_changes_nothing(
     assert not proxy.effective_writes
 
 
-def test_a_relative_run_with_a_limit_names_the_command_that_goes_on(proxy: chaos.Proxy) -> None:
+def test_a_limited_relative_run_names_the_command_that_continues(proxy: chaos.Proxy) -> None:
     relative = (AMEND, *HOSTS, "--resource", "VCPU:reserved+=2", "--max-count", "1", "-f", "json")
     outcome = run(proxy, *relative)
     assert outcome.code == 5
@@ -122,7 +122,7 @@ def test_a_relative_run_with_a_limit_names_the_command_that_goes_on(proxy: chaos
     assert sum(proxy.effective_writes.values()) == 2
 
 
-def test_no_file_holds_a_secret(proxy: chaos.Proxy, tmp_path: pathlib.Path) -> None:
+def test_no_file_contains_a_secret(proxy: chaos.Proxy, tmp_path: pathlib.Path) -> None:
     where = [*options(proxy.url)[:-1], "admin:very-secret"]
     shell.run([*where, *AMEND.split(), HOSTS[0], "--resource", "VCPU:reserved+=2"])
     assert run(proxy, "placement plan apply", "plan").code == 0
@@ -132,7 +132,7 @@ def test_no_file_holds_a_secret(proxy: chaos.Proxy, tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((AMEND, *HOSTS, "--resource", "VCPU:total=98", "-c", "nmae"), "unknown column nmae"),
         (("placement plan apply", "plan", "-c", "name", "-c", "x"), "unknown column x"),
@@ -144,10 +144,10 @@ def test_no_file_holds_a_secret(proxy: chaos.Proxy, tmp_path: pathlib.Path) -> N
         ),
     ],
 )
-def test_what_would_spoil_the_outcome_is_refused_before_any_request(
-    proxy: chaos.Proxy, arguments: tuple[str, ...], said: str
+def test_wrong_columns_and_files_are_refused_before_any_request(
+    proxy: chaos.Proxy, arguments: tuple[str, ...], message: str
 ) -> None:
     outcome = run(proxy, *arguments)
     assert outcome.code == 2
-    assert said in outcome.stderr
+    assert message in outcome.stderr
     assert not proxy.requests

@@ -1,4 +1,4 @@
-"""``openstack`` as a process of its own, as operators start it."""
+"""``openstack`` as a separate process."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ OPENSTACK = pathlib.Path(sys.executable).with_name("openstack")
 
 @pytest.fixture
 def home(tmp_path: pathlib.Path) -> dict[str, str]:
-    """An environment in which nothing of the user's own is left."""
+    """An environment without the user's settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("OS")}
     return {**kept, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
 
 
-def openstack(home: dict[str, str], words: str, **more: str) -> subprocess.CompletedProcess:
+def openstack(home: dict[str, str], line: str, **more: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [OPENSTACK, *words.split()],
+        [OPENSTACK, *line.split()],
         env={**home, **more},
         cwd=home["HOME"],
         capture_output=True,
@@ -58,14 +58,14 @@ def test_a_cloud_is_found_in_clouds_yaml(target: targets.OverHttp, home: dict[st
 
 
 @pytest.mark.parametrize("target", ["loopback"], indirect=True)
-def test_clouds_yaml_may_pin_a_version(target: targets.OverHttp, home: dict[str, str]) -> None:
+def test_clouds_yaml_can_pin_a_version(target: targets.OverHttp, home: dict[str, str]) -> None:
     clouds(home["HOME"], target.url, "placement_api_version: '1.13'")
     made = openstack(home, "--os-cloud lab resource provider create host -f json")
     assert sorted(json.loads(made.stdout)) == ["generation", "name", "uuid"]
 
 
 @pytest.mark.parametrize("target", ["loopback"], indirect=True)
-def test_the_environment_pins_one_too(target: targets.OverHttp, home: dict[str, str]) -> None:
+def test_the_environment_can_pin_a_version(target: targets.OverHttp, home: dict[str, str]) -> None:
     clouds(home["HOME"], target.url)
     made = openstack(
         home,
@@ -85,7 +85,7 @@ def test_a_file_needs_no_cloud(home: dict[str, str]) -> None:
     assert (shown.returncode, shown.stdout) == (0, "CUSTOM_A\n")
 
 
-def test_nobody_there_is_one_line_and_no_traceback(home: dict[str, str]) -> None:
+def test_an_unreachable_endpoint_is_one_line_without_a_traceback(home: dict[str, str]) -> None:
     clouds(home["HOME"], "http://127.0.0.1:1")
     outcome = openstack(home, "--os-cloud lab resource provider list")
     assert outcome.returncode == 1
@@ -93,9 +93,9 @@ def test_nobody_there_is_one_line_and_no_traceback(home: dict[str, str]) -> None
     assert "Traceback" not in outcome.stderr
 
 
-def test_a_file_that_is_no_database_is_left_as_it_is(home: dict[str, str]) -> None:
+def test_a_file_that_is_not_a_database_is_not_changed(home: dict[str, str]) -> None:
     file = pathlib.Path(home["HOME"], "notes.txt")
-    file.write_text("not a database, but dear to somebody\n" * 50)
+    file.write_text("not a database, but important\n" * 50)
     before = file.read_bytes()
     outcome = openstack(home, "resource provider list", OSC_PLACEMENT_DATABASE=str(file))
     assert outcome.returncode == 1

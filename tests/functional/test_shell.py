@@ -1,4 +1,4 @@
-"""The fixture ``openstack``: the same command line on each target has the same outcome."""
+"""The fixture ``openstack``: a command line has the same result on each target."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.support.peer import shell, target as targets
 HOST = "cmp-0001.lab.example.org"
 
 
-def test_rows_come_as_data(target: targets.Target, openstack: shell.OpenStack) -> None:
+def test_rows_are_data(target: targets.Target, openstack: shell.OpenStack) -> None:
     target.load("12-hosts")
     (row,) = openstack("resource provider list", "--name", HOST)
     assert list(row) == [
@@ -25,7 +25,7 @@ def test_a_version_can_be_pinned(openstack: shell.OpenStack) -> None:
     assert sorted(row) == ["generation", "name", "uuid"]
 
 
-def test_a_refusal_has_its_code_and_its_reason(openstack: shell.OpenStack) -> None:
+def test_a_refusal_has_a_code_and_a_reason(openstack: shell.OpenStack) -> None:
     openstack.do("resource provider create", "host")
     code, reason = openstack.fails("resource provider create", "host")
     assert code == 1
@@ -33,11 +33,11 @@ def test_a_refusal_has_its_code_and_its_reason(openstack: shell.OpenStack) -> No
     assert "HTTP 409" in reason
 
 
-def test_a_wrong_command_line_ends_with_2(openstack: shell.OpenStack) -> None:
+def test_a_wrong_command_line_exits_with_2(openstack: shell.OpenStack) -> None:
     outcome = openstack.run("resource provider show")
     assert outcome.code == 2
     assert "the following arguments are required" in outcome.stderr
 
 
-def test_nothing_is_said_on_stderr_when_all_is_well(openstack: shell.OpenStack) -> None:
+def test_stderr_is_empty_on_success(openstack: shell.OpenStack) -> None:
     assert openstack.run("resource provider list").stderr == ""

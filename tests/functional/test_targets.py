@@ -1,4 +1,4 @@
-"""The targets themselves: what functional tests may take for granted."""
+"""The targets: what functional tests can rely on."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ def test_a_target_is_empty(target: targets.Target) -> None:
     assert target.ask("GET", "/resource_providers") == {"resource_providers": []}
 
 
-def test_what_one_test_wrote_the_next_does_not_see(target: targets.Target) -> None:
+def test_a_write_is_not_visible_to_the_next_test(target: targets.Target) -> None:
     assert target.request("GET", "/traits/CUSTOM_LEFT_BEHIND").status_code == 404
     target.ask("PUT", "/traits/CUSTOM_LEFT_BEHIND")
 
 
-def test_and_again_nothing_was_left_behind(target: targets.Target) -> None:
+def test_a_write_is_not_visible_to_the_next_test_again(target: targets.Target) -> None:
     assert target.request("GET", "/traits/CUSTOM_LEFT_BEHIND").status_code == 404
     target.ask("PUT", "/traits/CUSTOM_LEFT_BEHIND")
 
 
-def test_a_sample_cloud_is_loaded_generations_included(target: targets.Target) -> None:
+def test_a_sample_cloud_is_loaded_with_generations(target: targets.Target) -> None:
     target.load("12-hosts")
     document = testing.sample_cloud("12-hosts")
     providers = target.ask("GET", "/resource_providers")["resource_providers"]

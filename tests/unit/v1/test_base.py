@@ -36,9 +36,9 @@ class Probe(base.Command):
         self.exit_code = self.leaves
 
 
-def probe(told: api.Client | None = None, **settings: Any) -> Probe:
+def probe(api_client: api.Client | None = None, **settings: Any) -> Probe:
     manager = types.SimpleNamespace(
-        placement=told, _cli_options=types.SimpleNamespace(config=settings)
+        placement=api_client, _cli_options=types.SimpleNamespace(config=settings)
     )
     return Probe(types.SimpleNamespace(client_manager=manager), None)  # type: ignore[arg-type]
 
@@ -46,70 +46,74 @@ def probe(told: api.Client | None = None, **settings: Any) -> Probe:
 ARGUMENTS = argparse.Namespace(colour=None)
 
 
-def test_an_unpinned_command_runs_at_1_29_whatever_the_server_has() -> None:
-    told, _ = client(versions("1.0", "1.39"), version=None)
-    assert probe(told).connect().microversion == microversion.UNPINNED
+def test_an_unpinned_command_uses_1_29() -> None:
+    api_client, _ = client(versions("1.0", "1.39"), version=None)
+    assert probe(api_client).connect().microversion == microversion.UNPINNED
 
 
-def test_an_option_that_needs_more_gets_more() -> None:
-    told, _ = client(versions("1.0", "1.39"), version=None)
-    connected = probe(told).connect([("any traits", "--colour")], optional=["consumer types"])
+def test_an_option_raises_the_version() -> None:
+    api_client, _ = client(versions("1.0", "1.39"), version=None)
+    connected = probe(api_client).connect([("any traits", "--colour")], optional=["consumer types"])
     assert connected.microversion == (1, 39)
 
 
-def test_wishes_are_met_as_far_as_the_server_goes() -> None:
-    told, _ = client(versions("1.0", "1.35"), version=None)
-    assert probe(told).connect(optional=["consumer types"]).microversion == (1, 35)
+def test_optional_features_do_not_exceed_the_server() -> None:
+    api_client, _ = client(versions("1.0", "1.35"), version=None)
+    assert probe(api_client).connect(optional=["consumer types"]).microversion == (1, 35)
 
 
-def test_an_old_server_is_spoken_to_at_what_it_has() -> None:
-    told, _ = client(versions("1.0", "1.10"), version=None)
-    assert probe(told).connect().microversion == (1, 10)
+def test_an_old_server_gets_its_highest_version() -> None:
+    api_client, _ = client(versions("1.0", "1.10"), version=None)
+    assert probe(api_client).connect().microversion == (1, 10)
 
 
-def test_what_an_old_server_lacks_is_refused_after_the_version_document_alone() -> None:
-    told, app = client(versions("1.0", "1.5"), version=None)
+def test_a_missing_feature_is_refused_after_the_version_document() -> None:
+    api_client, app = client(versions("1.0", "1.5"), version=None)
     with pytest.raises(
         api_errors.UnsupportedVersion, match=r"version 1\.5; .* 1\.6 \(this command"
     ):
-        probe(told).connect()
-    assert [asked.path for asked in app.requests] == ["/"]
+        probe(api_client).connect()
+    assert [request.path for request in app.requests] == ["/"]
 
 
-def test_a_pinned_version_is_strict_and_asks_nothing() -> None:
-    told, app = client(version="1.12")
-    assert probe(told).connect(optional=["consumer types"]).microversion == (1, 12)
+def test_a_pinned_version_is_strict_and_sends_no_request() -> None:
+    api_client, app = client(version="1.12")
+    assert probe(api_client).connect(optional=["consumer types"]).microversion == (1, 12)
     with pytest.raises(api_errors.UnsupportedVersion):
-        probe(told).connect([("any traits", "--colour")])
+        probe(api_client).connect([("any traits", "--colour")])
     assert not app.requests
 
 
-def test_everything_that_a_version_lacks_is_told_at_once_and_once_per_option() -> None:
-    told, _ = client(version="1.5")
-    asked = [("candidate member_of", "--a"), ("member_of repeated", "--a"), ("any traits", "--b")]
+def test_all_missing_features_are_reported_once_per_option() -> None:
+    api_client, _ = client(version="1.5")
+    required = [
+        ("candidate member_of", "--a"),
+        ("member_of repeated", "--a"),
+        ("any traits", "--b"),
+    ]
     with pytest.raises(errors.InvalidInput) as caught:
-        probe(told).connect(asked)
+        probe(api_client).connect(required)
     this, one, other = caught.value.reasons
     assert "1.6 (this command" in this
     assert "1.24 (--a" in one
     assert "1.39 (--b" in other
 
 
-def test_a_failure_on_purpose_is_a_command_error() -> None:
+def test_a_placement_error_is_a_command_error() -> None:
     command = probe()
     command.raises = errors.PlacementError("no")
     with pytest.raises(exceptions.CommandError, match="no"):
         command.run(ARGUMENTS)
 
 
-def test_a_command_leaves_with_its_exit_code() -> None:
+def test_a_command_exits_with_its_code() -> None:
     command = probe()
     assert command.run(ARGUMENTS) == 0
     command.leaves = 3
     assert command.run(ARGUMENTS) == 3
 
 
-def test_a_lister_leaves_with_its_exit_code_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lister_exits_with_its_code(capsys: pytest.CaptureFixture[str]) -> None:
     class Rows(base.Lister):
         """List"""
 
@@ -125,10 +129,10 @@ def test_a_lister_leaves_with_its_exit_code_too(capsys: pytest.CaptureFixture[st
 
 
 def test_an_embedded_command_needs_no_authentication_and_closes_its_database() -> None:
-    told, app = client(Reply(204))
-    command = probe(told, placement_database="file")
+    api_client, app = client(Reply(204))
+    command = probe(api_client, placement_database="file")
     assert not command.auth_required
-    told.delete_trait("CUSTOM_A")
+    api_client.delete_trait("CUSTOM_A")
     command.run(ARGUMENTS)
     assert app.closed == 1
     assert probe().auth_required

@@ -1,4 +1,4 @@
-"""A write that meets a generation conflict looks again, and decides again."""
+"""A write is read, decided and sent again after a generation conflict."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ def inventories(generation: int, **totals: int) -> Reply:
 
 
 def run(
-    command: type[base.PlacementCommand], told: api.Client, *arguments: str
+    command: type[base.PlacementCommand], api_client: api.Client, *arguments: str
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     options = types.SimpleNamespace(config={})
-    manager = types.SimpleNamespace(placement=told, _cli_options=options)
+    manager = types.SimpleNamespace(placement=api_client, _cli_options=options)
     made = command(types.SimpleNamespace(client_manager=manager), None)  # type: ignore[arg-type]
     parsed = made.get_parser("openstack").parse_args(arguments)
     return made.take_action(parsed)  # type: ignore[no-any-return]
 
 
 def writes(app: App) -> list[object]:
-    return [asked.body for asked in app.requests if asked.method in {"PUT", "POST"}]
+    return [request.body for request in app.requests if request.method in {"PUT", "POST"}]
 
 
-def test_an_amended_inventory_keeps_what_somebody_else_changed_meanwhile() -> None:
-    told, app = client(
+def test_an_amended_inventory_keeps_concurrent_changes() -> None:
+    api_client, app = client(
         inventories(1, VCPU=8), CONFLICT, inventories(2, VCPU=16, DISK_GB=5),
         inventories(3, VCPU=16, DISK_GB=5),
     )  # fmt: skip
-    run(inventory_set.SetInventory, told, U, "--amend", "--resource", "VCPU:reserved=1")
+    run(inventory_set.SetInventory, api_client, U, "--amend", "--resource", "VCPU:reserved=1")
     first, second = (body for body in writes(app) if isinstance(body, dict))
     assert (first["resource_provider_generation"], second["resource_provider_generation"]) == (1, 2)
     assert first["inventories"]["VCPU"]["total"] == 8
@@ -45,12 +45,12 @@ def test_an_amended_inventory_keeps_what_somebody_else_changed_meanwhile() -> No
     assert "DISK_GB" in second["inventories"]
 
 
-def test_traits_are_set_under_the_generation_seen_last() -> None:
+def test_traits_are_set_under_the_latest_generation() -> None:
     def traits(generation: int) -> Reply:
         return Reply(body={"resource_provider_generation": generation, "traits": ["CUSTOM_A"]})
 
-    told, app = client(traits(1), CONFLICT, traits(2), traits(3))
-    run(provider_trait.SetResourceProviderTrait, told, U, "--trait", "CUSTOM_A")
+    api_client, app = client(traits(1), CONFLICT, traits(2), traits(3))
+    run(provider_trait.SetResourceProviderTrait, api_client, U, "--trait", "CUSTOM_A")
     assert [body["resource_provider_generation"] for body in writes(app)] == [1, 2]  # type: ignore[index]
 
 
@@ -60,20 +60,22 @@ def consumer(generation: int, **resources: int) -> Reply:
     return Reply(body={"allocations": held, **owner, "consumer_type": "unknown"})
 
 
-def test_an_amended_allocation_is_decided_anew_and_written_at_1_37() -> None:
-    told, app = client(
+def test_a_conflict_repeats_the_amendment_at_1_37() -> None:
+    api_client, app = client(
         consumer(1, VCPU=1, VGPU=1), CONFLICT, consumer(2, VCPU=1, DISK_GB=9), Reply(204),
         consumer(3, VCPU=4, DISK_GB=9),
     )  # fmt: skip
-    run(allocation.AmendAllocation, told, U, "--allocation", f"rp={U},VCPU=4")
-    _, second = (asked for asked in app.requests if asked.method == "PUT")
+    run(allocation.AmendAllocation, api_client, U, "--allocation", f"rp={U},VCPU=4")
+    _, second = (request for request in app.requests if request.method == "PUT")
     assert second.version == "1.37"
     assert second.body["consumer_generation"] == 2
     assert second.body["allocations"] == {U: {"resources": {"VCPU": 4, "DISK_GB": 9}}}
     assert "consumer_type" not in second.body
 
 
-def test_what_is_so_already_after_a_conflict_is_not_written_again() -> None:
-    told, app = client(consumer(1, VCPU=1), CONFLICT, consumer(2, VCPU=4), consumer(2, VCPU=4))
-    run(allocation.AmendAllocation, told, U, "--allocation", f"rp={U},VCPU=4")
+def test_no_write_follows_if_a_conflict_made_the_change() -> None:
+    api_client, app = client(
+        consumer(1, VCPU=1), CONFLICT, consumer(2, VCPU=4), consumer(2, VCPU=4)
+    )
+    run(allocation.AmendAllocation, api_client, U, "--allocation", f"rp={U},VCPU=4")
     assert len(writes(app)) == 1

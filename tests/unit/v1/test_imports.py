@@ -1,4 +1,4 @@
-"""OpenStackClient imports every command of every plugin: ours bring nothing heavy along."""
+"""OpenStackClient imports every command of every plugin: ours import nothing heavy."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from osc_placement import plugin
 
 
 def instance(settings: Mapping[str, Any], clouds: Mapping[str, Any] | None = None) -> Any:
-    """A client manager, as far as the plugin looks at it."""
+    """The part of a client manager that the plugin reads."""
     config = types.SimpleNamespace(cloud_config={"clouds": clouds or {}})
     options = types.SimpleNamespace(config=settings, name="a", _openstack_config=config)
     return types.SimpleNamespace(
@@ -40,12 +40,12 @@ def test_every_version_is_an_option(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1.40", "2.0", "0.9", "2", "v1", "1.x", "newest", "", "1.01.1"])
-def test_what_is_no_version_is_refused_with_the_range(text: str) -> None:
+def test_an_invalid_version_is_refused_with_the_range(text: str) -> None:
     with pytest.raises(argparse.ArgumentError, match=r"1\.0 to 1\.39"):
         parse("--os-placement-api-version", text)
 
 
-def test_a_version_of_the_environment_that_is_none_spoils_no_other_command(
+def test_an_invalid_version_in_the_environment_affects_no_other_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OS_PLACEMENT_API_VERSION", "1.40")
@@ -55,17 +55,17 @@ def test_a_version_of_the_environment_that_is_none_spoils_no_other_command(
         plugin.requested_version({"placement_api_version": "1.40"})
 
 
-def test_an_empty_database_name_is_refused_and_does_not_mean_the_cloud() -> None:
+def test_an_empty_database_name_is_refused() -> None:
     with pytest.raises(argparse.ArgumentError, match="is empty"):
         parse("--os-placement-database", "")
 
 
-def test_nothing_given_hides_nothing_of_clouds_yaml() -> None:
+def test_defaults_do_not_hide_clouds_yaml() -> None:
     given = parse()
     assert (given.os_placement_api_version, given.os_placement_database) == (None, None)
 
 
-def test_the_environment_stands_in_for_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_provides_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OS_PLACEMENT_API_VERSION", "1.7")
     monkeypatch.setenv("OSC_PLACEMENT_DATABASE", "file")
     given = parse()
@@ -84,11 +84,13 @@ def test_the_environment_stands_in_for_the_options(monkeypatch: pytest.MonkeyPat
         ("1.39", ((1, 39), False)),
     ],
 )
-def test_a_setting_pins_negotiates_or_takes_the_latest(setting: object, requested: object) -> None:
+def test_a_setting_pins_negotiates_or_selects_the_latest(
+    setting: object, requested: object
+) -> None:
     assert plugin.requested_version({"placement_api_version": setting}) == requested
 
 
-def test_a_number_that_yaml_may_have_cut_short_is_refused() -> None:
+def test_a_number_that_yaml_may_have_shortened_is_refused() -> None:
     with pytest.raises(ValueError, match=r'placement_api_version: "1\.10"'):
         plugin.requested_version({"placement_api_version": "1.1"}, yaml_value=1.1)
     pinned, _ = plugin.requested_version({"placement_api_version": "1.1"}, yaml_value="1.1")
@@ -97,13 +99,13 @@ def test_a_number_that_yaml_may_have_cut_short_is_refused() -> None:
     assert pinned == (1, 14)
 
 
-def test_the_number_is_looked_for_in_the_clouds_own_entry() -> None:
+def test_the_number_is_read_from_the_entry_of_the_cloud() -> None:
     clouds = {"a": {"placement_api_version": 1.3}}
     with pytest.raises(ValueError, match=r"1\.30"):
         plugin.make_client(instance({"placement_api_version": "1.3"}, clouds))
 
 
-def test_a_database_makes_an_embedded_client_that_opens_nothing_yet() -> None:
+def test_an_embedded_client_opens_its_database_late() -> None:
     client = plugin.make_client(instance({"placement_database": "/no/such/folder/file"}))
     assert client.target == "/no/such/folder/file"
     assert not client.pinned
