@@ -18,11 +18,11 @@ def first_generation() -> int:
 #: Defects of openstack-placement on PostgreSQL: it answers 500 when it groups usages by
 #: consumer type, and when a candidates query of one flat group forbids a trait.
 POSTGRESQL_DEFECTS = (
-    "test_a_feature_is_refused_at_the_version_before_it_and_works_at_it[placement-consumer types]",
-    "test_every_command_works_at_every_kind_of_version[placement-1.39]",
-    "test_every_command_works_at_every_kind_of_version[placement-latest]",
-    "test_candidates_are_narrowed_by_every_option[placement]",
-    "test_a_projects_usage_is_shown_by_class_and_from_1_38_by_type[placement]",
+    "test_a_feature_works_from_its_version[placement-consumer types]",
+    "test_every_command_works_with_every_version_setting[placement-1.39]",
+    "test_every_command_works_with_every_version_setting[placement-latest]",
+    "test_every_option_filters_candidates[placement]",
+    "test_project_usage_is_shown_per_class_and_from_1_38_per_type[placement]",
 )
 
 
