@@ -1,0 +1,63 @@
+"""Findings about providers in small snapshots."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from osc_placement.nova import values
+from osc_placement.workflows.allocations.audit import plan
+from tests.support.clouds.audited import GONE, context, find, on, repaired
+from tests.support.clouds.small import NODES, USES, cloud, server
+
+
+def test_provider_over_capacity_is_reported_and_not_repaired() -> None:
+    snapshot = cloud([server()], allocations={"s": on(a={**USES, "DISK_GB": 200})})
+    over = next(item for item in find(snapshot) if item.code == "over-capacity")
+    assert over.evidence == "DISK_GB 200 used of 100"
+    assert (over.subject.name, over.hosts, over.repair) == ("a.", ("a",), None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "more", "code"),
+    [
+        ({}, {"computes": frozenset({"n-gone."})}, "stale-provider"),
+        ({}, {}, "unknown"),
+        (
+            {"deleted_servers": {"s": dataclasses.replace(GONE, node="gone.")}},
+            {},
+            "stale-provider",
+        ),
+        (
+            {"hosts": values.Hosts(nodes=(*NODES, values.ComputeNode("other", "gone.", "gone")))},
+            {},
+            "stale-provider",
+        ),
+        (
+            {"hosts": values.Hosts(nodes=NODES, services=frozenset({"gone"}))},
+            {"computes": frozenset({"n-gone."})},
+            "unknown",
+        ),
+        (
+            {"hosts": values.Hosts(nodes=NODES, unreachable=frozenset({"gone"}))},
+            {"computes": frozenset({"n-gone."})},
+            "unknown",
+        ),
+    ],
+)
+def test_provider_without_compute_node_is_stale_only_with_evidence(
+    fields: dict[str, Any], more: dict[str, Any], code: str
+) -> None:
+    (found,) = plan.find(cloud(**fields), context(**more))
+    assert (found.code, found.subject.uuid, found.repair) == (code, "n-gone.", None)
+    is_undiscovered = "hosts" in fields and not code.startswith("stale")
+    assert ("resource provider delete --tree" in found.proposed) is not is_undiscovered
+
+
+def test_provider_with_read_error_is_reported_and_its_host_not_judged() -> None:
+    snapshot = cloud([server()], read_errors={"n-a.": "500"})
+    found = find(snapshot)
+    assert {item.code for item in found} == {"unknown"}
+    assert repaired(snapshot, found) == {}
