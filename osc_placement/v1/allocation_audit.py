@@ -182,7 +182,7 @@ def _row(item: finding.Finding) -> rows.Row:
 def _end(item: finding.Finding, results: Mapping[str, result.ChangeResult]) -> rows.Row:
     """Status and reason; all findings about a consumer have the same."""
     if not item.repair:
-        return ("left alone", plan_command.Reasons(""))
+        return ("skipped", plan_command.Reasons(""))
     found = results[item.subject.uuid]
     reason = "" if str(found.status) in {"applied", "planned"} else found.reason
     return (str(found.status), plan_command.Reasons(reason))

@@ -41,12 +41,13 @@ class RunMigrations(plan_command.PlanCommand):
     guards = (plan_guards.RECORDED_NOVA,)
     required_feature = "aggregate generation"
     exit_codes = {
-        0: "a complete pass found nothing to change",
+        0: "a complete pass found nothing to change, or a dry run",
         1: "changes were made and more may be left (with --max-count), or an error occurred",
         2: "some changes failed, or the command line is wrong",
         127: "the value of an option is invalid",
     }
     example = """\
+openstack placement migration run --dry-run
 openstack placement migration run
 openstack placement migration run --max-count 50"""
 
@@ -56,6 +57,11 @@ openstack placement migration run --max-count 50"""
     column_names = table_columns = ("migration", "found", "done")
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="Count the changes of each migration; change nothing",
+        )
         parser.add_argument(
             "--max-count",
             metavar="<count>",
@@ -92,6 +98,7 @@ openstack placement migration run --max-count 50"""
                 registry.MIGRATIONS,
                 max_count=parsed_args.max_count,
                 cursor=parsed_args.cursor,
+                dry_run=parsed_args.dry_run,
             )
         self.exit_code = result.exit_code
         problems = [("failed", text) for text in result.troubles]

@@ -83,3 +83,11 @@ def test_an_invalid_count_exits_with_127_or_2(
 def test_list_needs_no_cloud() -> None:
     ended = shell.run(["placement", "migration", "list", "-f", "json"])
     assert [row["migration"] for row in json.loads(ended.stdout)] == list(EXPECTED)
+
+
+def test_a_dry_run_shows_the_counts_and_changes_nothing(openstack: shell.OpenStack) -> None:
+    for _ in range(2):
+        code, counts, _ = run(openstack, "--dry-run")
+        assert code == 0
+        assert counts["mirror_host_aggregates"] == (EXPECTED["mirror_host_aggregates"], 0)
+        assert not any(done for _, done in counts.values())

@@ -136,6 +136,9 @@ def _parse(text: str) -> Assignment:
 def _check_alone(assignment: Assignment) -> None:
     """Refuse a value that is invalid for every inventory."""
     if not assignment.relative:
+        is_amount = assignment.field in inventory.INTEGER_FIELDS
+        if is_amount and assignment.value != assignment.value.to_integral_value():
+            raise ValueError(f"{assignment}: {assignment.field} must be an integer")
         assignment.apply(None)
     elif assignment.operator == "*=" and assignment.value < 0:
         raise ValueError(f"{assignment}: a factor must not be negative")

@@ -110,11 +110,13 @@ class Cursor:
     END = "(end)"
     _KEY = "positions"
 
-    def __init__(self, target: str, path: pathlib.Path | None = None) -> None:
-        self._target = target
+    def __init__(
+        self, target: str, path: pathlib.Path | None = None, *, from_start: bool = False
+    ) -> None:
+        self._target, self._in_memory = target, from_start
         self._path = path or state_file.path_of("migrations", target)
         kept = state_file.load(self._path, self._KEY)
-        self.positions, self.trouble = dict(kept.values), kept.error
+        self.positions, self.trouble = {} if from_start else dict(kept.values), kept.error
 
     def move(self, migration: str, position: str) -> None:
         """Remember where the next slice begins."""
@@ -128,6 +130,8 @@ class Cursor:
             self._save()
 
     def _save(self) -> None:
+        if self._in_memory:
+            return
         try:
             state_file.save(self._path, self._target, self._KEY, self.positions)
         except errors.PlacementError as error:
@@ -141,6 +145,7 @@ def run(
     *,
     max_count: int | None = None,
     cursor: pathlib.Path | None = None,
+    dry_run: bool = False,
 ) -> Result:
     """Run all migrations, pass after pass, until a whole one finds nothing that can be done.
 
@@ -148,10 +153,11 @@ def run(
     the last run stopped. The run ends with DONE after a pass from the start did nothing, with
     ERRORS when something failed in it. With ``max_count`` it ends when so many changes are
     made, and after each pass that made any: MORE, though they may have been the last.
+    A dry run makes one pass from the start, counts the changes and records no position.
     Cost: what planning and applying cost, for each pass; the last one only plans.
     """
-    position = Cursor(services.client.target, cursor)
-    return _Run(services, command, migrations, max_count, position).run()
+    position = Cursor(services.client.target, cursor, from_start=dry_run)
+    return _Run(services, command, migrations, max_count, position, dry_run=dry_run).run()
 
 
 class _Run:
@@ -162,7 +168,10 @@ class _Run:
         migrations: Sequence[Migration],
         max_count: int | None,
         cursor: Cursor,
+        *,
+        dry_run: bool,
     ) -> None:
+        self._dry_run = dry_run
         self._services, self._command = services, command
         self._migrations, self._max_count, self._cursor = migrations, max_count, cursor
         self._result = Result({item.name: Count() for item in migrations})
@@ -173,6 +182,9 @@ class _Run:
             from_the_start, before = not self._cursor.positions, result.done
             self._pass()
             progress = result.done > before
+            if self._dry_run:
+                result.exit_code = Exit.ERRORS if result.troubles else Exit.DONE
+                break
             if self._is_enough() or (progress and self._max_count is not None):
                 break
             if from_the_start and not progress:
@@ -220,7 +232,7 @@ class _Run:
         found = len(part.planned.plan.changes)
         alone = sum(remark.refused for remark in part.planned.plan.skipped)
         count.left += found
-        if found:
+        if found and not self._dry_run:
             report = self._apply(item, part)
             applied = report.count(plan_result.Status.APPLIED)
             count.done, count.left = count.done + applied, count.left - applied

@@ -38,7 +38,7 @@ def test_an_expression_says_what_a_field_becomes(
     ("text", "current", "value", "remark"),
     [
         ("VCPU:total*=0.9", 32, 28, "VCPU:total rounded down from 28.8"),
-        ("VCPU:reserved=1.5", 0, 1, "VCPU:reserved rounded down from 1.5"),
+        ("VCPU:reserved+=1.5", 0, 1, "VCPU:reserved rounded down from 1.5"),
         ("MEMORY_MB:total*=0.29", 100, 29, ""),
     ],
 )
@@ -117,3 +117,10 @@ def test_shrinking_a_total_never_makes_it_larger(total: int, factor: decimal.Dec
         assert int(total * factor) == 0
     else:
         assert value <= total
+
+
+@pytest.mark.parametrize("text", ["VCPU:total=1.5", "VCPU:reserved=0.1", "VCPU:step_size=15e-1"])
+def test_a_fraction_of_an_amount_is_refused(text: str) -> None:
+    with pytest.raises(errors.InvalidInput, match="must be an integer"):
+        expression.parse([text])
+    assert expression.parse(["VCPU:total=1.50e2"])[0].apply(None) == (150, "")

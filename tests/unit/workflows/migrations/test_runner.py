@@ -102,6 +102,18 @@ def test_each_batch_tells_how_to_take_it_back() -> None:
     assert run(given).undo != run(given).undo == []
 
 
+def test_a_dry_run_counts_the_changes_and_keeps_the_cursor(tmp_path: pathlib.Path) -> None:
+    client, given = services()
+    cursor = tmp_path / "cursor"
+    for _ in range(2):
+        result = run(given, dry_run=True, cursor=cursor)
+        assert (counted(result), result.exit_code) == ((6, 0), Exit.DONE)
+    assert client.writes == 0
+    assert not cursor.exists()
+    assert counted(run(given, cursor=cursor, max_count=2)) == (6, 2)
+    assert counted(run(given, dry_run=True, cursor=cursor)) == (4, 0)
+
+
 def numbered(count: int, seen: list[str]) -> runner.Migration:
     """A migration of as many slices of two traits each, made on hosts one after the other."""
 
