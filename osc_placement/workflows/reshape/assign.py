@@ -6,6 +6,7 @@ Pure. Demands that cannot compete for a target, of other classes or trees, are a
 from __future__ import annotations
 
 import dataclasses
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,6 +14,8 @@ from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.workflows.reshape import consumers, resolve, snapshot
 from osc_placement.workflows.reshape.assignment import demand as question, search
+
+LOG = logging.getLogger(__name__)
 
 #: The default time limit in seconds.
 TIMEOUT = 20.0
@@ -43,6 +46,7 @@ def assign(
             held[demand.consumer] = held.get(demand.consumer, 0) + amount
     placed: list[consumers.Placed] = []
     for group in _groups(demands):
+        LOG.debug("assigning targets to %d allocations", len(group))
         one = _Question(group, before, resolved, inventories, moving)
         placed += one.answer(options, max(end - time.monotonic(), 0.1), problems)
     return placed

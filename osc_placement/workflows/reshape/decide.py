@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Collection, Iterable, Sequence
 
 from osc_placement import errors
@@ -19,6 +20,8 @@ from osc_placement.workflows.reshape import (
     snapshot,
 )
 from osc_placement.workflows.reshape.document import target_tree, template, values
+
+LOG = logging.getLogger(__name__)
 
 _NOTHING_TO_MOVE = "it has no inventory that the document moves"
 
@@ -78,6 +81,7 @@ def decide_request(
                 raise
             subject = change.Subject(root.name, root.uuid)
             reason, refused = "; ".join(error.reasons), own is not None
+            LOG.info("skipping the tree of %s: %s", root.name, reason)
             skipped.append(
                 change.Skipped(reshape.TYPE.name, subject, reason=reason, refused=refused)
             )

@@ -7,6 +7,7 @@ the expected snapshot.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 import uuid as uuid_module
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ from osc_placement.plan import attempt, change, executor, journal, result
 from osc_placement.plan.kinds import base, memberships
 from osc_placement.workflows import context
 from osc_placement.workflows.reshape import invariants, observe, sandbox, snapshot
+
+LOG = logging.getLogger(__name__)
 
 #: The owner of the usage by consumers that are not in the snapshot.
 _OTHERS = "others"
@@ -47,6 +50,7 @@ def rehearse(
 
     Errors: Refused with all failures and differences; CannotRehearse.
     """
+    LOG.info("rehearsing %d changes", len(changes))
     before, after = _comparable(before), _comparable(after)
     with sandbox.embedded(state(before), version) as stage:
         run_context = attempt.RunContext(

@@ -12,7 +12,7 @@ from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan
 from osc_placement.workflows.reshape.document import parse
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.cloud_builder import uuid_of
-from tests.unit.workflows.reshape.test_changes import CONSUMERS, MOVES, PROVIDERS, A, B, new
+from tests.support.reshape.documents import CONSUMERS, MOVES, PROVIDERS, A, B, new
 
 
 def prepared(document_text: str, state: object = None) -> reshape_plan.Prepared:

@@ -1,0 +1,74 @@
+"""Decisions and changes of documents of moves on a small cloud."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.plan import change
+from osc_placement.workflows.reshape import (
+    assign,
+    changes as reshape_changes,
+    decide,
+    resolve,
+    snapshot,
+)
+from osc_placement.workflows.reshape.document import parse
+from tests.support.reshape import cloud_builder
+
+PACK = assign.AssignOptions("pack")
+PLAIN = assign.AssignOptions()
+A, B = "cn1_pci_0000_84_00_0", "cn1_pci_0000_85_00_0"
+
+#: A compute node that has all inventories itself, and one child.
+PROVIDERS: dict[str, Any] = {
+    "cn1": (None, {"VCPU": 16, "VGPU": {"total": 8, "max_unit": 8}, "SRIOV_NET_VF": 2}),
+    B: ("cn1", {}),
+    "cn2": (None, {"VCPU": 16}),
+    "share": (None, {"DISK_GB": 100}),
+}
+CONSUMERS: dict[str, Any] = {
+    "one": {"cn1": {"VCPU": 1, "VGPU": 4}, "share": {"DISK_GB": 10}},
+    "moving": {"cn1": {"VCPU": 1, "VGPU": 2, "SRIOV_NET_VF": 1}, "cn2": {"VCPU": 1}},
+    "plain": {"cn1": {"VCPU": 2}},
+    "far": {"cn2": {"VCPU": 3}},
+}
+MOVES = f"""\
+moves:
+- {{from: cn1, resources: {{VGPU: 4}}, to: {{name: {A}, traits: [CUSTOM_VGPU_A]}}}}
+- {{from: cn1, resources: {{VGPU: 4, SRIOV_NET_VF: 2}}, to: {B}}}
+"""
+
+
+def cloud(
+    providers: Any = PROVIDERS, consumers: Any = CONSUMERS, **traits: list[str]
+) -> snapshot.TreeSnapshot:
+    return cloud_builder.snapshot_of(cloud_builder.state(providers, consumers, traits), "cn1")
+
+
+def decided(
+    text: str, before: snapshot.TreeSnapshot | None = None, options: assign.AssignOptions = PLAIN
+) -> decide.Decision:
+    return decide.decide(parse.parse(text, "m"), before or cloud(), options)
+
+
+def refused(
+    text: str, before: snapshot.TreeSnapshot | None = None, options: assign.AssignOptions = PLAIN
+) -> list[str]:
+    with pytest.raises(errors.InvalidInput) as caught:
+        decided(text, before, options)
+    return list(caught.value.reasons)
+
+
+def changes(
+    text: str, before: snapshot.TreeSnapshot | None = None, options: assign.AssignOptions = PACK
+) -> list[change.Change]:
+    before = before or cloud()
+    found = reshape_changes.changes(decided(text, before, options))
+    return sorted(found, key=change.Change.sort_key)
+
+
+def new(name: str) -> str:
+    return resolve.new_uuid(name)

@@ -1,0 +1,111 @@
+"""A cloud behind a proxy that interrupts requests, and its reshape."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+from osc_placement import microversion
+from osc_placement.client import api, transport
+from osc_placement.plan import apply as plan_apply, file, result
+from osc_placement.testing import service
+from osc_placement.workflows import context
+from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan
+from osc_placement.workflows.reshape.document import parse
+from tests.support import plans
+from tests.support.reshape import cloud_builder
+from tests.support.reshape.cloud_builder import uuid_of
+
+OLD = microversion.Microversion(1, 37)
+NEW = microversion.MAXIMUM
+READING = context.ReadContext(workers=1)
+PROVIDERS: dict[str, Any] = {
+    "cn1": (None, {"VCPU": 16, "VGPU": 8}),
+    "old": ("cn1", {"CUSTOM_FPGA": 2}),
+    "cn2": (None, {"VCPU": 16}),
+    "share": (None, {"DISK_GB": 100}),
+}
+CONSUMERS: dict[str, Any] = {
+    "one": {"cn1": {"VCPU": 1, "VGPU": 4}, "share": {"DISK_GB": 10}},
+    "moving": {"cn1": {"VCPU": 1, "VGPU": 2}, "cn2": {"VCPU": 1}},
+    "fpga": {"old": {"CUSTOM_FPGA": 1}},
+    "far": {"cn2": {"VCPU": 3}},
+}
+#: Every kind of step: a trait, a provider, its traits, the reshape, and a deletion.
+MOVES = """\
+moves:
+- {from: cn1, resources: {VGPU: all}, to: {name: gpu, traits: [CUSTOM_VGPU_A]}}
+- {from: old, resources: {CUSTOM_FPGA: all}, to: {name: gpu}}
+delete: [old]
+"""
+WRITES = 6
+
+
+class Killed(BaseException):
+    """Simulates kill -9: no error handler catches it."""
+
+
+class Between:
+    """A proxy that calls ``before`` and ``after`` each write with its number."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self.writes: list[str] = []
+        self.before: Callable[[int, str], None] = lambda number, path: None
+        self.after: Callable[[int, str], None] = lambda number, path: None
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        # The check of the policy rule is not a write.
+        if environ["REQUEST_METHOD"] == "GET" or environ.get("CONTENT_LENGTH") == "2":
+            return self._app(environ, start_response)
+        self.writes.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
+        number, path = len(self.writes), self.writes[-1]
+        self.before(number, path)
+        answer = self._app(environ, start_response)
+        self.after(number, path)
+        return answer
+
+    def close(self) -> None:
+        """The test closes the Placement."""
+
+
+class Cloud:
+    """A Placement that loads the cloud above, a client of it, and the proxy between them."""
+
+    def __init__(self, placement: service.InProcessPlacement) -> None:
+        self.placement = placement
+        self.between = Between(placement.app)
+        self.client = api.Client(transport.in_process(lambda: self.between, "the cloud"), NEW)
+        self.rival = placement.client(NEW)
+        self.start = self.state()
+
+    def state(self) -> dict[str, Any]:
+        return cloud_builder.without_generations(self.placement.app.export())
+
+    def prepare(self, moves: str = MOVES) -> reshape_plan.Prepared:
+        request = decide.ReshapeRequest(
+            parse.parse(moves, "m"), options=assign.AssignOptions("pack")
+        )
+        return reshape_plan.plan_reshape(self.client, request, READING)
+
+    def reshape(self, path: pathlib.Path) -> result.RunReport:
+        options = plan_apply.Options(plan_out=path, undo_out=path.with_suffix(".undo"))
+        return plans.apply_new(self.client, self.prepare().planned, "reshape", options)
+
+    def apply(self, path: pathlib.Path) -> result.RunReport:
+        loaded = file.read(path)
+        return plans.apply_file(self.client, loaded, path, plan_apply.Options())
+
+    def take_back(self, path: pathlib.Path) -> result.RunReport:
+        loaded = file.read(path)
+        return plans.undo_file(self.client, loaded, path, plan_apply.Options())
+
+    def consumer(self, name: str, **allocations: dict[str, int]) -> None:
+        """Another client changes the allocations of a consumer."""
+        client = self.rival.at(OLD)
+        before = client.show_allocations(uuid_of(name))
+        expected = {uuid_of(key): amounts for key, amounts in allocations.items()}
+        owner = {"project_id": "p", "user_id": "u"} if before.project_id is None else {}
+        client.replace_allocations(dataclasses.replace(before, allocations=expected, **owner))

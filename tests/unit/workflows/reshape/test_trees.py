@@ -1,0 +1,111 @@
+"""Target trees, and templates for many trees."""
+
+from __future__ import annotations
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.plan import change
+from osc_placement.workflows.reshape import (
+    changes as reshape_changes,
+    decide,
+    snapshot,
+)
+from osc_placement.workflows.reshape.document import parse, target_tree
+from tests.support import plans
+from tests.support.reshape import cloud_builder
+from tests.support.reshape.cloud_builder import uuid_of
+from tests.support.reshape.documents import (
+    MOVES,
+    PACK,
+    A,
+    B,
+    changes,
+    cloud,
+    decided,
+    refused,
+)
+
+
+def to_tree(text: str, before: snapshot.TreeSnapshot) -> list[change.Change]:
+    request = decide.ReshapeRequest(tree=target_tree.parse(text, "t"), options=PACK)
+    return reshape_changes.changes(decide.decide_request(request, before)[0])
+
+
+def test_the_moves_to_a_target_tree_follow_from_it() -> None:
+    text = f"""\
+tree:
+  name: cn1
+  inventories: {{VCPU: 16}}
+  children:
+  - {{name: {A}, traits: [CUSTOM_VGPU_A], inventories: {{VGPU: 4}}}}
+  - {{name: {B}, inventories: {{VGPU: 4, SRIOV_NET_VF: 2}}}}
+"""
+    kinds = {item.kind for item in to_tree(text, cloud())}
+    assert kinds == {"trait", "provider", "traits", "reshape"}
+    with_amounts = [plans.after(item) for item in to_tree(text, cloud()) if "resh" in item.kind]
+    assert with_amounts == [plans.after(item) for item in changes(MOVES) if "resh" in item.kind]
+
+
+def test_a_tree_equal_to_the_target_has_no_changes() -> None:
+    text = f"tree: {{name: cn1, children: [{{name: {B}, inventories: {{}}}}]}}"
+    assert to_tree(text, cloud()) == []
+
+
+def test_a_provider_outside_the_target_tree_is_deleted() -> None:
+    providers = {"cn1": (None, {"VCPU": 4}), "gpu": ("cn1", {"VGPU": 2})}
+    before = cloud(providers, {"c": {"gpu": {"VGPU": 1}}})
+    found = to_tree("tree: {name: cn1, inventories: {VCPU: 4, VGPU: 2}}", before)
+    assert [item.kind for item in found] == ["reshape", "provider"]
+
+
+def test_a_target_tree_keeps_the_sums() -> None:
+    for tree_text, reason in (
+        ("{name: cn1, inventories: {VCPU: 17, VGPU: 8, SRIOV_NET_VF: 2}}", "1 VCPU more"),
+        ("{name: cn1, inventories: {VCPU: 16, SRIOV_NET_VF: 2}}", "8 VGPU less"),
+        ("{name: " + B + "}", "not a root provider"),
+        ("{name: nobody}", "there is no root provider"),
+    ):
+        with pytest.raises(errors.InvalidInput, match=reason):
+            to_tree(f"tree: {tree_text}", cloud())
+
+
+def test_a_template_skips_trees_that_cannot_be_reshaped() -> None:
+    providers = {
+        "a": (None, {"VGPU": 2}),
+        "b": (None, {"VGPU": 2}),
+        "c": (None, {"VCPU": 2}),
+        "d": (None, {"VGPU": 2}),
+    }
+    consumers = {"both": {"a": {"VGPU": 1}, "d": {"VGPU": 1}}, "wide": {"b": {"VGPU": 2}}}
+    before = cloud_builder.snapshot_of(cloud_builder.state(providers, consumers), *providers)
+    text = """\
+moves:
+- {from: $root, resources: {VGPU: 1}, to: {name: "${root}-0"}}
+- {from: $root, resources: {VGPU: 1}, to: {name: "${root}-1"}}
+"""
+    roots = [before.nodes[uuid_of(name)].provider for name in providers]
+    request = decide.ReshapeRequest(parse.parse(text, "m"), roots=tuple(roots), options=PACK)
+    found, skipped = decide.decide_request(request, before)
+    assert {move.source for move in found.resolved.moves} == {uuid_of("a"), uuid_of("d")}
+    assert {(item.subject.name, item.refused) for item in skipped} == {("b", True), ("c", False)}
+    assert found.before.consumers.keys() == {uuid_of("both")}
+    listed = reshape_changes.changes(found)
+    assert [item.subject.name for item in listed if item.kind == "reshape"] == ["a, d"]
+
+
+def test_evidence_on_a_consumer_outside_the_trees_is_an_error() -> None:
+    text = 'moves: [{from: $root, resources: {VGPU: 1}, to: {name: "${root}-0"}}]\n'
+    moves = parse.parse(f"{text}assign: {{{uuid_of('nobody')}: x}}\n", "m")
+    root = cloud().nodes[uuid_of("cn1")].provider
+    request = decide.ReshapeRequest(moves, roots=(root,), options=PACK)
+    with pytest.raises(errors.InvalidInput, match="has no allocation in the selected trees"):
+        decide.decide_request(request, cloud())
+
+
+def test_a_described_child_of_another_tree_is_an_error() -> None:
+    providers = {"cn1": (None, {"VGPU": 4}), "cn2": (None, {}), "gpu": ("cn2", {"VGPU": 1})}
+    before = cloud_builder.snapshot_of(cloud_builder.state(providers, {}), "cn1", "cn2")
+    (reason,) = refused("moves: [{from: cn1, resources: {VGPU: 4}, to: {name: gpu}}]", before)
+    assert "'gpu' exists in another tree" in reason
+    assert decided("moves: [{from: cn1, resources: {VGPU: 4}, to: gpu}]", before).placed == []
