@@ -1,0 +1,93 @@
+"""A cloud for recipes, servers of nova, and the result of a recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.nova import flavor, values
+from osc_placement.workflows.reshape import (
+    assign,
+    decide,
+    invariants,
+    snapshot,
+)
+from osc_placement.workflows.reshape.document import parse
+from osc_placement.workflows.reshape.recipe import (
+    vgpu,
+    yaml_writer,
+)
+from tests.support.reshape import cloud_builder
+from tests.support.reshape.cloud_builder import uuid_of
+
+A, B = "pci_0000_84_00_0", "pci_0000_85_00_0"
+NEW = "3f1c6a52-7b0e-4d8e-9a55-0c2f6a7d1e11"
+PROVIDERS: cloud_builder.Providers = {
+    "cn1": (None, {"VCPU": 16, "VGPU": 8, "SRIOV_NET_VF": 2}),
+    "cn1_pci_0000_86_00_0": ("cn1", {"PGPU": 1}),
+    "cn1:agent": ("cn1", {}),
+    "cn1:agent:ens1": ("cn1:agent", {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}),
+    "share": (None, {"DISK_GB": 100}),
+    "cn9": (None, {"VCPU": 16}),
+    "empty": (None, {}),
+}
+CONSUMERS: cloud_builder.Consumers = {
+    "a": {"cn1": {"VCPU": 4, "VGPU": 1}, "share": {"DISK_GB": 10}},
+    "b": {"cn1": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}},
+    "c": {"cn1": {"VCPU": 1}, "cn1:agent:ens1": {"NET_BW_EGR_KILOBIT_PER_SEC": 5}},
+}
+TRAITS = {"cn1": ["COMPUTE_NODE", "CUSTOM_RACK"]}
+DEVICES = (
+    vgpu.Device(A, {"VGPU": 4}, ("CUSTOM_VGPU_A",)),
+    vgpu.Device(B, {"VGPU": 4, "SRIOV_NET_VF": 2}),
+)
+
+
+def cloud(*roots: str) -> snapshot.TreeSnapshot:
+    return cloud_builder.snapshot_of(
+        cloud_builder.state(PROVIDERS, CONSUMERS, TRAITS), *(roots or ("cn1",))
+    )
+
+
+def problems(call: Any, *arguments: Any) -> list[str]:
+    with pytest.raises(errors.InvalidInput) as caught:
+        call(*arguments)
+    return list(caught.value.reasons)
+
+
+def outcome(
+    recipe: yaml_writer.Recipe, before: snapshot.TreeSnapshot, *allow: str
+) -> snapshot.TreeSnapshot:
+    """The snapshot after the document of a recipe."""
+    moves = parse.parse(yaml_writer.write(recipe), "recipe.yaml")
+    decided = decide.decide(moves, before, assign.AssignOptions(), allow)
+    assert invariants.violations(before, decided.after, decided.classes) == []
+    return decided.after.without(decided.resolved.deleted)
+
+
+def held(after: snapshot.TreeSnapshot, consumer: str) -> dict[str, dict[str, int]]:
+    found = after.consumers[uuid_of(consumer)].allocations
+    return {after.name_of(uuid): dict(resources) for uuid, resources in found.items()}
+
+
+def server(name: str, **fields: Any) -> values.Server:
+    specs = fields.pop("specs", {})
+    return dataclasses.replace(
+        values.Server(
+            uuid_of(name),
+            name,
+            host="host1",
+            node="cn1",
+            vm_state="active",
+            flavor=flavor.Flavor(4, 2048, 20, extra_specs=specs),
+            image_properties={},
+        ),
+        **fields,
+    )
+
+
+def servers(*items: values.Server) -> dict[str, values.Server]:
+    return {item.uuid: item for item in items}

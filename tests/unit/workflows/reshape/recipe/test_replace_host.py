@@ -1,0 +1,172 @@
+"""The recipe for a renamed or rebuilt host, and the checks before it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from osc_placement.nova import values
+from osc_placement.workflows.reshape import (
+    snapshot,
+)
+from osc_placement.workflows.reshape.recipe import (
+    read,
+    replace_host,
+    replacement,
+    yaml_writer,
+)
+from tests.support.reshape import cloud_builder
+from tests.support.reshape.cloud_builder import uuid_of
+from tests.support.reshape.recipes import (
+    CONSUMERS,
+    NEW,
+    PROVIDERS,
+    TRAITS,
+    cloud,
+    held,
+    outcome,
+    problems,
+    server,
+    servers,
+)
+
+
+def nova_state(*known: values.Server, **fields: Any) -> read.NovaState:
+    present = server("a"), server("b"), server("c")
+    services = {"host1": values.ComputeService("host1", is_up=False, is_enabled=False)}
+    nodes = (values.ComputeNode(uuid_of("cn1"), "cn1", "host1"),)
+    found = read.NovaState(nodes, services, servers(*present, *known))
+    return dataclasses.replace(found, **fields)
+
+
+def request_for(
+    name: str = "cn1",
+    new: str | None = None,
+    before: snapshot.TreeSnapshot | None = None,
+    **fields: Any,
+) -> replacement.Request:
+    trees = before or cloud()
+    found = trees.nodes[uuid_of(new)].provider if new else None
+    uuid = fields.pop("uuid", None if new else NEW)
+    old = trees.nodes[uuid_of("cn1")].provider
+    return replacement.Request(old, name, found, uuid, **fields)
+
+
+def test_a_renamed_node_gets_everything_and_the_old_one_is_deleted() -> None:
+    recipe = replace_host.plan_replacement(cloud(), nova_state(), request_for("cn2"))
+    assert recipe.document == {
+        "moves": [
+            {
+                "from": uuid_of("cn1"),
+                "resources": {"SRIOV_NET_VF": "all", "VCPU": "all", "VGPU": "all"},
+                "to": {
+                    "name": "cn2",
+                    "uuid": NEW,
+                    "parent": None,
+                    "traits": ["COMPUTE_NODE", "CUSTOM_RACK"],
+                },
+            }
+        ],
+        "providers": [
+            {"uuid": uuid_of("cn1:agent"), "parent": NEW},
+            {"uuid": uuid_of("cn1_pci_0000_86_00_0"), "parent": NEW},
+        ],
+        "rename": {
+            uuid_of("cn1_pci_0000_86_00_0"): "cn2_pci_0000_86_00_0",
+            uuid_of("cn1:agent"): "cn2:agent",
+            uuid_of("cn1:agent:ens1"): "cn2:agent:ens1",
+        },
+        "delete": [uuid_of("cn1")],
+    }
+    after = outcome(recipe, cloud(), "nova-owned")
+    assert uuid_of("cn1") not in after.nodes
+    assert held(after, "a") == {"cn2": {"VCPU": 4, "VGPU": 1}, "share": {"DISK_GB": 10}}
+    assert held(after, "c")["cn2:agent:ens1"] == {"NET_BW_EGR_KILOBIT_PER_SEC": 5}
+    assert after.root_of(uuid_of("cn1:agent:ens1")) == NEW
+
+
+def test_a_rebuilt_node_takes_the_name_and_the_old_one_is_renamed() -> None:
+    recipe = replace_host.plan_replacement(cloud(), nova_state(), request_for())
+    aside = f"cn1-replaced-{uuid_of('cn1')[:8]}"
+    assert recipe.document["rename"] == {uuid_of("cn1"): aside}
+    assert "delete" not in recipe.document
+    after = outcome(recipe, cloud(), "nova-owned")
+    assert (after.name_of(NEW), after.name_of(uuid_of("cn1"))) == ("cn1", aside)
+    assert held(after, "b") == {"cn1": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}}
+
+
+def test_an_existing_empty_provider_replaces_the_old_one() -> None:
+    before = cloud("cn1", "empty")
+    request = request_for("empty", "empty", before)
+    after = outcome(
+        replace_host.plan_replacement(before, nova_state(), request), before, "nova-owned"
+    )
+    assert held(after, "b") == {"empty": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}}
+
+
+def against(request: replacement.Request | None = None, **fields: Any) -> str:
+    known = fields.pop("known", ())
+    before = cloud("cn1", "cn9")
+    found = problems(
+        replace_host.plan_replacement,
+        before,
+        nova_state(*known, **fields),
+        request or request_for(),
+    )
+    return "\n".join(found)
+
+
+def service(**fields: Any) -> dict[str, values.ComputeService]:
+    stopped = values.ComputeService("host1", is_up=False, is_enabled=False)
+    return {"host1": dataclasses.replace(stopped, **fields)}
+
+
+def test_nova_compute_must_be_stopped() -> None:
+    assert "nova-compute on host1 is up" in against(services=service(is_up=True))
+    assert "nova-compute on host1 is enabled" in against(services=service(is_enabled=True))
+    assert "the cell of host1 is down" in against(services=service(is_reachable=False))
+
+
+def test_servers_must_be_on_the_new_host_and_not_move() -> None:
+    assert f"a ({uuid_of('a')}): is on host2 according to nova, and not on host1" in against(
+        known=[server("a", host="host2")]
+    )
+    assert "is on no host according to nova" in against(known=[server("a", host=None)])
+    assert "task_state is rebuilding" in against(known=[server("a", task_state="rebuilding")])
+    assert "its cell is down" in against(known=[server("a", known=False)])
+    moving = values.Migration("m", uuid_of("b"), "live-migration", "running")
+    assert "is being migrated: live-migration, running" in against(migrations={"m": moving})
+    assert "and not on host2" in against(request_for(host="host2"))
+
+
+def test_the_new_provider_must_be_another_empty_root() -> None:
+    before = cloud("cn1", "cn9")
+    assert "cn9 already has inventories of VCPU: nova-compute was started there" in against(
+        request_for("cn9", "cn9", before)
+    )
+    assert "give --uuid" in against(request_for("cn2", uuid=""))
+    assert "would keep the UUID" in against(request_for("cn2", uuid=uuid_of("cn1")))
+    assert "has the name 'cn9', not 'cn8'" in against(request_for("cn8", "cn9", before))
+    assert "with another UUID" in against(request_for("cn9", "cn9", before, uuid=NEW))
+    nodes = tuple(values.ComputeNode(uuid_of(str(each)), str(each), "host1") for each in range(3))
+    unknown = "nova knows no node cn1 or cn1"
+    assert unknown in against(nodes=())
+    ironic = (*nodes, values.ComputeNode(uuid_of("cn1"), "cn1", "host1"))
+    assert "host1 has 4 nodes" in against(nodes=ironic)
+
+
+def test_allocations_on_both_providers_are_refused() -> None:
+    both = {**CONSUMERS, "a": {"cn1": {"VCPU": 1}, "cn9": {"VCPU": 1}}}
+    before = cloud_builder.snapshot_of(cloud_builder.state(PROVIDERS, both, TRAITS), "cn1", "cn9")
+    request = request_for("cn9", "cn9", before)
+    text = "\n".join(problems(replace_host.plan_replacement, before, nova_state(), request))
+    assert "already has allocations on cn9, as after an evacuation" in text
+    assert "with allocations: the inventories of cn1 would be counted twice" in text
+
+
+def test_anomalies_are_noted_and_do_not_prevent_the_recipe() -> None:
+    known = servers(server("a", node="old-name"), server("b"))
+    recipe = replace_host.plan_replacement(cloud(), nova_state(servers=known), request_for())
+    text = " ".join(yaml_writer.write(recipe).replace("#", "").split())
+    assert f"Nova lists no server or migration for {uuid_of('c')}" in text
+    assert f"another node than cn1 for a ({uuid_of('a')})" in text
