@@ -14,6 +14,7 @@ from typing import Any
 # breaks the chunk format, or for a graceful end. Hence the requirement waitress<4 in setup.cfg.
 import waitress.channel
 import waitress.parser
+import waitress.utilities
 
 #: A reshape of the largest trees is a few MiB.
 MAX_BODY = 16 * 1024 * 1024
@@ -30,8 +31,19 @@ LINGER_SECONDS = 5.0
 #: Bytes of responses that wait for a client while it sends further requests.
 MAX_UNREAD = 16 * 1024 * 1024
 
+#: The status of a body that does not fit the temporary folder.
+_INSUFFICIENT_STORAGE = 507
+
+_CODINGS = re.compile(rb"(?im)^transfer-encoding:([^\r\n]*)")
 _BAD_LENGTH = re.compile(rb"(?im)^content-length:[ \t]*([^\r\n]*?)[ \t]*(?=\r?$)")
 _BLANKS = re.compile(rb"[ \t]{%d}" % (MAX_BLANKS + 1))
+
+
+class BodyNotStored(waitress.utilities.Error):  # type: ignore[misc]
+    """The body could not be written to the temporary folder."""
+
+    code = _INSUFFICIENT_STORAGE
+    reason = "Insufficient Storage"
 
 
 class Parser(waitress.parser.HTTPRequestParser):  # type: ignore[misc]
@@ -44,7 +56,12 @@ class Parser(waitress.parser.HTTPRequestParser):  # type: ignore[misc]
         self.started = time.monotonic()
 
     def received(self, data: bytes) -> int:
-        consumed: int = super().received(data)
+        try:
+            consumed: int = super().received(data)
+        except OSError as error:
+            self.error = BodyNotStored(f"The body cannot be stored: {error.strerror}")
+            self.completed = self.connection_close = True
+            return len(data)
         if self.chunked and not self.completed and self._rest() > MAX_CHUNK_LINE:
             self.error = waitress.parser.BadRequest("Chunk size or trailer too long")
             self.completed = True
@@ -59,6 +76,9 @@ class Parser(waitress.parser.HTTPRequestParser):  # type: ignore[misc]
     def parse_header(self, header_plus: bytes) -> None:
         if _BLANKS.search(header_plus):
             raise waitress.parser.ParsingError("Too many blanks in a row")
+        codings = b",".join(_CODINGS.findall(header_plus))
+        if codings.count(b",") and codings.strip(b", \t"):
+            raise waitress.parser.ParsingError("Several transfer codings")
         try:
             self._parse(header_plus)
         except waitress.parser.TransferEncodingNotImplemented as error:
@@ -73,6 +93,9 @@ class Parser(waitress.parser.HTTPRequestParser):  # type: ignore[misc]
         found = _BAD_LENGTH.search(header_plus)
         if found is None or found[1].isdigit():
             super().parse_header(header_plus)
+            if self.chunked and found is not None:
+                # The next request would start elsewhere for a proxy that used the length.
+                self.headers["CONNECTION"] = "close"
             return
         super().parse_header(header_plus[: found.start(1)] + b"0" + header_plus[found.end(1) :])
         self.headers["CONTENT_LENGTH"] = found[1].decode("latin-1")

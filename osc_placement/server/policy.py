@@ -129,8 +129,11 @@ class FromFile:
             text = pathlib.Path(path).read_text(encoding="utf-8")
             held = oslo_policy.parse_file_contents(text)
             self._enforcer.load_rules()
+            self._enforcer.check_rules(raise_on_violation=True)
         except OSError as error:
             raise PolicyFileInvalid(f"{path} cannot be read: {error.strerror}") from error
+        except oslo_policy.InvalidDefinitionError as error:
+            raise PolicyFileInvalid(f"{path} has invalid rules: {error}") from error
         except (ValueError, TypeError, AttributeError) as error:
             raise PolicyFileInvalid(f"{path} is not a policy file: {error}") from error
         if not isinstance(held, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import ipaddress
 import json
@@ -15,7 +16,7 @@ from typing import Any
 
 from osc_placement.samples import sample
 from osc_placement.server import app, keystone, limits, log, policy, serve
-from osc_placement.server.store import errors
+from osc_placement.server.store import errors, sqlite
 
 _CANNOT_START = (
     errors.StoreError,
@@ -78,6 +79,11 @@ def _add_state(group: argparse._ArgumentGroup) -> None:
         help="write the whole state as a JSON document, - for standard output, and exit",
     )
     group.add_argument(
+        "--check",
+        metavar="FILE",
+        help="check the SQLite file, report every problem in it, and exit",
+    )
+    group.add_argument(
         "--first-generation",
         type=_natural,
         default=0,
@@ -130,6 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parsed(arguments)
     log.configure()
     serve.raise_file_limit()
+    if options.check is not None:
+        return _check(options.check)
     try:
         _check_database(options)
         if options.auth == app.NOAUTH2:
@@ -175,6 +183,24 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.auth != app.KEYSTONE and options.config_file:
         parser().error(f"--config-file requires --auth {app.KEYSTONE}")
     return options
+
+
+def _check(path: str) -> int:
+    """Check a database; 0, or 1 with the problems on stderr."""
+    if not os.path.exists(path):
+        return _fail(serve.CannotStart(f"database {path} does not exist"))
+    try:
+        store = sqlite.SqliteStore(path)
+        with contextlib.closing(store):
+            store.check()
+            records = store.load()
+    except errors.StoreError as error:
+        return _fail(error)
+    sys.stdout.write(
+        f"{path}: {len(records.providers)} providers, {len(records.consumers)} consumers,"
+        " no problems\n"
+    )
+    return 0
 
 
 def _fail(error: Exception) -> int:

@@ -32,14 +32,14 @@ def load_document(document: Any, now: float | None = None) -> record.Changes:
     consumers: dict[str, record.ConsumerRecord | None] = {}
     for uuid, fields in document["providers"].items():
         try:
-            providers[uuid] = _provider(uuid, fields, stamp)
+            providers[uuid] = provider_record(uuid, fields, stamp)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            problems.append(f"provider {uuid}: {_reason(error)}")
+            problems.append(f"provider {uuid}: {reason(error)}")
     for uuid, fields in document["consumers"].items():
         try:
-            consumers[uuid] = _consumer(uuid, fields, stamp)
+            consumers[uuid] = consumer_record(uuid, fields, stamp)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            problems.append(f"consumer {uuid}: {_reason(error)}")
+            problems.append(f"consumer {uuid}: {reason(error)}")
     changes = record.Changes(
         providers=providers,
         consumers=consumers,
@@ -107,11 +107,12 @@ def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """The text of an error of ``provider_record`` or ``consumer_record``."""
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
-def _provider(uuid: str, fields: Mapping[str, Any], stamp: float) -> record.ProviderRecord:
+def provider_record(uuid: str, fields: Mapping[str, Any], stamp: float) -> record.ProviderRecord:
     parent = fields["parent"]
     return record.ProviderRecord(
         uuid=_uuid(uuid),
@@ -138,7 +139,7 @@ def _inventory(name: str, fields: Mapping[str, Any]) -> inventory.Inventory:
     return read
 
 
-def _consumer(uuid: str, fields: Mapping[str, Any], stamp: float) -> record.ConsumerRecord:
+def consumer_record(uuid: str, fields: Mapping[str, Any], stamp: float) -> record.ConsumerRecord:
     consumer_type = _text(fields["type"], "type")
     return record.ConsumerRecord(
         uuid=_uuid(uuid),

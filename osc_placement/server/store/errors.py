@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+#: Problems that an error text lists.
+MAX_LISTED = 20
+
+
+def listed(problems: list[str]) -> str:
+    """The problems for an error text; only their number beyond the first ones."""
+    shown = problems[:MAX_LISTED]
+    if len(problems) > len(shown):
+        shown.append(f"… and {len(problems) - len(shown)} more")
+    return "; ".join(shown)
+
 
 class StoreError(Exception):
     """Base of the errors of a store; nothing was changed."""
@@ -31,8 +42,5 @@ class DocumentInvalid(StoreError):
     """A document is invalid; ``problems`` lists everything."""
 
     def __init__(self, problems: list[str]) -> None:
-        shown = problems[:20]
-        if len(problems) > len(shown):
-            shown.append(f"… and {len(problems) - len(shown)} more")
-        super().__init__("not a placement state: " + "; ".join(shown))
+        super().__init__(f"not a placement state: {listed(problems)}")
         self.problems = problems

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
 
 from osc_placement.engine import record
-from osc_placement.model import inventory
-from osc_placement.server.store import errors, migration
+from osc_placement.model import allocation, name as names
+from osc_placement.server.store import document, errors, integrity, migration
 
 BUSY_SECONDS = 5.0
 
@@ -53,31 +53,66 @@ class SqliteStore:
         self._connection = _open(path)
         try:
             _migrate(self._connection, path)
+            self._identity = _identity(path)
         except BaseException:
             self._connection.close()
             raise
 
     def load(self) -> record.Changes:
-        """All records of the file."""
-        read = self._connection.execute
+        """All records of the file; raises NotADatabase if it is damaged, with all problems."""
+        problems: list[str] = []
         try:
-            return record.Changes(
-                providers={
-                    row[0]: _to_provider(row) for row in read(_select("provider", _PROVIDER))
-                },
-                consumers={
-                    row[0]: _to_consumer(row) for row in read(_select("consumer", _CONSUMER))
-                },
-                traits=dict(read(_select("trait", _NAMED)).fetchall()),
-                resource_classes=dict(read(_select("resource_class", _NAMED)).fetchall()),
+            changes = record.Changes(
+                providers=self._read("provider", _PROVIDER, _to_provider, problems),
+                consumers=self._read("consumer", _CONSUMER, _to_consumer, problems),
+                traits=self._read("trait", _NAMED, _to_date, problems),
+                resource_classes=self._read("resource_class", _NAMED, _to_date, problems),
             )
-        except (sqlite3.DatabaseError, ValueError, TypeError) as error:
+        except sqlite3.DatabaseError as error:
+            problems.append(str(error))
+        else:
+            problems = problems or integrity.find_problems(changes)
+        if problems:
             raise errors.NotADatabase(
-                f"the database {self.path} is damaged ({error}): restore it from a copy"
-            ) from error
+                f"the database {self.path} is damaged ({errors.listed(problems)}):"
+                " restore it from a copy"
+            )
+        return changes
+
+    def check(self) -> None:
+        """Raise NotADatabase if the file itself is damaged; ``load`` checks its records."""
+        try:
+            found = [row[0] for row in self._connection.execute("PRAGMA integrity_check")]
+        except sqlite3.DatabaseError as error:
+            found = [str(error)]
+        if found != ["ok"]:
+            raise errors.NotADatabase(
+                f"the database {self.path} is damaged ({errors.listed(found)}):"
+                " restore it from a copy"
+            )
+
+    def _read(
+        self,
+        table: str,
+        columns: tuple[str, ...],
+        from_row: Callable[[tuple[Any, ...]], Any],
+        problems: list[str],
+    ) -> dict[str, Any]:
+        records = {}
+        for row in self._connection.execute(_select(table, columns)):
+            try:
+                records[row[0]] = from_row(row)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                problems.append(f"table {table}, row {row[0]!r}: {document.reason(error)}")
+        return records
 
     def commit(self, changes: record.Changes) -> None:
         """Write the changes in one transaction; they are on disk when it returns."""
+        if _identity(self.path) != self._identity:
+            raise errors.NotWritable(
+                f"the database {self.path} was deleted or replaced while the server used it;"
+                " nothing was changed: restart the server"
+            )
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -107,6 +142,15 @@ class SqliteStore:
         ]
         if rows:
             self._connection.executemany(_upsert(table, columns), rows)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """The device and the inode of a file; None if it does not exist."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _open(path: str) -> sqlite3.Connection:
@@ -196,20 +240,16 @@ def _from_provider(provider: record.ProviderRecord) -> tuple[Any, ...]:
 
 def _to_provider(row: tuple[Any, ...]) -> record.ProviderRecord:
     uuid, name, generation, root_uuid, parent_uuid, inventories, traits, aggregates, at = row
-    return record.ProviderRecord(
-        uuid=uuid,
-        name=name,
-        generation=generation,
-        root_uuid=root_uuid,
-        parent_uuid=parent_uuid,
-        inventories={
-            resource_class: inventory.Inventory(**fields)
-            for resource_class, fields in orjson.loads(inventories).items()
-        },
-        traits=frozenset(orjson.loads(traits)),
-        aggregates=tuple(orjson.loads(aggregates)),
-        updated_at=at,
-    )
+    fields = {
+        "name": name,
+        "generation": generation,
+        "root": root_uuid,
+        "parent": parent_uuid,
+        "inventories": orjson.loads(inventories),
+        "traits": orjson.loads(traits),
+        "aggregates": orjson.loads(aggregates),
+    }
+    return document.provider_record(uuid, fields, _date(at))
 
 
 def _from_consumer(consumer: record.ConsumerRecord) -> tuple[Any, ...]:
@@ -226,15 +266,27 @@ def _from_consumer(consumer: record.ConsumerRecord) -> tuple[Any, ...]:
 
 def _to_consumer(row: tuple[Any, ...]) -> record.ConsumerRecord:
     uuid, generation, project_id, user_id, consumer_type, allocations, at = row
-    return record.ConsumerRecord(
-        uuid=uuid,
-        generation=generation,
-        project_id=project_id,
-        user_id=user_id,
-        consumer_type=consumer_type,
-        allocations=orjson.loads(allocations),
-        updated_at=at,
-    )
+    fields = {
+        "generation": generation,
+        "project": project_id,
+        "user": user_id,
+        "type": allocation.UNKNOWN_TYPE if consumer_type is None else consumer_type,
+        "allocations": orjson.loads(allocations),
+    }
+    return document.consumer_record(uuid, fields, _date(at))
+
+
+def _to_date(row: tuple[Any, ...]) -> float:
+    name, at = row
+    if not names.is_custom(name):
+        raise ValueError(f"{name!r} is not a custom name")
+    return _date(at)
+
+
+def _date(value: Any) -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(f"updated_at {value!r} is not a number")
+    return value
 
 
 def _json(value: object) -> str:

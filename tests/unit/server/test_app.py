@@ -10,20 +10,9 @@ import pytest
 import webob
 
 from osc_placement import server
+from tests.support.in_process import ask
 
 RESHAPE = {"inventories": {}, "allocations": {}}
-
-
-def ask(
-    app: server.App, path: str, method: str = "GET", body: Any = None, **headers: str
-) -> webob.Response:
-    sent = {"x-auth-token": "admin", "openstack-api-version": "placement 1.39"}
-    sent.update({name.replace("_", "-"): value for name, value in headers.items()})
-    request = webob.Request.blank(path, method=method, headers=sent)
-    if body is not None:
-        request.json = body
-        request.content_type = "application/json"
-    return request.get_response(app)
 
 
 @pytest.fixture(scope="module")

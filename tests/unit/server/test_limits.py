@@ -8,13 +8,8 @@ import webob
 
 from benchmarks import cloud
 from osc_placement import server
+from tests.support.in_process import ask
 from tests.support.load.expensive import DEVICES, devices, packing
-
-HEADERS = {"x-auth-token": "admin", "openstack-api-version": "placement 1.39"}
-
-
-def ask(app: server.App, path: str) -> webob.Response:
-    return webob.Request.blank(path, headers=HEADERS).get_response(app)
 
 
 def detail(answer: webob.Response) -> str:

@@ -86,6 +86,8 @@ def test_an_invalid_document_is_refused(
         ("- a\n- list", "is not a policy file"),
         ("a: [unclosed", "is not a policy file"),
         ("\x00", "is not a policy file"),
+        ('"a": "rule:b"\n"b": "rule:a"', "invalid rules"),
+        ('"placement:usages": "rule:placement:usages"', "invalid rules"),
     ],
 )
 def test_an_invalid_policy_file_is_refused(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
 import re
 import resource
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import waitress.buffers
 
 from osc_placement import server
 from osc_placement.server import connection, serve
@@ -103,6 +105,14 @@ MALFORMED = {
     "a length of five thousand digits": POST + b"Content-Length: " + b"1" * 5000 + b"\r\n\r\n",
     "a negative length": POST + JSON + b"Content-Length: -5\r\n\r\n",
     "a length that is not a number": POST + JSON + b"Content-Length: much\r\n\r\n{}",
+    "a length with a sign": POST + JSON + b"Content-Length: +13\r\n\r\n" + b'{"name": "ab"}',
+    "a length with an underscore": POST + JSON + b"Content-Length: 1_3\r\n\r\n" + b"{}" * 20,
+    "chunked twice": POST
+    + JSON
+    + b"Transfer-Encoding: chunked, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "chunked in two headers": POST
+    + JSON
+    + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
     "two lengths": POST + JSON + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
     "an unknown transfer coding": POST + JSON + b"Transfer-Encoding: gzip\r\n\r\n{}",
     "a chunk without a size": POST
@@ -171,6 +181,25 @@ def test_a_query_that_is_too_long_is_refused(address: Address, filler: bytes) ->
     target = b"/resource_providers" + filler + b"A," * (connection.MAX_HEADERS // 2)
     answer = exchange(address, GET.replace(b"/traits", target) + b"\r\n")
     assert status(answer) == 431
+
+
+def test_a_length_beside_a_transfer_coding_closes_the_connection(address: Address) -> None:
+    head = POST + JSON + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer = exchange(address, head + b"2\r\n{}\r\n0\r\n\r\n" + GET + b"\r\n")
+    assert status(answer) == 400
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+def test_a_body_that_does_not_fit_the_temporary_folder_is_refused(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(waitress.buffers, "TempfileBasedBuffer", fail)
+    head = POST + JSON + b"Content-Length: 2000000\r\n\r\n"
+    assert status(exchange(address, head, b" " * 2_000_000)) == 507
+    assert_prompt(address)
 
 
 def test_half_sent_requests_delay_no_other_client(address: Address) -> None:
