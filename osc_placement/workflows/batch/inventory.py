@@ -217,11 +217,19 @@ def _fields(
         remarks += [remark] if remark else []
     if known is None and "total" not in wanted and not faults:
         faults.append(f"{resource_class} cannot be made without a total")
+    if wanted.keys() & {"min_unit", "max_unit"}:
+        faults += _unit_error(resource_class, {**current, **wanted})
     if faults:
         raise ValueError(*faults)
     if known is None:
         wanted = inventory.Inventory.from_dict(wanted).as_dict()
     return wanted, remarks
+
+
+def _unit_error(resource_class: str, fields: Mapping[str, float]) -> list[str]:
+    """Placement accepts an inventory from which nothing can be allocated."""
+    least, most = fields.get("min_unit", 1), fields.get("max_unit", inventory.MAX_AMOUNT)
+    return [f"{resource_class}: min_unit {least} is above max_unit {most}"] if least > most else []
 
 
 def _grouped(

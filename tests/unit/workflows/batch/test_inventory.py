@@ -235,3 +235,11 @@ def test_applying_a_relative_plan_twice_equals_once(
         once = inventories.amended(found, item.after)
         assert inventories.amended(once, item.after) == once
         assert inventories.amended(once, item.before) == found
+
+
+@pytest.mark.parametrize("texts", [["VCPU:min_unit=9", "VCPU:max_unit=8"], ["VCPU:min_unit=99"]])
+def test_min_unit_above_max_unit_is_refused(texts: list[str]) -> None:
+    found = decided(observed(), *texts)
+    assert isinstance(found, change.Skipped)
+    assert found.refused
+    assert "above max_unit" in found.reason
