@@ -101,7 +101,7 @@ openstack placement migration run --max-count 50"""
                 dry_run=parsed_args.dry_run,
             )
         self.exit_code = result.exit_code
-        problems = [("failed", text) for text in result.troubles]
+        problems = [("failed", text) for text in result.failures]
         problems += [("note", text) for text in result.notes]
         undo = map(plan_command.undo_command, result.undo)
         is_table = parsed_args.formatter == "table" and not parsed_args.columns

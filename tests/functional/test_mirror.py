@@ -134,7 +134,7 @@ def test_extra_members_are_drift_without_prune(
     row = found[f"cmp-0003.{DOMAIN}"]
     assert row["status"] == "skipped"
     assert (row["before"], row["after"]) == ({uuid_of("empty"): True}, {uuid_of("empty"): False})
-    assert "--prune takes it out" in row["reason"]
+    assert "--prune removes it" in row["reason"]
     rows(openstack, "--dry-run")
 
 
@@ -151,7 +151,7 @@ def test_a_limited_plan_is_continued(openstack: shell.OpenStack, target: targets
     rows(openstack, "--dry-run", "--plan-out", "plan.json")
     shown = openstack.run("placement plan show", "plan.json")
     assert "placement aggregate mirror" in shown.stderr
-    assert "nova's answers come from the sample 12-hosts" in shown.stderr
+    assert "nova's responses are read from the sample 12-hosts" in shown.stderr
     assert openstack.run("placement plan apply", "plan.json", "--max-count", "3").code == 5
     openstack.run("placement plan apply", "plan.json")
     assert members(target) == expected()

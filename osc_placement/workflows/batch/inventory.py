@@ -1,8 +1,4 @@
-"""Planning changes of inventories: pure decisions about one provider at a time.
-
-``batch`` observes and calls ``plan_inventory``; ``kind`` calls ``amended`` and ``refusals``
-again when a provider has changed between planning and writing.
-"""
+"""Planning the inventories of providers. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +15,11 @@ from osc_placement.workflows.batch import expression
 
 _KIND = inventories.TYPE
 
-#: What a provider's inventories shall become; InvalidInput when they cannot.
+#: Returns the new inventories of a provider. Errors: InvalidInput.
 Target = Callable[[inventory.Inventories], inventory.Inventories]
 
-#: Classes of which nova-compute writes all but the ratio at each of its periodic runs,
-#: and the option of nova.conf that makes it write the ratio too.
+#: nova-compute writes all fields of these classes except the ratio at each periodic run; with
+#: the option of nova.conf it also writes the ratio.
 _WRITTEN_BY_NOVA = {
     "VCPU": "cpu_allocation_ratio",
     "MEMORY_MB": "ram_allocation_ratio",
@@ -33,10 +29,9 @@ _WRITTEN_BY_NOVA = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """What shall become of inventories.
+    """Assignments to fields of inventories.
 
-    ``create`` makes a class that a provider lacks. ``allow`` holds the guards that are
-    overridden.
+    ``create`` adds classes that a provider lacks. ``allow`` holds disabled guards.
     """
 
     assignments: tuple[expression.Assignment, ...]
@@ -45,13 +40,13 @@ class Request:
 
     @property
     def relative(self) -> bool:
-        """Whether any value depends on what is there."""
+        """Whether any new value depends on a current one."""
         return any(assignment.relative for assignment in self.assignments)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Observed:
-    """One provider as it was read; ``usages`` is None while nobody asked for them."""
+    """A provider and its inventories; ``usages`` is None if it was not read."""
 
     provider: provider.Provider
     generation: int
@@ -60,26 +55,26 @@ class Observed:
 
 
 def plan_inventory(observed: Iterable[Observed], request: Request) -> plan.Plan:
-    """What ``request`` means for each provider; every provider has a change or a remark.
+    """Apply ``request`` to each provider; every provider is changed or skipped.
 
-    Usages must be there for those that ``needs_usages`` names.
+    Providers for which ``needs_usages`` is true must have usages.
     """
-    seen = list(observed)
-    items = _answered([decide(item, request) for item in seen])
+    providers = list(observed)
+    items = _refused_if_all_lack_it([decide(item, request) for item in providers])
     return plan.make(
         items,
         relative=request.relative,
         allow=tuple(sorted(request.allow)),
         notes=_notes(items),
-        capacities=_capacities(seen, items),
+        capacities=_capacities(providers, items),
     )
 
 
 def plan_targets(observed: Iterable[Observed], target: Target, *, exactly: bool) -> plan.Plan:
-    """Every provider gets what ``target`` makes of its inventories, and no guard is asked.
+    """Change each provider's inventories to ``target(inventories)``. No guard applies.
 
-    ``exactly``: what others add or change before the write is replaced too, otherwise it
-    stays, as far as it is not what differs.
+    ``exactly``: the change also replaces fields that a concurrent write adds or changes;
+    otherwise it writes only the fields that differ now.
     """
     items = [_targeted(item, target, exactly) for item in observed]
     return plan.make(items, allow=tuple(sorted(guards.ALL)))
@@ -123,20 +118,20 @@ def _differing(
     return _KIND.select(before, narrowed), narrowed
 
 
-def _answered(
+def _refused_if_all_lack_it(
     items: Sequence[change.Change | change.Skipped],
 ) -> list[change.Change | change.Skipped]:
-    """When no provider at all has what was asked for, that is no answer to the operator's wish."""
-    remarks = [item for item in items if isinstance(item, change.Skipped) and item.after is None]
-    if len(remarks) < len(items):
+    """The items; if no provider has any requested class, the operator gets an error."""
+    skipped = [item for item in items if isinstance(item, change.Skipped) and item.after is None]
+    if len(skipped) < len(items):
         return list(items)
-    return [dataclasses.replace(item, refused=True) for item in remarks]
+    return [dataclasses.replace(item, refused=True) for item in skipped]
 
 
 def needs_usages(observed: Observed, request: Request) -> bool:
-    """Whether what is used decides about the provider: it would lose capacity."""
+    """Whether a guard needs the provider's usages, because it would lose capacity."""
     try:
-        _, after, _ = _wanted(observed, request)
+        _, after, _ = _requested(observed, request)
     except ValueError:
         return False
     return inventories.loses_capacity(
@@ -145,10 +140,10 @@ def needs_usages(observed: Observed, request: Request) -> bool:
 
 
 def decide(observed: Observed, request: Request) -> change.Change | change.Skipped:
-    """The change of one provider, or why there is none."""
+    """The change of one provider, or the reason to skip it."""
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
     try:
-        before, after, reasons = _wanted(observed, request)
+        before, after, reasons = _requested(observed, request)
     except ValueError as error:
         return change.Skipped(_KIND.name, subject, reason=str(error), refused=True)
     if not after.classes:
@@ -158,44 +153,44 @@ def decide(observed: Observed, request: Request) -> change.Change | change.Skipp
             _KIND.name, subject, before, after, "; ".join(reasons), unchanged=True
         )
     before, after = _differing(before, after)
-    renewed = inventories.amended(observed.inventories, after)
+    amended = inventories.amended(observed.inventories, after)
     refused = inventories.refusals(
-        observed.inventories, renewed, observed.usages or {}, request.allow
+        observed.inventories, amended, observed.usages or {}, request.allow
     )
     if refused:
         return change.Skipped(_KIND.name, subject, before, after, "; ".join(refused), refused=True)
-    reasons = _effects(observed, renewed) + reasons + _written_back(after)
+    reasons = _effects(observed, amended) + reasons + _written_back(after)
     return change.Change(
         _KIND.name, subject, before, after, observed.generation, "; ".join(reasons)
     )
 
 
-def _wanted(
+def _requested(
     observed: Observed, request: Request
 ) -> tuple[InventoryState, InventoryState, list[str]]:
-    """``(before, after, remarks)`` over every field that the request names.
+    """``(before, after, notes)`` for every field of the request.
 
-    Raises ValueError, with all reasons, when a value cannot be.
+    Raises ValueError with all errors if a value is invalid.
     """
     after: dict[str, dict[str, float]] = {}
-    remarks: list[str] = []
-    faults: list[str] = []
+    notes: list[str] = []
+    invalid: list[str] = []
     for resource_class, assignments in _grouped(request.assignments).items():
         known = observed.inventories.get(resource_class)
         if known is None and not request.create:
-            remarks.append(f"it has no {resource_class} (--create makes it)")
+            notes.append(f"it has no {resource_class} (--create adds it)")
             continue
         try:
-            fields, dropped = _fields(resource_class, known, assignments)
+            fields, rounded = _fields(resource_class, known, assignments)
         except ValueError as error:
-            faults += error.args
+            invalid += error.args
             continue
         after[resource_class] = fields
-        remarks += dropped
-    if faults:
-        raise ValueError("; ".join(faults))
+        notes += rounded
+    if invalid:
+        raise ValueError("; ".join(invalid))
     state = InventoryState(after)
-    return _KIND.select(InventoryState.of(observed.inventories), state), state, remarks
+    return _KIND.select(InventoryState.of(observed.inventories), state), state, notes
 
 
 def _fields(
@@ -203,27 +198,27 @@ def _fields(
     known: inventory.Inventory | None,
     assignments: Sequence[expression.Assignment],
 ) -> tuple[dict[str, float], list[str]]:
-    """The requested fields of one class, and remarks; ValueError's arguments are faults."""
+    """The requested fields of one class, and notes. The arguments of a ValueError are errors."""
     current = known.as_dict() if known is not None else {}
-    wanted: dict[str, float] = {}
-    remarks: list[str] = []
-    faults: list[str] = []
+    requested: dict[str, float] = {}
+    notes: list[str] = []
+    invalid: list[str] = []
     for assignment in assignments:
         try:
-            wanted[assignment.field], remark = assignment.apply(current.get(assignment.field))
+            requested[assignment.field], note = assignment.apply(current.get(assignment.field))
         except ValueError as error:
-            faults += error.args
+            invalid += error.args
             continue
-        remarks += [remark] if remark else []
-    if known is None and "total" not in wanted and not faults:
-        faults.append(f"{resource_class} cannot be made without a total")
-    if wanted.keys() & {"min_unit", "max_unit"}:
-        faults += _unit_error(resource_class, {**current, **wanted})
-    if faults:
-        raise ValueError(*faults)
+        notes += [note] if note else []
+    if known is None and "total" not in requested and not invalid:
+        invalid.append(f"{resource_class} cannot be added without a total")
+    if requested.keys() & {"min_unit", "max_unit"}:
+        invalid += _unit_error(resource_class, {**current, **requested})
+    if invalid:
+        raise ValueError(*invalid)
     if known is None:
-        wanted = inventory.Inventory.from_dict(wanted).as_dict()
-    return wanted, remarks
+        requested = inventory.Inventory.from_dict(requested).as_dict()
+    return requested, notes
 
 
 def _unit_error(resource_class: str, fields: Mapping[str, float]) -> list[str]:
@@ -241,12 +236,12 @@ def _grouped(
     return grouped
 
 
-def _effects(observed: Observed, renewed: inventory.Inventories) -> list[str]:
-    """What becomes of capacity, class by class."""
+def _effects(observed: Observed, amended: inventory.Inventories) -> list[str]:
+    """A text for each class whose capacity changes."""
     effects = []
-    for resource_class in [*observed.inventories, *(renewed.keys() - observed.inventories)]:
+    for resource_class in [*observed.inventories, *(amended.keys() - observed.inventories)]:
         before = _capacity(observed.inventories, resource_class)
-        after = _capacity(renewed, resource_class)
+        after = _capacity(amended, resource_class)
         if before == after:
             continue
         effect = f"{resource_class} capacity {before} -> {after}"
@@ -285,7 +280,7 @@ def _notes(items: Iterable[change.Change | change.Skipped]) -> tuple[str, ...]:
 
 
 def _changed(item: change.Change | change.Skipped) -> InventoryState:
-    """What a change writes; nothing for a skipped provider."""
+    """The state that a change writes; an empty state for a skipped provider."""
     if isinstance(item, change.Change) and isinstance(item.after, InventoryState):
         return item.after
     return InventoryState({})
@@ -301,12 +296,12 @@ def _capacities(
     touched: set[str] = set()
     for state, item in zip(observed, items, strict=True):
         changed = _changed(item)
-        renewed = inventories.amended(state.inventories, changed)
+        amended = inventories.amended(state.inventories, changed)
         touched |= changed.classes.keys()
         before.update({name: one.capacity for name, one in state.inventories.items()})
-        after.update({name: one.capacity for name, one in renewed.items()})
+        after.update({name: one.capacity for name, one in amended.items()})
         usages = (state.usages or {}) if changed.classes else {}
-        over.update(name for name, used in usages.items() if used > _capacity(renewed, name))
+        over.update(name for name, used in usages.items() if used > _capacity(amended, name))
     return {name: plan.Capacity(before[name], after[name], over[name]) for name in sorted(touched)}
 
 

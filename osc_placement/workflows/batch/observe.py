@@ -1,7 +1,6 @@
-"""Reading a cloud for planning: in bulk wherever the API has a bulk form.
+"""Reading providers for batch operations, in bulk where the API has a bulk request.
 
-Called by ``batch``; what it returns goes to the pure ``plan_*`` functions. One provider
-that cannot be read does not stop the others.
+A provider that cannot be read is skipped and does not stop the others.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ def observe_inventories(
     workers: int,
     watch: progress.Progress,
 ) -> list[inventory.Observed | change.Skipped]:
-    """Every provider's inventories, or why they could not be read.
+    """The inventories of each provider, or the reason why they could not be read.
 
-    Cost: one request per provider.
+    Requests: one GET per provider.
     """
 
     def observed(item: provider.Provider) -> inventory.Observed:
@@ -46,19 +45,19 @@ def observe_usages(
     filters: Mapping[str, Any] | None,
     workers: int,
 ) -> list[inventory.Observed]:
-    """``observed`` with usages filled in.
+    """``observed`` with usages.
 
-    Cost: one allocation candidates request for all where ``filters`` (of the listing that
-    found them) tell that they are many; then a request for each provider that it did not
-    tell of, because it is full.
+    Requests: with ``filters`` (of the listing that found the providers), one GET of
+    allocation candidates for all; then one GET per provider that is not in its summaries,
+    because it is full.
     """
-    told: Mapping[str, Mapping[str, int]] = {}
+    summaries: Mapping[str, Mapping[str, int]] = {}
     if filters is not None and len(observed) > 1:
-        told = _usages_in_bulk(client, observed, filters)
+        summaries = _usages_in_bulk(client, observed, filters)
 
     def filled(item: inventory.Observed) -> inventory.Observed:
         uuid = item.provider.uuid
-        usages = told.get(uuid, {})
+        usages = summaries.get(uuid, {})
         if not item.inventories.keys() <= usages.keys():
             usages = retry.read(lambda: client.list_usages(uuid))
         return dataclasses.replace(item, usages=usages)
@@ -73,9 +72,9 @@ def observe_traits(
     workers: int,
     watch: progress.Progress,
 ) -> list[membership.Observed | change.Skipped]:
-    """Which providers have which of ``names``.
+    """Which providers have which of the traits ``names``.
 
-    Cost: one listing per trait; for providers looked up one by one, a request each.
+    Requests: one listing per trait; without ``filters``, one GET per provider.
     """
     if chosen.filters is None:
 
@@ -84,7 +83,7 @@ def observe_traits(
             return membership.Observed(item, answer.generation, dict.fromkeys(answer.traits, True))
 
         return _read_each(traits, memberships.TRAITS.name, chosen.providers, workers, watch)
-    return _listed(client, chosen, "required", names)
+    return _read_by_listing(client, chosen, "required", names)
 
 
 def observe_aggregates(
@@ -96,7 +95,7 @@ def observe_aggregates(
 ) -> list[membership.Observed | change.Skipped]:
     """Which providers are in which of the aggregates ``uuids``.
 
-    Cost: one listing per aggregate; for providers looked up one by one, a request each.
+    Requests: one listing per aggregate; without ``filters``, one GET per provider.
     """
     client.require_feature("aggregate generation", "changing aggregates safely")
     if chosen.filters is None:
@@ -108,19 +107,19 @@ def observe_aggregates(
             )
 
         return _read_each(aggregates, memberships.AGGREGATES.name, chosen.providers, workers, watch)
-    return _listed(client, chosen, "member_of", uuids)
+    return _read_by_listing(client, chosen, "member_of", uuids)
 
 
-def _listed(
+def _read_by_listing(
     client: api.Client, chosen: selector.Selection, parameter: str, names: Iterable[str]
 ) -> list[membership.Observed | change.Skipped]:
-    """Ask the selection's own listing again, with one more condition for each name."""
+    """Repeat the listing of the selection with one more condition for each name."""
     filters = dict(chosen.filters or {})
     having: dict[str, set[str]] = {}
     for name in names:
-        narrowed = {**filters, parameter: [*filters.get(parameter, ()), name]}
-        ask = functools.partial(client.list_providers, **narrowed)
-        having[name] = {item.uuid for item in retry.read(ask)}
+        narrower = {**filters, parameter: [*filters.get(parameter, ()), name]}
+        listing = functools.partial(client.list_providers, **narrower)
+        having[name] = {item.uuid for item in retry.read(listing)}
     return [
         membership.Observed(
             item, item.generation, {name: item.uuid in uuids for name, uuids in having.items()}
@@ -136,8 +135,7 @@ def _usages_in_bulk(
 ) -> dict[str, dict[str, int]]:
     """``{provider uuid: {resource class: used}}`` from the summaries of a candidates query.
 
-    Those that have no room for one more are not told of; a server that cannot answer
-    the query tells of none.
+    Full providers are missing. The result is empty if the server refuses the query.
     """
     counted: dict[str, int] = {}
     for item in observed:
@@ -145,11 +143,11 @@ def _usages_in_bulk(
             counted[resource_class] = counted.get(resource_class, 0) + 1
     if not counted or not microversion.supports(client.microversion, "nested candidates"):
         return {}
-    asked = [("resources", f"{max(counted, key=lambda name: counted[name])}:1")]
-    asked += [("member_of", value) for value in filters.get("member_of", ())]
-    asked += [("in_tree", filters["in_tree"])] if "in_tree" in filters else []
+    pairs = [("resources", f"{max(counted, key=lambda name: counted[name])}:1")]
+    pairs += [("member_of", value) for value in filters.get("member_of", ())]
+    pairs += [("in_tree", filters["in_tree"])] if "in_tree" in filters else []
     try:
-        summaries = client.list_allocation_candidates(asked).summaries
+        summaries = client.list_allocation_candidates(pairs).summaries
     except (api_errors.ApiError, api_errors.UnsupportedVersion):
         return {}
     return {
@@ -165,9 +163,9 @@ def _read_each(
     workers: int,
     watch: progress.Progress,
 ) -> list[T | change.Skipped]:
-    """``read`` of each provider; one that is gone or cannot be read becomes a remark."""
+    """``read`` of each provider; a provider that cannot be read is skipped."""
 
-    def tried(item: provider.Provider) -> T | change.Skipped:
+    def try_read(item: provider.Provider) -> T | change.Skipped:
         try:
             return retry.read(lambda: read(item))
         except api_errors.ApiError as error:
@@ -178,7 +176,7 @@ def _read_each(
 
     watch.start(f"reading {kind}", len(providers))
     found: list[T | change.Skipped] = []
-    for result in plan_workers.each(tried, providers, workers):
+    for result in plan_workers.each(try_read, providers, workers):
         found.append(result)
         watch.advance()
     return found

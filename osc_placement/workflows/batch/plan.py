@@ -1,7 +1,6 @@
-"""The batch operations: observe, plan, and then a dry run or applying, in one call each.
+"""Planning batch operations: read the selected providers, and decide the changes.
 
-``plan_…`` functions read and decide and change nothing; ``carry_out`` applies what they
-return. Commands call this, and whoever writes a program of their own may.
+No function changes anything; ``plan.apply`` applies the plans. Public for other programs.
 """
 
 from __future__ import annotations
@@ -18,18 +17,16 @@ from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories, memberships
 from osc_placement.workflows import context, selector as batch_selector
 from osc_placement.workflows.batch import (
-    aggregate,
     expression,
     inventory,
     membership,
     observe,
-    trait,
 )
 
 T = TypeVar("T")
 
 
-_PLAIN = context.ReadContext()
+_DEFAULT = context.ReadContext()
 
 
 #: Called with a client, a selector and ``reading=``.
@@ -43,24 +40,24 @@ def plan_amend(
     *,
     create: bool = False,
     allow: Iterable[str] = (),
-    reading: context.ReadContext = _PLAIN,
+    reading: context.ReadContext = _DEFAULT,
 ) -> plan.ObservedPlan:
-    """What ``VCPU:allocation_ratio=4`` and the like mean for each selected provider.
+    """Plan expressions such as ``VCPU:allocation_ratio=4`` for each selected provider.
 
-    Cost: the selection, one look-up per custom class, one read per provider; where
-    capacity shrinks, one request more for all usages, and one per provider that is full.
-    Errors: InvalidInput with every fault of the expressions and the selection.
+    Requests: the selection; one GET per custom class and per provider; if capacity shrinks,
+    those of ``observe_usages``.
+    Errors: InvalidInput with every error of the expressions and the selection.
     """
-    faults = errors.InputErrors()
+    input_errors = errors.InputErrors()
     assignments: tuple[expression.Assignment, ...] = ()
-    with faults.collected():
+    with input_errors.collected():
         assignments = expression.parse(expressions)
     unknown = _unknown_classes(client, expression.resource_classes(expressions))
-    faults.reasons += unknown
+    input_errors.reasons += unknown
     request = inventory.Request(assignments, create=create, allow=frozenset(allow))
-    with faults.collected():
+    with input_errors.collected():
         chosen = batch_selector.select(client, selector, reading.host_aggregates)
-    faults.check()
+    input_errors.check()
     return _plan_inventories(client, chosen, request, reading)
 
 
@@ -70,14 +67,14 @@ def plan_set_inventories(
     target: inventory.Target,
     *,
     exactly: bool,
-    reading: context.ReadContext = _PLAIN,
+    reading: context.ReadContext = _DEFAULT,
 ) -> plan.ObservedPlan:
-    """``inventory set AGG --aggregate``: what ``target`` says, for every member of an aggregate.
+    """Plan ``inventory set AGG --aggregate``: the inventories of ``target`` for every member.
 
-    No guard is asked: the server alone refuses. Cost: one read per provider.
+    No guard applies. Requests: one GET per provider.
     """
     seen = observe.observe_inventories(client, members, reading.workers, reading.watch)
-    observed, unread = _sorted_out(seen)
+    observed, unread = _without_skipped(seen)
     made = inventory.plan_targets(observed, target, exactly=exactly)
     known = {
         _key(inventories.TYPE.name, item.provider): inventories.observed(
@@ -85,7 +82,7 @@ def plan_set_inventories(
         )
         for item in observed
     }
-    return plan.ObservedPlan(_with_remarks(made, unread), known)
+    return plan.ObservedPlan(_with_skipped(made, unread), known)
 
 
 def plan_traits(
@@ -96,51 +93,54 @@ def plan_traits(
     remove: Sequence[str] = (),
     create: bool = False,
     allow: Iterable[str] = (),
-    reading: context.ReadContext = _PLAIN,
+    reading: context.ReadContext = _DEFAULT,
 ) -> plan.ObservedPlan:
-    """Traits added to and removed from each selected provider; ``create`` makes custom ones.
+    """Plan traits to add to and remove from each selected provider.
 
-    Cost: the selection and one listing per trait (a read per provider where these were
-    looked up one by one); with ``create``, and for an unknown trait, one request more.
-    Errors: InvalidInput with every fault.
+    ``create`` creates missing custom traits.
+    Requests: the selection; those of ``observe_traits``; with ``create``, and for an unknown
+    trait, one GET.
+    Errors: InvalidInput with every error.
     """
-    client.require_feature("provider required traits", "finding out who has a trait")
+    client.require_feature("provider required traits", "finding the providers with a trait")
     request = membership.Request(tuple(add), tuple(remove), frozenset(allow))
-    faults = errors.InputErrors(_contradictions(request))
-    with faults.collected():
+    input_errors = errors.InputErrors(_conflicts(request))
+    with input_errors.collected():
         chosen = batch_selector.select(client, selector, reading.host_aggregates)
-    missing = batch_selector.unknown_traits(client, request.names) if faults or create else []
+    missing = batch_selector.unknown_traits(client, request.names) if input_errors or create else []
     made = [item for item in missing if create and item in add and name.is_custom(item)]
-    faults.reasons += [
+    input_errors.reasons += [
         batch_selector.unknown_trait_message(item) for item in missing if item not in made
     ]
-    faults.check()
+    input_errors.check()
     asked = [item for item in request.names if item not in made]
     seen = _observed_traits(client, chosen, asked, reading)
-    observed, unread = _sorted_out(seen)
-    return plan.ObservedPlan(_with_remarks(trait.plan_traits(observed, request, made), unread))
+    observed, unread = _without_skipped(seen)
+    return plan.ObservedPlan(_with_skipped(membership.plan_traits(observed, request, made), unread))
 
 
 def plan_set_traits(
     client: api.Client,
     members: Sequence[provider.Provider],
     traits: Sequence[str],
-    reading: context.ReadContext = _PLAIN,
+    reading: context.ReadContext = _DEFAULT,
 ) -> plan.ObservedPlan:
-    """``trait set AGG --aggregate``: exactly these traits on every member of an aggregate.
+    """Plan ``trait set AGG --aggregate``: replace the traits of every member.
 
-    No guard is asked: the server alone refuses. Cost: one read per provider.
+    No guard applies. Requests: one GET per provider.
     """
     chosen = batch_selector.Selection(tuple(members))
     seen = observe.observe_traits(client, chosen, traits, reading.workers, reading.watch)
-    observed, unread = _sorted_out(seen)
+    observed, unread = _without_skipped(seen)
     known = {
         _key(memberships.TRAITS.name, item.provider): memberships.observed_traits(
             item.generation, (name for name, has in item.has.items() if has)
         )
         for item in observed
     }
-    return plan.ObservedPlan(_with_remarks(trait.plan_replacement(observed, traits), unread), known)
+    return plan.ObservedPlan(
+        _with_skipped(membership.plan_replacement(observed, traits), unread), known
+    )
 
 
 def plan_aggregates(
@@ -149,28 +149,28 @@ def plan_aggregates(
     *,
     add: Sequence[str] = (),
     remove: Sequence[str] = (),
-    reading: context.ReadContext = _PLAIN,
+    reading: context.ReadContext = _DEFAULT,
 ) -> plan.ObservedPlan:
-    """Aggregates added to and removed from each selected provider.
+    """Plan aggregates to add to and remove from each selected provider.
 
-    Cost: the selection and one listing per aggregate (a read per provider where these
-    were looked up one by one). Errors: InvalidInput with every fault.
+    Requests: the selection; those of ``observe_aggregates``.
+    Errors: InvalidInput with every error.
     """
-    faults = errors.InputErrors()
+    input_errors = errors.InputErrors()
     uuids: Mapping[str, str] = {}
-    with faults.collected():
+    with input_errors.collected():
         uuids = batch_selector.aggregate_uuids([*add, *remove], reading.host_aggregates)
-    with faults.collected():
+    with input_errors.collected():
         chosen = batch_selector.select(client, selector, reading.host_aggregates)
     request = membership.Request(
         tuple(uuids[text] for text in add if text in uuids),
         tuple(uuids[text] for text in remove if text in uuids),
     )
-    faults.reasons += _contradictions(request) if uuids else []
-    faults.check()
+    input_errors.reasons += _conflicts(request) if uuids else []
+    input_errors.check()
     seen = observe.observe_aggregates(client, chosen, request.names, reading.workers, reading.watch)
-    observed, unread = _sorted_out(seen)
-    return plan.ObservedPlan(_with_remarks(aggregate.plan_aggregates(observed, request), unread))
+    observed, unread = _without_skipped(seen)
+    return plan.ObservedPlan(_with_skipped(membership.plan_aggregates(observed, request), unread))
 
 
 def _plan_inventories(
@@ -180,12 +180,12 @@ def _plan_inventories(
     reading: context.ReadContext,
 ) -> plan.ObservedPlan:
     seen = observe.observe_inventories(client, chosen.providers, reading.workers, reading.watch)
-    observed, unread = _sorted_out(seen)
+    observed, unread = _without_skipped(seen)
     losing = [item for item in observed if inventory.needs_usages(item, request)]
     filled = observe.observe_usages(client, losing, chosen.filters, reading.workers)
     with_usages = {item.provider.uuid: item for item in filled}
     observed = [with_usages.get(item.provider.uuid, item) for item in observed]
-    made = _with_remarks(inventory.plan_inventory(observed, request), unread)
+    made = _with_skipped(inventory.plan_inventory(observed, request), unread)
     by_uuid = {item.provider.uuid: item for item in observed}
     known = {
         item.key: inventories.observed(
@@ -202,10 +202,10 @@ def _observed_traits(
     names: Sequence[str],
     reading: context.ReadContext,
 ) -> list[membership.Observed | change.Skipped]:
-    """As ``observe_traits``; a trait that the cloud does not have is a fault.
+    """As ``observe_traits``; an unknown trait is an error.
 
-    A listing is refused by the server for it; where providers are read one by one, a
-    trait that none of them has costs one request more.
+    The server refuses a listing with an unknown trait. Without a listing, one more GET checks
+    the traits that no provider has.
     """
     try:
         seen = observe.observe_traits(client, chosen, names, reading.workers, reading.watch)
@@ -215,7 +215,7 @@ def _observed_traits(
         _check_traits(client, names)
         raise
     if chosen.filters is None:
-        had = {name for item in _sorted_out(seen)[0] for name in item.has}
+        had = {name for item in _without_skipped(seen)[0] for name in item.has}
         _check_traits(client, [item for item in names if item not in had])
     return seen
 
@@ -226,34 +226,34 @@ def _check_traits(client: api.Client, names: Iterable[str]) -> None:
 
 
 def _unknown_classes(client: api.Client, classes: Iterable[str]) -> list[str]:
-    """What is wrong with each class that the cloud does not have. One request per custom class."""
-    faults = []
+    """An error per class that the cloud does not have. Requests: one GET per custom class."""
+    input_errors = []
     for resource_class in classes:
         if resource_class in standard.RESOURCE_CLASSES:
             continue
         if not client.resource_class_exists(resource_class):
             remedy = (
-                f"'openstack resource class create {resource_class}' makes it"
+                f"'openstack resource class create {resource_class}' creates it"
                 if name.is_custom(resource_class)
-                else "'openstack resource class list' shows those that there are,"
-                " your own begin with CUSTOM_"
+                else "'openstack resource class list' shows the classes; names of custom classes"
+                " begin with CUSTOM_"
             )
-            faults.append(f"unknown resource class {resource_class}: {remedy}")
-    return faults
+            input_errors.append(f"unknown resource class {resource_class}: {remedy}")
+    return input_errors
 
 
-def _contradictions(request: membership.Request) -> list[str]:
+def _conflicts(request: membership.Request) -> list[str]:
     both = [item for item in request.add if item in request.remove]
-    faults = [f"{item} cannot be added and removed at once" for item in both]
-    return faults if request.names else ["nothing to add or to remove"]
+    input_errors = [f"{item} cannot be added and removed at once" for item in both]
+    return input_errors if request.names else ["nothing to add or to remove"]
 
 
 def _key(which: str, about: provider.Provider) -> str:
     return change.key(which, change.Subject(about.name, about.uuid))
 
 
-def _sorted_out(seen: Iterable[T | change.Skipped]) -> tuple[list[T], list[change.Skipped]]:
-    """What was read, and why the rest was not."""
+def _without_skipped(seen: Iterable[T | change.Skipped]) -> tuple[list[T], list[change.Skipped]]:
+    """The providers that were read, and the skipped ones."""
     observed: list[T] = []
     unread: list[change.Skipped] = []
     for item in seen:
@@ -264,7 +264,7 @@ def _sorted_out(seen: Iterable[T | change.Skipped]) -> tuple[list[T], list[chang
     return observed, unread
 
 
-def _with_remarks(made: plan.Plan, remarks: Sequence[change.Skipped]) -> plan.Plan:
-    """A plan with what could not be read put in."""
+def _with_skipped(made: plan.Plan, remarks: Sequence[change.Skipped]) -> plan.Plan:
+    """The plan with the providers that could not be read added as skipped."""
     merged = sorted([*made.skipped, *remarks], key=change.Skipped.sort_key)
     return dataclasses.replace(made, skipped=tuple(merged))

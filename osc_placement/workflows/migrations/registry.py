@@ -1,7 +1,6 @@
-"""The online data migrations that there are, in the order in which they are run.
+"""The online data migrations, in the order in which they run.
 
-A new one is a function that yields slices and an entry of MIGRATIONS. Called by
-``placement migration list`` and ``run``.
+To add one, write a function that yields slices and add an entry to MIGRATIONS.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from osc_placement.workflows.mirror import observe as mirror_observe
 
 
 def _mirror(services: Services, _: str) -> Iterator[Slice]:
-    """All at once: host aggregates are read whole in any case."""
+    """One slice, because the mirror always reads all host aggregates."""
     planned = mirror_observe.plan_mirror(
         services.client, services.nova, mirror_observe.MirrorRequest(), services.reading
     ).planned
@@ -64,21 +63,21 @@ MIGRATIONS: Sequence[Migration] = (
     ),
     Migration(
         "heal_allocations",
-        "Gives servers that have no allocations those that nova would have made",
+        "Creates missing allocations of servers, as nova would have created them",
         _heal,
         "'openstack placement allocation heal --dry-run' shows them",
         needs="consumer generation",
     ),
     Migration(
         "complete_consumers",
-        "Gives nova's consumers that were made before there were owners their project and user",
+        "Sets project and user of nova's consumers that were written below API 1.8",
         _owners,
         "'openstack placement allocation audit' shows them",
         needs="consumer types",
     ),
     Migration(
         "set_consumer_types",
-        "Gives the consumers of nova's servers and migrations their type: INSTANCE, MIGRATION",
+        "Sets the type of the consumers of nova's servers and migrations: INSTANCE, MIGRATION",
         _types,
         "'openstack resource provider allocation show' shows each",
         needs="consumer types",

@@ -1,14 +1,15 @@
-"""Online data migrations: batches of changes that bring a cloud's data up to date while it runs.
+"""Online data migrations: changes that update a cloud's data while it runs.
 
-A migration yields *slices*: parts of the cloud in a fixed order, each planned when its turn
-comes. A cursor remembers how far the pass has come, so that the next run need not observe
-again what this one has. ``migrations`` lists the migrations that there are.
+A migration yields *slices*: parts of the cloud in a fixed order, each planned just before it
+is applied. A cursor file keeps the position of a pass, so that the next run continues there.
+``registry`` lists the migrations.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import logging
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 
@@ -19,10 +20,12 @@ from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, attempt, executor, plan, result as plan_result
 from osc_placement.workflows import context, state_file
 
+LOG = logging.getLogger(__name__)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Services:
-    """What migrations work on."""
+    """The services of a run, and the context for reading them."""
 
     client: api.Client
     nova: nova_api.Nova
@@ -32,7 +35,7 @@ class Services:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slice:
-    """What is to be done in one part of the cloud; ``position`` is where the next one begins.
+    """The changes of one part of the cloud; the next slice follows after ``position``.
 
     ``check_precondition`` checks the preconditions of its changes, ``neutron`` writes its ports.
     """
@@ -43,15 +46,15 @@ class Slice:
     neutron: neutron_api.Neutron | None = None
 
 
-#: Yields what follows a position, of a pass that begins with "".
+#: Yields the slices after a position; a pass begins with "".
 Slices = Callable[[Services, str], Iterator[Slice]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Migration:
-    """``slices`` observe and plan; ``remedy`` tells where to look for what is left alone.
+    """``slices`` reads and plans; ``remedy`` says how the operator can see skipped changes.
 
-    ``needs`` is the feature without which a Placement has nothing to migrate.
+    ``needs`` is the feature that Placement must support.
     """
 
     name: str
@@ -62,7 +65,7 @@ class Migration:
 
 
 class Exit(enum.IntEnum):
-    """nova-manage's own exit codes of online data migrations."""
+    """The exit codes of nova-manage's online data migrations."""
 
     DONE = 0
     MORE = 1
@@ -72,26 +75,26 @@ class Exit(enum.IntEnum):
 
 @dataclasses.dataclass(slots=True)
 class Count:
-    """How many changes a migration has done in the run, and how many are left of its last pass."""
+    """The applied changes of a run, and the remaining changes of its last pass."""
 
     done: int = 0
     left: int = 0
 
     @property
     def found(self) -> int:
-        """How many there were to do, as far as the run has looked."""
+        """All changes that the run has planned."""
         return self.done + self.left
 
 
 @dataclasses.dataclass(slots=True)
 class Result:
-    """``counts`` by migration; ``undo`` files in the order in which they were made.
+    """``counts`` by migration; ``undo`` files in the order of their creation.
 
-    ``troubles`` are what failed in the last pass, ``notes`` what no migration can do.
+    ``failures`` are the errors of the last pass, ``notes`` the changes that were skipped.
     """
 
     counts: dict[str, Count]
-    troubles: list[str] = dataclasses.field(default_factory=list)
+    failures: list[str] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
     undo: list[str] = dataclasses.field(default_factory=list)
     exit_code: Exit = Exit.MORE
@@ -99,14 +102,14 @@ class Result:
 
     @property
     def done(self) -> int:
-        """How many changes were made."""
+        """The number of applied changes."""
         return sum(count.done for count in self.counts.values())
 
 
 class Cursor:
-    """How far the present pass has come: ``{migration: position}``, in a file."""
+    """The position of each migration in the current pass, in a file."""
 
-    #: The position of a migration that has come to its end; no host is called so.
+    #: The position of a migration without further slices; not a valid host name.
     END = "(end)"
     _KEY = "positions"
 
@@ -115,16 +118,16 @@ class Cursor:
     ) -> None:
         self._target, self._in_memory = target, from_start
         self._path = path or state_file.path_of("migrations", target)
-        kept = state_file.load(self._path, self._KEY)
-        self.positions, self.trouble = {} if from_start else dict(kept.values), kept.error
+        state = state_file.load(self._path, self._KEY)
+        self.positions, self.error = {} if from_start else dict(state.values), state.error
 
     def move(self, migration: str, position: str) -> None:
-        """Remember where the next slice begins."""
+        """Save the position of a migration."""
         self.positions[migration] = position
         self._save()
 
     def restart(self) -> None:
-        """The pass is over: the next one begins at the start."""
+        """Clear all positions at the end of a pass."""
         if self.positions:
             self.positions.clear()
             self._save()
@@ -135,7 +138,7 @@ class Cursor:
         try:
             state_file.save(self._path, self._target, self._KEY, self.positions)
         except errors.PlacementError as error:
-            self.trouble = str(error)
+            self.error = str(error)
 
 
 def run(
@@ -147,14 +150,14 @@ def run(
     cursor: pathlib.Path | None = None,
     dry_run: bool = False,
 ) -> Result:
-    """Run all migrations, pass after pass, until a whole one finds nothing that can be done.
+    """Run all migrations in passes, until a pass from the start applies nothing.
 
-    The first pass begins where ``cursor`` (a file; by default one for each cloud) says that
-    the last run stopped. The run ends with DONE after a pass from the start did nothing, with
-    ERRORS when something failed in it. With ``max_count`` it ends when so many changes are
-    made, and after each pass that made any: MORE, though they may have been the last.
-    A dry run makes one pass from the start, counts the changes and records no position.
-    Cost: what planning and applying cost, for each pass; the last one only plans.
+    The first pass continues at the position in ``cursor``, a file; by default one per cloud.
+    The exit code is DONE if the last pass had no errors, otherwise ERRORS. With ``max_count``
+    the run ends with MORE after that many changes, and after every pass with a change, even
+    if no change is left. A dry run makes one pass from the start, counts the changes and
+    saves no position.
+    Requests: those of planning and applying in each pass; the last pass only plans.
     """
     position = Cursor(services.client.target, cursor, from_start=dry_run)
     return _Run(services, command, migrations, max_count, position, dry_run=dry_run).run()
@@ -183,34 +186,34 @@ class _Run:
             self._pass()
             progress = result.done > before
             if self._dry_run:
-                result.exit_code = Exit.ERRORS if result.troubles else Exit.DONE
+                result.exit_code = Exit.ERRORS if result.failures else Exit.DONE
                 break
-            if self._is_enough() or (progress and self._max_count is not None):
+            if self._is_finished() or (progress and self._max_count is not None):
                 break
             if from_the_start and not progress:
-                result.exit_code = Exit.ERRORS if result.troubles else Exit.DONE
+                result.exit_code = Exit.ERRORS if result.failures else Exit.DONE
                 break
-        if self._cursor.trouble:
-            result.notes.append(self._cursor.trouble)
+        if self._cursor.error:
+            result.notes.append(self._cursor.error)
         return result
 
-    def _is_enough(self) -> bool:
+    def _is_finished(self) -> bool:
         limited = self._max_count is not None and self._result.done >= self._max_count
         return limited or self._result.interrupted
 
     def _pass(self) -> None:
-        """Every migration from where the cursor stands; the cursor is at the start after it."""
+        """Run each migration from its position to its end, then reset the cursor."""
         result = self._result
-        result.troubles, result.notes = [], []
+        result.failures, result.notes = [], []
         for item in self._migrations:
             result.counts[item.name].left = 0
-            if not self._is_enough():
+            if not self._is_finished():
                 self._migrate(item)
-        if not self._is_enough():
+        if not self._is_finished():
             self._cursor.restart()
 
     def _migrate(self, item: Migration) -> None:
-        """One migration to its end, or as far as it may go."""
+        """Run one migration to its end or to the limit of the run."""
         after = self._cursor.positions.get(item.name, "")
         if after == Cursor.END:
             return
@@ -220,30 +223,33 @@ class _Run:
                 if not self._slice(item, part):
                     return
         except api_errors.UnsupportedVersion as error:
-            self._result.notes.append(f"{item.name}: not for this Placement: {error}")
+            self._result.notes.append(f"{item.name}: not supported by this Placement: {error}")
         except errors.PlacementError as error:
-            self._result.troubles.append(f"{item.name}: {error}")
+            self._result.failures.append(f"{item.name}: {error}")
             return
         self._cursor.move(item.name, Cursor.END)
 
     def _slice(self, item: Migration, part: Slice) -> bool:
-        """Do what there is to do in a slice; whether the next one may begin."""
+        """Apply a slice; return whether to continue with the next one."""
         count = self._result.counts[item.name]
         found = len(part.planned.plan.changes)
-        alone = sum(remark.refused for remark in part.planned.plan.skipped)
+        skipped = sum(remark.refused for remark in part.planned.plan.skipped)
         count.left += found
         if found and not self._dry_run:
             report = self._apply(item, part)
             applied = report.count(plan_result.Status.APPLIED)
             count.done, count.left = count.done + applied, count.left - applied
-            alone += report.count(plan_result.Status.SKIPPED) + report.count(
+            skipped += report.count(plan_result.Status.SKIPPED) + report.count(
                 plan_result.Status.STALE
             )
-            self._tell(item, report)
+            self._record(item, report)
             if report.limited or report.interrupted or report.halted:
                 return False
-        if alone:
-            self._result.notes.append(f"{item.name}: {alone} skipped; {item.remedy}")
+        LOG.info(
+            "%s: %d planned, %d skipped, position %s", item.name, found, skipped, part.position
+        )
+        if skipped:
+            self._result.notes.append(f"{item.name}: {skipped} skipped; {item.remedy}")
         self._cursor.move(item.name, part.position)
         return True
 
@@ -260,9 +266,9 @@ class _Run:
         planned = part.planned.stamped(client, f"{self._command} {item.name}")
         return apply.apply_plan(client, planned, options)
 
-    def _tell(self, item: Migration, report: plan_result.RunReport) -> None:
+    def _record(self, item: Migration, report: plan_result.RunReport) -> None:
         self._result.interrupted = report.interrupted
-        self._result.troubles += [
+        self._result.failures += [
             f"{item.name}: {ended.subject.name}: {ended.reason}"
             for ended in report.results
             if ended.status is plan_result.Status.FAILED

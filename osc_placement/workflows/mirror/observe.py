@@ -1,31 +1,38 @@
-"""Observing nova and Placement for the mirror of host aggregates, and planning it.
+"""Reading nova and Placement for the mirror of host aggregates, and the record between runs.
 
-``host_aggregates`` decides; this asks, finds what the operator's words stand for, and keeps
-the record of what nova had. Called by ``placement aggregate mirror``.
+Nova does not keep the UUID of a deleted host aggregate. So the mirror records the host
+aggregates that it reads, and recognizes the placement aggregates of deleted ones.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import logging
+import pathlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, retry
 from osc_placement.model import name, provider
 from osc_placement.nova import api as nova_api, permission, values
 from osc_placement.plan import plan, workers
-from osc_placement.workflows import context
-from osc_placement.workflows.mirror import plan as mirror_plan, record as mirror_record
+from osc_placement.workflows import state_file
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.mirror import plan as mirror_plan
+
+LOG = logging.getLogger(__name__)
+
+_RECORD_KEY = "names"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MirrorRequest:
-    """What the operator asked for, in the operator's words.
+    """The operator's arguments.
 
-    ``hosts`` are nova's; ``host_aggregates`` names or ids; ``providers`` names or UUIDs of
-    what is taken out though it is no compute node; ``forget`` UUIDs of host aggregates that
-    nova has deleted.
+    ``hosts`` are compute hosts; ``host_aggregates`` names, ids or UUIDs; ``providers`` names
+    or UUIDs of members to remove although they are not compute nodes; ``forget`` UUIDs of
+    host aggregates that nova has deleted.
     """
 
     hosts: tuple[str, ...] = ()
@@ -37,7 +44,7 @@ class MirrorRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mirrored:
-    """The plan, and how many stale compute nodes it leaves for want of ``prune``."""
+    """The plan, and the number of stale compute nodes that it keeps without ``prune``."""
 
     planned: plan.ObservedPlan
     stale: int
@@ -45,28 +52,27 @@ class Mirrored:
 
 def plan_mirror(
     client: api.Client,
-    asked: nova_api.Nova,
-    wish: MirrorRequest,
-    reading: context.ReadContext | None = None,
+    nova: nova_api.Nova,
+    request: MirrorRequest,
+    reading: ReadContext | None = None,
 ) -> Mirrored:
-    """What it takes to make Placement's aggregates agree with nova's host aggregates.
+    """Plan the changes that make Placement's aggregates match nova's host aggregates.
 
-    Cost: at Placement one listing of all providers and one per host aggregate, those that
-    nova has deleted since the last run among them; at nova its host aggregates twice, its
-    services, and its hypervisors in pages. Applying costs two requests per changed provider.
-    Errors: InvalidInput with every name that is unknown, or with every right that is missing.
+    Requests: to Placement, one listing of all providers and one per host aggregate, also for
+    those deleted since the last run; to nova, the host aggregates twice, the services, and
+    the hypervisors in pages. Applying sends two requests per changed provider.
+    Errors: InvalidInput with every unknown name, or with every missing permission.
     """
     client.require_feature("aggregate generation", "changing aggregates safely")
-    first = _asked(client, asked)
-    request = _request(first, wish)
-    record = mirror_record.load(client.target)
-    snapshot = _observed(
-        client, asked, first, record.values, request, reading or context.ReadContext()
-    )
-    made = mirror_plan.plan_mirror(snapshot, request)
-    trouble = record.error or _remembered(client.target, record.values, snapshot)
+    cloud = _read_cloud(client, nova)
+    resolved = _resolve(cloud, request)
+    record = load_record(client.target)
+    snapshot = _read_members(client, nova, cloud, record.values, resolved, reading or ReadContext())
+    made = mirror_plan.plan_mirror(snapshot, resolved)
+    error = record.error or _update_record(client.target, record.values, snapshot)
     stale = mirror_plan.stale(made, snapshot)
-    made = dataclasses.replace(made, notes=tuple(_notes(stale, trouble, asked.source)))
+    LOG.info("mirror: %d changes, %d stale compute nodes are kept", len(made.changes), stale)
+    made = dataclasses.replace(made, notes=tuple(_notes(stale, error, nova.source)))
     return Mirrored(plan.ObservedPlan(made), stale)
 
 
@@ -77,37 +83,37 @@ class _Cloud:
     providers: Sequence[provider.Provider]
 
 
-def _asked(client: api.Client, asked: nova_api.Nova) -> _Cloud:
-    """What there is, in both services; a user who lacks rights hears of all of them."""
-    faults = errors.InputErrors()
-    found = _Cloud((), values.Hosts(), ())
-    with permission.collected(faults):
-        found = dataclasses.replace(found, aggregates=nova_api.host_aggregates(asked))
-    with permission.collected(faults):
-        found = dataclasses.replace(found, hosts=nova_api.hosts(asked))
-    with permission.collected(faults):
-        found = dataclasses.replace(found, providers=retry.read(client.list_providers))
-    faults.check()
-    return found
+def _read_cloud(client: api.Client, nova: nova_api.Nova) -> _Cloud:
+    """Read both services. Errors: InvalidInput with every missing permission."""
+    input_errors = errors.InputErrors()
+    cloud = _Cloud((), values.Hosts(), ())
+    with permission.collected(input_errors):
+        cloud = dataclasses.replace(cloud, aggregates=nova_api.host_aggregates(nova))
+    with permission.collected(input_errors):
+        cloud = dataclasses.replace(cloud, hosts=nova_api.hosts(nova))
+    with permission.collected(input_errors):
+        cloud = dataclasses.replace(cloud, providers=retry.read(client.list_providers))
+    input_errors.check()
+    return cloud
 
 
-def _observed(
+def _read_members(
     client: api.Client,
-    asked: nova_api.Nova,
+    nova: nova_api.Nova,
     cloud: _Cloud,
-    seen: Mapping[str, str],
+    recorded: Mapping[str, str],
     request: mirror_plan.Request,
-    reading: context.ReadContext,
+    reading: ReadContext,
 ) -> mirror_plan.Snapshot:
-    """Who is in which aggregate of nova's, now or once."""
+    """The snapshot, with the members of every current and deleted host aggregate."""
     current = {item.uuid: item.name for item in cloud.aggregates}
-    named = {uuid: seen.get(uuid, uuid) for uuid in request.forget}
-    deleted = {**seen, **named} if not request.aggregates else named
+    forgotten = {uuid: recorded.get(uuid, uuid) for uuid in request.forget}
+    deleted = forgotten if request.aggregates else {**recorded, **forgotten}
     planned = [uuid for uuid in current if not request.aggregates or uuid in request.aggregates]
     planned += [uuid for uuid in deleted if uuid not in current]
     members = _members(client, planned, reading)
-    # Asked again after Placement, so that a host that is being added is not taken out.
-    later = [item for item in nova_api.host_aggregates(asked) if item.uuid in current]
+    # Read nova again after Placement, so that a host that is being added is not removed.
+    later = [item for item in nova_api.host_aggregates(nova) if item.uuid in current]
     left = {item.uuid for item in later}
     return mirror_plan.Snapshot(
         aggregates=later,
@@ -115,123 +121,125 @@ def _observed(
         providers=cloud.providers,
         members=members,
         deleted={
-            uuid: named
-            for uuid, named in {**deleted, **current}.items()
+            uuid: title
+            for uuid, title in {**deleted, **current}.items()
             if uuid not in left and uuid in members
         },
     )
 
 
 def _members(
-    client: api.Client, uuids: Collection[str], reading: context.ReadContext
+    client: api.Client, uuids: Collection[str], reading: ReadContext
 ) -> dict[str, frozenset[str]]:
-    """``{aggregate uuid: provider uuids}``. One request for each."""
+    """``{aggregate uuid: provider uuids}``. Requests: one GET per aggregate."""
 
-    def found(uuid: str) -> frozenset[str]:
-        ask = functools.partial(client.list_providers, member_of=[uuid])
-        return frozenset(item.uuid for item in retry.read(ask))
+    def read(uuid: str) -> frozenset[str]:
+        list_members = functools.partial(client.list_providers, member_of=[uuid])
+        return frozenset(item.uuid for item in retry.read(list_members))
 
     reading.watch.start("reading aggregates", len(uuids))
     members = {}
-    for uuid, providers in zip(uuids, workers.each(found, uuids, reading.workers), strict=True):
+    for uuid, providers in zip(uuids, workers.each(read, uuids, reading.workers), strict=True):
         members[uuid] = providers
         reading.watch.advance()
     return members
 
 
-def _request(cloud: _Cloud, wish: MirrorRequest) -> mirror_plan.Request:
-    """The wish in uuids. Errors: InvalidInput with everything that is unknown."""
-    faults = errors.InputErrors()
-    request = mirror_plan.Request(
-        hosts=_known_hosts(cloud, wish.hosts, faults),
-        aggregates=_resolved(wish.host_aggregates, _aggregates_called(cloud), faults),
-        prune=wish.prune,
-        providers=_resolved(wish.providers, _providers_called(cloud), faults),
-        forget=_forgotten(cloud, wish.forget, faults),
+def _resolve(cloud: _Cloud, request: MirrorRequest) -> mirror_plan.Request:
+    """The request with UUIDs instead of names. Errors: InvalidInput with every error."""
+    input_errors = errors.InputErrors()
+    aggregates = {item.uuid: {item.name, item.id, item.uuid} for item in cloud.aggregates}
+    providers = {item.uuid: {item.name, item.uuid} for item in cloud.providers}
+    resolved = mirror_plan.Request(
+        hosts=_known_hosts(cloud, request.hosts, input_errors),
+        aggregates=_uuids(request.host_aggregates, "nova host aggregate", aggregates, input_errors),
+        prune=request.prune,
+        providers=_uuids(request.providers, "resource provider", providers, input_errors),
+        forget=_deleted_aggregates(cloud, request.forget, input_errors),
     )
-    if wish.providers and not (wish.prune or wish.forget):
-        faults.add("--provider says who is taken out: it goes with --prune or --forget")
-    faults.check()
-    return request
+    if request.providers and not (request.prune or request.forget):
+        input_errors.add("--provider selects members to remove: it needs --prune or --forget")
+    input_errors.check()
+    return resolved
 
 
-def _known_hosts(cloud: _Cloud, hosts: Iterable[str], faults: errors.InputErrors) -> frozenset[str]:
+def _known_hosts(
+    cloud: _Cloud, hosts: Iterable[str], input_errors: errors.InputErrors
+) -> frozenset[str]:
     known = cloud.hosts.services | {node.host for node in cloud.hosts.nodes}
     known |= {host for item in cloud.aggregates for host in item.hosts}
-    wanted = frozenset(hosts)
-    for host in sorted(wanted - known):
-        faults.add(
+    requested = frozenset(hosts)
+    for host in sorted(requested - known):
+        input_errors.add(
             f"nova has no compute host {host!r}: 'openstack compute service list' shows them"
         )
-    return wanted
+    return requested
 
 
-def _resolved(
-    texts: Iterable[str], called: Callable[[str], tuple[str, list[str]]], faults: errors.InputErrors
+def _uuids(
+    texts: Iterable[str],
+    kind: str,
+    known: Mapping[str, Collection[str]],
+    input_errors: errors.InputErrors,
 ) -> frozenset[str]:
-    """The one uuid that each text stands for."""
-    found = []
+    """The UUID for each text; ``known`` is ``{uuid: its names and ids}``."""
+    found: list[str] = []
     for text in texts:
-        what, uuids = called(text)
+        forms = {text, name.canonical_uuid(text)} if name.is_uuid(text) else {text}
+        uuids = [uuid for uuid, names in known.items() if forms & {*names}]
         if len(uuids) != 1:
-            count = f"{len(uuids)} {what}s have" if uuids else f"no {what} has"
-            faults.add(f"{count} the name or id {text!r}")
+            count = f"{len(uuids)} {kind}s have" if uuids else f"no {kind} has"
+            input_errors.add(f"{count} the name or id {text!r}")
         found += uuids
     return frozenset(found)
 
 
-def _aggregates_called(cloud: _Cloud) -> Callable[[str], tuple[str, list[str]]]:
-    def called(text: str) -> tuple[str, list[str]]:
-        words = {text, name.canonical_uuid(text)} if name.is_uuid(text) else {text}
-        return "nova host aggregate", [
-            item.uuid for item in cloud.aggregates if words & {item.name, item.id, item.uuid}
-        ]
-
-    return called
-
-
-def _providers_called(cloud: _Cloud) -> Callable[[str], tuple[str, list[str]]]:
-    def called(text: str) -> tuple[str, list[str]]:
-        words = {text, name.canonical_uuid(text)} if name.is_uuid(text) else {text}
-        return "resource provider", [
-            item.uuid for item in cloud.providers if words & {item.name, item.uuid}
-        ]
-
-    return called
-
-
-def _forgotten(cloud: _Cloud, texts: Iterable[str], faults: errors.InputErrors) -> frozenset[str]:
+def _deleted_aggregates(
+    cloud: _Cloud, texts: Iterable[str], input_errors: errors.InputErrors
+) -> frozenset[str]:
     current = {item.uuid: item.name for item in cloud.aggregates}
     found = set()
     for text in texts:
         if not name.is_uuid(text):
-            faults.add(f"--forget takes the UUID of a host aggregate that was: {text!r} is none")
+            input_errors.add(f"--forget {text}: not the UUID of a deleted host aggregate")
             continue
         uuid = name.canonical_uuid(text)
         if uuid in current:
-            faults.add(f"--forget {text}: nova has this host aggregate, it is {current[uuid]!r}")
+            input_errors.add(
+                f"--forget {text}: nova still has this host aggregate, {current[uuid]!r}"
+            )
         found.add(uuid)
     return frozenset(found)
 
 
-def _remembered(target: str, seen: Mapping[str, str], snapshot: mirror_plan.Snapshot) -> str:
-    """Keep what nova has, and what it had as long as a provider has it; why not, if it fails."""
-    names = {uuid: called for uuid, called in seen.items() if snapshot.members.get(uuid, True)}
-    names |= {uuid: called for uuid, called in snapshot.deleted.items() if snapshot.members[uuid]}
+def record_path(target: str) -> pathlib.Path:
+    """The path of the record of a cloud's host aggregates."""
+    return state_file.path_of("host-aggregates", target)
+
+
+def load_record(target: str) -> state_file.State:
+    """``{uuid: name}`` of the recorded host aggregates; empty before the first run."""
+    return state_file.load(record_path(target), _RECORD_KEY)
+
+
+def _update_record(target: str, recorded: Mapping[str, str], snapshot: mirror_plan.Snapshot) -> str:
+    """Record current host aggregates, and deleted ones with members; the error, if any."""
+    names = {uuid: title for uuid, title in recorded.items() if snapshot.members.get(uuid, True)}
+    names |= {uuid: title for uuid, title in snapshot.deleted.items() if snapshot.members[uuid]}
     names |= {item.uuid: item.name for item in snapshot.aggregates}
-    if names == seen:
+    if names == recorded:
         return ""
     try:
-        mirror_record.save(target, names)
+        state_file.save(record_path(target), target, _RECORD_KEY, names)
     except errors.PlacementError as error:
         return str(error)
     return ""
 
 
-def _notes(stale: int, trouble: str, source: str) -> Iterable[str]:
+def _notes(stale: int, error: str, source: str) -> Iterable[str]:
     if source:
-        yield f"nova's answers come from {source}"
+        yield f"nova's responses are read from {source}"
     if stale:
         yield f"{stale} compute nodes are in aggregates that they should not be in (--prune)"
-    if trouble:
-        yield f"a host aggregate that nova deletes will not be recognized: {trouble}"
+    if error:
+        yield f"host aggregates that nova deletes later will not be recognized: {error}"

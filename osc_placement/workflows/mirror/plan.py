@@ -1,8 +1,8 @@
-"""Planning how Placement's aggregates mirror nova's host aggregates: pure. Called by ``mirror``.
+"""The changes that make Placement's aggregates match nova's host aggregates. Pure.
 
-Every host's compute nodes shall be in the placement aggregates whose uuids are those of the
-host aggregates that the host is in, and in no other aggregate of nova's. Aggregates that are
-not nova's are never looked at.
+The compute nodes of a host belong in the placement aggregates with the UUIDs of the host's
+host aggregates, and in no other placement aggregate of a host aggregate. All other placement
+aggregates are ignored.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from osc_placement.nova import values
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import memberships
 
-_NO_PROVIDER = "it has no resource provider: nova-compute on {host} makes it when it runs"
-_NO_NODE = "nova lists no compute node of this host, though a compute service"
+_NO_PROVIDER = "it has no resource provider: nova-compute on {host} creates one when it starts"
+_NO_NODE = "nova lists a compute service of this host, but no compute node"
 _UNKNOWN_HOST = "nova lists neither a compute node nor a compute service of this host"
-_CELL_DOWN = "its cell is down: nova cannot tell its compute nodes"
-_CELLS_DOWN = "nova lists no compute node of this host, and may not be able to: {hosts} is down"
+_CELL_DOWN = "its cell is down: nova cannot list its compute nodes"
+_CELLS_DOWN = "nova lists no compute node of this host, perhaps because {hosts} is down"
 _KIND = memberships.AGGREGATES.name
 
 _NO_HOSTS = "the host aggregate has no hosts: nothing to mirror"
 _NO_AGGREGATE = "the host is in none of the host aggregates"
-_NOT_A_NODE = "it is no compute node of nova's"
-_MAY_BE_A_NODE = "it may be a compute node that nova cannot tell of now"
+_NOT_A_NODE = "it is not a compute node of nova"
+_MAY_BE_A_NODE = "it may be a compute node that nova cannot list now"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What nova and Placement said.
+    """The state of nova and Placement.
 
-    ``deleted`` is ``{uuid: name}`` of host aggregates that nova had once and has no more.
-    ``providers`` are all that there are, ``members`` is ``{aggregate uuid: provider uuids}``
-    for every aggregate that is planned about.
+    ``deleted`` is ``{uuid: name}`` of host aggregates that nova has deleted. ``providers`` are
+    all providers; ``members`` is ``{aggregate uuid: provider uuids}`` for every aggregate of
+    the plan.
     """
 
     aggregates: Sequence[values.HostAggregate]
@@ -47,10 +47,11 @@ class Snapshot:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """What shall be mirrored; empty ``hosts`` and ``aggregates`` (uuids) do not narrow it.
+    """The hosts and aggregates (UUIDs) to mirror; empty sets select all.
 
-    ``prune``: take out who should not be in. ``providers`` (uuids) are taken out though they
-    are no compute nodes. ``forget`` are uuids of deleted host aggregates, pruned in any case.
+    ``prune``: remove stale members. ``providers`` (UUIDs) are removed although they are not
+    compute nodes. ``forget`` (UUIDs) are deleted host aggregates; their members are always
+    removed.
     """
 
     hosts: frozenset[str] = frozenset()
@@ -60,13 +61,13 @@ class Request:
     forget: frozenset[str] = frozenset()
 
     def concerns(self, host: str) -> bool:
-        """Whether a host is within what was asked."""
+        """Whether the request includes a host."""
         return not self.hosts or host in self.hosts
 
 
 @dataclasses.dataclass(slots=True)
 class _Decision:
-    """What becomes of one provider: names of aggregates by their uuid."""
+    """The decisions for one provider: ``{aggregate uuid: name}`` for each kind."""
 
     add: dict[str, str] = dataclasses.field(default_factory=dict)
     remove: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -77,16 +78,16 @@ class _Decision:
 
 
 def plan_mirror(snapshot: Snapshot, request: Request) -> plan.Plan:
-    """The changes that make Placement agree with nova; one per provider, for all aggregates.
+    """One change per provider, for all its aggregates.
 
-    A host without compute node, a node without provider, an aggregate without hosts and a
-    membership that is not to be taken away are remarks, each with its reason.
+    Skipped, each with a reason: hosts without a compute node, nodes without a provider,
+    aggregates without hosts, stale members that the request keeps.
     """
     return plan.make(_Mirror(snapshot, request).items())
 
 
 def stale(made: plan.Plan, snapshot: Snapshot) -> int:
-    """How many compute nodes a plan leaves where they should not be, for want of ``prune``."""
+    """The number of stale compute nodes that a plan keeps without ``prune``."""
     nodes = {node.uuid for node in snapshot.hosts.nodes}
     return sum(
         isinstance(item.before, memberships.Aggregates)
@@ -108,11 +109,11 @@ class _Mirror:
         self._decisions: dict[str, _Decision] = collections.defaultdict(_Decision)
 
     def items(self) -> Iterator[change.Change | change.Skipped]:
-        """Everything that stands in the plan, in no order."""
+        """All changes and skipped changes, in any order."""
         missing: dict[change.Subject, dict[str, str]] = collections.defaultdict(dict)
         for aggregate in self._aggregates():
-            lacking = self._mirror(aggregate)
-            for subject in lacking:
+            without_provider = self._mirror(aggregate)
+            for subject in without_provider:
                 missing[subject][aggregate.uuid] = aggregate.name
             if not aggregate.hosts and not self._request.hosts:
                 subject = change.Subject(aggregate.name, aggregate.uuid)
@@ -131,26 +132,26 @@ class _Mirror:
                 yield aggregate
 
     def _deleted(self) -> Iterator[tuple[str, str]]:
-        """What nova has deleted, of what is asked about."""
+        """The deleted host aggregates that the request includes."""
         for uuid, name in self._snapshot.deleted.items():
             if uuid in self._request.forget or not self._request.aggregates:
                 yield uuid, name
 
     def _mirror(self, aggregate: values.HostAggregate) -> list[change.Subject]:
-        """Decide about one aggregate; which hosts and nodes of it have no provider."""
-        wanted, lacking = set(), []
+        """Decide for one aggregate; return its hosts and nodes without a provider."""
+        wanted, without_provider = set(), []
         for host in dict.fromkeys(aggregate.hosts):
             found, without = self._providers_of(host)
             wanted |= {item.uuid for item in found}
             if self._request.concerns(host):
-                lacking += without
+                without_provider += without
                 for item in found:
-                    self._want(item, aggregate)
+                    self._add_member(item, aggregate)
         self._find_stale(aggregate, frozenset(wanted))
-        return lacking
+        return without_provider
 
     def _providers_of(self, host: str) -> tuple[list[provider.Provider], list[change.Subject]]:
-        """The providers of a host's nodes, and what has none: a node, or the host itself."""
+        """The providers of a host's nodes; and its nodes, or the host, without a provider."""
         found, without = [], []
         nodes = self._nodes.get(host, ())
         for node in nodes:
@@ -161,7 +162,7 @@ class _Mirror:
                 found.append(item)
         return found, without if nodes else [change.Subject(host, "")]
 
-    def _want(self, item: provider.Provider, aggregate: values.HostAggregate) -> None:
+    def _add_member(self, item: provider.Provider, aggregate: values.HostAggregate) -> None:
         decision = self._decisions[item.uuid]
         there = item.uuid in self._snapshot.members.get(aggregate.uuid, frozenset())
         (decision.right if there else decision.add)[aggregate.uuid] = aggregate.name
@@ -169,7 +170,7 @@ class _Mirror:
     def _find_stale(
         self, aggregate: values.HostAggregate, wanted: frozenset[str], *, deleted: bool = False
     ) -> None:
-        """Decide about the members of an aggregate that are no node of any of its hosts."""
+        """Decide for the members of an aggregate that are not nodes of its hosts."""
         for uuid in self._snapshot.members.get(aggregate.uuid, frozenset()) - wanted:
             node = self._node.get(uuid)
             named = uuid in self._request.providers
@@ -194,36 +195,36 @@ class _Mirror:
         named: bool,
         deleted: bool,
     ) -> str:
-        """Why a stale member is not taken out; empty when it is."""
-        asked = self._request.prune or aggregate.uuid in self._request.forget
+        """The reason to keep a stale member; empty to remove it."""
+        prune = self._request.prune or aggregate.uuid in self._request.forget
         where = "nova has deleted it" if deleted else "its host is not in it"
         if uuid in self._node:
-            return "" if asked else f"in {aggregate.name}, but {where}: --prune takes it out"
-        if not (named and asked):
+            return "" if prune else f"in {aggregate.name}, but {where}: --prune removes it"
+        if not (named and prune):
             what = self._not_a_node(self._provider[uuid])
-            return f"in {aggregate.name}, but {what}: --prune --provider takes it out"
+            return f"in {aggregate.name}, but {what}: --prune --provider removes it"
         return _MAY_BE_A_NODE if self._may_be_a_node(aggregate) else ""
 
     def _not_a_node(self, item: provider.Provider) -> str:
         if item.name in self._hostnames:
-            return "it has the name of a compute node and another uuid"
+            return "it has the name of a compute node and another UUID"
         return _NOT_A_NODE
 
     def _may_be_a_node(self, aggregate: values.HostAggregate) -> bool:
-        """Whether what is no hypervisor may yet be one, of a cell that is down."""
+        """Whether a member that nova does not list may be a node of a cell that is down."""
         hosts = self._snapshot.hosts
         unresolved = any(not self._nodes.get(host) for host in aggregate.hosts)
         return bool(hosts.unreachable) or (not hosts.lists_down_cells and unresolved)
 
     def _missing(self, subject: change.Subject, names: Mapping[str, str]) -> change.Skipped:
-        """A host without node, or a node without provider."""
+        """A host without a node, or a node without a provider."""
         reason = self._why_missing(subject)
         return change.Skipped(
             _KIND,
             subject,
             memberships.Aggregates(dict.fromkeys(names, False)),
             memberships.Aggregates.of(names),
-            f"to {_listed(names.values())}; {reason}",
+            f"to {_joined(names.values())}; {reason}",
             refused=True,
         )
 
@@ -234,13 +235,13 @@ class _Mirror:
         if subject.name in hosts.unreachable:
             return _CELL_DOWN
         if hosts.unreachable:
-            return _CELLS_DOWN.format(hosts=f"the cell of {_listed(hosts.unreachable)}")
+            return _CELLS_DOWN.format(hosts=f"the cell of {_joined(hosts.unreachable)}")
         return _NO_NODE if subject.name in hosts.services else _UNKNOWN_HOST
 
     def _decided(
         self, item: provider.Provider, decision: _Decision
     ) -> Iterator[change.Change | change.Skipped]:
-        """The change of a provider, and what of it is left alone."""
+        """The change of a provider, and its skipped changes."""
         subject = change.Subject(item.name, item.uuid)
         after = dict.fromkeys(decision.add, True) | dict.fromkeys(decision.remove, False)
         if after:
@@ -264,11 +265,11 @@ class _Mirror:
             )
         if decision.right and not after and not decision.stale:
             state = memberships.Aggregates.of(decision.right)
-            reason = f"in {_listed(decision.right.values())}"
+            reason = f"in {_joined(decision.right.values())}"
             yield change.Skipped(_KIND, subject, state, state, reason, unchanged=True)
 
     def _in_none(self) -> Iterator[change.Skipped]:
-        """The hosts that were asked for by name and are in no aggregate of those asked for."""
+        """The requested hosts that are in none of the requested aggregates."""
         mirrored = {host for aggregate in self._aggregates() for host in aggregate.hosts}
         for host in sorted(self._request.hosts - mirrored):
             subject = change.Subject(host, "")
@@ -276,14 +277,14 @@ class _Mirror:
 
 
 def _moves(decision: _Decision) -> str:
-    """``to az1, ssd; out of pinned``: what the uuids of a change mean in nova's words."""
+    """``to az1, ssd; out of pinned``: the names of the aggregates of a change."""
     parts = [
-        f"{word} {_listed(names.values())}"
+        f"{word} {_joined(names.values())}"
         for word, names in (("to", decision.add), ("out of", decision.remove))
         if names
     ]
     return "; ".join(parts)
 
 
-def _listed(names: Iterable[str]) -> str:
+def _joined(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))

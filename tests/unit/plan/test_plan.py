@@ -19,7 +19,7 @@ from osc_placement.plan.kinds import (
     reshape,
     trait as trait_kind,
 )
-from osc_placement.workflows.batch import membership, trait
+from osc_placement.workflows.batch import membership
 from tests.support import fake_placement
 
 TEXTS = st.text('ABCDEFGHIJ_:é\n"', min_size=1, max_size=8)
@@ -199,7 +199,7 @@ def test_the_same_input_makes_the_same_plan_in_the_same_order() -> None:
         )
     ]
     request = membership.Request(add=("CUSTOM_A",))
-    assert trait.plan_traits(seen, request) == trait.plan_traits(seen[::-1], request)
+    assert membership.plan_traits(seen, request) == membership.plan_traits(seen[::-1], request)
 
 
 def test_what_cannot_be_taken_back_is_left_alone_with_the_reason() -> None:

@@ -30,7 +30,7 @@ FOUND = status.Status(
         (35, [status.Verdict.FAILURE, status.Verdict.WARNING, status.Verdict.SUCCESS]),
     ],
 )
-def test_a_server_is_held_against_what_nova_and_this_client_need(
+def test_checks_compare_the_server_with_the_needs_of_nova_and_the_client(
     minor: int, verdicts: list[status.Verdict]
 ) -> None:
     server = (Microversion(1, 0), Microversion(1, minor))
@@ -49,7 +49,7 @@ def test_a_server_is_held_against_what_nova_and_this_client_need(
         (None, status.Verdict.WARNING, "not checked"),
     ],
 )
-def test_consumers_without_an_owner_are_told(
+def test_consumers_without_an_owner_are_reported(
     incomplete: responses.Usage | None, verdict: status.Verdict, said: str
 ) -> None:
     found = list(status.checks(dataclasses.replace(FOUND, incomplete=incomplete)))[-1]

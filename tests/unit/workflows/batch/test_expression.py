@@ -28,9 +28,7 @@ def one(text: str) -> expression.Assignment:
         ("MEMORY_MB:total*=.5", 4096, 2048),
     ],
 )
-def test_an_expression_says_what_a_field_becomes(
-    text: str, current: float | None, value: float
-) -> None:
+def test_an_expression_sets_a_field(text: str, current: float | None, value: float) -> None:
     assert one(text).apply(current) == (value, "")
 
 
@@ -42,7 +40,7 @@ def test_an_expression_says_what_a_field_becomes(
         ("MEMORY_MB:total*=0.29", 100, 29, ""),
     ],
 )
-def test_whole_amounts_are_rounded_down_and_that_is_said(
+def test_integer_fields_are_rounded_down_with_a_note(
     text: str, current: int, value: int, remark: str
 ) -> None:
     assert one(text).apply(current) == (value, remark)
@@ -72,12 +70,12 @@ def test_whole_amounts_are_rounded_down_and_that_is_said(
         ("VCPU:total*=-1", "must not be negative"),
     ],
 )
-def test_a_malformed_expression_is_named_with_what_is_wrong(text: str, said: str) -> None:
+def test_a_malformed_expression_is_an_error_with_the_reason(text: str, said: str) -> None:
     with pytest.raises(errors.InvalidInput, match=said):
         expression.parse([text])
 
 
-def test_every_fault_of_every_expression_is_told_at_once() -> None:
+def test_all_errors_of_all_expressions_are_reported() -> None:
     with pytest.raises(errors.InvalidInput) as caught:
         expression.parse(
             ["vcpu:bogus=four", "VCPU:total=4", "VCPU:total=5", "what", "DISK_GB:total=0"]
@@ -85,23 +83,23 @@ def test_every_fault_of_every_expression_is_told_at_once() -> None:
     assert len(caught.value.reasons) == 6
 
 
-def test_nothing_to_change_is_a_fault() -> None:
+def test_no_expression_is_an_error() -> None:
     with pytest.raises(errors.InvalidInput, match="nothing to change"):
         expression.parse([])
 
 
-def test_a_relative_value_needs_one_that_is_there() -> None:
+def test_a_relative_value_needs_an_existing_value() -> None:
     with pytest.raises(ValueError, match="needs an existing value"):
         one("VCPU:total+=1").apply(None)
 
 
-def test_classes_are_found_in_faulty_expressions_too() -> None:
+def test_classes_are_also_found_in_invalid_expressions() -> None:
     texts = ["CUSTOM_X:bogus=1", "VCPU:total=no", "nothing", "lower:total=1"]
     assert expression.resource_classes(texts) == ("CUSTOM_X", "VCPU")
 
 
 @given(st.text(max_size=40))
-def test_no_text_makes_parsing_fail_in_another_way(text: str) -> None:
+def test_any_text_is_parsed_or_an_input_error(text: str) -> None:
     with contextlib.suppress(errors.InvalidInput):
         assert expression.parse([text])
 

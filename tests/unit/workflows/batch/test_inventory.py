@@ -39,7 +39,7 @@ def decided(item: inventory.Observed, *texts: str, **fields: Any) -> change.Chan
     return inventory.decide(item, request(*texts, **fields))
 
 
-def test_a_change_holds_what_differs_and_nothing_else() -> None:
+def test_a_change_has_only_fields_that_differ() -> None:
     found = decided(
         observed(usages={"VCPU": 60}),
         "VCPU:allocation_ratio=4",
@@ -57,7 +57,7 @@ def test_a_change_holds_what_differs_and_nothing_else() -> None:
     )
 
 
-def test_what_is_so_already_is_no_change() -> None:
+def test_an_equal_value_is_unchanged() -> None:
     found = decided(observed(), "VCPU:allocation_ratio=16", "VCPU:total=32")
     assert isinstance(found, change.Skipped)
     assert found.unchanged
@@ -68,7 +68,7 @@ def test_what_is_so_already_is_no_change() -> None:
     )
 
 
-def test_a_ratio_that_the_database_rounded_is_the_same() -> None:
+def test_a_ratio_rounded_by_the_database_is_equal() -> None:
     stored = observed(inventories={"VCPU": dataclasses.replace(VCPU, allocation_ratio=1.23457)})
     assert isinstance(decided(stored, "VCPU:allocation_ratio=1.234567"), change.Skipped)
 
@@ -81,7 +81,7 @@ def test_a_ratio_that_the_database_rounded_is_the_same() -> None:
         (["DISK_GB:total=9"], {}, "reserved-above-total", "reserved 10 above total 9"),
     ],
 )
-def test_a_guard_leaves_the_provider_alone_unless_it_is_overridden(
+def test_a_guard_skips_the_provider_unless_it_is_disabled(
     texts: list[str], usages: dict[str, int], guard: str, said: str
 ) -> None:
     item = observed(usages=usages)
@@ -93,14 +93,14 @@ def test_a_guard_leaves_the_provider_alone_unless_it_is_overridden(
     assert isinstance(decided(item, *texts, allow=frozenset({guard})), change.Change)
 
 
-def test_being_over_capacity_already_does_not_forbid_to_make_it_better() -> None:
+def test_a_provider_over_capacity_can_get_more_capacity() -> None:
     item = observed(
         inventories={"VCPU": dataclasses.replace(VCPU, allocation_ratio=1.0)}, usages={"VCPU": 100}
     )
     assert isinstance(decided(item, "VCPU:allocation_ratio=2"), change.Change)
 
 
-def test_an_overridden_guard_still_says_what_gets_over_capacity() -> None:
+def test_a_disabled_guard_still_reports_over_capacity() -> None:
     found = decided(
         observed(usages={"VCPU": 40}),
         "VCPU:allocation_ratio=1",
@@ -109,25 +109,25 @@ def test_an_overridden_guard_still_says_what_gets_over_capacity() -> None:
     assert found.reason == "VCPU capacity 512 -> 32, 40 used: over capacity"
 
 
-def test_a_class_that_the_provider_lacks_is_left_alone_and_the_others_are_done() -> None:
+def test_a_missing_class_is_skipped_and_other_classes_are_changed() -> None:
     found = decided(observed(), "CUSTOM_GPU:total=4", "VCPU:allocation_ratio=20")
     assert isinstance(found, change.Change)
     assert plans.after(found) == {"VCPU:allocation_ratio": 20.0}
-    assert "it has no CUSTOM_GPU (--create makes it)" in found.reason
+    assert "it has no CUSTOM_GPU (--create adds it)" in found.reason
 
 
-def test_a_provider_that_lacks_all_is_left_alone() -> None:
+def test_a_provider_without_any_class_is_skipped() -> None:
     found = inventory.plan_inventory([observed(), observed("other", {})], request("VCPU:total=64"))
     assert [item.subject.name for item in found.changes] == ["host"]
     assert [(item.subject.name, item.refused) for item in found.skipped] == [("other", False)]
 
 
-def test_when_nobody_has_the_class_the_wish_stays_open() -> None:
+def test_a_class_that_no_provider_has_is_refused() -> None:
     found = inventory.plan_inventory([observed()], request("CUSTOM_GPU:total=1"))
     assert [item.refused for item in found.skipped] == [True]
 
 
-def test_create_makes_a_whole_inventory() -> None:
+def test_create_adds_a_complete_inventory() -> None:
     found = decided(observed(), "CUSTOM_GPU:total=4", "CUSTOM_GPU:max_unit=2", create=True)
     assert plans.before(found) == dict.fromkeys(plans.after(found))
     assert inventories.amended({}, found.after) == {
@@ -139,10 +139,10 @@ def test_create_needs_a_total() -> None:
     found = decided(observed(), "CUSTOM_GPU:max_unit=2", create=True)
     assert isinstance(found, change.Skipped)
     assert found.refused
-    assert found.reason == "CUSTOM_GPU cannot be made without a total"
+    assert found.reason == "CUSTOM_GPU cannot be added without a total"
 
 
-def test_an_amount_that_gets_out_of_range_leaves_that_provider_alone() -> None:
+def test_an_amount_out_of_range_skips_that_provider() -> None:
     found = inventory.plan_inventory(
         [observed("small", {"VCPU": model.Inventory(total=4)}), observed("tall")],
         request("VCPU:total-=8", allow=frozenset({"over-capacity"})),
@@ -151,20 +151,20 @@ def test_an_amount_that_gets_out_of_range_leaves_that_provider_alone() -> None:
     assert [(item.subject.name, item.refused) for item in found.skipped] == [("small", True)]
 
 
-def test_a_target_drops_what_is_not_in_it_and_asks_no_guard() -> None:
-    wanted = {"VCPU": model.Inventory(total=32, max_unit=32)}
-    (found,) = inventory.plan_targets([observed()], lambda _: wanted, exactly=True).changes
-    assert inventories.amended({"VCPU": VCPU, "DISK_GB": DISK}, found.after) == wanted
+def test_a_target_removes_other_classes_without_a_guard() -> None:
+    target = {"VCPU": model.Inventory(total=32, max_unit=32)}
+    (found,) = inventory.plan_targets([observed()], lambda _: target, exactly=True).changes
+    assert inventories.amended({"VCPU": VCPU, "DISK_GB": DISK}, found.after) == target
     late = {"VCPU": dataclasses.replace(VCPU, step_size=2), "DISK_GB": DISK}
-    assert inventories.amended(late, found.after) == wanted
+    assert inventories.amended(late, found.after) == target
 
 
-def test_a_target_that_is_met_is_no_change() -> None:
+def test_a_reached_target_is_unchanged() -> None:
     made = inventory.plan_targets([observed()], lambda found: found, exactly=False)
     assert [item.unchanged for item in made.skipped] == [True]
 
 
-def test_a_target_that_cannot_be_is_one_provider_left_alone() -> None:
+def test_an_invalid_target_skips_that_provider() -> None:
     def none(_: model.Inventories) -> model.Inventories:
         raise errors.InvalidInput(["it needs a total"])
 
@@ -183,13 +183,13 @@ def test_usages_are_needed_only_where_capacity_shrinks() -> None:
         assert inventory.needs_usages(observed(), request(*texts)) is needed
 
 
-def test_a_request_that_cannot_be_met_needs_no_usages() -> None:
-    asked = request("CUSTOM_GPU:total*=2", create=True)
-    assert not inventory.needs_usages(observed(), asked)
+def test_an_invalid_request_needs_no_usages() -> None:
+    amend = request("CUSTOM_GPU:total*=2", create=True)
+    assert not inventory.needs_usages(observed(), amend)
     assert decided(observed(), "CUSTOM_GPU:total*=2", create=True).refused
 
 
-def test_the_plan_sums_capacity_and_tells_what_nova_writes_back() -> None:
+def test_a_plan_sums_capacity_and_notes_fields_that_nova_overwrites() -> None:
     made = inventory.plan_inventory(
         [observed("b", usages={}), observed("a", usages={"VCPU": 999}), observed("c", {})],
         request("VCPU:allocation_ratio=8"),
@@ -219,19 +219,19 @@ RELATIVE = st.sampled_from(
 
 @given(INVENTORIES, st.sets(ABSOLUTE, min_size=1))
 def test_planning_after_applying_is_empty(found: model.Inventories, texts: set[str]) -> None:
-    asked = request(*sorted(texts), create=True, allow=frozenset({"over-capacity"}))
-    first = inventory.plan_inventory([observed(inventories=found)], asked)
+    amend = request(*sorted(texts), create=True, allow=frozenset({"over-capacity"}))
+    first = inventory.plan_inventory([observed(inventories=found)], amend)
     for item in first.changes:
         after = inventories.amended(found, item.after)
-        assert not inventory.plan_inventory([observed(inventories=after)], asked).changes
+        assert not inventory.plan_inventory([observed(inventories=after)], amend).changes
 
 
 @given(INVENTORIES, st.sets(RELATIVE, min_size=1))
 def test_applying_a_relative_plan_twice_equals_once(
     found: model.Inventories, texts: set[str]
 ) -> None:
-    asked = request(*sorted(texts), allow=frozenset({"over-capacity"}))
-    for item in inventory.plan_inventory([observed(inventories=found)], asked).changes:
+    amend = request(*sorted(texts), allow=frozenset({"over-capacity"}))
+    for item in inventory.plan_inventory([observed(inventories=found)], amend).changes:
         once = inventories.amended(found, item.after)
         assert inventories.amended(once, item.after) == once
         assert inventories.amended(once, item.before) == found

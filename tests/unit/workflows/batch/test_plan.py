@@ -56,7 +56,7 @@ def cloud() -> fake_placement.FakeClient:
         ({"providers": ("cmp-1", "cmp-3"), "required": ("CUSTOM_A",)}, ["cmp-1"]),
     ],
 )
-def test_selectors_narrow_each_other(fields: dict[str, Any], found: list[str]) -> None:
+def test_selectors_are_combined(fields: dict[str, Any], found: list[str]) -> None:
     assert names(cloud(), **fields) == found
 
 
@@ -69,29 +69,32 @@ def test_selectors_narrow_each_other(fields: dict[str, Any], found: list[str]) -
         {"member_of": (fake_placement.AGGREGATE,), "required": ("CUSTOM_A",)},
     ],
 )
-def test_selecting_by_aggregate_trait_or_all_is_one_request(fields: dict[str, Any]) -> None:
+def test_selecting_by_aggregate_trait_or_all_sends_one_request(fields: dict[str, Any]) -> None:
     client = cloud()
     names(client, **fields)
     assert len(client.calls) == 1
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({}, "nothing is selected"),
-        ({"providers": ("nobody",)}, "'nobody'"),
-        ({"providers": (fake_placement.uuid_of("nobody"),)}, fake_placement.uuid_of("nobody")),
+        ({"providers": ("unknown-host",)}, "'unknown-host'"),
+        (
+            {"providers": (fake_placement.uuid_of("unknown-host"),)},
+            fake_placement.uuid_of("unknown-host"),
+        ),
         ({"providers": ("a", "b", "c", "d", "e", "f")}, "'f'"),
         ({"member_of": (fake_placement.uuid_of("nothing"),)}, "the selection is empty"),
         ({"name_globs": ("x*",)}, "--name-glob 'x"),
         ({"required": ("CUSTOM_NEW",)}, "openstack trait create CUSTOM_NEW"),
         ({"forbidden": ("NONSENSE",)}, "unknown trait NONSENSE"),
-        ({"in_tree": "nobody"}, "nobody"),
+        ({"in_tree": "unknown-host"}, "unknown-host"),
         ({"member_of": ("racks",)}, "without a compute service"),
     ],
 )
-def test_a_selection_that_makes_no_sense_is_named(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(errors.PlacementError, match=said):
+def test_an_invalid_selection_is_an_error(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(errors.PlacementError, match=message):
         names(cloud(), **fields)
 
 
@@ -111,26 +114,33 @@ def test_a_host_aggregate_is_found_by_name_or_id() -> None:
     assert len(caught.value.reasons) == 2
 
 
-def test_every_fault_of_one_command_line_is_told_at_once() -> None:
+def test_all_errors_of_a_command_line_are_reported() -> None:
     with pytest.raises(errors.InvalidInput) as caught:
         plan.plan_amend(
             cloud(),  # type: ignore[arg-type]
-            batch_selector.Selector(providers=("nobody",), in_tree="nowhere"),
+            batch_selector.Selector(providers=("unknown-host",), in_tree="nowhere"),
             ["VCPU:bogus=1", "CUSTOM_NONE:total=1", "NONSENSE:total=x"],
         )
     text = "\n".join(caught.value.reasons)
-    for said in ("'bogus'", "create CUSTOM_NONE", "class NONSENSE", "'x'", "nobody", "nowhere"):
-        assert said in text
+    for message in (
+        "'bogus'",
+        "create CUSTOM_NONE",
+        "class NONSENSE",
+        "'x'",
+        "unknown-host",
+        "nowhere",
+    ):
+        assert message in text
 
 
-def test_adding_a_trait_that_all_have_is_two_listings_and_no_write() -> None:
+def test_adding_a_trait_that_all_have_sends_two_listings_and_no_write() -> None:
     client = cloud()
     report = applied(client, plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_A"]))  # type: ignore[arg-type]
     assert [call[0] for call in client.calls] == ["list_providers", "list_providers"]
     assert report.count(result.Status.UNCHANGED) == 2
 
 
-def test_adding_a_trait_is_one_read_and_one_write_per_provider_that_lacks_it() -> None:
+def test_adding_a_trait_sends_one_read_and_one_write_per_provider_without_it() -> None:
     client = cloud()
     report = applied(client, plan.plan_traits(client, EVERYTHING, add=["CUSTOM_B"]))  # type: ignore[arg-type]
     assert [call[0] for call in client.calls].count("list_providers") == 2
@@ -145,14 +155,14 @@ def test_adding_a_trait_is_one_read_and_one_write_per_provider_that_lacks_it() -
     ]
 
 
-def test_a_named_provider_is_read_and_not_the_whole_cloud() -> None:
+def test_a_named_provider_is_read_alone() -> None:
     client = cloud()
     selector = batch_selector.Selector(providers=("cmp-1",))
     applied(client, plan.plan_traits(client, selector, add=["CUSTOM_A"]))  # type: ignore[arg-type]
     assert [call[0] for call in client.calls] == ["list_providers", "list_provider_traits"]
 
 
-def test_an_unknown_trait_is_an_error_that_names_what_makes_it() -> None:
+def test_an_unknown_trait_is_an_error_with_the_command_that_creates_it() -> None:
     client = cloud()
     with pytest.raises(errors.InvalidInput, match="openstack trait create CUSTOM_NEW"):
         plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"])  # type: ignore[arg-type]
@@ -165,7 +175,7 @@ def test_an_unknown_trait_is_an_error_that_names_what_makes_it() -> None:
     assert client.writes == 0
 
 
-def test_create_makes_an_unknown_custom_trait_first_and_undo_takes_it_away_last() -> None:
+def test_create_creates_a_custom_trait_first_and_undo_deletes_it_last() -> None:
     client = cloud()
     planned = plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"], create=True)  # type: ignore[arg-type]
     report = applied(client, planned)
@@ -180,7 +190,7 @@ def test_create_makes_an_unknown_custom_trait_first_and_undo_takes_it_away_last(
     assert client.stored[fake_placement.uuid_of("cmp-1")].traits == ("CUSTOM_A",)
 
 
-def test_a_trait_that_cannot_be_made_stops_the_rest() -> None:
+def test_a_trait_that_cannot_be_created_stops_the_run() -> None:
     client = cloud()
 
     def refuse(name: str) -> None:
@@ -209,7 +219,7 @@ def test_a_standard_trait_is_not_removed_unless_it_is_allowed() -> None:
     assert client.stored[fake_placement.uuid_of("cmp-1")].traits == ()
 
 
-def test_setting_the_traits_of_an_aggregate_replaces_all_and_keeps_nothing_on_disk() -> None:
+def test_setting_the_traits_of_an_aggregate_replaces_all_and_writes_no_files() -> None:
     client: Any = cloud()
     members = client.list_providers(member_of=[fake_placement.AGGREGATE])
     client.calls.clear()
@@ -222,36 +232,38 @@ def test_setting_the_traits_of_an_aggregate_replaces_all_and_keeps_nothing_on_di
 
 
 @pytest.mark.parametrize("exactly", [True, False])
-def test_setting_inventories_asks_no_guard_and_lives_with_a_rival(exactly: bool) -> None:
+def test_setting_inventories_applies_no_guard_and_tolerates_a_concurrent_write(
+    exactly: bool,
+) -> None:
     client: Any = cloud()
     members = client.list_providers(member_of=[fake_placement.AGGREGATE])
-    rivalled = client.stored[members[0].uuid]
-    rivalled.usages = {"VCPU": 32}
+    contested = client.stored[members[0].uuid]
+    contested.usages = {"VCPU": 32}
 
     def target(found: inventory.Inventories) -> inventory.Inventories:
         kept = {} if exactly else dict(found)
         return kept | {"VCPU": inventory.Inventory(total=1, max_unit=1)}
 
-    def rival(method: str, uuid: str) -> None:
-        if uuid == rivalled.uuid:
+    def concurrent_write(method: str, uuid: str) -> None:
+        if uuid == contested.uuid:
             client.before_write = lambda method, uuid: None
-            rivalled.generation += 1
-            rivalled.inventories["VCPU"] = dataclasses.replace(
-                rivalled.inventories["VCPU"], step_size=2
+            contested.generation += 1
+            contested.inventories["VCPU"] = dataclasses.replace(
+                contested.inventories["VCPU"], step_size=2
             )
 
-    client.before_write = rival
+    client.before_write = concurrent_write
     planned = plan.plan_set_inventories(client, members, target, exactly=exactly)
     report = plans.apply_in_memory(client, planned)
     assert report.count(result.Status.APPLIED) == 2
-    assert rivalled.inventories["VCPU"].total == 1
-    assert rivalled.inventories["VCPU"].step_size == (1 if exactly else 2)
-    assert ("MEMORY_MB" in rivalled.inventories) is not exactly
+    assert contested.inventories["VCPU"].total == 1
+    assert contested.inventories["VCPU"].step_size == (1 if exactly else 2)
+    assert ("MEMORY_MB" in contested.inventories) is not exactly
     again = plan.plan_set_inventories(client, members, target, exactly=exactly)
     assert len(again.plan.changes) == (0 if exactly else 1)
 
 
-def test_aggregates_are_added_and_removed_and_the_others_stay() -> None:
+def test_aggregates_are_added_and_removed_and_others_are_kept() -> None:
     client = cloud()
     other = fake_placement.uuid_of("another aggregate")
     planned = plan.plan_aggregates(
@@ -266,24 +278,24 @@ def test_aggregates_are_added_and_removed_and_the_others_stay() -> None:
     assert len(client.calls) == 2
 
 
-def test_adding_and_removing_the_same_thing_is_a_fault() -> None:
+def test_adding_and_removing_the_same_name_is_an_error() -> None:
     with pytest.raises(errors.InvalidInput, match="at once"):
         plan.plan_traits(cloud(), EVERYTHING, add=["CUSTOM_A"], remove=["CUSTOM_A"])  # type: ignore[arg-type]
 
 
-def test_a_provider_that_cannot_be_read_is_left_alone_and_the_others_are_done() -> None:
+def test_a_provider_that_cannot_be_read_is_skipped_and_others_are_changed() -> None:
     client = cloud()
 
-    def trouble(method: str, about: str) -> None:
+    def fail(method: str, about: str) -> None:
         if about == fake_placement.uuid_of("cmp-1") and method == "list_inventories":
             raise api_errors.NotFound(404, "gone")
 
-    client.before_read = trouble
+    client.before_read = fail
     report = applied(client, plan.plan_amend(client, IN_AGGREGATE, ["VCPU:total=64"]))  # type: ignore[arg-type]
     assert [str(item.status) for item in report.results] == ["skipped", "applied"]
     assert report.exit_code() == 6
 
 
-def test_a_providers_file_has_one_to_a_line_and_comments() -> None:
+def test_a_providers_file_has_lines_and_comments() -> None:
     text = ["cmp-1\n", "\n", "  # no more\n", " name with blanks \n"]
     assert batch_selector.provider_lines(text) == ("cmp-1", "name with blanks")

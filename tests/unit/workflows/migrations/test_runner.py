@@ -1,4 +1,4 @@
-"""Online data migrations: how a run ends, and that it goes on where another stopped."""
+"""Online data migrations: exit codes, limits, and the cursor between runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def counted(result: runner.Result) -> tuple[int, int]:
     return count.found, count.done
 
 
-def test_a_run_ends_with_0_after_a_pass_that_found_nothing() -> None:
+def test_a_run_ends_with_0_after_a_pass_without_changes() -> None:
     client, given = services()
     result = run(given)
     assert (counted(result), result.exit_code) == ((6, 6), Exit.DONE)
@@ -45,7 +45,7 @@ def test_a_run_ends_with_0_after_a_pass_that_found_nothing() -> None:
     assert (counted(again), again.exit_code, client.writes) == ((0, 0), Exit.DONE, 6)
 
 
-def test_a_limited_run_does_exactly_so_many_and_ends_with_1_until_there_is_nothing() -> None:
+def test_a_limited_run_applies_exactly_max_count_and_ends_with_1_until_done() -> None:
     client, given = services()
     ended = [run(given, max_count=4) for _ in range(3)]
     assert [counted(result) for result in ended] == [(6, 4), (2, 2), (0, 0)]
@@ -54,7 +54,7 @@ def test_a_limited_run_does_exactly_so_many_and_ends_with_1_until_there_is_nothi
 
 
 @pytest.mark.parametrize("limit", [None, 4, 50])
-def test_what_fails_stops_nobody_and_ends_with_2_when_nothing_more_can_be_done(
+def test_failures_do_not_stop_others_and_end_with_2(
     limit: int | None,
 ) -> None:
     client, given = services()
@@ -68,19 +68,19 @@ def test_what_fails_stops_nobody_and_ends_with_2_when_nothing_more_can_be_done(
     while ended[-1].exit_code is Exit.MORE:
         ended.append(run(given, max_count=limit))
     assert ended[-1].exit_code is Exit.ERRORS
-    assert "h3." in ended[-1].troubles[0]
+    assert "h3." in ended[-1].failures[0]
     assert sum(result.done for result in ended) == 5
 
 
-def test_a_service_that_refuses_is_an_error_of_that_migration() -> None:
+def test_a_refusal_of_a_service_is_an_error_of_that_migration() -> None:
     client, given = services()
     given.nova.forbidden = {"/os-aggregates"}
     result = run(given)
     assert (result.exit_code, client.writes) == (Exit.ERRORS, 0)
-    assert "missing permission in nova" in result.troubles[0]
+    assert "missing permission in nova" in result.failures[0]
 
 
-def test_what_no_migration_can_do_is_noted_and_stops_nothing() -> None:
+def test_skipped_changes_are_noted_and_do_not_stop_the_run() -> None:
     _, given = services()
     given.nova.aggregates["all"].append("ghost")
     result = run(given)
@@ -88,7 +88,7 @@ def test_what_no_migration_can_do_is_noted_and_stops_nothing() -> None:
     assert "1 skipped" in result.notes[0]
 
 
-def test_stale_members_are_not_a_migrations_business() -> None:
+def test_a_migration_keeps_stale_members() -> None:
     client, given = services()
     run(given)
     client.stored[fake_placement.uuid_of("h1.")].aggregates += (fake_placement.uuid_of("even"),)
@@ -96,7 +96,7 @@ def test_stale_members_are_not_a_migrations_business() -> None:
     assert "h1." in test_observe.members(client, "even")
 
 
-def test_each_batch_tells_how_to_take_it_back() -> None:
+def test_each_batch_has_an_undo_file() -> None:
     _, given = services()
     assert len(run(given, max_count=2).undo) == 1
     assert run(given).undo != run(given).undo == []
@@ -114,12 +114,12 @@ def test_a_dry_run_counts_the_changes_and_keeps_the_cursor(tmp_path: pathlib.Pat
     assert counted(run(given, dry_run=True, cursor=cursor)) == (4, 0)
 
 
-def numbered(count: int, seen: list[str]) -> runner.Migration:
-    """A migration of as many slices of two traits each, made on hosts one after the other."""
+def numbered(count: int, planned_slices: list[str]) -> runner.Migration:
+    """A migration with ``count`` slices that each add a trait to two hosts."""
 
     def slices(given: runner.Services, after: str) -> Iterator[runner.Slice]:
         for number in range(int(after or 0), count):
-            seen.append(f"slice {number}")
+            planned_slices.append(f"slice {number}")
             selector = batch_selector.Selector(providers=(f"h{2 * number}.", f"h{2 * number + 1}."))
             planned = plan.plan_traits(given.client, selector, add=["CUSTOM_A"])
             yield runner.Slice(str(number + 1), planned)
@@ -127,38 +127,38 @@ def numbered(count: int, seen: list[str]) -> runner.Migration:
     return runner.Migration("numbered", "", slices, "look", "traits")
 
 
-def test_the_next_run_goes_on_where_the_last_one_stopped() -> None:
+def test_the_next_run_continues_at_the_cursor() -> None:
     client, given = services(6)
-    seen: list[str] = []
-    item = numbered(3, seen)
+    planned_slices: list[str] = []
+    item = numbered(3, planned_slices)
     first = runner.run(given, "a test", [item], max_count=3)
-    assert (first.exit_code, first.done, seen) == (Exit.MORE, 3, ["slice 0", "slice 1"])
-    seen.clear()
+    assert (first.exit_code, first.done, planned_slices) == (Exit.MORE, 3, ["slice 0", "slice 1"])
+    planned_slices.clear()
     second = runner.run(given, "a test", [item], max_count=3)
-    assert (second.exit_code, second.done, seen) == (Exit.MORE, 3, ["slice 1", "slice 2"])
+    assert (second.exit_code, second.done, planned_slices) == (Exit.MORE, 3, ["slice 1", "slice 2"])
     assert client.writes == 6
 
 
-def test_0_needs_a_full_pass_from_the_start_though_the_end_was_reached() -> None:
+def test_exit_code_0_needs_a_full_pass_from_the_start() -> None:
     client, given = services(6)
-    seen: list[str] = []
-    item = numbered(3, seen)
+    planned_slices: list[str] = []
+    item = numbered(3, planned_slices)
     runner.run(given, "a test", [item], max_count=4)
     client.stored[fake_placement.uuid_of("h0.")].traits = ()
     for uuid in ("h4.", "h5."):
         client.stored[fake_placement.uuid_of(uuid)].traits = ("CUSTOM_A",)
-    seen.clear()
+    planned_slices.clear()
     result = runner.run(given, "a test", [item], max_count=4)
     # What follows the cursor is done; the pass from the start finds what came back.
     assert (result.exit_code, result.done) == (Exit.MORE, 1)
-    assert seen == ["slice 2", "slice 0", "slice 1", "slice 2"]
+    assert planned_slices == ["slice 2", "slice 0", "slice 1", "slice 2"]
     assert runner.run(given, "a test", [item], max_count=4).exit_code is Exit.DONE
 
 
-def test_losing_the_cursor_costs_time_only(tmp_path: pathlib.Path) -> None:
+def test_a_lost_cursor_costs_only_time(tmp_path: pathlib.Path) -> None:
     client, given = services(6)
-    path, seen = tmp_path / "cursor", []  # type: ignore[var-annotated]
-    item = numbered(3, seen)
+    path, planned_slices = tmp_path / "cursor", []  # type: ignore[var-annotated]
+    item = numbered(3, planned_slices)
     runner.run(given, "a test", [item], max_count=4, cursor=path)
     assert "1" in path.read_text()
     path.write_text("{")
@@ -168,7 +168,7 @@ def test_losing_the_cursor_costs_time_only(tmp_path: pathlib.Path) -> None:
     assert runner.run(given, "a test", [item], cursor=path).exit_code is Exit.DONE
 
 
-def test_a_cursor_that_cannot_be_read_or_kept_is_told_of_and_stops_nothing(
+def test_an_unusable_cursor_is_reported_and_does_not_stop_the_run(
     tmp_path: pathlib.Path,
 ) -> None:
     _, given = services(6)
@@ -177,7 +177,7 @@ def test_a_cursor_that_cannot_be_read_or_kept_is_told_of_and_stops_nothing(
     assert str(tmp_path) in result.notes[-1]
 
 
-def test_what_this_placement_is_too_old_for_is_noted_and_is_no_error() -> None:
+def test_an_unsupported_migration_is_noted_and_is_not_an_error() -> None:
     _, given = services()
 
     def need(feature: str, what: str = "") -> None:

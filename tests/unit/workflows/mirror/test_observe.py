@@ -1,4 +1,4 @@
-"""The mirror as a whole: what is asked, what is kept, and what a user without rights hears."""
+"""The mirror: requests, the record of host aggregates, errors and missing permissions."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from osc_placement.client import api_errors
 from osc_placement.nova import api
 from osc_placement.plan import apply, file, result
 from osc_placement.workflows import context
-from osc_placement.workflows.mirror import observe, record
+from osc_placement.workflows.mirror import observe
 from tests.support import fake_placement, plans
 
 
 class FakeNova:
-    """Host aggregates as ``{name: [host]}``; every known host has one compute node."""
+    """Host aggregates as ``{name: [host]}``; each known host has one compute node."""
 
     source = ""
 
     def __init__(self, aggregates: dict[str, list[str]], hosts: list[str]) -> None:
         self.aggregates, self.hosts = aggregates, hosts
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.forbidden: set[str] = set()
         self.before: Callable[[str], None] = lambda path: None
 
     def ask(self, path: str, version: str) -> Any:
         self.before(path)
-        self.asked.append(path)
+        self.requests.append(path)
         what = path.partition("?")[0]
         if what in self.forbidden:
             rule = f"os_compute_api:{what[1:]}:index"
@@ -66,7 +66,7 @@ class FakeNova:
 
 
 def cloud(count: int = 6) -> tuple[fake_placement.FakeClient, FakeNova]:
-    """Hosts h0 …, the even ones in ``even``, all in ``all``; Placement knows of neither."""
+    """Hosts h0, h1, ...: the even ones in ``even``, all in ``all``; Placement has neither."""
     names = [f"h{number}" for number in range(count)]
     stored = [
         fake_placement.host(f"{name}.", aggregates=(fake_placement.AGGREGATE,)) for name in names
@@ -75,10 +75,10 @@ def cloud(count: int = 6) -> tuple[fake_placement.FakeClient, FakeNova]:
 
 
 def run(
-    client: Any, nova: FakeNova, wish: observe.MirrorRequest | None = None, **options: Any
+    client: Any, nova: FakeNova, request: observe.MirrorRequest | None = None, **options: Any
 ) -> result.RunReport:
     mirrored = observe.plan_mirror(
-        client, nova, wish or observe.MirrorRequest(prune=True), context.ReadContext()
+        client, nova, request or observe.MirrorRequest(prune=True), context.ReadContext()
     )
     return plans.apply_new(
         client, mirrored.planned, "placement aggregate mirror", apply.Options(**options)
@@ -90,7 +90,7 @@ def members(client: fake_placement.FakeClient, name: str) -> list[str]:
     return sorted(item.name for item in client.stored.values() if uuid in item.aggregates)
 
 
-def test_both_directions_of_drift_are_mended_and_a_second_run_writes_nothing() -> None:
+def test_both_directions_of_drift_are_repaired_and_a_second_run_writes_nothing() -> None:
     client, nova = cloud()
     client.stored[fake_placement.uuid_of("h1.")].aggregates += (fake_placement.uuid_of("even"),)
     assert run(client, nova).count(result.Status.APPLIED) == 6
@@ -103,7 +103,7 @@ def test_both_directions_of_drift_are_mended_and_a_second_run_writes_nothing() -
 
 
 @pytest.mark.parametrize("changed", [0, 1, 40])
-def test_a_run_sends_no_more_than_aggregates_and_twice_the_changed_and_a_constant(
+def test_a_run_sends_one_request_per_aggregate_and_two_per_change(
     changed: int,
 ) -> None:
     client, nova = cloud(50)
@@ -111,14 +111,14 @@ def test_a_run_sends_no_more_than_aggregates_and_twice_the_changed_and_a_constan
     for number in range(changed):
         client.stored[fake_placement.uuid_of(f"h{number}.")].aggregates = ()
     client.calls.clear()
-    nova.asked.clear()
+    nova.requests.clear()
     run(client, nova)
     assert client.writes == changed
     assert len(client.calls) == 1 + len(nova.aggregates) + 2 * changed
-    assert len(nova.asked) == 4
+    assert len(nova.requests) == 4
 
 
-def test_a_dry_run_writes_nothing_and_undo_takes_all_back(tmp_path: pathlib.Path) -> None:
+def test_a_dry_run_writes_nothing_and_undo_reverts_everything(tmp_path: pathlib.Path) -> None:
     client, nova = cloud()
     before = {item.name: item.aggregates for item in client.stored.values()}
     assert run(client, nova, dry_run=True).count(result.Status.PLANNED) == 6
@@ -129,7 +129,7 @@ def test_a_dry_run_writes_nothing_and_undo_takes_all_back(tmp_path: pathlib.Path
     assert {item.name: item.aggregates for item in client.stored.values()} == before
 
 
-def test_max_count_is_exact_and_running_again_goes_on() -> None:
+def test_max_count_is_exact_and_the_next_run_continues() -> None:
     client, nova = cloud()
     limits = apply.executor.Limits(max_count=4)
     first = run(client, nova, limits=limits)
@@ -138,7 +138,7 @@ def test_max_count_is_exact_and_running_again_goes_on() -> None:
     assert (rest.count(result.Status.APPLIED), rest.exit_code()) == (2, 0)
 
 
-def test_one_bad_host_stops_nobody_and_the_exit_code_tells() -> None:
+def test_one_bad_host_does_not_stop_others_and_sets_the_exit_code() -> None:
     client, nova = cloud()
     del client.stored[fake_placement.uuid_of("h3.")]
     nova.aggregates["all"].append("ghost")
@@ -147,7 +147,7 @@ def test_one_bad_host_stops_nobody_and_the_exit_code_tells() -> None:
     assert report.exit_code() == 6
 
 
-def test_a_host_that_is_added_while_placement_is_read_is_not_taken_out() -> None:
+def test_a_host_added_while_placement_is_read_is_not_removed() -> None:
     client, nova = cloud()
     run(client, nova)
     joined = fake_placement.uuid_of("even")
@@ -162,22 +162,22 @@ def test_a_host_that_is_added_while_placement_is_read_is_not_taken_out() -> None
     assert "h1." in members(client, "even")
 
 
-def test_an_aggregate_that_nova_deletes_between_two_runs_is_known() -> None:
+def test_an_aggregate_deleted_between_two_runs_is_recognized() -> None:
     client, nova = cloud()
     run(client, nova, dry_run=True)
     run(client, nova)
     del nova.aggregates["even"]
-    told = run(client, nova, observe.MirrorRequest())
-    assert [item.reason for item in told.results if "even" in item.reason] == [
-        "in even, but nova has deleted it: --prune takes it out"
+    report = run(client, nova, observe.MirrorRequest())
+    assert [item.reason for item in report.results if "even" in item.reason] == [
+        "in even, but nova has deleted it: --prune removes it"
     ] * 3
     run(client, nova)
     assert members(client, "even") == []
     run(client, nova)
-    assert record.load(client.target).values == {fake_placement.uuid_of("all"): "all"}
+    assert observe.load_record(client.target).values == {fake_placement.uuid_of("all"): "all"}
 
 
-def test_an_aggregate_deleted_before_anybody_looked_is_forgotten_by_its_uuid() -> None:
+def test_an_aggregate_deleted_before_the_first_run_is_pruned_by_its_uuid() -> None:
     client, nova = cloud()
     gone = fake_placement.uuid_of("gone")
     client.stored[fake_placement.uuid_of("h1.")].aggregates = (gone,)
@@ -187,9 +187,9 @@ def test_an_aggregate_deleted_before_anybody_looked_is_forgotten_by_its_uuid() -
     assert members(client, "gone") == []
 
 
-def test_a_record_that_cannot_be_read_is_told_of_and_kept(state_home: pathlib.Path) -> None:
+def test_an_unreadable_record_is_reported_and_kept(state_home: pathlib.Path) -> None:
     client, nova = cloud()
-    path = record.path_of(client.target)
+    path = observe.record_path(client.target)
     path.parent.mkdir(parents=True)
     for text in ("no json", "[]", json.dumps({"format_version": 9})):
         path.write_text(text)
@@ -197,7 +197,7 @@ def test_a_record_that_cannot_be_read_is_told_of_and_kept(state_home: pathlib.Pa
         assert path.read_text() == text
 
 
-def test_a_record_that_cannot_be_written_stops_nothing(state_home: pathlib.Path) -> None:
+def test_a_record_that_cannot_be_written_does_not_stop_the_run(state_home: pathlib.Path) -> None:
     client, nova = cloud()
     state_home.mkdir(parents=True)
     (state_home / "host-aggregates").write_text("in the way")
@@ -207,9 +207,9 @@ def test_a_record_that_cannot_be_written_stops_nothing(state_home: pathlib.Path)
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("request", "message"),
     [
-        (observe.MirrorRequest(hosts=("nobody",)), "no compute host 'nobody'"),
+        (observe.MirrorRequest(hosts=("unknown-host",)), "no compute host 'unknown-host'"),
         (
             observe.MirrorRequest(host_aggregates=("rack",)),
             "no nova host aggregate has the name or id 'rack'",
@@ -218,28 +218,31 @@ def test_a_record_that_cannot_be_written_stops_nothing(state_home: pathlib.Path)
             observe.MirrorRequest(host_aggregates=("1", "all", "2", "twin")),
             "2 nova host aggregates have",
         ),
-        (observe.MirrorRequest(prune=True, providers=("nobody",)), "no resource provider"),
-        (observe.MirrorRequest(providers=("h1.",)), "goes with --prune"),
-        (observe.MirrorRequest(forget=("even",)), "takes the UUID"),
-        (observe.MirrorRequest(forget=(fake_placement.uuid_of("even"),)), "it is 'even'"),
+        (observe.MirrorRequest(prune=True, providers=("unknown-host",)), "no resource provider"),
+        (observe.MirrorRequest(providers=("h1.",)), "needs --prune or --forget"),
+        (observe.MirrorRequest(forget=("even",)), "not the UUID"),
+        (
+            observe.MirrorRequest(forget=(fake_placement.uuid_of("even"),)),
+            "still has this host aggregate, 'even'",
+        ),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_named(wish: observe.MirrorRequest, said: str) -> None:
+def test_an_invalid_request_is_an_error(request: observe.MirrorRequest, message: str) -> None:
     client, nova = cloud()
     nova.aggregates["3"] = nova.aggregates["twin"] = []
     nova.aggregates["2"] = []
-    with pytest.raises(errors.InvalidInput, match=said):
-        run(client, nova, wish)
+    with pytest.raises(errors.InvalidInput, match=message):
+        run(client, nova, request)
     assert client.counted("list") == 1
 
 
-def test_all_of_a_wish_that_makes_no_sense_is_told_at_once() -> None:
+def test_all_errors_of_a_request_are_reported() -> None:
     with pytest.raises(errors.InvalidInput) as caught:
         run(*cloud(), observe.MirrorRequest(hosts=("x",), host_aggregates=("y",), forget=("z",)))
     assert len(caught.value.reasons) == 3
 
 
-def test_names_ids_and_uuids_narrow() -> None:
+def test_names_ids_and_uuids_select() -> None:
     for word in ("even", "2", fake_placement.uuid_of("even").upper()):
         client, nova = cloud()
         run(client, nova, observe.MirrorRequest(host_aggregates=(word,), hosts=("h0", "h1")))
@@ -247,7 +250,7 @@ def test_names_ids_and_uuids_narrow() -> None:
         assert client.counted("list_providers") == 2
 
 
-def test_every_right_that_is_missing_is_told_before_any_write() -> None:
+def test_all_missing_permissions_are_reported_before_any_write() -> None:
     client, nova = cloud()
     nova.forbidden = {"/os-aggregates", "/os-services"}
 

@@ -1,4 +1,4 @@
-"""What the mirror plans: a small cloud in, literal changes and remarks out."""
+"""The plan of the mirror: small clouds, and the expected changes as lines."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from osc_placement.workflows.mirror import plan as mirror_plan
 from osc_placement.workflows.mirror.plan import Request
 from tests.support import plans
 
-#: What is in no placement aggregate unless a case says so: a node is called like its host with
-#: a dot, and its uuid is "n-" and its name. ``bm`` runs two ironic nodes; ``far`` has none.
+#: Hosts and nodes, in no placement aggregate by default. The name of a node is its host's with a
+#: dot, its UUID "n-" and its name. ``bm`` has two ironic nodes; ``far`` has none.
 NODES = (("a", "a."), ("b", "b."), ("c", "c."), ("bm", "bm1."), ("bm", "bm2."))
 CHILD = provider.Provider("u-child", "a._gpu", 0, root_uuid="n-a.", parent_uuid="n-a.")
 SEGMENT = provider.Provider("u-segment", "Neutron segment", 5, root_uuid="u-segment")
@@ -59,13 +59,13 @@ def cloud(
     return dataclasses.replace(snapshot, **fields)
 
 
-def told(made: plan.Plan) -> list[str]:
-    """A plan in lines: ``+az`` adds, ``-az`` removes, ``(…)`` is not done."""
+def lines(made: plan.Plan) -> list[str]:
+    """A plan in lines: ``+az`` adds, ``-az`` removes, ``(...)`` is skipped."""
     lines = []
     for item in made.items():
         facts = " ".join(
-            f"{'+' if wanted else '-'}{uuid.removeprefix('U-')}"
-            for uuid, wanted in plans.after(item).items()
+            f"{'+' if present else '-'}{uuid.removeprefix('U-')}"
+            for uuid, present in plans.after(item).items()
         )
         if isinstance(item, change.Change):
             lines.append(f"{item.subject.name} {facts}")
@@ -103,13 +103,13 @@ TWO = {"az": "a b", "ssd": "a"}
             cloud(TWO, {"az": "n-a. n-b. n-c.", "ssd": "n-a. n-b."}),
             ALL,
             ["a. = +az +ssd", "b. (-ssd)", "c. (-az)"],
-            id="stale ones are told of",
+            id="stale members are reported",
         ),
         pytest.param(
             cloud(TWO, {"az": "n-a. n-c.", "ssd": "n-a. n-b."}),
             PRUNE,
             ["a. = +az +ssd", "b. +az -ssd", "c. -az"],
-            id="and pruned when asked, in the same change",
+            id="and pruned on request, in the same change",
         ),
         pytest.param(
             cloud({"az": "", "rack": "a"}, {"az": "n-a.", "rack": "n-a."}),
@@ -124,19 +124,19 @@ TWO = {"az": "a b", "ssd": "a"}
             cloud({"az": "a ghost idle"}),
             ALL,
             ["a. +az", "ghost (+az)!", "idle (+az)!"],
-            id="hosts without node stop nobody",
+            id="hosts without a node do not stop others",
         ),
         pytest.param(
             cloud(TWO, providers=PROVIDERS[1:]),
             ALL,
             ["a. (+az +ssd)!", "b. +az"],
-            id="a node without provider stops nobody",
+            id="a node without a provider does not stop others",
         ),
         pytest.param(
             cloud(TWO, providers=(compute("a.", "u-other"), *PROVIDERS[1:])),
             ALL,
             ["a. +az +ssd", "b. +az"],
-            id="a provider of another uuid is found by its name",
+            id="a provider of another UUID is found by its name",
         ),
         pytest.param(
             cloud({"az": "b"}, {"az": "u-other"}, providers=(compute("a.", "u-other"), *PROVIDERS)),
@@ -202,7 +202,7 @@ TWO = {"az": "a b", "ssd": "a"}
             cloud({"az": "a"}, {"old": "n-a. n-b. u-share"}, deleted={"U-old": "old"}),
             ALL,
             ["a. +az", "a. (-old)", "b. (-old)", "nfs (-old)"],
-            id="a deleted aggregate is told of",
+            id="a deleted aggregate is reported",
         ),
         pytest.param(
             cloud({"az": "a"}, {"old": "n-a. n-b. u-share"}, deleted={"U-old": "old"}),
@@ -234,11 +234,11 @@ def test_the_plan_of(
     snapshot: mirror_plan.Snapshot, request_: Request, expected: list[str]
 ) -> None:
     made = mirror_plan.plan_mirror(snapshot, request_)
-    assert told(made) == expected
+    assert lines(made) == expected
     assert made == mirror_plan.plan_mirror(snapshot, request_)
 
 
-def test_a_change_says_what_it_was_decided_on_and_why() -> None:
+def test_a_change_has_its_facts_and_its_reason() -> None:
     (made, _) = mirror_plan.plan_mirror(cloud(TWO, {"ssd": "n-b."}), PRUNE).changes[::-1]
     assert made == change.Change(
         "aggregates",
@@ -254,26 +254,26 @@ def test_a_change_says_what_it_was_decided_on_and_why() -> None:
     ("snapshot", "reason"),
     [
         (cloud({"az": "ghost"}), "nor a compute service of this host"),
-        (cloud({"az": "idle"}), "though a compute service"),
+        (cloud({"az": "idle"}), "but no compute node"),
         (cloud({"az": "far"}, hosts=DOWN), "its cell is down"),
         (cloud({"az": "ghost"}, hosts=DOWN), r"the cell of far is down"),
-        (cloud({"az": "a"}, providers=()), "nova-compute on a makes it"),
+        (cloud({"az": "a"}, providers=()), "nova-compute on a creates one"),
         (cloud({"az": ""}), "no hosts"),
         (cloud({"az": ""}, {"az": "n-a."}), "its host is not in it: --prune"),
         (cloud({}, {"old": "n-a."}, deleted={"U-old": "old"}), "in old, but nova has deleted it"),
-        (cloud({"az": ""}, {"az": "u-share"}), "no compute node of nova's"),
+        (cloud({"az": ""}, {"az": "u-share"}), "not a compute node of nova"),
         (
             cloud({"az": ""}, {"az": "u"}, providers=(*PROVIDERS, compute("a.", "u"))),
-            "another uuid",
+            "another UUID",
         ),
     ],
 )
-def test_what_is_left_alone_has_its_reason(snapshot: mirror_plan.Snapshot, reason: str) -> None:
+def test_a_skipped_change_has_its_reason(snapshot: mirror_plan.Snapshot, reason: str) -> None:
     reasons = [item.reason for item in mirror_plan.plan_mirror(snapshot, ALL).skipped]
     assert re.search(reason, "; ".join(reasons))
 
 
-def test_stale_compute_nodes_are_counted_and_nothing_else_is() -> None:
+def test_only_stale_compute_nodes_are_counted() -> None:
     snapshot = cloud({"az": "a ghost"}, {"az": "n-a. n-b. n-c. u-share"})
     assert mirror_plan.stale(mirror_plan.plan_mirror(snapshot, ALL), snapshot) == 2
     assert mirror_plan.stale(mirror_plan.plan_mirror(snapshot, PRUNE), snapshot) == 0
@@ -303,8 +303,8 @@ def test_planning_after_applying_plans_nothing(
     made = mirror_plan.plan_mirror(snapshot, request)
     after = {uuid: set(there) for uuid, there in snapshot.members.items()}
     for item in made.changes:
-        for uuid, wanted in plans.after(item).items():
-            (after[uuid].add if wanted else after[uuid].remove)(item.subject.uuid)
+        for uuid, present in plans.after(item).items():
+            (after[uuid].add if present else after[uuid].remove)(item.subject.uuid)
     applied = dataclasses.replace(
         snapshot, members={uuid: frozenset(there) for uuid, there in after.items()}
     )
