@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -17,6 +18,8 @@ from osc_placement.plan import change, progress, workers as plan_workers
 from osc_placement.plan.kinds import inventories, memberships
 from osc_placement.workflows import selector
 from osc_placement.workflows.batch import inventory, membership
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -171,6 +174,7 @@ def _read_each(
         except api_errors.ApiError as error:
             if error.status in (401, 403):
                 raise
+            LOG.info("skipped %s of provider %s: %s", kind, item.name, error)
             subject = change.Subject(item.name, item.uuid)
             return change.Skipped(kind, subject, reason=str(error), refused=True)
 

@@ -6,6 +6,7 @@ No function changes anything; ``plan.apply`` applies the plans. Public for other
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -22,6 +23,8 @@ from osc_placement.workflows.batch import (
     membership,
     observe,
 )
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -264,7 +267,8 @@ def _without_skipped(seen: Iterable[T | change.Skipped]) -> tuple[list[T], list[
     return observed, unread
 
 
-def _with_skipped(made: plan.Plan, remarks: Sequence[change.Skipped]) -> plan.Plan:
+def _with_skipped(decided: plan.Plan, unread: Sequence[change.Skipped]) -> plan.Plan:
     """The plan with the providers that could not be read added as skipped."""
-    merged = sorted([*made.skipped, *remarks], key=change.Skipped.sort_key)
-    return dataclasses.replace(made, skipped=tuple(merged))
+    skipped = sorted([*decided.skipped, *unread], key=change.Skipped.sort_key)
+    LOG.info("%d changes planned, %d providers skipped", len(decided.changes), len(skipped))
+    return dataclasses.replace(decided, skipped=tuple(skipped))
