@@ -304,7 +304,7 @@ def test_no_module_has_a_name_without_a_subject() -> None:
         ("server.handlers.trait", "import argparse"),
         ("server.handlers.trait", "from osc_placement.server.store import sqlite"),
         ("plan.apply", "from osc_placement.workflows.mirror import plan"),
-        ("plan.kinds.traits", "from osc_placement.workflows.batch import trait"),
+        ("plan.kinds.traits", "from osc_placement.workflows.batch import plan"),
         ("plan.kinds.traits", "from osc_placement.plan import apply"),
         ("plan.change", "from osc_placement.plan.kinds import registry"),
         ("workflows.batch.plan", "from cliff import lister"),
@@ -335,7 +335,7 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
         ("client.transport", "from keystoneauth1 import session"),
         ("plan.kinds.traits", "from osc_placement.plan.change import Change"),
         ("plan.apply", "from osc_placement.plan.kinds import registry"),
-        ("workflows.batch.trait", "from osc_placement.engine import standard"),
+        ("workflows.batch.membership", "from osc_placement.engine import standard"),
         ("workflows.mirror.plan", "from osc_placement.workflows import state_file"),
         (
             "workflows.allocations.heal.plan",
