@@ -207,7 +207,7 @@ def test_a_record_that_cannot_be_written_does_not_stop_the_run(state_home: pathl
 
 
 @pytest.mark.parametrize(
-    ("request", "message"),
+    ("invalid", "message"),
     [
         (observe.MirrorRequest(hosts=("unknown-host",)), "no compute host 'unknown-host'"),
         (
@@ -227,12 +227,12 @@ def test_a_record_that_cannot_be_written_does_not_stop_the_run(state_home: pathl
         ),
     ],
 )
-def test_an_invalid_request_is_an_error(request: observe.MirrorRequest, message: str) -> None:
+def test_an_invalid_request_is_an_error(invalid: observe.MirrorRequest, message: str) -> None:
     client, nova = cloud()
     nova.aggregates["3"] = nova.aggregates["twin"] = []
     nova.aggregates["2"] = []
     with pytest.raises(errors.InvalidInput, match=message):
-        run(client, nova, request)
+        run(client, nova, invalid)
     assert client.counted("list") == 1
 
 
