@@ -96,26 +96,16 @@ def undo_plan(
     return _Job(client, inverse, options, path, direction=attempt.Direction.UNDO).run()
 
 
-def has_preconditions(plan: plan_module.Plan) -> bool:
-    """Whether applying the plan needs nova, to check the preconditions of changes."""
-    return any(item.precondition for item in plan.changes)
-
-
-def needs_neutron(plan: plan_module.Plan) -> bool:
-    """Whether applying or undoing the plan writes to neutron."""
-    return any(registry.CHANGE_TYPES[item.kind].needs_neutron for item in plan.changes)
-
-
 def _check(plan: plan_module.Plan, target: str, options: Options) -> None:
     """Refuse a plan that cannot be applied here. Sends nothing. Errors: PlanRefused."""
     plan_module.check_target(plan, target)
     if options.dry_run:
         return
-    if options.check_precondition is None and has_preconditions(plan):
+    if options.check_precondition is None and plan.has_preconditions:
         raise plan_module.PlanRefused(
             "the plan depends on the state of servers in nova, and nova is not available"
         )
-    if options.neutron is None and needs_neutron(plan):
+    if options.neutron is None and plan.needs_neutron:
         raise plan_module.PlanRefused("the plan changes ports, and neutron is not available")
 
 

@@ -67,6 +67,16 @@ class Plan:
         text = json.dumps(self._document(), sort_keys=True, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
+    @property
+    def has_preconditions(self) -> bool:
+        """Whether applying the plan needs nova, to check the preconditions of changes."""
+        return any(item.precondition for item in self.changes)
+
+    @property
+    def needs_neutron(self) -> bool:
+        """Whether applying or undoing the plan writes to neutron."""
+        return any(registry.CHANGE_TYPES[item.kind].needs_neutron for item in self.changes)
+
     def items(self) -> list[change_module.Change | change_module.Skipped]:
         """Changes and skipped items in the order in which they are listed."""
         items: list[change_module.Change | change_module.Skipped] = [*self.changes, *self.skipped]

@@ -101,9 +101,8 @@ class _PlanFileCommand(plan_command.PlanCommand):
 
     def _with_services(self, options: apply.Options, opened: services.Services) -> apply.Options:
         """The options, with neutron for a plan that changes ports."""
-        from osc_placement.plan import apply
 
-        if not apply.needs_neutron(self._plan):
+        if not self._plan.needs_neutron:
             return options
         return dataclasses.replace(options, neutron=opened.neutron)
 
@@ -133,11 +132,10 @@ openstack placement plan apply ratios.json"""
 
     def _with_services(self, options: apply.Options, opened: services.Services) -> apply.Options:
         """Also with nova, for a plan that depends on its servers."""
-        from osc_placement.plan import apply
         from osc_placement.workflows.allocations import precondition
 
         options = super()._with_services(options, opened)
-        if not apply.has_preconditions(self._plan):
+        if not self._plan.has_preconditions:
             return options
         check = precondition.for_plan(opened.nova, self._plan.created)
         return dataclasses.replace(options, check_precondition=check)
