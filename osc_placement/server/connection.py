@@ -60,7 +60,7 @@ class Parser(waitress.parser.HTTPRequestParser):  # type: ignore[misc]
             consumed: int = super().received(data)
         except OSError as error:
             self.error = BodyNotStored(f"The body cannot be stored: {error.strerror}")
-            self.completed = self.connection_close = True
+            self.completed = True
             return len(data)
         if self.chunked and not self.completed and self._rest() > MAX_CHUNK_LINE:
             self.error = waitress.parser.BadRequest("Chunk size or trailer too long")
@@ -100,7 +100,7 @@ class Parser(waitress.parser.HTTPRequestParser):  # type: ignore[misc]
         super().parse_header(header_plus[: found.start(1)] + b"0" + header_plus[found.end(1) :])
         self.headers["CONTENT_LENGTH"] = found[1].decode("latin-1")
         # The length of the body is unknown, so the next request cannot be found.
-        self.connection_close = True
+        self.headers["CONNECTION"] = "close"
 
 
 class Channel(waitress.channel.HTTPChannel):  # type: ignore[misc]

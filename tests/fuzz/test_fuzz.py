@@ -7,21 +7,28 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from benchmarks import cloud
 from tests.support.fuzz import mutate, wire
 from tests.support.sequences import generate
 
+#: Seconds of processor time that any request may take here.
+MAX_SECONDS = 2.0
+MAX_BODY = 1 << 20
 ALIVE = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 HEAD = "Host: a\r\nX-Auth-Token: admin\r\nX-Roles: admin,service\r\n"
 PATHS = (
     *("/resource_providers", "/allocation_candidates", "/traits", "/usages", "/resource_classes"),
     *(f"/resource_providers/{mutate.UUID}", f"/allocations/{mutate.UUID}", "/"),
 )
+LISTED = ("/resource_providers", "/traits", "/resource_classes", "/usages?project_id=a")
 BODIES = (
     *("POST /resource_providers", f"PUT /resource_providers/{mutate.UUID}/inventories"),
     *(f"PUT /resource_providers/{mutate.UUID}/traits", f"PUT /allocations/{mutate.UUID}"),
@@ -45,8 +52,11 @@ keys = st.sampled_from(
     )
 )
 
+#: Strings, with unpaired surrogates now and then.
+texts = st.text() | st.text(st.characters(), max_size=3) | st.just("\ud800")
+
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(mutate.UUID),
+    st.none() | st.booleans() | st.integers() | st.floats() | texts | st.just(mutate.UUID),
     lambda inner: (
         st.lists(inner, max_size=4) | st.dictionaries(keys | st.text(), inner, max_size=5)
     ),
@@ -65,6 +75,13 @@ def target() -> Iterator[wire.Target]:
 def examples(request: pytest.FixtureRequest) -> int:
     """The factor by which ``--long`` runs more examples."""
     return 40 if request.config.getoption("--long") else 1
+
+
+def check_lists(target: wire.Target) -> None:
+    """Lists of everything: they fail if a record cannot be encoded."""
+    for path in LISTED:
+        head = f"GET {path} HTTP/1.1\r\n{HEAD}OpenStack-API-Version: placement 1.39\r\n\r\n"
+        assert target.send(head.encode()) == [200]
 
 
 def run(examples: int, check: object) -> None:
@@ -89,6 +106,8 @@ def test_mutated_requests_between_valid_ones(target: wire.Target, examples: int)
         mutator = mutate.Mutator(chance)
         for _ in range(60):
             answered.update(target.send(mutator.raw(generator.next())))
+
+        check_lists(target)
 
     run(60 * examples, check)
     assert target.send(ALIVE) == [200]
@@ -125,11 +144,12 @@ def test_any_header(target: wire.Target, examples: int) -> None:
 def test_any_json(target: wire.Target, examples: int) -> None:
     @hypothesis.given(st.sampled_from(BODIES), json_values, st.integers(0, 39))
     def check(call: str, document: object, minor: int) -> None:
-        body = json.dumps(document).encode()
+        body = json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
         head = f"{call} HTTP/1.1\r\n{HEAD}OpenStack-API-Version: placement 1.{minor}\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         (status,) = target.send(head.encode() + body)
         assert status >= 200
+        check_lists(target)
 
     run(400 * examples, check)
 
@@ -144,3 +164,62 @@ def test_any_bytes(target: wire.Target, examples: int) -> None:
 
     run(300 * examples, check)
     assert target.send(ALIVE) == [200]
+
+
+SHAPES: tuple[Callable[[Any, int], Any], ...] = (
+    lambda value, size: [value] * size,
+    lambda value, size: {str(number): value for number in range(size)},
+    lambda value, size: {"traits": [value] * size, "resource_provider_generation": 0},
+    lambda value, size: {mutate.UUID: {"allocations": [value] * size}},
+    lambda value, size: {"name": str(value) * size},
+    lambda value, size: {
+        "allocations": {},
+        "inventories": dict.fromkeys(map(str, range(size)), value),
+    },
+)
+
+
+def test_large_bodies_are_cheap(target: wire.Target, examples: int) -> None:
+    shapes = st.tuples(st.sampled_from(SHAPES), json_values, st.integers(1, 20_000))
+
+    @hypothesis.given(st.sampled_from(BODIES), shapes)
+    def check(call: str, drawn: tuple[Callable[[Any, int], Any], Any, int]) -> None:
+        shape, value, size = drawn
+        body = json.dumps(shape(value, size)).encode()[:MAX_BODY]
+        head = f"{call} HTTP/1.1\r\n{HEAD}OpenStack-API-Version: placement 1.39\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        started = time.process_time()
+        target.send(head.encode() + body)
+        assert time.process_time() - started < MAX_SECONDS
+
+    run(100 * examples, check)
+    assert target.send(ALIVE) == [200]
+
+
+@pytest.mark.parametrize("devices", [1, 20, 100])
+def test_hundreds_of_groups_are_decided_in_time(devices: int, examples: int) -> None:
+    document = cloud.document(cloud.wide_host(0, devices))
+    for provider in document["providers"].values():
+        if "PCI_DEVICE" in provider["inventories"]:
+            provider["inventories"]["PCI_DEVICE"]["total"] = 12
+    target = wire.Target(load=document, search_seconds=0.5, response_bytes=1_000_000)
+
+    @hypothesis.given(st.randoms(use_true_random=True), st.sampled_from(("none", "isolate")))
+    def check(chance: random.Random, policy: str) -> None:
+        largest = chance.randint(1, 7)
+        amounts = [
+            chance.randint(1, largest) for _ in range(chance.choice((10, devices, 100, 400)))
+        ]
+        groups = "".join(f"&resources{n}=PCI_DEVICE:{each}" for n, each in enumerate(amounts, 1))
+        limit = chance.choice((1, 9_999))
+        path = f"/allocation_candidates?group_policy={policy}&limit={limit}{groups}"
+        version = "OpenStack-API-Version: placement 1.39\r\n"
+        started = time.process_time()
+        (status,) = target.send(f"GET {path} HTTP/1.1\r\n{HEAD}{version}\r\n".encode())
+        assert status in (200, 400)
+        assert time.process_time() - started < MAX_SECONDS
+
+    try:
+        run(25 * examples, check)
+    finally:
+        target.stop()

@@ -74,6 +74,8 @@ HEADER_VALUES = (
         "0",
         "-1",
         "+1",
+        "1_3",
+        "chunked, chunked",
         "1e3",
         "chunked",
         "gzip",
@@ -137,7 +139,9 @@ class Mutator:
             return self._splice(body)
         if self._now(0.4):
             try:
-                return json.dumps(self._mutated_document(json.loads(body))).encode()
+                document = self._mutated_document(json.loads(body))
+                text = json.dumps(document, ensure_ascii=self._now(0.5))
+                return text.encode("utf-8", "surrogatepass")
             except ValueError:
                 return body
         return body

@@ -18,8 +18,8 @@ from osc_placement.server import serve
 class Target:
     """A listening server whose state can be reset."""
 
-    def __init__(self) -> None:
-        self.app = server.create_app()
+    def __init__(self, **options: Any) -> None:
+        self.app = server.create_app(**options)
         self._service = serve.Server(self._call, "127.0.0.1", 0)
         self._thread = threading.Thread(target=self._service.run)
         self._thread.start()
