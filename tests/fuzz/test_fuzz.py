@@ -53,7 +53,7 @@ keys = st.sampled_from(
 )
 
 #: Strings, with unpaired surrogates now and then.
-texts = st.text() | st.text(st.characters(), max_size=3) | st.just("\ud800")
+texts = st.text() | st.sampled_from(("\ud800", "a\udfff"))
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | texts | st.just(mutate.UUID),
@@ -142,7 +142,9 @@ def test_any_header(target: wire.Target, examples: int) -> None:
 
 
 def test_any_json(target: wire.Target, examples: int) -> None:
-    @hypothesis.given(st.sampled_from(BODIES), json_values, st.integers(0, 39))
+    names = st.fixed_dictionaries({"name": texts}, optional={"uuid": st.just(mutate.UUID)})
+
+    @hypothesis.given(st.sampled_from(BODIES), json_values | names, st.integers(0, 39))
     def check(call: str, document: object, minor: int) -> None:
         body = json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
         head = f"{call} HTTP/1.1\r\n{HEAD}OpenStack-API-Version: placement 1.{minor}\r\n"
@@ -180,7 +182,7 @@ SHAPES: tuple[Callable[[Any, int], Any], ...] = (
 
 
 def test_large_bodies_are_cheap(target: wire.Target, examples: int) -> None:
-    shapes = st.tuples(st.sampled_from(SHAPES), json_values, st.integers(1, 20_000))
+    shapes = st.tuples(st.sampled_from(SHAPES), json_values, st.integers(1, 200_000))
 
     @hypothesis.given(st.sampled_from(BODIES), shapes)
     def check(call: str, drawn: tuple[Callable[[Any, int], Any], Any, int]) -> None:
@@ -190,7 +192,7 @@ def test_large_bodies_are_cheap(target: wire.Target, examples: int) -> None:
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         started = time.process_time()
         target.send(head.encode() + body)
-        assert time.process_time() - started < MAX_SECONDS
+        assert time.process_time() - started < MAX_SECONDS / 2
 
     run(100 * examples, check)
     assert target.send(ALIVE) == [200]
