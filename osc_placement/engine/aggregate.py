@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from osc_placement.engine import draft as drafts, provider as providers, record
@@ -16,6 +17,6 @@ def replace_all(
     """
     provider = providers.require(draft, uuid)
     if generation is None:
-        return draft.put_provider(provider.replace(aggregates=tuple(aggregates)))
+        return draft.put_provider(dataclasses.replace(provider, aggregates=tuple(aggregates)))
     providers.check_generation(provider, generation)
-    return draft.bump(provider, aggregates=tuple(aggregates))
+    return draft.bump(dataclasses.replace(provider, aggregates=tuple(aggregates)))

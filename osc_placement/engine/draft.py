@@ -6,6 +6,7 @@ the store, then to the state.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from osc_placement.engine import record, state
@@ -53,13 +54,13 @@ class Draft:
 
     def put_provider(self, provider: record.ProviderRecord) -> record.ProviderRecord:
         """Create or replace a provider; returns it with its update time."""
-        stamped = provider.replace(updated_at=self.now)
+        stamped = dataclasses.replace(provider, updated_at=self.now)
         self._providers[provider.uuid] = stamped
         return stamped
 
-    def bump(self, provider: record.ProviderRecord, **fields: object) -> record.ProviderRecord:
-        """Replace fields of a provider and increase its generation by one."""
-        return self.put_provider(provider.replace(generation=provider.generation + 1, **fields))
+    def bump(self, provider: record.ProviderRecord) -> record.ProviderRecord:
+        """Create or replace a provider, with its generation increased by one."""
+        return self.put_provider(dataclasses.replace(provider, generation=provider.generation + 1))
 
     def remove_provider(self, uuid: str) -> None:
         """Delete a provider."""
@@ -90,7 +91,7 @@ class Draft:
 
     def put_consumer(self, consumer: record.ConsumerRecord) -> record.ConsumerRecord:
         """Create or replace a consumer with its allocations; returns it with update time."""
-        stamped = consumer.replace(updated_at=self.now)
+        stamped = dataclasses.replace(consumer, updated_at=self.now)
         self._count(consumer.uuid, stamped)
         self._consumers[consumer.uuid] = stamped
         return stamped

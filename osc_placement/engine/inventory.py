@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable
 
@@ -40,7 +41,7 @@ def assign(
 ) -> record.ProviderRecord:
     """Give a provider exactly these inventories; raises InventoryInUse."""
     _refuse_in_use(draft, provider, [n for n in provider.inventories if n not in inventories])
-    return draft.bump(provider, inventories=dict(inventories))
+    return draft.bump(dataclasses.replace(provider, inventories=dict(inventories)))
 
 
 def add(
@@ -56,7 +57,8 @@ def add(
     check_classes(draft, (name,))
     if name in provider.inventories:
         raise errors.InventoryExists(uuid=uuid, name=name)
-    return draft.bump(provider, inventories={**provider.inventories, name: inventory})
+    renewed = {**provider.inventories, name: inventory}
+    return draft.bump(dataclasses.replace(provider, inventories=renewed))
 
 
 def replace_one(
@@ -74,7 +76,8 @@ def replace_one(
     check_classes(draft, (name,))
     if name not in provider.inventories:
         raise errors.InventoryNotFound(name=name)
-    return draft.bump(provider, inventories={**provider.inventories, name: inventory})
+    renewed = {**provider.inventories, name: inventory}
+    return draft.bump(dataclasses.replace(provider, inventories=renewed))
 
 
 def delete_one(draft: drafts.Draft, uuid: str, name: str) -> None:

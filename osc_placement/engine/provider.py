@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 
 from osc_placement.engine import draft as drafts, errors, record
@@ -73,7 +74,7 @@ def update(
     namesake = draft.provider_named(name)
     if namesake is not None and namesake.uuid != uuid:
         raise errors.ProviderNameTaken(name=name)
-    return draft.put_provider(provider.replace(name=name))
+    return draft.put_provider(dataclasses.replace(provider, name=name))
 
 
 def delete(draft: drafts.Draft, uuid: str) -> None:
@@ -111,8 +112,10 @@ def _move(
         if any(parent_uuid == member.uuid for member in subtree):
             raise errors.TreeLoop()
     for member in subtree:
-        draft.put_provider(member.replace(root_uuid=root_uuid))
-    return draft.put_provider(provider.replace(root_uuid=root_uuid, parent_uuid=parent_uuid))
+        draft.put_provider(dataclasses.replace(member, root_uuid=root_uuid))
+    return draft.put_provider(
+        dataclasses.replace(provider, root_uuid=root_uuid, parent_uuid=parent_uuid)
+    )
 
 
 def _subtree(draft: drafts.Draft, provider: record.ProviderRecord) -> list[record.ProviderRecord]:

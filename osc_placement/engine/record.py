@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from osc_placement.model import allocation as allocation_model, inventory as inventory_model
 
@@ -30,10 +29,6 @@ class ProviderRecord:
     aggregates: tuple[str, ...] = ()
     updated_at: float = 0.0
 
-    def replace(self, **fields: Any) -> ProviderRecord:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **fields)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConsumerRecord:
@@ -49,10 +44,6 @@ class ConsumerRecord:
     allocations: allocation_model.Allocations
     consumer_type: str | None = None
     updated_at: float = 0.0
-
-    def replace(self, **fields: Any) -> ConsumerRecord:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **fields)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -38,14 +39,18 @@ def rename(draft: drafts.Draft, old: str, new: str) -> None:
     draft.put_resource_class(new)
     for uuid in draft.base.with_class[old]:
         provider = draft.base.providers[uuid]
-        draft.put_provider(provider.replace(inventories=_renamed(provider.inventories, old, new)))
+        draft.put_provider(
+            dataclasses.replace(provider, inventories=_renamed(provider.inventories, old, new))
+        )
     for uuid, consumer in draft.base.consumers.items():
         if any(old in resources for resources in consumer.allocations.values()):
             allocations = {
                 provider_uuid: _renamed(resources, old, new)
                 for provider_uuid, resources in consumer.allocations.items()
             }
-            draft.put_consumer(draft.base.consumers[uuid].replace(allocations=allocations))
+            draft.put_consumer(
+                dataclasses.replace(draft.base.consumers[uuid], allocations=allocations)
+            )
 
 
 def delete(draft: drafts.Draft, name: str) -> None:

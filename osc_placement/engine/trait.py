@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable
 
 from osc_placement.engine import (
@@ -65,4 +66,4 @@ def _assign(
 ) -> record.ProviderRecord:
     if traits == provider.traits:
         return provider
-    return draft.bump(provider, traits=traits)
+    return draft.bump(dataclasses.replace(provider, traits=traits))

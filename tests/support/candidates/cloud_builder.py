@@ -29,7 +29,9 @@ def draw_state(draw: random.Random) -> state.State:
         _add_tree(draw, providers, number, sharing)
     if plain:
         for provider in providers.values():
-            providers[provider.uuid] = provider.replace(inventories=_plain(provider.inventories))
+            providers[provider.uuid] = dataclasses.replace(
+                provider, inventories=_plain(provider.inventories)
+            )
     base = state.State()
     base.apply(
         record.Changes(
