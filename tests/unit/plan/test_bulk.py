@@ -1,4 +1,4 @@
-"""Changes of many consumers, written together on an embedded server."""
+"""Changes of many consumers in one request, on the embedded server."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def none(number: int) -> allocation.Consumer:
     return allocation.Consumer(uuid_of(number), {})
 
 
-def making(wanted: Sequence[allocation.Consumer], **fields: Any) -> plan.ObservedPlan:
-    """The plan that makes consumers that are not there yet."""
+def creation(consumers: Sequence[allocation.Consumer], **fields: Any) -> plan.ObservedPlan:
+    """The plan that creates consumers."""
     return plan.ObservedPlan(
         plan.make(
             allocations.planned(f"vm-{number}", allocation.Consumer(item.uuid, {}), item, **fields)
-            for number, item in enumerate(wanted)
+            for number, item in enumerate(consumers)
         )
     )
 
@@ -77,19 +77,19 @@ def used(client: api.Client) -> int:
     return client.list_usages(HOST)["VCPU"]
 
 
-def test_many_new_consumers_cost_one_request_and_no_read(
+def test_many_new_consumers_need_one_request_and_no_read(
     client: api.Client, transport: watched.Watched
 ) -> None:
-    report = run(client, making([one(number) for number in range(32)]))
+    report = run(client, creation([one(number) for number in range(32)]))
     assert statuses(report) == {"applied": 32}
     assert transport.count() == {"POST /allocations": 1}
     assert client.show_allocations(uuid_of(3)) == one(3, generation=1)
 
 
-def test_a_culprit_costs_the_others_nothing_but_requests(
+def test_a_bad_change_delays_the_others_and_does_not_block_them(
     client: api.Client, transport: watched.Watched
 ) -> None:
-    report = run(client, making([one(number, 90 if number == 5 else 1) for number in range(16)]))
+    report = run(client, creation([one(number, 90 if number == 5 else 1) for number in range(16)]))
     assert statuses(report) == {"applied": 15, "failed": 1}
     (failed,) = (item for item in report.results if item.status is result.Status.FAILED)
     assert failed.subject.name == "vm-5"
@@ -99,16 +99,16 @@ def test_a_culprit_costs_the_others_nothing_but_requests(
     assert transport.count()["PUT /allocations"] == 2
 
 
-def test_a_consumer_that_appeared_meanwhile_is_left_as_it_is(
+def test_a_concurrently_created_consumer_is_stale(
     client: api.Client, transport: watched.Watched
 ) -> None:
     client.write_allocations([one(2, 7)])
-    report = run(client, making([one(number) for number in range(4)]))
+    report = run(client, creation([one(number) for number in range(4)]))
     assert statuses(report) == {"applied": 3, "stale": 1}
     assert client.show_allocations(uuid_of(2)).allocations == {HOST: {"VCPU": 7}}
 
 
-def test_a_lost_answer_is_looked_into_and_nothing_is_written_twice(
+def test_a_lost_response_is_resolved_by_reads_and_nothing_is_written_twice(
     client: api.Client, transport: watched.Watched
 ) -> None:
     def cut(request: str, body: Any) -> None:
@@ -116,33 +116,31 @@ def test_a_lost_answer_is_looked_into_and_nothing_is_written_twice(
             raise api_errors.OutcomeUnknown(0, "the connection was cut")
 
     transport.after = cut
-    report = run(client, making([one(number) for number in range(4)]))
+    report = run(client, creation([one(number) for number in range(4)]))
     assert statuses(report) == {"applied": 4}
     assert transport.count() == {"POST /allocations": 1, "GET /allocations": 4}
 
 
-def test_a_refusal_that_all_share_ends_the_run_at_the_first(
-    client: api.Client, transport: watched.Watched
-) -> None:
+def test_a_missing_permission_ends_the_run(client: api.Client, transport: watched.Watched) -> None:
     def forbidden(request: str, body: Any) -> None:
         if not request.startswith("GET"):
             raise api_errors.Forbidden(403, "no")
 
     transport.before = forbidden
-    report = run(client, making([one(number) for number in range(40)]), workers=1)
+    report = run(client, creation([one(number) for number in range(40)]), workers=1)
     assert statuses(report) == {"failed": 1, "planned": 39}
     assert len(transport.sent) < 5
 
 
-def test_max_count_is_exact_though_many_go_together(
+def test_max_count_is_exact_with_bulk_writes(
     client: api.Client, transport: watched.Watched
 ) -> None:
-    report = run(client, making([one(number) for number in range(50)]), max_count=41)
+    report = run(client, creation([one(number) for number in range(50)]), max_count=41)
     assert statuses(report) == {"applied": 41, "planned": 9}
     assert used(client) == 41
 
 
-def test_what_is_changed_is_written_whole_and_taken_back_whole(client: api.Client) -> None:
+def test_all_of_a_consumer_is_written_and_restored(client: api.Client) -> None:
     client.write_allocations([one(1, project_id="other")])
     before = client.show_allocations(uuid_of(1))
     after = dataclasses.replace(
@@ -157,7 +155,7 @@ def test_what_is_changed_is_written_whole_and_taken_back_whole(client: api.Clien
     assert client.show_allocations(uuid_of(1)) == dataclasses.replace(before, generation=3)
 
 
-def test_what_was_removed_comes_back_with_its_owner_and_type(client: api.Client) -> None:
+def test_undo_restores_removed_consumers_with_owner_and_type(client: api.Client) -> None:
     client.write_allocations([one(1), one(2)])
     unknown = client.at(client.microversion._replace(minor=37))
     unknown.write_allocations([one(3, consumer_type=None)])
@@ -173,7 +171,7 @@ def test_what_was_removed_comes_back_with_its_owner_and_type(client: api.Client)
     assert [client.show_allocations(item.uuid) for item in before] == before
 
 
-def test_a_type_that_is_set_is_not_taken_back_and_says_so(client: api.Client) -> None:
+def test_setting_a_consumer_type_is_irreversible(client: api.Client) -> None:
     client.at(client.microversion._replace(minor=37)).write_allocations([one(1)])
     before = client.show_allocations(uuid_of(1))
     made = plan.make(
@@ -182,14 +180,14 @@ def test_a_type_that_is_set_is_not_taken_back_and_says_so(client: api.Client) ->
     report = run(client, plan.ObservedPlan(made))
     assert client.show_allocations(uuid_of(1)).consumer_type == "INSTANCE"
     assert report.undo_path is None
-    (remark,) = undo.inverse(made).skipped
-    assert allocations.TYPE_STAYS in remark.reason
+    (skipped,) = undo.inverse(made).skipped
+    assert allocations.TYPE_STAYS in skipped.reason
 
 
-def test_what_a_change_builds_on_is_judged_just_before_it_is_written(
+def test_preconditions_are_checked_just_before_the_write(
     client: api.Client, tmp_path: pathlib.Path
 ) -> None:
-    planned = making([one(number) for number in range(4)], precondition=Precondition())
+    planned = creation([one(number) for number in range(4)], precondition=Precondition())
 
     def broken(item: change.Change) -> str:
         return "it has moved" if item.subject.name == "vm-2" else ""
@@ -213,7 +211,7 @@ def test_what_a_change_builds_on_is_judged_just_before_it_is_written(
     assert again.exit_code() == 7
 
 
-def test_a_plan_that_was_killed_within_a_bundle_goes_on(
+def test_a_plan_continues_after_a_kill_during_a_bulk_write(
     client: api.Client, transport: watched.Watched, tmp_path: pathlib.Path
 ) -> None:
     class Killed(BaseException):
@@ -224,7 +222,7 @@ def test_a_plan_that_was_killed_within_a_bundle_goes_on(
             raise Killed
 
     path = tmp_path / "plan.json"
-    planned = making([one(number) for number in range(80)])
+    planned = creation([one(number) for number in range(80)])
     run(client, planned, dry_run=True, plan_out=path)
     transport.after = kill
     with pytest.raises(Killed):
@@ -239,11 +237,11 @@ def test_a_plan_that_was_killed_within_a_bundle_goes_on(
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_what_the_version_lacks_fails_and_every_change_has_its_outcome(
+def test_a_missing_feature_fails_every_change(
     client: api.Client, transport: watched.Watched, count: int
 ) -> None:
     old = client.at(client.microversion._replace(minor=37))
-    report = run(old, making([one(number) for number in range(count)]))
+    report = run(old, creation([one(number) for number in range(count)]))
     assert statuses(report) == {"failed": count}
     assert "consumer type" in report.results[0].reason
     assert transport.sent == []
@@ -255,7 +253,7 @@ def test_a_precondition_that_cannot_be_checked_ends_the_run_and_loses_no_result(
     def broken(item: change.Change) -> str:
         raise errors.PlacementError("nova's answer makes no sense")
 
-    planned = making([one(number) for number in range(3)], precondition=Precondition())
+    planned = creation([one(number) for number in range(3)], precondition=Precondition())
     report = run(client, planned, check_precondition=broken)
     assert statuses(report) == {"failed": 1, "planned": 2}
     assert report.halted == "nova's answer makes no sense"

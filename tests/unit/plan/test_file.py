@@ -1,4 +1,4 @@
-"""What is kept on disk: who may read it, and what happens when the disk is full."""
+"""Files on disk: permissions, special files and a full disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ratios(client: fake_placement.FakeClient) -> list[float]:
 
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch, after: int, part: int) -> None:
-    """After so many lines, only ``part`` bytes of a line get to the journal."""
+    """After ``after`` lines the disk has room for ``part`` bytes."""
     written = 0
     write = os.write
 
@@ -52,7 +52,7 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch, after: int, part: int) -> None:
     monkeypatch.setattr(journal.os, "write", filled)
 
 
-def test_only_the_owner_may_read_what_is_kept() -> None:
+def test_only_the_owner_can_read_the_files() -> None:
     report = applied(fake_placement.FakeClient(fake_placement.hosts(3)))
     assert {report.plan_path, report.undo_path} != {None}
     found = list(plan_file.state_directory().rglob("*"))
@@ -64,7 +64,7 @@ def test_only_the_owner_may_read_what_is_kept() -> None:
 
 @pytest.mark.parametrize("part", [0, 9])
 @pytest.mark.parametrize("after", [0, 1, 2, 3])
-def test_a_full_disk_ends_the_run_with_the_truth_and_the_plan_goes_on(
+def test_a_full_disk_ends_the_run_and_the_plan_file_continues(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, after: int, part: int
 ) -> None:
     client: Any = fake_placement.FakeClient(fake_placement.hosts(3))
@@ -82,17 +82,17 @@ def test_a_full_disk_ends_the_run_with_the_truth_and_the_plan_goes_on(
     assert client.writes == 3
 
 
-def test_an_undo_file_that_cannot_be_narrowed_stays_whole_and_is_right(
+def test_an_undo_file_that_cannot_be_narrowed_stays_complete_and_valid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client: Any = fake_placement.FakeClient(fake_placement.hosts(3))
     write, calls = plan_file.write, []
 
-    def once(path: pathlib.Path, made: Any) -> None:
+    def once(path: pathlib.Path, plan: Any) -> None:
         calls.append(path)
         if len(calls) == 3:
             raise apply.errors.PlacementError("no space")
-        write(path, made)
+        write(path, plan)
 
     monkeypatch.setattr(plan_file, "write", once)
     planned = plan.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
@@ -101,15 +101,15 @@ def test_an_undo_file_that_cannot_be_narrowed_stays_whole_and_is_right(
     )
     assert report.undo_path is not None
     options = apply.Options()
-    made = plan_file.read(report.undo_path)
-    assert len(made.changes) == 3
-    back = plans.undo_file(client, made, report.undo_path, options)
+    stored = plan_file.read(report.undo_path)
+    assert len(stored.changes) == 3
+    back = plans.undo_file(client, stored, report.undo_path, options)
     assert back.count(result.Status.APPLIED) == 2
     assert back.exit_code() == 0
     assert ratios(client) == [16.0] * 3
 
 
-def test_what_is_no_plain_file_is_written_to_and_never_replaced(tmp_path: pathlib.Path) -> None:
+def test_a_special_file_is_written_to_and_not_replaced(tmp_path: pathlib.Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -121,7 +121,7 @@ def test_what_is_no_plain_file_is_written_to_and_never_replaced(tmp_path: pathli
     assert pipe.exists()
 
 
-def test_a_link_stays_and_its_file_is_written(tmp_path: pathlib.Path) -> None:
+def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: pathlib.Path) -> None:
     link, file = tmp_path / "link", tmp_path / "folder" / "file"
     file.parent.mkdir()
     link.symlink_to(file)
@@ -130,7 +130,7 @@ def test_a_link_stays_and_its_file_is_written(tmp_path: pathlib.Path) -> None:
     assert plan_file.read(file).relative
 
 
-def test_no_undo_file_is_kept_when_nobody_wants_one() -> None:
+def test_the_undo_file_can_be_the_null_device() -> None:
     devices = pathlib.Path(os.devnull).stat()
     for _ in range(2):
         report = applied(
@@ -140,10 +140,10 @@ def test_no_undo_file_is_kept_when_nobody_wants_one() -> None:
     assert pathlib.Path(os.devnull).stat().st_rdev == devices.st_rdev
 
 
-def test_what_is_no_plan_is_not_replaced_and_nothing_is_changed(tmp_path: pathlib.Path) -> None:
+def test_a_file_of_another_kind_is_not_replaced(tmp_path: pathlib.Path) -> None:
     client: Any = fake_placement.FakeClient(fake_placement.hosts(3))
     file = tmp_path / "cloud.sqlite"
-    file.write_bytes(b"SQLite format 3\x00 and what else there is")
+    file.write_bytes(b"SQLite format 3\x00 and more")
     for option in ("plan_out", "undo_out"):
         with pytest.raises(apply.errors.PlacementError, match=r"is not a plan file\. Nothing was"):
             applied(client, **{option: file})
@@ -151,7 +151,7 @@ def test_what_is_no_plan_is_not_replaced_and_nothing_is_changed(tmp_path: pathli
     assert client.writes == 0
 
 
-def test_a_plan_and_an_empty_file_are_replaced(tmp_path: pathlib.Path) -> None:
+def test_an_empty_file_and_a_plan_file_are_replaced(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "plan.json"
     file.touch()
     for count in (1, 2):

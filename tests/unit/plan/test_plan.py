@@ -116,18 +116,18 @@ PLANS = st.builds(
 
 
 @given(PLANS)
-def test_a_plan_reads_back_as_it_was_written(made: plan.Plan) -> None:
-    again = plan.from_json(made.to_json())
-    assert again == made
-    assert again.digest == made.digest
-    assert again.to_json() == made.to_json()
+def test_a_plan_is_equal_after_writing_and_reading(stored: plan.Plan) -> None:
+    again = plan.from_json(stored.to_json())
+    assert again == stored
+    assert again.digest == stored.digest
+    assert again.to_json() == stored.to_json()
 
 
 @given(PLANS)
-def test_undoing_an_undo_is_the_plan_again(made: plan.Plan) -> None:
-    twice = undo.inverse(undo.inverse(made))
+def test_the_inverse_of_the_inverse_has_the_same_changes(stored: plan.Plan) -> None:
+    twice = undo.inverse(undo.inverse(stored))
     assert sorted((item.key, str(item.before)) for item in twice.changes) == sorted(
-        (item.key, str(item.before)) for item in made.changes
+        (item.key, str(item.before)) for item in stored.changes
     )
 
 
@@ -153,7 +153,7 @@ def test_an_edited_plan_is_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", "{", '{"format_version": 2}', "\x00"])
-def test_what_is_no_plan_is_refused(text: str) -> None:
+def test_other_files_are_refused(text: str) -> None:
     with pytest.raises(plan.PlanRefused, match="not a plan file"):
         plan.from_json(text)
 
@@ -166,7 +166,7 @@ def test_a_plan_cut_short_is_refused(length: int) -> None:
             plan.from_json(text[:length])
 
 
-def test_a_newer_plan_is_refused_by_its_version() -> None:
+def test_another_format_version_is_refused() -> None:
     document = json.loads(some().to_json())
     document["format_version"] = 3
     with pytest.raises(plan.PlanRefused, match="format version 3"):
@@ -176,7 +176,7 @@ def test_a_newer_plan_is_refused_by_its_version() -> None:
 @pytest.mark.parametrize(
     "fields", [{"kind": "unheard_of"}, {"before": {}}, {"subject": "me"}, {"extra": 1}]
 )
-def test_a_change_that_makes_no_sense_is_refused(fields: dict[str, object]) -> None:
+def test_an_invalid_change_is_refused(fields: dict[str, object]) -> None:
     document = json.loads(some().to_json())
     document["changes"][0].update(fields)
     with pytest.raises(plan.PlanRefused, match="damaged"):
@@ -191,7 +191,7 @@ def test_a_plan_of_another_cloud_is_refused() -> None:
         plan.check_target(some(), "there")
 
 
-def test_the_same_input_makes_the_same_plan_in_the_same_order() -> None:
+def test_the_order_of_the_input_does_not_change_the_plan() -> None:
     seen = [
         membership.Observed(one, 1, {"CUSTOM_A": index % 2 == 0})
         for index, one in enumerate(
@@ -202,11 +202,11 @@ def test_the_same_input_makes_the_same_plan_in_the_same_order() -> None:
     assert membership.plan_traits(seen, request) == membership.plan_traits(seen[::-1], request)
 
 
-def test_what_cannot_be_taken_back_is_left_alone_with_the_reason() -> None:
-    made = some()
-    item = dataclasses.replace(made.changes[0], irreversible="no request does it")
-    made = dataclasses.replace(made, changes=(item,))
-    inverse = undo.inverse(plan.from_json(made.to_json()))
+def test_an_irreversible_change_is_skipped_by_undo_with_its_reason() -> None:
+    stored = some()
+    item = dataclasses.replace(stored.changes[0], irreversible="no request does it")
+    stored = dataclasses.replace(stored, changes=(item,))
+    inverse = undo.inverse(plan.from_json(stored.to_json()))
     assert not inverse.changes
     assert "no request does it" in inverse.skipped[0].reason
 
@@ -235,7 +235,7 @@ def test_what_cannot_be_taken_back_is_left_alone_with_the_reason() -> None:
         (provider.TYPE, provider.ABSENT, "no provider"),
     ],
 )
-def test_a_state_reads_like_what_an_operator_writes(
+def test_tables_show_states_as_operators_write_them(
     kind: base.ChangeType[Any], state: change.State, text: str
 ) -> None:
     facts = kind.facts(state, state, {"p1": "cmp1"})

@@ -9,11 +9,11 @@ from osc_placement.plan.result import Status
 
 
 def report(*statuses: Status, refused: bool = False, **fields: Any) -> result.RunReport:
-    outcomes = tuple(
+    results = tuple(
         result.ChangeResult("traits", change.Subject("a", "b"), {}, {}, status, open=refused)
         for status in statuses
     )
-    return result.RunReport(outcomes, "here", **fields)
+    return result.RunReport(results, "here", **fields)
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def report(*statuses: Status, refused: bool = False, **fields: Any) -> result.Ru
         (report(Status.UNCHANGED, Status.SKIPPED, refused=True, dry_run=True), 0),
     ],
 )
-def test_the_exit_code_tells_the_worst_that_happened(found: result.RunReport, code: int) -> None:
+def test_the_exit_code_is_the_worst_of_all_results(found: result.RunReport, code: int) -> None:
     assert found.exit_code(detailed=True) == code
 
 
-def test_a_dry_run_ends_with_0_unless_details_are_asked_for() -> None:
+def test_a_dry_run_exits_with_0_without_detailed_exitcode() -> None:
     assert report(Status.PLANNED, dry_run=True).exit_code() == 0
 
 
