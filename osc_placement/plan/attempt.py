@@ -56,7 +56,7 @@ class Direction(enum.Enum):
         return self.value[2]
 
 
-#: Why the precondition of a change is no longer true; empty when it is. Called in many threads.
+#: The reason why the precondition of a change fails; empty if it holds. Called in many threads.
 PreconditionCheck = Callable[[change_module.Change], str]
 
 

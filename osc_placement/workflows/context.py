@@ -17,7 +17,7 @@ class ReadContext:
     """What every workflow receives for reading.
 
     ``workers`` is the number of parallel requests; ``watch`` receives the progress;
-    ``host_aggregates`` is None where there is no nova.
+    ``host_aggregates`` is None without nova.
     """
 
     workers: int = guards.WORKERS

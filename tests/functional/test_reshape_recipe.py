@@ -164,7 +164,10 @@ def test_all_errors_of_devices_are_reported(openstack: shell.OpenStack) -> None:
     _, error = openstack.fails(f"{RECIPE} vgpu", node(9), *words)
     assert "has 8 VGPU and the devices 3" in error
     assert f"consumer {SERVERS['vm-00001']} has no resources that move" in error
-    assert "there is no provider 'nobody'" in openstack.fails(f"{RECIPE} vgpu", "nobody", *words)[1]
+    assert (
+        "provider 'unknown' does not exist"
+        in openstack.fails(f"{RECIPE} vgpu", "unknown", *words)[1]
+    )
 
 
 def test_pinned_servers_get_pcpu_and_others_keep_vcpu(

@@ -41,7 +41,7 @@ class Option(NamedTuple):
 class Expected:
     """What a server lacks: ``options``, sorted by their providers' names.
 
-    ``why_none``: why there is no option. ``doubts``: why a single option may be incomplete.
+    ``why_none``: the reason for no option. ``doubts``: why a single option may be incomplete.
     """
 
     options: tuple[Option, ...] = ()

@@ -119,7 +119,7 @@ class ProviderIndex:
         """The UUID of a provider; adds an error if it does not exist."""
         uuid = self.known(text)
         if uuid is None:
-            self.add_problem(line, f"there is no provider {text!r}: {_HINT}")
+            self.add_problem(line, f"provider {text!r} does not exist: {_HINT}")
         return uuid
 
     def known(self, text: str) -> str | None:
@@ -142,7 +142,7 @@ class ProviderIndex:
         if uuid is None and not target.described:
             self.add_problem(
                 target.line,
-                f"there is no provider {target.name!r}: {_HINT}; to create it,"
+                f"provider {target.name!r} does not exist: {_HINT}; to create it,"
                 f" describe it: {{name: {target.name}}}",
             )
             return
@@ -196,7 +196,7 @@ class ProviderIndex:
         """Add a described provider that does not exist. None if that is an error."""
         if not target.name:
             self.add_problem(
-                target.line, f"there is no provider {target.uuid}: to create it, give its name"
+                target.line, f"provider {target.uuid} does not exist: to create it, give its name"
             )
             return None
         uuid = target.uuid or new_uuid(target.name)

@@ -59,7 +59,7 @@ def server(host: str | None = "a", uuid: str = "s", **fields: Any) -> values.Ser
 def move(
     kind: str, status: str, ends: str = "ab", uuid: str = "m", of: str = "s"
 ) -> values.Migration:
-    """A migration of server ``s`` between two hosts, by their letters; ``?`` is no host."""
+    """A migration of server ``s`` between two hosts, by their letters; ``?`` means none."""
     source, dest = (None if end == "?" else end for end in ends)
     return values.Migration(
         uuid,

@@ -76,7 +76,7 @@ def moves(tree: Tree, before: snapshot.TreeSnapshot) -> values.Document:
     first = tree.branches[0].target
     root = _find(first, before)
     if root is None or before.nodes[root].provider.parent_uuid is not None:
-        what = "there is no root provider" if root is None else "not a root provider:"
+        what = "the root provider is missing" if root is None else "not a root provider:"
         raise errors.InvalidInput([f"{tree.source}: {what} {first.text!r}"])
     kept = {_find(target, before) for target in tree.targets}
     deleted = [uuid for uuid in before.inside if before.root_of(uuid) == root and uuid not in kept]

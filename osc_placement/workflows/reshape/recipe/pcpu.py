@@ -70,7 +70,7 @@ def count_cpus(text: str) -> int:
             first, dash, last = part.removeprefix("^").partition("-")
             end = int(last if dash else first)
             if end > _MAX_CPU:
-                raise ValueError(f"there is no CPU {end}")
+                raise ValueError(f"CPU {end} does not exist")
             cpus |= set(range(int(first), end + 1))
     except ValueError as error:
         raise errors.InvalidInput([f"{text!r} is not a set of CPUs like 4-15,^7"]) from error

@@ -30,7 +30,7 @@ def find_root(client: api.Client, text: str) -> provider.Provider:
     found = lookup.find_providers(client, [text]).get(text)
     if found is None:
         raise errors.InvalidInput(
-            [f"there is no provider {text!r}: 'openstack resource provider list' shows all"]
+            [f"provider {text!r} does not exist: 'openstack resource provider list' shows all"]
         )
     if found.root_uuid not in (None, found.uuid):
         raise errors.InvalidInput([f"{text} is not a compute node: it has a parent"])

@@ -121,7 +121,7 @@ def test_in_tree_may_name_any_provider_of_the_tree():
     base = cloud(*NUMA, provider("other", VCPU=4))
     assert serving(base, group(VCPU=1)) == {("numa0",), ("numa1",), ("other",)}
     assert serving(base, group(VCPU=1, in_tree="gpu1")) == {("numa0",), ("numa1",)}
-    assert serving(base, group(VCPU=1, in_tree="nobody")) == set()
+    assert serving(base, group(VCPU=1, in_tree="unknown")) == set()
 
 
 def test_root_traits_apply_to_the_root():

@@ -154,7 +154,7 @@ TWO = {"az": "a b", "ssd": "a"}
             cloud({"az": "a"}, {"az": "n-a. u-segment u-share u-child"}),
             PRUNE,
             ["Neutron segment (-az)", "a. = +az", "a._gpu (-az)", "nfs (-az)"],
-            id="what is no compute node is not pruned",
+            id="a provider without compute node is not pruned",
         ),
         pytest.param(
             cloud({"az": "a"}, {"az": "n-a. u-segment u-share"}),

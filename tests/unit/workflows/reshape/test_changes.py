@@ -64,8 +64,11 @@ def test_the_inverse_of_the_inverse_is_the_change() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("{from: nobody, resources: {VGPU: 1}, to: cn1}", "m:2: there is no provider 'nobody'"),
-        ("{from: cn1, resources: {VGPU: 1}, to: nobody}", "describe it: {name: nobody}"),
+        (
+            "{from: unknown, resources: {VGPU: 1}, to: cn1}",
+            "m:2: provider 'unknown' does not exist",
+        ),
+        ("{from: cn1, resources: {VGPU: 1}, to: unknown}", "describe it: {name: unknown}"),
         ("{from: cn1, resources: {PGPU: 1}, to: " + B + "}", "m:2: cn1 has no PGPU"),
         (
             "{from: cn1, resources: {VGPU: 9}, to: " + B + "}",
@@ -73,8 +76,8 @@ def test_the_inverse_of_the_inverse_is_the_change() -> None:
         ),
         ("{from: cn1, resources: {VGPU: 1}, to: cn1}", "from cn1 to itself"),
         (
-            "{from: cn1, resources: {VGPU: 1}, to: {name: x, parent: nobody}}",
-            "there is no provider 'nobody'",
+            "{from: cn1, resources: {VGPU: 1}, to: {name: x, parent: unknown}}",
+            "provider 'unknown' does not exist",
         ),
         (
             "{from: cn1, resources: {VGPU: 1}, to: {name: x, inventories: {VCPU: {reserved: 1}}}}",

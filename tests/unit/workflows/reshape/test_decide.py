@@ -113,13 +113,13 @@ def test_evidence_that_does_not_fit_is_reported_with_the_reason() -> None:
 
 def test_impossible_evidence_is_an_error() -> None:
     found = refused(
-        f"{MOVES}assign: {{{uuid_of('nobody')}: {A}, {uuid_of('one')}: cn2,"
+        f"{MOVES}assign: {{{uuid_of('unknown')}: {A}, {uuid_of('one')}: cn2,"
         f" {uuid_of('plain')}: {A}, {uuid_of('moving')}: {{VCPU: {A}}}}}\n"
     )
     assert [
         any(part in reason for reason in found)
         for part in (
-            f"{uuid_of('nobody')} has no allocation in these trees",
+            f"{uuid_of('unknown')} has no allocation in these trees",
             f"{uuid_of('one')}: no part of its allocations can move to 'cn2'",
             f"{uuid_of('plain')} has no allocation that moves",
             f"{uuid_of('moving')} has no VCPU that moves",

@@ -50,7 +50,7 @@ def refused(text: str) -> str:
         ("providers: [{name: x}]\ndelete: [x]", "x cannot be deleted: it does not exist"),
         ("providers: [{name: b, parent: cn}]\ndelete: [b]", "b cannot be changed and deleted"),
         ("providers: [{name: b, traits: [CUSTOM_A]}]\ndelete: [b]", "b cannot be changed and"),
-        ("rename: {b: c}\ndelete: [c]", "there is no provider 'c'"),
+        ("rename: {b: c}\ndelete: [c]", "provider 'c' does not exist"),
         ("rename: {b: c}\ndelete: [b]", "c cannot be changed and deleted in the same plan"),
         (
             "providers: [{name: x, parent: a}, {name: x, parent: cn}]",

@@ -64,7 +64,7 @@ def test_a_target_tree_keeps_the_sums() -> None:
         ("{name: cn1, inventories: {VCPU: 17, VGPU: 8, SRIOV_NET_VF: 2}}", "1 VCPU more"),
         ("{name: cn1, inventories: {VCPU: 16, SRIOV_NET_VF: 2}}", "8 VGPU less"),
         ("{name: " + B + "}", "not a root provider"),
-        ("{name: nobody}", "there is no root provider"),
+        ("{name: unknown}", "the root provider is missing"),
     ):
         with pytest.raises(errors.InvalidInput, match=reason):
             to_tree(f"tree: {tree_text}", cloud())
@@ -96,7 +96,7 @@ moves:
 
 def test_evidence_on_a_consumer_outside_the_trees_is_an_error() -> None:
     text = 'moves: [{from: $root, resources: {VGPU: 1}, to: {name: "${root}-0"}}]\n'
-    moves = parse.parse(f"{text}assign: {{{uuid_of('nobody')}: x}}\n", "m")
+    moves = parse.parse(f"{text}assign: {{{uuid_of('unknown')}: x}}\n", "m")
     root = cloud().nodes[uuid_of("cn1")].provider
     request = decide.ReshapeRequest(moves, roots=(root,), options=PACK)
     with pytest.raises(errors.InvalidInput, match="has no allocation in the selected trees"):

@@ -87,7 +87,7 @@ moves:
 - {resources: {VGPU: 0}, to: [b]}
 - {from: cn1, resources: {}, to: b}
 asign: {}
-assign: {nobody: b}
+assign: {unknown: b}
 """
     assert problems(text) == [
         "moves.yaml:1: the document: unknown 'asign': the keys are moves,"
@@ -101,7 +101,7 @@ assign: {nobody: b}
         "moves.yaml:3: moves[2].resources.VGPU: 0 is less than the minimum of 1",
         "moves.yaml:3: moves[2].to is a list and must be a text or a mapping",
         "moves.yaml:4: moves[3].resources: {} should be non-empty",
-        "moves.yaml:6: assign: 'nobody' is not a UUID",
+        "moves.yaml:6: assign: 'unknown' is not a UUID",
     ]
 
 
