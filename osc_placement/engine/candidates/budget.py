@@ -32,7 +32,7 @@ class SearchStopped(errors.EngineError):
 class SearchBudget:
     """The time of one search, over all trees.
 
-    ``seconds`` None means no limit. ``is_stopped`` is asked now and then.
+    ``seconds`` None means no limit. ``is_stopped`` is called regularly.
     """
 
     def __init__(

@@ -68,7 +68,7 @@ class Reporter(Protocol):
 def search_reporting(
     base: state.State, plan: plans.Plan, reporter: Reporter
 ) -> Iterator[Candidate]:
-    """The candidates; everything else goes to the reporter."""
+    """The candidates; the reporter receives everything else."""
     forest = forests.Forest(base, plan)
     for provider in base.providers.values():
         for slot in plan.slots:

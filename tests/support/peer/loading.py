@@ -26,8 +26,8 @@ def load(document: Mapping[str, Any], send: Send) -> None:
     used = {uuid for consumer in consumers.values() for uuid in consumer["allocations"]}
     for uuid, provider in parents_first(document["providers"]):
         _create(uuid, provider, uuid in used, send)
-    for version, wanted in (("1.37", _untyped), ("1.39", _typed)):
-        body = {uuid: wanted(consumer) for uuid, consumer in consumers.items()}
+    for version, body_of in (("1.37", _untyped), ("1.39", _typed)):
+        body = {uuid: body_of(consumer) for uuid, consumer in consumers.items()}
         body = {uuid: consumer for uuid, consumer in body.items() if consumer}
         if body:
             send("POST", "/allocations", body, version)

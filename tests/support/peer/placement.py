@@ -3,7 +3,7 @@
 From the environment, as every server that the tests start:
 
 * PLACEMENT_FIXTURE: ``default``, ``legacy-rbac``, ``secure-rbac``, ``open-policy`` or ``cors``;
-* PLACEMENT_STATE_DIR: a folder of its own. A ``placement.sqlite`` that stands there
+* PLACEMENT_STATE_DIR: a folder. An existing ``placement.sqlite`` in it
   already is used as it is; without one the service makes an empty one;
 * PLACEMENT_DURABLE: ``yes`` waits at each write until it is on disk, as the service itself does.
 * PLACEMENT_DATABASE: the URL of another database than that SQLite file, as SQLAlchemy takes it.
@@ -65,20 +65,20 @@ def configure(state: pathlib.Path, fixture: str) -> None:
 
 
 def serve(listening: socket.socket, threads: int, ready: Callable[[], None]) -> None:
-    """One worker, in this process and to its end; ``ready`` is called when it may be asked."""
+    """One worker in this process; ``ready`` is called when it accepts requests."""
     import waitress
     from placement import wsgi
 
     application = wsgi.init_application()
-    # Waitress reads and writes in a thread of its own: where the web server is not Python, a
-    # request in hand does not keep the next one from being read.
+    # Waitress does its input and output in a thread. Web servers that are not written in Python do
+    # it while a request is handled, so switch threads often.
     sys.setswitchinterval(0.0005)
     ready()
     waitress.serve(application, sockets=[listening], threads=threads)
 
 
 def serve_workers(listening: socket.socket, workers: int) -> None:
-    """Several workers, as a WSGI server would start them: one that makes the tables comes first."""
+    """Several workers, as a WSGI server starts them; the first one creates the tables."""
     for _ in range(workers):
         reading, writing = os.pipe()
         if not os.fork():

@@ -1,4 +1,4 @@
-"""A generated request, put to an application without a socket."""
+"""A generated request, sent to an application without a socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.sequences import compare, generate
 
 
 def send(app: server.App, request: generate.Request) -> compare.Answer:
-    """The answer of an application."""
+    """The response of an application."""
     headers = {
         "x-auth-token": "admin",
         "x-roles": "admin,service",

@@ -94,8 +94,8 @@ def config_file(tmp_path: pathlib.Path) -> str:
 
 @pytest.fixture
 def app(validated_tokens: list[str], config_file: str) -> Iterator[server.App]:
-    with contextlib.closing(server.create_app(auth="keystone", config_file=config_file)) as made:
-        yield made
+    with contextlib.closing(server.create_app(auth="keystone", config_file=config_file)) as created:
+        yield created
 
 
 def ask(app: server.App, path: str, name: str | None = None, **headers: str) -> webob.Response:

@@ -252,8 +252,8 @@ def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_pipelined_requests_get_responses_in_order(address: Address) -> None:
     names = [f"CUSTOM_P{number}".encode() for number in range(60)]
-    asked = b"".join(GET.replace(b"/traits", b"/traits/" + name) + b"\r\n" for name in names)
-    answer = exchange(address, asked)
+    pipelined = b"".join(GET.replace(b"/traits", b"/traits/" + name) + b"\r\n" for name in names)
+    answer = exchange(address, pipelined)
     assert re.findall(rb"CUSTOM_P\d+", answer) == names
 
 
