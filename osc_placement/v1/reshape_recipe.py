@@ -115,7 +115,7 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
             "--cpu-dedicated-set",
             metavar="<cpus>",
             required=True,
-            help="The future value in nova.conf: this number of VCPU becomes PCPU",
+            help="The future value in nova.conf: VCPU become PCPU until there are as many PCPU",
         )
         parser.add_argument(
             "--cpu-shared-set",
@@ -133,14 +133,11 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
         from osc_placement.workflows.reshape import observe
         from osc_placement.workflows.reshape.recipe import pcpu, read
 
-        shared = parsed_args.cpu_shared_set
         problems = errors.InputErrors()
         evidence = tuple(_evidence(parsed_args, problems))
         problems.check()
-        request = pcpu.Request(
-            pcpu.count_cpus(parsed_args.cpu_dedicated_set),
-            pcpu.count_cpus(shared) if shared is not None else None,
-            evidence,
+        request = pcpu.make_request(
+            parsed_args.cpu_dedicated_set, parsed_args.cpu_shared_set, evidence
         )
         nova = services.Services(self, parsed_args).nova
         root = read.find_root(client, parsed_args.host)

@@ -16,7 +16,7 @@ from osc_placement.workflows.reshape.recipe import yaml_writer
 VCPU, PCPU = flavor.VCPU, flavor.PCPU
 
 _HEAD = """\
-{dedicated} VCPU of {node} become PCPU; {shared} stay.
+{moved} VCPU of {node} become PCPU; {shared} stay.
 
 Servers whose flavor or image requests dedicated CPUs get PCPU, others keep VCPU. Where \
 nova does not know it, {node} does: this prints a line for each server, for --assign-from.
@@ -47,10 +47,13 @@ reshape moves resources and keeps their sum."""
 #: The highest CPU number that is accepted, so that a typing error cannot list millions.
 _MAX_CPU = 2**16
 
+#: The CPUs in both sets that a message lists.
+_SHOWN = 8
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """The numbers of dedicated and shared CPUs; ``shared`` None: not given.
+    """The future numbers of dedicated and shared CPUs; ``shared`` None: not given.
 
     ``evidence`` are pairs of a consumer's UUID and the class that it uses.
     """
@@ -60,8 +63,25 @@ class Request:
     evidence: tuple[tuple[str, str], ...] = ()
 
 
-def count_cpus(text: str) -> int:
-    """The number of CPUs in a set like ``4-15,^7,20``. Errors: InvalidInput."""
+def make_request(
+    dedicated: str, shared: str | None, evidence: tuple[tuple[str, str], ...]
+) -> Request:
+    """The request for these sets of CPUs. Errors: InvalidInput for a CPU in both sets."""
+    first = parse_cpus(dedicated)
+    second = parse_cpus(shared) if shared is not None else None
+    if both := first & (second or frozenset()):
+        shown = ", ".join(map(str, sorted(both)[:_SHOWN])) + (", ..." if len(both) > _SHOWN else "")
+        raise errors.InvalidInput(
+            [
+                f"--cpu-dedicated-set and --cpu-shared-set both contain CPU {shown}: nova-compute"
+                " requires separate sets"
+            ]
+        )
+    return Request(len(first), len(second) if second is not None else None, evidence)
+
+
+def parse_cpus(text: str) -> frozenset[int]:
+    """The CPUs of a set like ``4-15,^7,20``. Errors: InvalidInput."""
     chosen: set[int] = set()
     excluded: set[int] = set()
     try:
@@ -76,7 +96,7 @@ def count_cpus(text: str) -> int:
         raise errors.InvalidInput([f"{text!r} is not a set of CPUs like 4-15,^7"]) from error
     if not chosen - excluded:
         raise errors.InvalidInput([f"{text!r} has no CPU"])
-    return len(chosen - excluded)
+    return frozenset(chosen - excluded)
 
 
 def plan_pcpu(
@@ -88,14 +108,17 @@ def plan_pcpu(
 ) -> yaml_writer.Recipe:
     """The recipe for the tree with this root (a UUID); servers and migrations are by UUID.
 
-    Errors: InvalidInput for too few VCPU, or for invalid evidence.
+    Errors: InvalidInput for too few VCPU, enough PCPU, or invalid evidence.
     """
     node = trees.nodes[root]
     name = node.provider.name
     held = node.inventories.get(VCPU)
     total = held.total if held is not None else 0
     amounts = trees.consumers_of(root, VCPU)
-    errors.InputErrors(_contradictions(name, total, amounts, request)).check()
+    dedicated = node.inventories.get(PCPU)
+    # Only the difference moves: the PCPU that the node already has count as dedicated.
+    moved = request.dedicated - (dedicated.total if dedicated is not None else 0)
+    errors.InputErrors(_contradictions(name, total, moved, amounts, request)).check()
     evidence = dict(request.evidence)
     becomes: dict[str, str | None] = {}
     comments: dict[str, str] = {}
@@ -105,11 +128,10 @@ def plan_pcpu(
         if consumer in evidence:
             becomes[consumer], reason = evidence[consumer], "according to its host"
         comments[consumer] = f"{user.name}: {amount} VCPU, {reason}"
-    moved = {VCPU: request.dedicated}
-    choice = total > request.dedicated
+    choice = total > moved
     return yaml_writer.Recipe(
-        tuple(_head(name, total - request.dedicated, request)),
-        {"moves": [{"from": name, "resources": moved, "to": name, "as": {VCPU: PCPU}}]},
+        tuple(_head(name, moved, total - moved, request)),
+        {"moves": [{"from": name, "resources": {VCPU: moved}, "to": name, "as": {VCPU: PCPU}}]},
         {item: target for item, target in becomes.items() if target and choice},
         tuple(item for item, target in becomes.items() if target is None and choice),
         comments,
@@ -117,10 +139,15 @@ def plan_pcpu(
 
 
 def _contradictions(
-    name: str, total: int, amounts: Mapping[str, int], request: Request
+    name: str, total: int, moved: int, amounts: Mapping[str, int], request: Request
 ) -> Iterator[str]:
-    if total < request.dedicated:
-        yield f"{name} itself has {total} VCPU: {request.dedicated} cannot become PCPU"
+    if moved <= 0:
+        yield (
+            f"{name} already has {request.dedicated - moved} PCPU, and the dedicated set has"
+            f" {request.dedicated} CPUs: no VCPU is left to change"
+        )
+    elif total < moved:
+        yield f"{name} itself has {total} VCPU: {moved} cannot become PCPU"
     for consumer, given in request.evidence:
         if given not in (VCPU, PCPU):
             yield f"consumer {consumer}: {given!r} is neither VCPU nor PCPU"
@@ -128,9 +155,9 @@ def _contradictions(
             yield f"consumer {consumer} has no VCPU of {name}"
 
 
-def _head(name: str, shared: int, request: Request) -> Iterator[str]:
+def _head(name: str, moved: int, shared: int, request: Request) -> Iterator[str]:
     node = yaml_writer.plain(name)
-    text = _HEAD.format(node=node, dedicated=request.dedicated, shared=shared)
+    text = _HEAD.format(node=node, moved=moved, dedicated=request.dedicated, shared=shared)
     yield from text.split("\n\n")
     if request.shared not in (None, shared):
         yield _OTHERWISE.format(written=request.shared, shared=shared)

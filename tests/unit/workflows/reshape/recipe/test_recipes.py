@@ -8,7 +8,9 @@ import subprocess
 
 import pytest
 
+from osc_placement.model import inventory
 from osc_placement.nova import values
+from osc_placement.workflows.reshape import snapshot
 from osc_placement.workflows.reshape.document import parse
 from osc_placement.workflows.reshape.recipe import (
     pcpu,
@@ -144,16 +146,50 @@ def test_evidence_from_the_host_decides_and_all_of_a_node_leaves_no_choice() -> 
     assert len(problems(pcpu.plan_pcpu, cloud(), uuid_of("cn1"), {}, {}, request)) == 3
 
 
+def cloud_with_pcpu() -> snapshot.TreeSnapshot:
+    before = cloud()
+    node = before.nodes[uuid_of("cn1")]
+    offered = {**node.inventories, "PCPU": inventory.Inventory(8, max_unit=8)}
+    changed = dataclasses.replace(node, inventories=offered)
+    return dataclasses.replace(before, nodes={**before.nodes, uuid_of("cn1"): changed})
+
+
+def test_pcpu_that_the_node_already_has_count_as_dedicated() -> None:
+    before = cloud_with_pcpu()
+    known = servers(server("a", specs=DEDICATED), server("b"), server("c"))
+    recipe = pcpu.plan_pcpu(before, uuid_of("cn1"), known, {}, pcpu.Request(12))
+    assert recipe.document["moves"][0]["resources"] == {"VCPU": 4}
+    assert "4 VCPU of cn1 become PCPU; 12 stay." in recipe.head
+    offered = outcome(recipe, before).nodes[uuid_of("cn1")].inventories
+    assert (offered["VCPU"].total, offered["PCPU"].total) == (12, 12)
+
+
+@pytest.mark.parametrize("dedicated", [7, 8])
+def test_a_node_with_enough_pcpu_is_refused(dedicated: int) -> None:
+    request = pcpu.Request(dedicated)
+    assert problems(pcpu.plan_pcpu, cloud_with_pcpu(), uuid_of("cn1"), {}, {}, request) == [
+        f"cn1 already has 8 PCPU, and the dedicated set has {dedicated} CPUs: no VCPU is left to"
+        " change"
+    ]
+
+
+def test_overlapping_sets_of_cpus_are_refused() -> None:
+    assert pcpu.make_request("4-15", "0-3", ()) == pcpu.Request(12, 4)
+    assert pcpu.make_request("4-15", None, ()) == pcpu.Request(12)
+    (problem,) = problems(pcpu.make_request, "4-15", "0-5", ())
+    assert "both contain CPU 4, 5:" in problem
+
+
 @pytest.mark.parametrize(
     ("text", "count"), [("4-15", 12), ("0", 1), ("0-3,^1,8", 4), ("1,1-2", 2), (" 3 , 5 ", 2)]
 )
 def test_cpus_are_counted_as_nova_counts_them(text: str, count: int) -> None:
-    assert pcpu.count_cpus(text) == count
+    assert len(pcpu.parse_cpus(text)) == count
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "2,^2", "5-4", "0-999999999"])
 def test_an_invalid_set_of_cpus_is_an_error(text: str) -> None:
-    assert problems(pcpu.count_cpus, text)
+    assert problems(pcpu.parse_cpus, text)
 
 
 def test_a_name_with_a_line_break_cannot_leave_its_comment() -> None:
