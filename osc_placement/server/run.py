@@ -139,21 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.check is not None:
         return _check(options.check)
     try:
-        _check_database(options)
-        if options.auth == app.NOAUTH2:
-            _check_address(options.host, options.allow_remote_noauth)
-        placement = app.create_app(
-            options.database,
-            auth=options.auth,
-            config_file=options.config_file,
-            policy_file=options.policy_file,
-            legacy_rbac=options.legacy_rbac,
-            first_generation=options.first_generation,
-            cors_allowed_origins=options.cors_allowed_origin,
-            load=_document(options.load),
-            search_seconds=options.search_seconds,
-            response_bytes=options.response_mib * MIB,
-        )
+        placement = _create(options)
     except _CANNOT_START as error:
         return _fail(error)
     # The loaded state stays for the life of the process: exclude it from garbage collection.
@@ -174,6 +160,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         placement.close()
     return 0
+
+
+def _create(options: argparse.Namespace) -> app.App:
+    _check_database(options)
+    if options.auth == app.NOAUTH2:
+        _check_address(options.host, options.allow_remote_noauth)
+    return app.create_app(
+        options.database,
+        auth=options.auth,
+        config_file=options.config_file,
+        policy_file=options.policy_file,
+        legacy_rbac=options.legacy_rbac,
+        first_generation=options.first_generation,
+        cors_allowed_origins=options.cors_allowed_origin,
+        load=_document(options.load),
+        search_seconds=options.search_seconds,
+        response_bytes=options.response_mib * MIB,
+    )
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
