@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import threading
 import uuid as uuid_module
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from osc_placement import errors, microversion
@@ -52,7 +52,7 @@ def rehearse(
     """
     LOG.info("rehearsing %d changes", len(changes))
     before, after = _comparable(before), _comparable(after)
-    with sandbox.embedded(state(before), version) as stage:
+    with sandbox.embedded(state(before, _classes(before, after)), version) as stage:
         run_context = attempt.RunContext(
             base.Services(stage.client), journal.MemoryJournal(), threading.Event()
         )
@@ -77,10 +77,9 @@ def rehearse(
     return Rehearsal(requests, found)
 
 
-def state(before: snapshot.TreeSnapshot) -> dict[str, Any]:
-    """The snapshot as a state document of the embedded server."""
+def state(before: snapshot.TreeSnapshot, classes: Collection[str]) -> dict[str, Any]:
+    """The snapshot as a state document of the embedded server; ``classes`` are all that exist."""
     traits = {name for node in before.nodes.values() for name in node.traits}
-    classes = {name for node in before.nodes.values() for name in node.inventories}
     return {
         "custom_resource_classes": sorted(filter(names.is_custom, classes)),
         "custom_traits": sorted(filter(names.is_custom, traits | before.traits)),
@@ -90,6 +89,11 @@ def state(before: snapshot.TreeSnapshot) -> dict[str, Any]:
             **_other_consumers(before),
         },
     }
+
+
+def _classes(*trees: snapshot.TreeSnapshot) -> set[str]:
+    """The classes before and after the reshape; ``observe`` checks that the cloud has them."""
+    return {name for each in trees for node in each.nodes.values() for name in node.inventories}
 
 
 def _provider(node: snapshot.Node) -> dict[str, Any]:

@@ -295,6 +295,20 @@ def test_a_user_without_the_policy_rule_is_refused_before_the_first_write() -> N
         assert placement.app.export() == before
 
 
+def test_a_custom_class_that_no_tree_has_is_known_to_the_rehearsal(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    cloud.rival.create_resource_class("CUSTOM_OTHER")
+    moves = "moves: [{from: cn1, resources: {VGPU: all}, to: cn1, as: {VGPU: CUSTOM_OTHER}}]"
+    prepared = cloud.prepare(moves)
+    assert prepared.rehearsal is not None
+    options = plan_apply.Options(plan_out=tmp_path / "plan", undo_out=tmp_path / "undo")
+    report = plans.apply_new(cloud.client, prepared.planned, "reshape", options)
+    assert statuses(report) == {"applied"}
+    inventories = cloud.rival.list_inventories(uuid_of("cn1")).inventories
+    assert "CUSTOM_OTHER" in inventories and "VGPU" not in inventories
+
+
 def test_a_provider_created_by_a_concurrent_run_is_accepted() -> None:
     subject = change.Subject("gpu", uuid_of("gpu"))
     absent = change.Observed(None, provider_kind.ABSENT)
