@@ -201,7 +201,9 @@ class Attempt:
             known, self._known = self._known, None
             return known
         services, change = self._context.services, self._change
-        return retry.read(lambda: self._kind.read(services, change.subject, change.after))
+        undoes = self._context.direction is Direction.UNDO
+        read = self._kind.read_to_undo if undoes else self._kind.read
+        return retry.read(lambda: read(services, change.subject, change.after))
 
     def _check(self) -> result.ChangeResult | None:
         """The result when nothing is to be written; None when the change is to be written."""

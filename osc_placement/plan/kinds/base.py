@@ -87,6 +87,12 @@ class ChangeType(abc.ABC, Generic[S]):
     def read(self, services: Services, subject: change.Subject, after: S) -> change.Observed[S]:
         """Read the state of a subject. Requests: one GET, if the kind does not say otherwise."""
 
+    def read_to_undo(
+        self, services: Services, subject: change.Subject, after: S
+    ) -> change.Observed[S]:
+        """Like ``read``; a deleted subject may count as undone."""
+        return self.read(services, subject, after)
+
     @abc.abstractmethod
     def write(self, services: Services, write: Write[S]) -> change.Observed[S]:
         """Write a change and return the new state. Requests: one, under its generation."""

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeVar
 
+from osc_placement.client import api_errors
 from osc_placement.plan import change
 from osc_placement.plan.kinds import base
 
@@ -48,6 +49,17 @@ M = TypeVar("M", bound=Membership)
 
 class MembershipType(base.ChangeType[M]):
     """Only the named members change; all others stay."""
+
+    def read_to_undo(
+        self, services: base.Services, subject: change.Subject, after: M
+    ) -> change.Observed[M]:
+        """A deleted provider has no members, so there is nothing left to remove."""
+        try:
+            return self.read(services, subject, after)
+        except api_errors.NotFound:
+            if after.names():
+                raise
+            return change.Observed(None, self.state({}))
 
     def facts(self, before: M, after: M, names: change.Names = base.NO_NAMES) -> list[base.Fact]:
         return [

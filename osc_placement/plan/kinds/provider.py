@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 from collections.abc import Collection, Mapping, Sequence
@@ -74,7 +75,9 @@ class Provider(base.ChangeType[ProviderState]):
         values = found.values() | write.after.values()
         name, parent = values["name"], values["parent"]
         if name is None:
-            client.delete_provider(uuid)
+            # A concurrent run may have deleted it.
+            with contextlib.suppress(api_errors.NotFound):
+                client.delete_provider(uuid)
         elif not found.exists:
             self._create(services, write.subject, name, parent)
         elif parent == found.parent:

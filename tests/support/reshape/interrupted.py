@@ -90,9 +90,9 @@ class Cloud:
         )
         return reshape_plan.plan_reshape(self.client, request, READING)
 
-    def reshape(self, path: pathlib.Path) -> result.RunReport:
+    def reshape(self, path: pathlib.Path, moves: str = MOVES) -> result.RunReport:
         options = plan_apply.Options(plan_out=path, undo_out=path.with_suffix(".undo"))
-        return plans.apply_new(self.client, self.prepare().planned, "reshape", options)
+        return plans.apply_new(self.client, self.prepare(moves).planned, "reshape", options)
 
     def apply(self, path: pathlib.Path) -> result.RunReport:
         loaded = file.read(path)

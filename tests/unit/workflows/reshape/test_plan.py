@@ -34,6 +34,12 @@ from tests.support.reshape.interrupted import (
 )
 
 
+_DESCRIBED = """\
+providers:
+- {name: spare, parent: cn1, traits: [CUSTOM_A], aggregates: [3f1c6a52-7b0e-4d8e-9a55-0c2f6a7d1e11]}
+"""
+
+
 @pytest.fixture
 def cloud() -> Iterator[Cloud]:
     with service.InProcessPlacement(load=cloud_builder.state(PROVIDERS, CONSUMERS)) as placement:
@@ -251,6 +257,17 @@ def test_a_provider_with_a_new_inventory_is_not_deleted(
     found = cloud.state()
     assert found["providers"][gpu]["inventories"].keys() == {"DISK_GB"}
     assert found["consumers"] == cloud.start["consumers"]
+
+
+def test_undo_continues_if_a_created_provider_is_already_deleted(
+    cloud: Cloud, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "plan"
+    cloud.reshape(path, MOVES + _DESCRIBED)
+    cloud.rival.delete_provider(cloud.rival.list_providers(name="spare")[0].uuid)
+    report = cloud.take_back(path)
+    assert statuses(report) <= {"applied", "unchanged"}
+    assert cloud.state() == cloud.start
 
 
 def test_the_check_of_the_policy_rule_is_retried(cloud: Cloud, tmp_path: pathlib.Path) -> None:
