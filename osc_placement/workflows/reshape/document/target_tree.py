@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from osc_placement import errors
-from osc_placement.model import name as names
+from osc_placement.model import allocation, name as names
 from osc_placement.workflows.reshape import snapshot
 from osc_placement.workflows.reshape.document import (
     parse as document_parse,
@@ -80,10 +80,12 @@ def moves(tree: Tree, before: snapshot.TreeSnapshot) -> values.Document:
         raise errors.InvalidInput([f"{tree.source}: {what} {first.text!r}"])
     kept = {_find(target, before) for target in tree.targets}
     deleted = [uuid for uuid in before.inside if before.root_of(uuid) == root and uuid not in kept]
+    found = tuple(_moves(tree, before, deleted))
     return values.Document(
-        moves=tuple(_moves(tree, before, deleted)),
+        moves=found,
         providers=tree.targets,
-        assign=tree.assign,
+        # The same file a second time moves nothing, and its evidence is already true.
+        assign=tuple(item for item in tree.assign if found or not _is_met(item, before)),
         rename=tuple(_renames(tree, before)),
         delete=tuple(values.Named(uuid) for uuid in deleted),
         source=tree.source,
@@ -119,6 +121,27 @@ def _find(target: values.Target, before: snapshot.TreeSnapshot) -> str | None:
         return target.uuid if target.uuid in before.nodes else None
     found = (uuid for uuid, node in before.inside.items() if node.provider.name == target.name)
     return next(found, None)
+
+
+def _is_met(item: values.Evidence, before: snapshot.TreeSnapshot) -> bool:
+    """Whether a consumer uses its targets already, or is deleted."""
+    if item.consumer not in before.consumers:
+        return True
+    held: dict[str, allocation.Resources] = {}
+    for uuid, resources in before.consumers[item.consumer].allocations.items():
+        held[uuid] = held[before.name_of(uuid)] = resources
+    parts = (
+        held.get(text, {}).get(name) == amount
+        for name, amounts in item.parts.items()
+        for text, amount in amounts.items()
+    )
+    targets = (
+        name in held.get(text, held.get(text.lower(), {}))
+        if name
+        else bool({text, text.lower()} & held.keys())
+        for name, text in item.targets.items()
+    )
+    return all(parts) and all(targets)
 
 
 def _renames(tree: Tree, before: snapshot.TreeSnapshot) -> Iterator[values.Named]:

@@ -52,6 +52,33 @@ def test_a_tree_equal_to_the_target_has_no_changes() -> None:
     assert to_tree(text, cloud()) == []
 
 
+REACHED = """\
+tree:
+  name: cn1
+  children: [{name: gpu0, inventories: {VGPU: 2}}, {name: gpu1, inventories: {VGPU: 2}}]
+assign: {%s: %s}
+"""
+
+
+@pytest.mark.parametrize("consumer", ["one", "deleted"])
+@pytest.mark.parametrize(
+    "target", ["gpu0", uuid_of("gpu0").upper(), "{VGPU: gpu0}", "{VGPU: {gpu0: 1}}"]
+)
+def test_a_target_tree_that_is_reached_needs_no_evidence(consumer: str, target: str) -> None:
+    assert to_tree(REACHED % (uuid_of(consumer), target), _reached()) == []
+
+
+@pytest.mark.parametrize("target", ["gpu1", "{VGPU: gpu1}", "{VGPU: {gpu0: 2}}", "{VCPU: gpu0}"])
+def test_evidence_that_a_reached_tree_contradicts_is_an_error(target: str) -> None:
+    with pytest.raises(errors.InvalidInput, match="has no allocation that moves"):
+        to_tree(REACHED % (uuid_of("one"), target), _reached())
+
+
+def _reached() -> snapshot.TreeSnapshot:
+    providers = {name: ("cn1", {"VGPU": 2}) for name in ("gpu0", "gpu1")}
+    return cloud({"cn1": (None, {"VCPU": 4}), **providers}, {"one": {"gpu0": {"VGPU": 1}}})
+
+
 def test_a_provider_outside_the_target_tree_is_deleted() -> None:
     providers = {"cn1": (None, {"VCPU": 4}), "gpu": ("cn1", {"VGPU": 2})}
     before = cloud(providers, {"c": {"gpu": {"VGPU": 1}}})
