@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -12,6 +13,9 @@ from osc_placement import errors
 
 #: The keys and positions that lead to a part.
 Path = tuple[str | int, ...]
+
+#: The nodes that aliases may add to a document: a few nested aliases stand for billions.
+_MAX_ADDED = 10_000
 
 #: The characters of an invalid value that a message shows.
 _SHOWN = 40
@@ -32,10 +36,18 @@ class Data:
 
 
 def load(text: str, source: str, problems: errors.InputErrors) -> Data:
-    """Read a text. Invalid YAML, repeated keys and invalid values are added to ``problems``."""
+    """Read a text. Invalid YAML, repeated keys and invalid values are added to ``problems``.
+
+    So are aliases that add more than 10,000 nodes; they are not expanded.
+    """
     loader = _Loader(source, problems)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if node is not None and _added(node) > _MAX_ADDED:
+            problems.add(
+                f"{source}: its aliases add more than {_MAX_ADDED:,} nodes: write fewer aliases"
+            )
+            return Data(None, {})
         data = loader.plain(node, ()) if node is not None else None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -47,6 +59,28 @@ def load(text: str, source: str, problems: errors.InputErrors) -> Data:
         problems.add(f"{source}: nested too deeply")
         return Data(None, {})
     return Data(data, loader.lines)
+
+
+def _added(root: yaml.Node) -> int:
+    """The nodes that aliases add to those in the text, without expanding them."""
+    sizes: dict[yaml.Node, int] = {}
+
+    def size(node: yaml.Node) -> int:
+        if node not in sizes:
+            # An alias within its own anchor has no end.
+            sizes[node] = _MAX_ADDED + 2
+            sizes[node] = 1 + sum(map(size, _children(node)))
+        return sizes[node]
+
+    return size(root) - len(sizes)
+
+
+def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.SequenceNode):
+        yield from node.value
+    elif isinstance(node, yaml.MappingNode):
+        for pair in node.value:
+            yield from pair
 
 
 class _Loader:

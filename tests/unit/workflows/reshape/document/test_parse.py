@@ -74,6 +74,20 @@ def test_json_is_read_too() -> None:
     assert (found.source, found.target.parent) == ("a", None)
 
 
+def test_aliases_that_expand_beyond_the_limit_are_refused_unexpanded() -> None:
+    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 100)]
+    for text in ("\n".join(["a0: &a0 x", *levels]), "moves: &m [*m]"):
+        (problem,) = problems(text)
+        assert "its aliases add more than 10,000 nodes" in problem
+
+
+def test_a_few_aliases_and_many_consumers_are_accepted() -> None:
+    consumers = [f"  {CONSUMER[:-6]}{n:06}: &t{n} cn2" for n in range(6000)]
+    moves = "moves:\n- &m {from: cn1, resources: {VGPU: 4}, to: cn2}\n- *m\nassign:\n"
+    found = document_parse.parse(moves + "\n".join(consumers), "m")
+    assert (len(found.moves), len(found.assign)) == (2, 6000)
+
+
 def test_a_whole_float_is_read_as_an_integer() -> None:
     (found,) = document_parse.parse("moves: [{from: a, resources: {VGPU: 4.0}, to: b}]", "m").moves
     amount = found.resources["VGPU"]
