@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
@@ -31,6 +31,11 @@ LATEST = "latest"
 #: YAML reads the numbers 1.10, 1.20 and 1.30 as these.
 _MAY_HAVE_LOST_A_ZERO = frozenset({"1.1", "1.2", "1.3"})
 
+#: Options of ``openstack`` that select a service: they override the file of the environment.
+_CLOUD = "--os-cloud"
+_SERVICE_OPTIONS = (_CLOUD, "--os-auth-url", "--os-endpoint")
+_DATABASE_OPTION = "--os-placement-database"
+
 _VERSION_SETTING = "placement_api_version"
 _DATABASE_SETTING = "placement_database"
 
@@ -49,13 +54,14 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
         ),
     )
     parser.add_argument(
-        "--os-placement-database",
+        _DATABASE_OPTION,
         metavar="<file>",
         type=_file_name,
         default=os.environ.get("OSC_PLACEMENT_DATABASE") or None,
         help=(
             "Run on this database file with the embedded Placement server in process: no"
-            " cloud, no endpoint, no authentication (Env: OSC_PLACEMENT_DATABASE)"
+            " cloud, no endpoint, no authentication (Env: OSC_PLACEMENT_DATABASE, which"
+            f" {', '.join(_SERVICE_OPTIONS)} override)"
         ),
     )
     return parser
@@ -66,7 +72,9 @@ def make_client(instance: Any) -> api.Client:
     from osc_placement.client import api
 
     settings = instance._cli_options.config
-    requested, latest = requested_version(settings, _yaml_version(instance._cli_options))
+    requested, latest = requested_version(
+        settings, _yaml_value(instance._cli_options, _VERSION_SETTING)
+    )
     database = embedded_database(settings)
     opened = _embedded(database) if database else _over_session(instance, settings)
     return api.Client(opened, requested, latest=latest)
@@ -75,6 +83,37 @@ def make_client(instance: Any) -> api.Client:
 def embedded_database(settings: Mapping[str, Any]) -> str | None:
     """The database file of the embedded server; None when commands use a service."""
     return settings.get(_DATABASE_SETTING) or None
+
+
+def prefer_named_cloud(options: Any, arguments: Sequence[str]) -> None:
+    """Drop the database of the environment if the command line names a cloud or an endpoint.
+
+    ``options`` are the client manager's; a database in the cloud's own entry of clouds.yaml
+    stays. ``arguments`` is the command line of ``openstack``.
+    """
+    named = _named(arguments)
+    if _DATABASE_SETTING in options.config and named and _DATABASE_OPTION not in named:
+        options.config[_DATABASE_SETTING] = _yaml_value(options, _DATABASE_SETTING)
+
+
+def contradiction(arguments: Sequence[str]) -> str:
+    """Why the command line names no single target; empty if it does."""
+    if not {_CLOUD, _DATABASE_OPTION} <= _named(arguments):
+        return ""
+    return (
+        f"{_DATABASE_OPTION} and {_CLOUD} name two targets: give one of them. To read nova from a"
+        " cloud while Placement is a file, name the cloud with OS_CLOUD"
+    )
+
+
+def _named(arguments: Sequence[str]) -> set[str]:
+    """Which options that select a target are on the command line; not those of the environment."""
+    parser = argparse.ArgumentParser(
+        add_help=False, argument_default=argparse.SUPPRESS, exit_on_error=False
+    )
+    for option in (*_SERVICE_OPTIONS, _DATABASE_OPTION):
+        parser.add_argument(option, dest=option)
+    return set(vars(parser.parse_known_args(arguments)[0]))
 
 
 def requested_version(
@@ -99,11 +138,11 @@ def requested_version(
     return microversion.Microversion.parse(text), False
 
 
-def _yaml_version(options: Any) -> object:
-    """The version setting in clouds.yaml, before the SDK converts it to text."""
+def _yaml_value(options: Any, setting: str) -> Any:
+    """A setting in the cloud's entry of clouds.yaml, before the SDK converts it to text."""
     config = getattr(options, "_openstack_config", None)
     clouds = (getattr(config, "cloud_config", None) or {}).get("clouds") or {}
-    return (clouds.get(options.name) or {}).get(_VERSION_SETTING)
+    return (clouds.get(options.name) or {}).get(setting)
 
 
 class _Version(argparse.Action):

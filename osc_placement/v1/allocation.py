@@ -36,6 +36,7 @@ class ShowAllocation(base.Lister):
     --long adds the generation (1.28) and the type (1.38) of the consumer.
     """
 
+    writes = False
     example = "openstack resource provider allocation show <consumer_uuid>"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -28,6 +28,7 @@ class ListAllocationCandidate(base.Lister):
     shows which providers satisfy which group.
     """
 
+    writes = False
     required_feature = "allocation candidates"
     example = """\
 openstack allocation candidate list --resource VCPU=1 \\

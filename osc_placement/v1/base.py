@@ -7,7 +7,9 @@ columns and rows.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from osc_lib import exceptions
@@ -38,6 +40,12 @@ class PlacementCommand(command.Command):
     #: the server supports no more, and a higher one if an option requires it.
     default_version: ClassVar[microversion.Microversion] = microversion.UNPINNED
 
+    #: Whether the command writes, so that it may create a missing database file.
+    writes: ClassVar[bool] = True
+
+    #: Whether to print on stderr which database file is used. A plan's summary names it.
+    names_database: ClassVar[bool] = True
+
     #: Command lines that an operator can copy.
     example: ClassVar[str] = ""
 
@@ -47,6 +55,8 @@ class PlacementCommand(command.Command):
     exit_code: int = 0
 
     _parser: argparse.ArgumentParser
+    _arguments: argparse.Namespace
+    _is_connected: bool = False
 
     @property
     def auth_required(self) -> bool:
@@ -86,6 +96,10 @@ class PlacementCommand(command.Command):
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command. Raises CommandError, with one message, for a PlacementError."""
+        self._arguments = parsed_args
+        contradiction = plugin.contradiction(self._command_line())
+        if contradiction:
+            self.usage_error(contradiction)
         try:
             code = super().run(parsed_args)
         except errors.PlacementError as error:
@@ -131,8 +145,30 @@ class PlacementCommand(command.Command):
         return client.at(version)
 
     def _client(self) -> api.Client:
+        database = self._database()
+        if database is not None and not self._is_connected:
+            self._check_database(database)
+        self._is_connected = True
         client: api.Client = self.app.client_manager.placement  # type: ignore[attr-defined]
         return client
+
+    def _check_database(self, database: str) -> None:
+        """Name the database file on stderr. Errors: PlacementError for a missing file."""
+        may_create = self.writes and not getattr(self._arguments, "dry_run", False)
+        if not may_create and not os.path.exists(database):
+            raise errors.PlacementError(
+                f"the database file {os.path.abspath(database)} does not exist, and only a command"
+                " that writes creates it: check --os-placement-database and"
+                " OSC_PLACEMENT_DATABASE"
+            )
+        if self.names_database and not self.is_quiet:
+            sys.stderr.write(f"Database file: {os.path.abspath(database)}\n")
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether -q was given."""
+        options = getattr(self.app, "options", None)
+        return getattr(options, "verbose_level", 1) == 0
 
     def _version(self, client: api.Client, features: Iterable[str]) -> microversion.Microversion:
         if client.pinned:
@@ -141,14 +177,25 @@ class PlacementCommand(command.Command):
         return min(useful, client.microversion)
 
     def _embedded(self) -> bool:
+        return self._database() is not None
+
+    def _database(self) -> str | None:
+        """The database file that the command uses; None for a service."""
         manager = getattr(self.app, "client_manager", None)
         options = getattr(manager, "_cli_options", None)
-        return bool(options is not None and plugin.embedded_database(options.config))
+        if options is None:
+            return None
+        # The shell reads the options again for each command, and for nova.
+        plugin.prefer_named_cloud(options, self._command_line())
+        return plugin.embedded_database(options.config)
+
+    def _command_line(self) -> Sequence[str]:
+        return getattr(self.app, "command_options", None) or ()
 
     def _close(self) -> None:
         """Close an embedded database. osc-lib closes the connections of a service."""
         if self._embedded():
-            self._client().close()
+            self.app.client_manager.placement.close()  # type: ignore[attr-defined]
 
 
 def _check(version: microversion.Microversion, required: Iterable[tuple[str, str]]) -> None:

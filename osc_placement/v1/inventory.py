@@ -36,6 +36,7 @@ class ListInventory(base.Lister):
     free part of it.
     """
 
+    writes = False
     example = "openstack resource provider inventory list rack1-node7"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -64,6 +65,7 @@ def _long(item: inventory.Inventory, used: int) -> rows.Row:
 class ShowInventory(base.ShowOne):
     """Show the inventory of one resource class of a resource provider"""
 
+    writes = False
     example = "openstack resource provider inventory show rack1-node7 VCPU"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,7 @@ class ListMigrations(base.Lister):
     No cloud is needed.
     """
 
+    writes = False
     example = "openstack placement migration list"
 
     @property

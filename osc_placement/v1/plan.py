@@ -23,6 +23,8 @@ class ShowPlan(plan_command.PlanCommand):
     the items without a change, and the capacity of each resource class before and after.
     """
 
+    writes = False
+
     exit_codes = base.EXIT_CODES
     example = "openstack placement plan show ratios.json"
 

@@ -70,6 +70,7 @@ class PlanCommand(base.Lister):
     """
 
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    names_database = False
     exit_codes = EXIT_CODES
 
     #: The guards that ``--allow`` can override.
@@ -212,12 +213,6 @@ class PlanCommand(base.Lister):
     def _print_summary(self) -> None:
         sys.stdout.flush()
         sys.stderr.writelines(f"{line}\n" for line in self._summary)
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether -q was given."""
-        options = getattr(self.app, "options", None)
-        return getattr(options, "verbose_level", 1) == 0
 
     def _reading(
         self, parsed_args: argparse.Namespace, shown: plan_progress.Progress

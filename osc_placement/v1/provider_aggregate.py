@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class ListAggregate(base.Lister):
     """List the aggregates that a resource provider is a member of"""
 
+    writes = False
     required_feature = "provider aggregates"
     example = "openstack resource provider aggregate list rack1-node7"
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class ListResourceProviderTrait(base.Lister):
     """List the traits of a resource provider"""
 
+    writes = False
     required_feature = "traits"
     example = "openstack resource provider trait list rack1-node7"
 

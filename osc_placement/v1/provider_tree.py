@@ -29,6 +29,7 @@ class ShowResourceProviderTree(base.Lister):
     requests per provider.
     """
 
+    writes = False
     required_feature = "nested providers"
     example = "openstack resource provider tree show rack1-node7"
 

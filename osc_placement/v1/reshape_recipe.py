@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class Recipe(base.Command):
     """A command that writes a document for ``placement reshape``. It changes nothing."""
 
+    writes = False
     required_feature = "reshaper"
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
 

@@ -64,6 +64,7 @@ class ListResourceClass(base.Lister):
     --long adds the time of the last change, with one request per class.
     """
 
+    writes = False
     required_feature = "resource classes"
     example = "openstack resource class list -f value"
 
@@ -85,6 +86,7 @@ class ListResourceClass(base.Lister):
 class ShowResourceClass(base.ShowOne):
     """Show whether a resource class exists"""
 
+    writes = False
     required_feature = "resource classes"
     example = "openstack resource class show VCPU"
 

@@ -54,6 +54,7 @@ class ListResourceProvider(base.Lister):
     microversion supports them, with up to four requests per provider.
     """
 
+    writes = False
     example = """\
 openstack resource provider list --member-of <aggregate> \\
     --required HW_CPU_X86_AVX2
@@ -113,6 +114,7 @@ openstack resource provider list --resource VCPU=8 \\
 class ShowResourceProvider(base.ShowOne):
     """Show resource provider details"""
 
+    writes = False
     example = "openstack resource provider show --allocations rack1-node7"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -109,5 +109,5 @@ def _authenticate(shell: Any) -> None:
     except Exception as error:  # osc-lib, the SDK and keystoneauth each raise their own errors.
         raise errors.PlacementError(
             f"this command reads nova, and no cloud can be reached: {error}. Select a cloud"
-            " (--os-cloud) or a recording of nova's answers (--nova-recording)"
+            " (OS_CLOUD) or a recording of nova's answers (--nova-recording)"
         ) from error

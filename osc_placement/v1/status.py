@@ -20,6 +20,8 @@ class ShowStatus(base.ShowOne):
     of placement-status and nova-status does. The output names what the API cannot show.
     """
 
+    writes = False
+
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     exit_codes = {
         0: "success; with --check: no warning and no failure",

@@ -48,6 +48,7 @@ class ListTrait(base.Lister):
     --long adds the time of the last change, with one request per trait.
     """
 
+    writes = False
     required_feature = "traits"
     example = """\
 openstack trait list --name startswith:CUSTOM_
@@ -82,6 +83,7 @@ openstack trait list --associated"""
 class ShowTrait(base.ShowOne):
     """Show whether a trait exists"""
 
+    writes = False
     required_feature = "traits"
     example = "openstack trait show HW_CPU_X86_AVX2"
 

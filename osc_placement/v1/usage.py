@@ -19,6 +19,7 @@ COLUMNS = ("resource_class", "usage")
 class ShowProviderUsage(base.Lister):
     """Show the used amount of each resource class of a resource provider"""
 
+    writes = False
     example = "openstack resource provider usage show rack1-node7"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -37,6 +38,7 @@ class ShowUsage(base.Lister):
     the type and the number of its consumers.
     """
 
+    writes = False
     required_feature = "usages by project"
     example = """\
 openstack resource usage show <project-uuid> --user-id <user-uuid>

@@ -147,7 +147,7 @@ def test_upstreams_batch_form_has_the_same_result(target: targets.Target) -> Non
         command = f"resource provider inventory set {aggregate} --aggregate --amend"
         arguments = "--resource VCPU:max_unit=7 -f json"
         outcome = shell.run([*options(proxy.url), *command.split(), *arguments.split()])
-    assert (outcome.code, outcome.stderr) == (0, "")
+    assert (outcome.code, outcome.messages) == (0, "")
     assert set(proxy.effective_writes.values()) == {1}
     assert len(proxy.effective_writes) == len(hosts) > 8
     after = inventories(target)

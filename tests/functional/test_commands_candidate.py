@@ -158,4 +158,4 @@ def test_the_old_aggregate_option_works_with_a_warning(
     assert outcome.code == 0
     assert outcome.stdout.strip() == nodes["small"]
     warning = "The --aggregate-uuid option is deprecated, please use --member-of instead."
-    assert outcome.stderr.strip() == warning
+    assert outcome.messages.strip() == warning

@@ -163,7 +163,7 @@ def test_upstreams_batch_form_has_no_guards_and_exits_with_0_or_1(openstack: Ope
     assert [(row["resource_provider"], row["total"]) for row in rows] == [(u, 2) for u in uuids]
     assert openstack(*amend, "--resource", "VCPU=2") == rows
     outcome = openstack.run(*amend, "--resource", "VCPU=2")
-    assert outcome.stderr == ""
+    assert outcome.messages == ""
     for value, reason in (
         ("VCPU=0", "0 is less than the minimum of 1"),
         ("CUSTOM_NO=1", "No such"),

@@ -201,7 +201,7 @@ def test_the_old_aggregate_option_works_with_a_warning(openstack: OpenStack) -> 
     outcome = openstack.run("resource provider list", "--aggregate-uuid", AGGREGATE)
     assert outcome.code == 0
     warning = "The --aggregate-uuid option is deprecated, please use --member-of instead."
-    assert outcome.stderr.strip() == warning
+    assert outcome.messages.strip() == warning
     both = ("--aggregate-uuid", AGGREGATE, "--member-of", AGGREGATE)
     code, text = openstack.fails("resource provider list", *both)
     assert (code, "not allowed with argument" in text) == (2, True)

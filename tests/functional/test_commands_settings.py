@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import pathlib
 import socket
 import threading
@@ -56,7 +57,7 @@ def cloud(
 )
 def test_clouds_yaml_pins_the_version(cloud: Any, setting: str, heading: str) -> None:
     outcome = cloud(setting)
-    assert (outcome.code, outcome.stderr) == (0, ""), outcome
+    assert (outcome.code, outcome.messages) == (0, ""), outcome
     assert outcome.stdout.splitlines()[0] == heading
 
 
@@ -86,6 +87,55 @@ def test_the_environment_names_the_database(
     monkeypatch.setenv("OSC_PLACEMENT_DATABASE", str(tmp_path / "cloud.db"))
     assert shell.run(["resource", "provider", "create", "node"]).code == 0
     assert len(shell.run(LIST).stdout.splitlines()) == 2
+
+
+def test_a_named_cloud_overrides_the_database_of_the_environment(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OSC_PLACEMENT_DATABASE", str(tmp_path / "cloud.db"))
+    outcome = run_at("http://127.0.0.1:1", "resource", "provider", "create", "node")
+    assert outcome.code == 1
+    assert "127.0.0.1:1" in outcome.stderr
+    assert not (tmp_path / "cloud.db").exists()
+
+
+def test_a_database_and_a_named_cloud_are_a_usage_error(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "clouds.yaml").write_text("clouds: {prod: {auth_type: none}}\n")
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
+    outcome = shell.run(["--os-placement-database", "cloud.db", "--os-cloud", "prod", *LIST])
+    assert outcome.code == 2
+    assert "--os-placement-database and --os-cloud name two targets" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        LIST,
+        ["trait", "show", "CUSTOM_A"],
+        ["placement", "status"],
+        ["placement", "allocation", "audit", "--nova-recording", "12-hosts"],
+        ["resource", "provider", "trait", "add", "--trait", "CUSTOM_A", "--dry-run", "node"],
+    ],
+    ids=lambda words: "-".join(words[:3]),
+)
+def test_a_command_that_only_reads_does_not_create_the_database(
+    tmp_path: pathlib.Path, command: list[str]
+) -> None:
+    database = tmp_path / "cloud.db"
+    outcome = shell.run(["--os-placement-database", str(database), *command])
+    assert outcome.code == 1
+    assert f"{database} does not exist" in outcome.stderr
+    assert not database.exists()
+
+
+def test_a_command_names_its_database_on_stderr_unless_quiet(tmp_path: pathlib.Path) -> None:
+    options = ["--os-placement-database", str(tmp_path / "cloud.db")]
+    created = shell.run([*options, "resource", "provider", "create", "node", "-f", "json"])
+    assert json.loads(created.stdout)["name"] == "node"
+    assert created.stderr == f"Database file: {tmp_path / 'cloud.db'}\n"
+    assert shell.run([*options, "-q", *LIST]).stderr == ""
 
 
 class Page(http.server.BaseHTTPRequestHandler):

@@ -144,7 +144,7 @@ def test_every_command_works_with_every_version_setting(
             lines.extend(more)
     for line in lines:
         outcome = openstack.run(line, version=version)
-        assert (outcome.code, outcome.stderr) == (0, ""), f"{line}: {outcome}"
+        assert (outcome.code, outcome.messages) == (0, ""), f"{line}: {outcome}"
 
 
 def test_unpinned_output_equals_1_29(openstack: OpenStack, node: str) -> None:

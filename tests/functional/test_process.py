@@ -78,7 +78,8 @@ def test_the_environment_can_pin_a_version(target: targets.OverHttp, home: dict[
 def test_a_file_needs_no_cloud(home: dict[str, str]) -> None:
     database = str(pathlib.Path(home["HOME"], "cloud.sqlite"))
     made = openstack(home, "trait create CUSTOM_A", OSC_PLACEMENT_DATABASE=database)
-    assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
+    assert (made.returncode, made.stdout) == (0, "")
+    assert made.stderr == f"Database file: {database}\n"
     shown = openstack(
         home, f"--os-placement-database {database} trait list --name in:CUSTOM_A -f value"
     )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.functional.test_batch import AGGREGATE, HOSTS
-from tests.support.peer import process, target as targets
+from tests.support.peer import process, shell, target as targets
 
 
 class Workspace:
@@ -37,7 +37,7 @@ class Workspace:
         ended = subprocess.run(
             command, env=self.environment, cwd=self.folder, capture_output=True, text=True
         )
-        return ended.returncode, ended.stdout, ended.stderr
+        return ended.returncode, ended.stdout, shell.without_database(ended.stderr)
 
     def tool(self, name: str, *arguments: str) -> tuple[int, str, str]:
         return self.run(str(process.ROOT / "tools" / name), *arguments)

@@ -40,4 +40,4 @@ def test_a_wrong_command_line_exits_with_2(openstack: shell.OpenStack) -> None:
 
 
 def test_stderr_is_empty_on_success(openstack: shell.OpenStack) -> None:
-    assert openstack.run("resource provider list").stderr == ""
+    assert openstack.run("resource provider list").messages == ""

@@ -26,6 +26,17 @@ class Outcome(NamedTuple):
     stdout: str
     stderr: str
 
+    @property
+    def messages(self) -> str:
+        """``stderr`` without the line that names the database file."""
+        return without_database(self.stderr)
+
+
+def without_database(stderr: str) -> str:
+    """Drop the lines that name the database file."""
+    lines = stderr.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("Database file: "))
+
 
 class OpenStack:
     """``openstack`` with the global options of one target.

@@ -72,6 +72,8 @@ class OnFile(Target):
         self.name = "embedded"
         self.options = ["--os-placement-database", str(database)]
         self._database = database
+        # A reading command refuses a missing file.
+        database.touch()
 
     def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
         with service.InProcessPlacement(database=str(self._database)) as placement:

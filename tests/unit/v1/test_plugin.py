@@ -111,6 +111,29 @@ def test_an_embedded_client_opens_its_database_late() -> None:
     assert not client.pinned
 
 
+@pytest.mark.parametrize(
+    "arguments", [("--os-cloud", "a"), ("--os-cloud=a",), ("--os-auth-url", "u", "trait", "list")]
+)
+def test_a_named_cloud_overrides_the_database_of_the_environment(arguments: tuple[str]) -> None:
+    options = instance({"placement_database": "file"})._cli_options
+    plugin.prefer_named_cloud(options, arguments)
+    assert plugin.embedded_database(options.config) is None
+
+
+@pytest.mark.parametrize("arguments", [(), ("--os-region-name", "a", "trait", "list")])
+def test_without_a_named_cloud_the_database_is_used(arguments: tuple[str]) -> None:
+    options = instance({"placement_database": "file"})._cli_options
+    plugin.prefer_named_cloud(options, arguments)
+    assert plugin.embedded_database(options.config) == "file"
+
+
+def test_the_database_of_a_named_cloud_is_used() -> None:
+    clouds = {"a": {"placement_database": "its own"}}
+    options = instance({"placement_database": "file"}, clouds)._cli_options
+    plugin.prefer_named_cloud(options, ["--os-cloud", "a"])
+    assert plugin.embedded_database(options.config) == "its own"
+
+
 def test_the_command_group_does_not_depend_on_the_version() -> None:
     assert plugin.API_VERSION_OPTION.replace("os_", "", 1) != "placement_api_version"
     assert plugin.DEFAULT_API_VERSION in plugin.API_VERSIONS
