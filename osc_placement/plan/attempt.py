@@ -309,7 +309,12 @@ class Attempt:
                 return ended
         if self._context.stop.is_set():
             return self._end(result.Status.PLANNED, "not applied: the run was stopped")
-        return self._end(result.Status.FAILED, f"given up: {self._last_error}", self._last_error)
+        error = self._last_error
+        reason = f"given up after {retry.WRITES} attempts: {error}"
+        self.result = self._end(result.Status.FAILED, reason, error)
+        if error is not None and _concerns_all(error):
+            raise RunHalted(error, [self.result]) from error
+        return self.result
 
     def _last_read(self) -> result.ChangeResult | None:
         """Whether a write without an answer was applied, without another try."""
@@ -322,7 +327,7 @@ class Attempt:
 
 
 def _concerns_all(error: errors.PlacementError) -> bool:
-    """Whether other changes would fail too: no permission, or no usable answer."""
+    """Whether other changes would fail too: no permission, no service, or no usable answer."""
     if isinstance(error, api_errors.ApiError):
-        return error.status in (401, 403)
+        return error.status in (401, 403, 503)
     return not isinstance(error, api_errors.UnsupportedVersion)

@@ -11,9 +11,9 @@ import pytest
 import requests
 
 from osc_placement import microversion
-from osc_placement.client import api, api_errors, transport
+from osc_placement.client import api, api_errors, retry, transport
 from osc_placement.model import allocation, inventory
-from osc_placement.plan import apply as plan_apply, change, result
+from osc_placement.plan import apply as plan_apply, change, executor, result
 from osc_placement.plan.kinds import base, provider as provider_kind
 from osc_placement.testing import service
 from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan
@@ -284,6 +284,42 @@ def test_the_check_of_the_policy_rule_is_retried(cloud: Cloud, tmp_path: pathlib
     cloud.client = api.Client(transport.in_process(Cutting, "the cloud"), NEW)
     assert statuses(cloud.reshape(tmp_path / "plan")) == {"applied"}
     assert left == []
+
+
+def test_a_service_that_stays_unavailable_stops_the_run_after_one_change(
+    cloud: Cloud, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "_FIRST", 0.0)
+    posts = []
+
+    class Unavailable:
+        def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+            if environ["PATH_INFO"] == "/reshaper" and environ.get("CONTENT_LENGTH") != "2":
+                posts.append(environ["PATH_INFO"])
+                start_response("503 Service Unavailable", [("Content-Type", "text/plain")])
+                return [b""]
+            return cloud.placement.app(environ, start_response)
+
+        def close(self) -> None:
+            """The test closes the Placement."""
+
+    cloud.client = api.Client(transport.in_process(Unavailable, "the cloud"), NEW)
+    moves = "moves:\n" + "".join(
+        f"- {{from: {name}, resources: {{VCPU: 1}}, to: {{name: {name}_numa0}}}}\n"
+        for name in ("cn1", "cn3")
+    )
+    cloud.rival.create_provider("cn3", uuid_of("cn3"))
+    cloud.rival.replace_inventories(uuid_of("cn3"), 0, {"VCPU": inventory.Inventory(2)})
+    options = plan_apply.Options(
+        plan_out=tmp_path / "plan", undo_out=tmp_path / "undo", limits=executor.Limits(workers=1)
+    )
+    planned = cloud.prepare(moves).planned
+    report = plans.apply_new(cloud.client, planned, "reshape", options)
+    reshapes = [item for item in report.results if item.kind == "reshape"]
+    assert [str(item.status) for item in reshapes] == ["failed", "planned"]
+    assert "given up after 20 attempts: POST /reshaper" in reshapes[0].reason
+    assert len(posts) == retry.WRITES
+    assert "HTTP 503" in report.halted
 
 
 def test_a_user_without_the_policy_rule_is_refused_before_the_first_write() -> None:
