@@ -310,7 +310,7 @@ class Attempt:
         if self._context.stop.is_set():
             return self._end(result.Status.PLANNED, "not applied: the run was stopped")
         error = self._last_error
-        reason = f"given up after {retry.WRITES} attempts: {error}"
+        reason = f"given up after {retry.WRITES - 1} attempts: {error}"
         self.result = self._end(result.Status.FAILED, reason, error)
         if error is not None and _concerns_all(error):
             raise RunHalted(error, [self.result]) from error

@@ -112,10 +112,11 @@ def _has_owners(what: str, incomplete: responses.Usage | None) -> Check:
         return Check(what, Verdict.SUCCESS)
     count = incomplete.consumer_count
     consumers = "consumers" if count is None else f"{count} consumers"
+    consumers = "1 consumer has" if count == 1 else f"{consumers} have"
     return Check(
         what,
         Verdict.WARNING,
-        f"{consumers} have the project {allocation.PLACEHOLDER}: 'openstack placement migration"
+        f"{consumers} the project {allocation.PLACEHOLDER}: 'openstack placement migration"
         " run' sets the project of servers",
     )
 

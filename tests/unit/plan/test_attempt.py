@@ -183,7 +183,7 @@ def test_an_endless_conflict_fails_with_the_last_cause() -> None:
     client.before_write = fail
     report = amend(client, "VCPU:allocation_ratio=20")
     assert statuses(report) == {"failed": 1}
-    assert "given up after 20 attempts: a concurrent write" in report.results[0].reason
+    assert "given up after 19 attempts: a concurrent write" in report.results[0].reason
 
 
 def test_a_deleted_provider_fails_alone() -> None:

@@ -46,6 +46,7 @@ def test_checks_compare_the_server_with_the_needs_of_nova_and_the_client(
         (responses.Usage({}), status.Verdict.SUCCESS, ""),
         (responses.Usage({"VCPU": 2}), status.Verdict.WARNING, "consumers have the project 0000"),
         (responses.Usage({"VCPU": 2}, None, 3), status.Verdict.WARNING, "3 consumers have"),
+        (responses.Usage({"VCPU": 2}, None, 1), status.Verdict.WARNING, "1 consumer has"),
         (None, status.Verdict.WARNING, "not checked"),
     ],
 )

@@ -163,7 +163,7 @@ def _moves(tree: Tree, before: snapshot.TreeSnapshot, deleted: list[str]) -> Ite
     errors.InputErrors(
         f"{tree.source}: the target tree has {abs(sum(of.values()))} {name}"
         f" {'more' if sum(of.values()) > 0 else 'less'} than the present tree: a reshape moves"
-        " resources and keeps their sum"
+        f" resources and keeps their sum{_hint(tree, before, name) if sum(of.values()) > 0 else ''}"
         for name, of in sorted(deficits.items())
         if sum(of.values())
     ).check()
@@ -174,6 +174,19 @@ def _moves(tree: Tree, before: snapshot.TreeSnapshot, deleted: list[str]) -> Ite
             yield values.Move(
                 source, {name: amount}, values.Target(target.name, target.uuid), line=target.line
             )
+
+
+def _hint(tree: Tree, before: snapshot.TreeSnapshot, resource_class: str) -> str:
+    """The first provider that keeps its amount because the file gives it no inventories."""
+    for branch in tree.branches:
+        uuid = _find(branch.target, before)
+        held = before.nodes[uuid].inventories.get(resource_class) if uuid is not None else None
+        if branch.totals is None and held is not None:
+            return (
+                f"; {branch.target.name} keeps its {held.total} {resource_class}, because the file"
+                " does not give its inventories: list those that stay (inventories: {} for none)"
+            )
+    return ""
 
 
 def _deficit(branch: Branch, before: snapshot.TreeSnapshot) -> dict[str, int]:

@@ -97,6 +97,13 @@ def test_a_target_tree_keeps_the_sums() -> None:
             to_tree(f"tree: {tree_text}", cloud())
 
 
+def test_a_surplus_names_the_provider_whose_inventories_are_not_given() -> None:
+    text = "tree: {name: cn1, children: [{name: gpu, inventories: {VGPU: 8}}]}"
+    with pytest.raises(errors.InvalidInput, match=r"8 VGPU more.*cn1 keeps its 8 VGPU") as caught:
+        to_tree(text, cloud({"cn1": (None, {"VGPU": 8})}, {}))
+    assert "inventories: {} for none" in str(caught.value)
+
+
 def test_a_template_skips_trees_that_cannot_be_reshaped() -> None:
     providers = {
         "a": (None, {"VGPU": 2}),
