@@ -151,7 +151,6 @@ def _document(path: pathlib.Path) -> tuple[str, str]:
 def _rows(
     prepared: reshape_plan.Prepared, report: result.RunReport, *, is_table: bool
 ) -> Iterator[rows.Row]:
-    from osc_placement.plan.kinds import reshape
     from osc_placement.workflows.reshape import rows as reshape_rows
 
     found = reshape_rows.Rows(prepared.before, prepared.after, prepared.placed, report.results)
@@ -167,7 +166,7 @@ def _rows(
                 + _row(line)
             )
     for left in report.results:
-        if left.kind == reshape.TYPE.name and left.after is None:
+        if left.after is None:
             yield (
                 *provider_tree.tree_cells("", left.subject.name, None, is_table=is_table),
                 left.subject.uuid,

@@ -13,7 +13,7 @@ def observed_plan(planned: plan.Plan, snapshot: CloudSnapshot) -> plan.ObservedP
     known = {
         each.key: allocations.observed(snapshot.consumer(each.subject.uuid))
         for each in planned.changes
-        if each.kind == allocations.TYPE.name and each.subject.uuid in snapshot.owners
+        if type(each.after) is allocations.ConsumerState and each.subject.uuid in snapshot.owners
     }
     return plan.ObservedPlan(planned, known)
 

@@ -75,7 +75,7 @@ class Rows:
 
     def consumers(self, uuid: str) -> Iterator[Row]:
         """The rows of the consumers whose allocation on a provider changes."""
-        results = [item for item in self._results.get(uuid, []) if item.kind == reshape.TYPE.name]
+        results = [item for item in self._results.get(uuid, []) if _is_reshape(item)]
         for consumer in self._consumers.get(uuid, ()):
             was = self._before.consumers[consumer].allocations.get(uuid)
             now = self._after.consumers[consumer].allocations.get(uuid)
@@ -98,6 +98,10 @@ def _subjects(item: result.ChangeResult) -> list[str]:
     if isinstance(item.after, reshape.ReshapeState):
         return item.after.providers() or [item.subject.uuid]
     return [item.subject.uuid]
+
+
+def _is_reshape(item: result.ChangeResult) -> bool:
+    return isinstance(item.after, reshape.ReshapeState)
 
 
 def _usage(node: snapshot.Node | None) -> Cell:
@@ -123,7 +127,7 @@ def _reason(uuid: str, results: Sequence[result.ChangeResult], names: change.Nam
         elif isinstance(item.after, memberships.Traits | memberships.Aggregates):
             reasons += [f"{'+' if has else '-'}{name}" for name, has in item.after.present.items()]
         is_good = item.status in (result.Status.PLANNED, result.Status.APPLIED)
-        if not is_good or (item.kind == reshape.TYPE.name and item.subject.uuid == uuid):
+        if not is_good or (_is_reshape(item) and item.subject.uuid == uuid):
             reasons.append(item.reason)
     return "; ".join(dict.fromkeys(filter(None, reasons)))
 
