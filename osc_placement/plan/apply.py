@@ -145,6 +145,7 @@ class _Job:
         if path is None and self.path is None and needed:
             path = file.default_path(plan, "plan")
         if path is not None:
+            journal_module.check_replaceable(path, plan)
             file.write(path, plan)
         return self.path or path
 

@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shlex
 import threading
 from collections.abc import Mapping
 from typing import IO, Any, NamedTuple, Protocol
@@ -140,6 +141,26 @@ def path_of(plan: plan_module.Plan, target: str) -> pathlib.Path:
     identity = f"{plan.undoes or plan.digest} {plan_module.place(target)}"
     name = hashlib.sha256(identity.encode()).hexdigest()[:32]
     return plan_file.state_directory() / "journal" / f"{name}.jsonl"
+
+
+def check_replaceable(path: pathlib.Path, plan: plan_module.Plan) -> None:
+    """Refuse to replace the file of another plan that is partly applied. Errors: PlanRefused."""
+    try:
+        existing = plan_file.read(path) if path.is_file() else plan
+    except plan_module.PlanRefused:
+        return
+    if existing.digest == plan.digest:
+        return
+    entries = read_entries(path_of(existing, existing.target))
+    states = {
+        entries[item.key].state if item.key in entries else State.PENDING
+        for item in existing.changes
+    }
+    if states - {State.APPLIED} and states - {State.PENDING, State.UNDONE}:
+        raise plan_module.PlanRefused(
+            f"{path} has a plan that is partly applied. Nothing was changed. Give another path, or"
+            f" continue that plan: openstack placement plan apply {shlex.quote(str(path))}"
+        )
 
 
 def read_entries(path: pathlib.Path) -> dict[str, Entry]:

@@ -157,3 +157,19 @@ def test_an_empty_file_and_a_plan_file_are_replaced(tmp_path: pathlib.Path) -> N
     for count in (1, 2):
         applied(fake_placement.FakeClient(fake_placement.hosts(count)), plan_out=file)
         assert len(plan_file.read(file).changes) == count
+
+
+def test_a_partly_applied_plan_is_not_replaced(tmp_path: pathlib.Path) -> None:
+    client = fake_placement.FakeClient(fake_placement.hosts(3))
+    path = tmp_path / "my plan.json"
+    planned = plan.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
+    limited = apply.Options(plan_out=path, limits=executor.Limits(workers=1, max_count=1))
+    plans.apply_new(client, planned, "a test", limited)
+    content = path.read_text()
+    with pytest.raises(plan_module.PlanRefused, match="placement plan apply '.*my plan.json'"):
+        applied(client, plan_out=path)
+    assert path.read_text() == content
+    kept = plan_file.read(path)
+    apply.apply_plan(client, plan_module.ObservedPlan(kept), apply.Options(), path=path)
+    applied(client, plan_out=path)
+    assert path.read_text() != content
