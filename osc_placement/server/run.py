@@ -12,6 +12,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from typing import Any
 
 from osc_placement.samples import sample
@@ -41,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     arguments = argparse.ArgumentParser(
         "osc-placement-server", description=DESCRIPTION, epilog=EPILOG
     )
+    arguments.add_argument("--version", action=_Version, help="print the version and exit")
     arguments.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     arguments.add_argument(
         "--port", type=_port, default=8778, help="port to listen on, 0 for any (%(default)s)"
@@ -61,6 +63,17 @@ def parser() -> argparse.ArgumentParser:
     _add_limits(arguments.add_argument_group("limits"))
     _add_access(arguments.add_argument_group("access"))
     return arguments
+
+
+class _Version(argparse.Action):
+    """Prints the version; reads the distribution's metadata only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        sys.stdout.write(f"osc-placement-server {metadata.version('osc-placement')}\n")
+        parser.exit()
 
 
 def _add_state(group: argparse._ArgumentGroup) -> None:
@@ -295,7 +308,10 @@ def _document(path: str | None) -> Any:
         with open(path, encoding="utf-8") as source:
             return json.load(source)
     except OSError as error:
-        raise serve.CannotStart(f"{path} cannot be read: {error.strerror}") from error
+        samples = ", ".join(sample.sample_cloud_names())
+        raise serve.CannotStart(
+            f"{path} cannot be read: {error.strerror}. The sample clouds are {samples}"
+        ) from error
     except ValueError as error:
         raise serve.CannotStart(f"{path} is not a JSON document: {error}") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from typing import Any
 
 import pytest
@@ -121,3 +122,15 @@ def test_a_document_is_not_loaded_into_a_database_with_records(
 def test_an_address_beyond_loopback_needs_an_option(capsys: Capture) -> None:
     assert run.main(["--host", "0.0.0.0", "--port", "0"]) == 1
     assert "--allow-remote-noauth" in capsys.readouterr().err
+
+
+def test_the_version_is_printed(capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run.main(["--version"])
+    assert ended.value.code == 0
+    assert re.fullmatch(r"osc-placement-server \d+\..*\n", capsys.readouterr().out)
+
+
+def test_a_wrong_name_to_load_lists_the_samples(capsys: Capture) -> None:
+    assert run.main(["--load", "12-host"]) == 1
+    assert "The sample clouds are 12-hosts, 200-hosts" in capsys.readouterr().err
