@@ -15,7 +15,7 @@ from osc_placement.workflows.allocations.expected import Expected, Option
 from osc_placement.workflows.allocations.request import PACK, HealOptions
 
 _SHOWN = 3
-_DECIDES = "--assign or --strategy decides"
+_DECIDES = "placement allocation heal --assign or --strategy decides"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

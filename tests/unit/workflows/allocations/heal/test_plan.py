@@ -129,7 +129,8 @@ def test_operator_decides_between_two_devices_and_plan_says_guessed(
 ) -> None:
     snapshot = with_gpus(2, 1, server=server("c", flavor=WITH_GPU), free=4)
     assert only_reason(plan_heal(snapshot)) == (
-        "ambiguous: it is on gpu0 or gpu1 (--assign or --strategy decides)"
+        "ambiguous: it is on gpu0 or gpu1"
+        " (placement allocation heal --assign or --strategy decides)"
     )
     item = only_change(plan_heal(snapshot, options=options))
     assert plans.after(item)[f"{goal}:VGPU"] == 1
