@@ -166,7 +166,7 @@ def test_a_partly_applied_plan_is_not_replaced(tmp_path: pathlib.Path) -> None:
     limited = apply.Options(plan_out=path, limits=executor.Limits(workers=1, max_count=1))
     plans.apply_new(client, planned, "a test", limited)
     content = path.read_text()
-    with pytest.raises(plan_module.PlanRefused, match="placement plan apply '.*my plan.json'"):
+    with pytest.raises(plan_module.PlanRefused, match=r"placement plan apply '.*my plan[.]json'"):
         applied(client, plan_out=path)
     assert path.read_text() == content
     kept = plan_file.read(path)
