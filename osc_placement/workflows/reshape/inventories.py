@@ -2,13 +2,13 @@
 
 A field that the document does not give moves along: a target without inventory of the class gets
 the source's fields, and a ``max_unit`` that equals the total stays equal. A class that changes
-gets the defaults of the API.
+gets the defaults of the API, and a ``max_unit`` that equals its total.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.model import inventory
@@ -24,6 +24,7 @@ def inventories(resolved: resolve.Resolved, problems: errors.InputErrors) -> Inv
     by_origin: dict[resolve.Place, list[resolve.InventoryMove]] = {}
     for move in resolved.moves:
         by_origin.setdefault(move.origin, []).append(move)
+    problems.reasons += _different_sources(resolved)
     for origin, moves in by_origin.items():
         _move(after, origin, moves, resolved, problems)
     for (uuid, resource_class), fields in resolved.fields.items():
@@ -63,6 +64,42 @@ def _move(
     for move in moves:
         held = after[move.target].get(move.becomes)
         after[move.target][move.becomes] = _add(before, held, move, reserved)
+
+
+#: The fields of an inventory that a new one takes from its source.
+_INHERITED = ("min_unit", "max_unit", "step_size", "allocation_ratio")
+
+
+def _different_sources(resolved: resolve.Resolved) -> Iterator[str]:
+    """New inventories whose sources have different fields that the document does not give."""
+    by_target: dict[resolve.Place, list[resolve.InventoryMove]] = {}
+    for move in resolved.moves:
+        if move.becomes not in resolved.nodes[move.target].inventories:
+            by_target.setdefault(move.destination, []).append(move)
+    for (target, name), moves in by_target.items():
+        given = resolved.fields.get((target, name), {})
+        inherited = [_inherited(move, resolved) for move in moves]
+        for field in (each for each in _INHERITED if each not in given):
+            found = {fields[field] for fields in inherited}
+            if len(found) > 1:
+                sources = ", ".join(resolved.name_of(move.source) for move in moves)
+                yield (
+                    f"{resolved.document.at(moves[-1].line)}{resolved.name_of(target)} gets"
+                    f" {name} from {sources}, whose {field} differ"
+                    f" ({', '.join(sorted(map(str, found)))}): give it, with"
+                    f" inventories: {{{name}: {{{field}: ...}}}}"
+                )
+
+
+def _inherited(
+    move: resolve.InventoryMove, resolved: resolve.Resolved
+) -> Mapping[str, int | float | str]:
+    """The fields that a new inventory takes from one source."""
+    item = resolved.nodes[move.source].inventories[move.resource_class]
+    if move.becomes != move.resource_class:
+        item = inventory.Inventory(item.total, max_unit=item.total)
+    max_unit = "the total" if item.max_unit == item.total else item.max_unit
+    return {**item.as_dict(), "max_unit": max_unit}
 
 
 def _resize(item: inventory.Inventory, total: int) -> inventory.Inventory:

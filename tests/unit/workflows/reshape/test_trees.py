@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from osc_placement import errors
+from osc_placement.model import inventory
 from osc_placement.plan import change
 from osc_placement.workflows.reshape import (
     changes as reshape_changes,
@@ -102,6 +103,33 @@ def test_a_surplus_names_the_provider_whose_inventories_are_not_given() -> None:
     with pytest.raises(errors.InvalidInput, match=r"8 VGPU more.*cn1 keeps its 8 VGPU") as caught:
         to_tree(text, cloud({"cn1": (None, {"VGPU": 8})}, {}))
     assert "inventories: {} for none" in str(caught.value)
+
+
+MERGED = """\
+moves:
+- {from: a, resources: {VGPU: all}, to: cn1}
+- {from: b, resources: {VGPU: all}, to: {name: cn1%s}}
+"""
+
+
+def test_merged_sources_with_different_fields_are_refused() -> None:
+    offered = {"a": {"total": 2, "max_unit": 2}, "b": {"total": 4, "max_unit": 1, "step_size": 2}}
+    children = {name: ("cn1", {"VGPU": given}) for name, given in offered.items()}
+    before = cloud({"cn1": (None, {"VCPU": 4}), **children}, {})
+    first, second = refused(MERGED % "", before)
+    assert "cn1 gets VGPU from a, b, whose max_unit differ (1, the total): give it" in first
+    assert "whose step_size differ (1, 2)" in second
+    given = ", inventories: {VGPU: {max_unit: 1, step_size: 1}}"
+    assert decided(MERGED % given, before).after.nodes[uuid_of("cn1")].inventories[
+        "VGPU"
+    ] == inventory.Inventory(6, max_unit=1)
+
+
+def test_merged_sources_with_equal_fields_are_accepted() -> None:
+    given = {"total": 2, "max_unit": 2}
+    children = {name: ("cn1", {"VGPU": given}) for name in ("a", "b")}
+    after = decided(MERGED % "", cloud({"cn1": (None, {"VCPU": 4}), **children}, {})).after
+    assert after.nodes[uuid_of("cn1")].inventories["VGPU"] == inventory.Inventory(4, max_unit=4)
 
 
 def test_a_template_skips_trees_that_cannot_be_reshaped() -> None:
