@@ -38,6 +38,7 @@ _DATABASE_OPTION = "--os-placement-database"
 
 _VERSION_SETTING = "placement_api_version"
 _DATABASE_SETTING = "placement_database"
+_TIMEOUT_SETTING = "placement_timeout"
 
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -62,6 +63,15 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
             "Run on this database file with the embedded Placement server in process: no"
             " cloud, no endpoint, no authentication (Env: OSC_PLACEMENT_DATABASE, which"
             f" {', '.join(_SERVICE_OPTIONS)} override)"
+        ),
+    )
+    parser.add_argument(
+        "--os-placement-timeout",
+        metavar="<seconds>",
+        type=_seconds,
+        help=(
+            "Seconds to wait for a response of Placement (default: 60, or api_timeout of"
+            " clouds.yaml)"
         ),
     )
     return parser
@@ -185,6 +195,17 @@ def _file_name(text: str) -> str:
     return text
 
 
+def _seconds(text: str) -> float:
+    """A positive number of seconds."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
+    return seconds
+
+
 def _refusal(text: str) -> str:
     return (
         f"Placement API version {text!r} is not one of {microversion.MINIMUM} to"
@@ -201,6 +222,9 @@ def _over_session(instance: Any, settings: Mapping[str, Any]) -> transport.Trans
         interface=instance.interface,
         endpoint=settings.get("placement_endpoint_override"),
         place=_place(instance),
+        timeout=settings.get(_TIMEOUT_SETTING)
+        or instance.session.timeout
+        or transport.READ_TIMEOUT,
     )
 
 

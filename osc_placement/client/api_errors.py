@@ -48,6 +48,10 @@ class ConnectionFailed(errors.PlacementError):
     """The service could not be reached; the request was not carried out."""
 
 
+class TimedOut(ConnectionFailed):
+    """The server did not answer in time, and nothing can have changed. Not worth a retry."""
+
+
 class ApiError(errors.PlacementError):
     """The service, or a proxy before it, answered with an error.
 
@@ -100,6 +104,21 @@ class Forbidden(ApiError):
             )
         roles = "service" if self.rule in _SERVICE_RULES else "admin or service"
         return f"{super().__str__()}: by default this needs the role {roles}"
+
+
+class Redirected(ApiError):
+    """The server redirects a write, or a read to another server; ``target`` is the URL."""
+
+    def __init__(self, status: int, target: str, *, method: str, url: str) -> None:
+        self.target = target
+        super().__init__(
+            status,
+            f"{method} {url}: the server redirects to {target}, which was not followed because"
+            " it would send the token or the change elsewhere; set the endpoint of the placement"
+            " service to the right URL",
+            method=method,
+            url=url,
+        )
 
 
 class NotFound(ApiError):

@@ -74,4 +74,6 @@ def _is_server_failure(error: Exception) -> bool:
     """Whether a read may succeed soon: no connection, a status of 5xx, or no JSON."""
     if isinstance(error, api_errors.ApiError):
         return error.status >= 500 or isinstance(error, api_errors.UnexpectedResponse)
-    return isinstance(error, api_errors.ConnectionFailed)
+    return isinstance(error, api_errors.ConnectionFailed) and not isinstance(
+        error, api_errors.TimedOut
+    )

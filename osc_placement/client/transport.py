@@ -31,6 +31,13 @@ Response = requests.Response
 
 SERVICE_TYPE = "placement"
 
+#: Seconds to wait for a connection, and by default for each part of a response.
+CONNECT_TIMEOUT = 10.0
+READ_TIMEOUT = 60.0
+
+_REDIRECTS = frozenset({301, 302, 303, 305, 307, 308})
+_MAX_REDIRECTS = 5
+
 #: The URL of the embedded server; it is never resolved.
 EMBEDDED_URL = "http://placement.embedded"
 
@@ -68,9 +75,15 @@ class Transport:
     file). Safe to use from several threads.
     """
 
-    def __init__(self, adapter: keystoneauth1.adapter.Adapter, place: str | None = None) -> None:
+    def __init__(
+        self,
+        adapter: keystoneauth1.adapter.Adapter,
+        place: str | None = None,
+        timeout: float = READ_TIMEOUT,
+    ) -> None:
         self._adapter = adapter
         self._place = place
+        self._timeout = timeout
         self._range: tuple[microversion.Microversion, microversion.Microversion] | None = None
         self._lock = threading.Lock()
 
@@ -117,25 +130,21 @@ class Transport:
         """Send one request and return the response, errors included.
 
         ``options`` are passed to keystoneauth's session. When the connection breaks, a read
-        is repeated once; a write is never repeated.
+        is repeated once; a write is never repeated. A redirect is followed for a read and
+        within the same origin only, so that the token reaches no other server.
+        Errors: ConnectionFailed, TimedOut; OutcomeUnknown for a write; Redirected.
         """
         sent = {"Accept": "application/json", **(headers or {})}
         if version is not None:
             sent["OpenStack-API-Version"] = f"placement {version}"
         if body is not None:
             options["json"] = body
-        options["raise_exc"] = False
-        try:
-            response = self._adapter.request(url, method, headers=sent, **options)
-        except keystoneauth1.exceptions.ClientException as error:
-            # A kept-alive connection that the server has closed fails like this.
-            if method not in _READS or not was_sent(error):
-                raise _failure(error, method, url) from error
-            LOG.debug("%s %s: repeated, the connection broke: %s", method, url, error)
-            try:
-                response = self._adapter.request(url, method, headers=sent, **options)
-            except keystoneauth1.exceptions.ClientException as again:
-                raise _failure(again, method, url) from again
+        options |= {
+            "raise_exc": False,
+            "redirect": False,
+            "timeout": (CONNECT_TIMEOUT, self._timeout),
+        }
+        response = self._follow(method, url, headers=sent, **options)
         LOG.debug(
             "%s %s (%s): HTTP %s, %s",
             method,
@@ -145,6 +154,55 @@ class Transport:
             api_errors.request_id_of(response) or "no request id",
         )
         return response
+
+    def _follow(self, method: str, url: str, **options: Any) -> requests.Response:
+        """Send a request, and follow redirects of reads within the same origin."""
+        response = self._send_once_or_twice(method, url, **options)
+        for _ in range(_MAX_REDIRECTS):
+            if response.status_code not in _REDIRECTS:
+                return response
+            target = urllib.parse.urljoin(response.url, response.headers.get("location", ""))
+            if method not in _READS or _origin(target) != _origin(response.url):
+                break
+            response = self._send_once_or_twice(method, target, **options)
+        target = urllib.parse.urljoin(response.url, response.headers.get("location", ""))
+        raise api_errors.Redirected(response.status_code, target, method=method, url=url)
+
+    def _send_once_or_twice(self, method: str, url: str, **options: Any) -> requests.Response:
+        try:
+            return self._adapter.request(url, method, **options)
+        except keystoneauth1.exceptions.ClientException as error:
+            # A kept-alive connection that the server has closed fails like this.
+            if method not in _READS or not was_sent(error) or is_timeout(error):
+                raise self._failure(error, method, url) from error
+            LOG.debug("%s %s: repeated, the connection broke: %s", method, url, error)
+            try:
+                return self._adapter.request(url, method, **options)
+            except keystoneauth1.exceptions.ClientException as again:
+                raise self._failure(again, method, url) from again
+
+    def _failure(
+        self, error: keystoneauth1.exceptions.ClientException, method: str, url: str
+    ) -> errors.PlacementError:
+        if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
+            return api_errors.ConnectionFailed(str(error))
+        reason = _short(error)
+        if is_timeout(error):
+            reason = (
+                f"no response within {self._timeout:g} s (--os-placement-timeout)"
+                if was_sent(error)
+                else f"no connection within {CONNECT_TIMEOUT:g} s"
+            )
+        if method not in _READS and was_sent(error):
+            return api_errors.OutcomeUnknown(
+                0,
+                f"{method} {url}: the connection broke before the response: {reason}",
+                method=method,
+                url=url,
+            )
+        if is_timeout(error):
+            return api_errors.TimedOut(f"{method} {url}: {reason}")
+        return api_errors.ConnectionFailed(f"Cannot reach Placement: {reason}")
 
     def close(self) -> None:
         """Close connections and, in process, the database; the next request reopens them."""
@@ -160,10 +218,12 @@ def over_session(
     interface: str | None = None,
     endpoint: str | None = None,
     place: str | None = None,
+    timeout: float = READ_TIMEOUT,
 ) -> Transport:
     """A transport to the placement service in the catalog of an authenticated session.
 
-    ``endpoint`` overrides the catalog.
+    ``endpoint`` overrides the catalog. ``timeout``: seconds to wait for each part of a
+    response.
     """
     return Transport(
         keystoneauth1.adapter.Adapter(
@@ -174,6 +234,7 @@ def over_session(
             endpoint_override=endpoint,
         ),
         place,
+        timeout,
     )
 
 
@@ -353,19 +414,14 @@ def _first_line(response: requests.Response) -> str:
     return next((line for line in lines if line), "")[:200]
 
 
-def _failure(
-    error: keystoneauth1.exceptions.ClientException, method: str, url: str
-) -> errors.PlacementError:
-    if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
-        return api_errors.ConnectionFailed(str(error))
-    if method in _READS or not was_sent(error):
-        return api_errors.ConnectionFailed(f"Cannot reach Placement: {_short(error)}")
-    return api_errors.OutcomeUnknown(
-        0,
-        f"{method} {url}: the connection broke before the response: {_short(error)}",
-        method=method,
-        url=url,
-    )
+def is_timeout(error: BaseException) -> bool:
+    """Whether keystoneauth's error comes from a timeout of requests."""
+    return isinstance(error.__context__, requests.exceptions.Timeout)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
 
 
 def was_sent(error: BaseException) -> bool:
