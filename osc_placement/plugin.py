@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from osc_placement import microversion
 
 if TYPE_CHECKING:
-    from osc_placement.client import api, transport
+    from osc_placement.client import api, transport, wsgi
 
 API_NAME = "placement"
 DEFAULT_API_VERSION = "1"
@@ -236,12 +236,12 @@ def _place(instance: Any) -> str | None:
 
 
 def _embedded(database: str) -> transport.Transport:
-    from osc_placement.client import transport
+    from osc_placement.client import wsgi
 
-    def open_server() -> transport.WsgiApp:
+    def open_server() -> wsgi.WsgiApp:
         from osc_placement import server
 
-        app: transport.WsgiApp = server.create_app(database)
+        app: wsgi.WsgiApp = server.create_app(database)
         return app
 
-    return transport.in_process(open_server, place=os.path.abspath(database))
+    return wsgi.in_process(open_server, place=os.path.abspath(database))

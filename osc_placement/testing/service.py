@@ -22,7 +22,7 @@ import keystoneauth1.token_endpoint
 import requests
 
 from osc_placement import microversion, server
-from osc_placement.client import api, transport
+from osc_placement.client import api, transport, wsgi
 from osc_placement.samples import sample
 from osc_placement.server import serve
 
@@ -92,14 +92,12 @@ class InProcessPlacement(EmbeddedPlacement):
     def session(self) -> requests.Session:
         app = self.app
         session = _admin_session()
-        session.mount(self.url, transport.WsgiAdapter(lambda: _SharedApp(app)))
+        session.mount(self.url, wsgi.WsgiAdapter(lambda: _SharedApp(app)))
         return session
 
     def client(self, version: microversion.Microversion | None = None) -> api.Client:
         app = self.app
-        return api.Client(
-            transport.in_process(lambda: _SharedApp(app), "the embedded server"), version
-        )
+        return api.Client(wsgi.in_process(lambda: _SharedApp(app), "the embedded server"), version)
 
 
 class LoopbackPlacement(EmbeddedPlacement):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from osc_placement.client import api, transport
+from osc_placement.client import api, wsgi
 from osc_placement.microversion import Microversion
 
 
@@ -64,7 +64,7 @@ def client(
     """A client, and its application."""
     app = App(replies)
     pinned = None if version is None else Microversion.parse(version)
-    return api.Client(transport.in_process(lambda: app, "a script"), pinned, latest=latest), app
+    return api.Client(wsgi.in_process(lambda: app, "a script"), pinned, latest=latest), app
 
 
 def versions(lowest: str, highest: str) -> Reply:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from osc_placement import errors, microversion, server
-from osc_placement.client import api, transport
+from osc_placement.client import api, wsgi
 from osc_placement.server.store import errors as store_errors
 
 _NAME = "the rehearsal"
@@ -71,7 +71,7 @@ def embedded(document: Mapping[str, Any], version: microversion.Microversion) ->
         recorder = Recorder(server.create_app(load=document))
     except store_errors.StoreError as error:
         raise CannotRehearse(f"the plan cannot be rehearsed: {error}") from error
-    client = api.Client(transport.in_process(lambda: recorder, _NAME), version)
+    client = api.Client(wsgi.in_process(lambda: recorder, _NAME), version)
     try:
         yield Stage(client, recorder)
     finally:

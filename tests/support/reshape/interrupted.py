@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.client import api, transport
+from osc_placement.client import api, wsgi
 from osc_placement.plan import apply as plan_apply, file, result
 from osc_placement.testing import service
 from osc_placement.workflows import context
@@ -77,7 +77,7 @@ class Cloud:
     def __init__(self, placement: service.InProcessPlacement) -> None:
         self.placement = placement
         self.between = Between(placement.app)
-        self.client = api.Client(transport.in_process(lambda: self.between, "the cloud"), NEW)
+        self.client = api.Client(wsgi.in_process(lambda: self.between, "the cloud"), NEW)
         self.rival = placement.client(NEW)
         self.start = self.state()
 

@@ -11,7 +11,7 @@ import keystoneauth1.session
 import keystoneauth1.token_endpoint
 import pytest
 
-from osc_placement.client import api_errors, transport
+from osc_placement.client import api_errors, transport, wsgi
 from osc_placement.microversion import Microversion
 from tests.support.scripted import App, Reply, client, fault, versions
 
@@ -170,7 +170,7 @@ def test_an_application_is_opened_at_the_first_request_and_again_after_close() -
         opened.append(App([Reply(), Reply()]))
         return opened[-1]
 
-    placement = transport.in_process(open_app, "x")
+    placement = wsgi.in_process(open_app, "x")
     assert not opened
     placement.send("GET", "/")
     placement.send("GET", "/")

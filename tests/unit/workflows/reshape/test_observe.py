@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from osc_placement.client import api, transport
+from osc_placement.client import api, wsgi
 from osc_placement.testing import service
 from osc_placement.workflows.reshape import observe
 from tests.support.reshape import cloud_builder
@@ -38,7 +38,7 @@ def test_reading_a_restless_cloud_ends_with_an_error(cloud: Cloud) -> None:
         def close(self) -> None:
             """Nothing to close."""
 
-    client = api.Client(transport.in_process(Restless, "the cloud"), NEW)
+    client = api.Client(wsgi.in_process(Restless, "the cloud"), NEW)
     with pytest.raises(observe.Restless, match="cn1 changed each time"):
         observe.read_trees(client, [uuid_of("cn1")], READING)
 
@@ -56,7 +56,7 @@ def test_a_consumer_deleted_during_the_read_is_not_in_the_snapshot(cloud: Cloud)
         def close(self) -> None:
             """Nothing to close."""
 
-    client = api.Client(transport.in_process(Going, "the cloud"), NEW)
+    client = api.Client(wsgi.in_process(Going, "the cloud"), NEW)
     before = observe.read_trees(client, [uuid_of("cn1")], READING)
     assert before.consumers.keys() == {uuid_of("moving"), uuid_of("fpga")}
     assert before.nodes[uuid_of("cn1")].used["VGPU"] == 2
@@ -73,7 +73,7 @@ def test_a_snapshot_sends_the_documented_number_of_requests(cloud: Cloud) -> Non
         def close(self) -> None:
             """Nothing to close."""
 
-    client = api.Client(transport.in_process(Counting, "the cloud"), NEW)
+    client = api.Client(wsgi.in_process(Counting, "the cloud"), NEW)
     before = observe.read_trees(client, [uuid_of("cn1")], READING)
     inside, consumers, others = 2, 3, 2
     assert len(paths) == 2 + 4 * inside + consumers + 2 * others + 2 * others

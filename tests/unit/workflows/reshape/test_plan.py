@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from osc_placement import microversion
-from osc_placement.client import api, api_errors, retry, transport
+from osc_placement.client import api, api_errors, retry, wsgi
 from osc_placement.model import allocation, inventory
 from osc_placement.plan import apply as plan_apply, change, executor, result
 from osc_placement.plan.kinds import base, provider as provider_kind
@@ -281,7 +281,7 @@ def test_the_check_of_the_policy_rule_is_retried(cloud: Cloud, tmp_path: pathlib
         def close(self) -> None:
             """The test closes the Placement."""
 
-    cloud.client = api.Client(transport.in_process(Cutting, "the cloud"), NEW)
+    cloud.client = api.Client(wsgi.in_process(Cutting, "the cloud"), NEW)
     assert statuses(cloud.reshape(tmp_path / "plan")) == {"applied"}
     assert left == []
 
@@ -303,7 +303,7 @@ def test_a_service_that_stays_unavailable_stops_the_run_after_one_change(
         def close(self) -> None:
             """The test closes the Placement."""
 
-    cloud.client = api.Client(transport.in_process(Unavailable, "the cloud"), NEW)
+    cloud.client = api.Client(wsgi.in_process(Unavailable, "the cloud"), NEW)
     moves = "moves:\n" + "".join(
         f"- {{from: {name}, resources: {{VCPU: 1}}, to: {{name: {name}_numa0}}}}\n"
         for name in ("cn1", "cn3")
@@ -334,7 +334,7 @@ def test_a_user_without_the_policy_rule_is_refused_before_the_first_write() -> N
             def close(self) -> None:
                 """The block closes it."""
 
-        client = api.Client(transport.in_process(Admin, "the cloud"), NEW)
+        client = api.Client(wsgi.in_process(Admin, "the cloud"), NEW)
         request = decide.ReshapeRequest(
             parse.parse(MOVES, "m"), options=assign.AssignOptions("pack")
         )
