@@ -116,8 +116,10 @@ def unknown_traits(client: api.Client, names: Iterable[str]) -> list[str]:
     return [item for item in requested if item not in known]
 
 
-def unknown_trait_message(trait: str) -> str:
+def unknown_trait_message(trait: str, *, advise_create: bool = True) -> str:
     """The error message for a trait that the cloud does not have."""
+    if not advise_create:
+        return f"unknown trait {trait}: 'openstack trait list' shows the traits"
     if trait.startswith(name.CUSTOM_PREFIX) and name.is_custom(trait):
         return (
             f"unknown trait {trait}: 'openstack trait list' shows the traits,"

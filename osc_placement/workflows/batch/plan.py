@@ -113,11 +113,13 @@ def plan_traits(
     missing = batch_selector.unknown_traits(client, request.names) if input_errors or create else []
     made = [item for item in missing if create and item in add and name.is_custom(item)]
     input_errors.reasons += [
-        batch_selector.unknown_trait_message(item) for item in missing if item not in made
+        batch_selector.unknown_trait_message(item, advise_create=item not in remove)
+        for item in missing
+        if item not in made
     ]
     input_errors.check()
     asked = [item for item in request.names if item not in made]
-    seen = _observed_traits(client, chosen, asked, reading)
+    seen = _observed_traits(client, chosen, asked, reading, remove)
     observed, unread = _without_skipped(seen)
     return plan.ObservedPlan(_with_skipped(membership.plan_traits(observed, request, made), unread))
 
@@ -204,6 +206,7 @@ def _observed_traits(
     chosen: batch_selector.Selection,
     names: Sequence[str],
     reading: context.ReadContext,
+    removed: Sequence[str],
 ) -> list[membership.Observed | change.Skipped]:
     """As ``observe_traits``; an unknown trait is an error.
 
@@ -215,17 +218,19 @@ def _observed_traits(
     except api_errors.ApiError as error:
         if error.status != 400:
             raise
-        _check_traits(client, names)
+        _check_traits(client, names, removed)
         raise
     if chosen.filters is None:
         had = {name for item in _without_skipped(seen)[0] for name in item.has}
-        _check_traits(client, [item for item in names if item not in had])
+        _check_traits(client, [item for item in names if item not in had], removed)
     return seen
 
 
-def _check_traits(client: api.Client, names: Iterable[str]) -> None:
-    unknown = batch_selector.unknown_traits(client, names)
-    errors.InputErrors(map(batch_selector.unknown_trait_message, unknown)).check()
+def _check_traits(client: api.Client, names: Iterable[str], removed: Sequence[str]) -> None:
+    errors.InputErrors(
+        batch_selector.unknown_trait_message(item, advise_create=item not in removed)
+        for item in batch_selector.unknown_traits(client, names)
+    ).check()
 
 
 def _unknown_classes(client: api.Client, classes: Iterable[str]) -> list[str]:

@@ -162,6 +162,17 @@ def test_a_named_provider_is_read_alone() -> None:
     assert [call[0] for call in client.calls] == ["list_providers", "list_provider_traits"]
 
 
+@pytest.mark.parametrize(
+    "selected", [IN_AGGREGATE, batch_selector.Selector(providers=("cmp-1",))], ids=str
+)
+def test_removing_an_unknown_trait_does_not_advise_to_create_it(
+    selected: batch_selector.Selector,
+) -> None:
+    with pytest.raises(errors.InvalidInput, match="unknown trait CUSTOM_NEW") as caught:
+        plan.plan_traits(cloud(), selected, remove=["CUSTOM_NEW"])  # type: ignore[arg-type]
+    assert "create" not in str(caught.value)
+
+
 def test_an_unknown_trait_is_an_error_with_the_command_that_creates_it() -> None:
     client = cloud()
     with pytest.raises(errors.InvalidInput, match="openstack trait create CUSTOM_NEW"):
