@@ -172,7 +172,8 @@ class _Version(argparse.Action):
         try:
             setattr(namespace, self.dest, _version_text(values))
         except ValueError as error:
-            raise argparse.ArgumentError(self, str(error)) from error
+            # Without the usage of "openstack", which fills a screen.
+            parser.exit(2, f"{parser.prog}: error: argument {option_string}: {error}\n")
 
 
 def _version_text(text: str) -> str:
@@ -207,9 +208,10 @@ def _seconds(text: str) -> float:
 
 
 def _refusal(text: str) -> str:
+    hint = f"; did you mean {LATEST!r}?" if text.endswith(f".{LATEST}") else ""
     return (
         f"Placement API version {text!r} is not one of {microversion.MINIMUM} to"
-        f" {microversion.MAXIMUM}, 'latest', or 1 to negotiate"
+        f" {microversion.MAXIMUM}, 'latest', or 1 to negotiate{hint}"
     )
 
 

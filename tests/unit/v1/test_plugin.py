@@ -40,9 +40,19 @@ def test_every_version_is_an_option(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1.40", "2.0", "0.9", "2", "v1", "1.x", "newest", "", "1.01.1"])
-def test_an_invalid_version_is_refused_with_the_range(text: str) -> None:
-    with pytest.raises(argparse.ArgumentError, match=r"1\.0 to 1\.39"):
+def test_an_invalid_version_is_refused_in_one_line_with_the_range(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
         parse("--os-placement-api-version", text)
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "1.0 to 1.39" in line
+
+
+def test_a_version_with_latest_gets_a_hint() -> None:
+    with pytest.raises(ValueError, match=r"'1\.latest' is not .*; did you mean 'latest'\?"):
+        plugin.requested_version({"placement_api_version": "1.latest"})
 
 
 def test_an_invalid_version_in_the_environment_affects_no_other_command(
