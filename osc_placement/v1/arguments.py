@@ -185,7 +185,8 @@ def integer(text: str, argument: str, problems: errors.InputErrors, minimum: int
     try:
         number = int(text)
     except ValueError:
-        problems.add(f"invalid int value: {text!r} in {argument!r}")
+        hint = "; repeat the option for each resource class" if "," in text and "=" in text else ""
+        problems.add(f"invalid int value: {text!r} in {argument!r}{hint}")
         return 0
     if number < minimum:
         problems.add(f"{number} is less than {minimum} in {argument!r}")

@@ -88,3 +88,9 @@ def test_a_tree_is_drawn_with_its_branches() -> None:
         "└─ b",
         "   └─ b1",
     ]
+
+
+def test_several_classes_in_one_option_get_a_hint() -> None:
+    problems = errors.InputErrors()
+    arguments.resources(["VCPU=1,MEMORY_MB=512"], problems)
+    assert "; repeat the option for each resource class" in problems.reasons[0]
