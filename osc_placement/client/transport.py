@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import threading
 import urllib.parse
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ import requests.adapters
 import urllib3.exceptions
 
 from osc_placement import errors, microversion
-from osc_placement.client import api_errors
+from osc_placement.client import api_errors, pages
 
 LOG = logging.getLogger(__name__)
 
@@ -35,8 +34,6 @@ _MAX_REDIRECTS = 5
 
 #: The URL of the embedded server; it is never resolved.
 EMBEDDED_URL = "http://placement.embedded"
-
-_TAG = re.compile(r"<[^>]*>")
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -67,6 +64,8 @@ class Transport:
         self._adapter = adapter
         self._place = place
         self._timeout = timeout
+        #: Whether a write was sent.
+        self.has_written = False
         self._range: tuple[microversion.Microversion, microversion.Microversion] | None = None
         self._lock = threading.Lock()
 
@@ -122,6 +121,7 @@ class Transport:
             sent["OpenStack-API-Version"] = f"placement {version}"
         if body is not None:
             options["json"] = body
+        self.has_written = self.has_written or method not in _READS
         options |= {
             "raise_exc": False,
             "redirect": False,
@@ -247,7 +247,8 @@ def _json_of(response: requests.Response, method: str, url: str) -> Any:
     except ValueError as error:
         raise api_errors.UnexpectedResponse(
             response.status_code,
-            f"{method} {url}: the response is not JSON but: {_first_line(response)}",
+            f"{method} {url}: {pages.foreign(response.url, response.content)}"
+            f"the response is not JSON but: {pages.first_line(response.text)}",
             request_id=api_errors.request_id_of(response),
             method=method,
             url=url,
@@ -263,8 +264,11 @@ def check(response: requests.Response, method: str, url: str) -> None:
 def _refusal(response: requests.Response, method: str, url: str) -> api_errors.ApiError:
     document = _error_document(response)
     if document is None:
-        text = _first_line(response) or response.reason or "an empty response"
-        document = {"detail": f"{method} {url}: {text}"}
+        text = pages.first_line(response.text) or response.reason or "an empty response"
+        # A proxy in front of Placement answers with a page of its own when Placement is down.
+        is_proxy = response.status_code >= 500
+        foreign = "" if is_proxy else pages.foreign(response.url, response.content)
+        document = {"detail": f"{method} {url}: {foreign}{text}"}
     return api_errors.from_status(
         response.status_code,
         str(document["detail"]).strip(),
@@ -286,12 +290,6 @@ def _error_document(response: requests.Response) -> dict[str, Any] | None:
     except (ValueError, LookupError, TypeError):
         return None
     return found if isinstance(found, dict) and "detail" in found else None
-
-
-def _first_line(response: requests.Response) -> str:
-    """The first line with text outside HTML tags."""
-    lines = (_TAG.sub(" ", line).strip() for line in response.text.splitlines())
-    return next((line for line in lines if line), "")[:200]
 
 
 def is_timeout(error: BaseException) -> bool:

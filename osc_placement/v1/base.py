@@ -104,6 +104,10 @@ class PlacementCommand(command.Command):
             code = super().run(parsed_args)
         except errors.PlacementError as error:
             raise exceptions.CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            if self._is_connected and not self._client().transport.has_written:
+                sys.stderr.write("Interrupted: nothing was changed in Placement\n")
+            raise
         finally:
             self._close()
         return code or self.exit_code

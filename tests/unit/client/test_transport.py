@@ -95,6 +95,15 @@ def test_the_first_line_describes_an_error_of_another_server(body: bytes, messag
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("status", [200, 404])
+def test_an_html_page_names_the_endpoint_that_is_not_placement(status: int) -> None:
+    placement, _ = client(Reply(status, b"<html><p>Sign in</p></html>"))
+    with pytest.raises(
+        api_errors.ApiError, match=r"http://placement\.embedded answers with an HTML"
+    ):
+        placement.transport.send("GET", "/traits")
+
+
 def test_an_html_page_is_an_unexpected_response() -> None:
     placement, _ = client(Reply(200, b"<html><p>Sign in</p></html>"))
     with pytest.raises(api_errors.UnexpectedResponse, match="Sign in"):

@@ -147,3 +147,25 @@ def test_an_option_that_a_version_requires_is_a_usage_error(
         command.require_options(parsed, ["--colour"])
     assert ended.value.code == 2
     assert "the following arguments are required: --colour" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("writes", "is_said"), [(False, True), (True, False)])
+def test_an_interrupted_read_says_that_nothing_was_changed(
+    writes: bool, is_said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted(Probe):
+        """Stop"""
+
+        def take_action(self, parsed_args: argparse.Namespace) -> None:
+            connected = self.connect()
+            if writes:
+                connected.delete_trait("CUSTOM_A")
+            raise KeyboardInterrupt
+
+    api_client, _ = client(Reply(204))
+    settings = types.SimpleNamespace(config={})
+    manager = types.SimpleNamespace(placement=api_client, _cli_options=settings)
+    app = types.SimpleNamespace(client_manager=manager)
+    with pytest.raises(KeyboardInterrupt):
+        Interrupted(app, None).run(ARGUMENTS)  # type: ignore[arg-type]
+    assert ("nothing was changed in Placement" in capsys.readouterr().err) == is_said
