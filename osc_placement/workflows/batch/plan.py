@@ -76,8 +76,8 @@ def plan_set_inventories(
 
     No guard applies. Requests: one GET per provider.
     """
-    seen = observe.observe_inventories(client, members, reading.workers, reading.watch)
-    observed, unread = _without_skipped(seen)
+    found = observe.observe_inventories(client, members, reading.workers, reading.watch)
+    observed, unread = _without_skipped(found)
     made = inventory.plan_targets(observed, target, exactly=exactly)
     known = {
         _key(inventories.TYPE.name, item.provider): inventories.observed(
@@ -118,9 +118,9 @@ def plan_traits(
         if item not in made
     ]
     input_errors.check()
-    asked = [item for item in request.names if item not in made]
-    seen = _observed_traits(client, chosen, asked, reading, remove)
-    observed, unread = _without_skipped(seen)
+    existing = [item for item in request.names if item not in made]
+    found = _observed_traits(client, chosen, existing, reading, remove)
+    observed, unread = _without_skipped(found)
     return plan.ObservedPlan(_with_skipped(membership.plan_traits(observed, request, made), unread))
 
 
@@ -135,8 +135,8 @@ def plan_set_traits(
     No guard applies. Requests: one GET per provider.
     """
     chosen = batch_selector.Selection(tuple(members))
-    seen = observe.observe_traits(client, chosen, traits, reading.workers, reading.watch)
-    observed, unread = _without_skipped(seen)
+    found = observe.observe_traits(client, chosen, traits, reading.workers, reading.watch)
+    observed, unread = _without_skipped(found)
     known = {
         _key(memberships.TRAITS.name, item.provider): memberships.observed_traits(
             item.generation, (name for name, has in item.has.items() if has)
@@ -173,8 +173,8 @@ def plan_aggregates(
     )
     input_errors.reasons += _conflicts(request) if uuids else []
     input_errors.check()
-    seen = observe.observe_aggregates(client, chosen, request.names, reading.workers, reading.watch)
-    observed, unread = _without_skipped(seen)
+    found = observe.observe_aggregates(client, chosen, request.names, reading.workers, reading.watch)
+    observed, unread = _without_skipped(found)
     return plan.ObservedPlan(_with_skipped(membership.plan_aggregates(observed, request), unread))
 
 
@@ -184,8 +184,8 @@ def _plan_inventories(
     request: inventory.Request,
     reading: context.ReadContext,
 ) -> plan.ObservedPlan:
-    seen = observe.observe_inventories(client, chosen.providers, reading.workers, reading.watch)
-    observed, unread = _without_skipped(seen)
+    found = observe.observe_inventories(client, chosen.providers, reading.workers, reading.watch)
+    observed, unread = _without_skipped(found)
     losing = [item for item in observed if inventory.needs_usages(item, request)]
     filled = observe.observe_usages(client, losing, chosen.filters, reading.workers)
     with_usages = {item.provider.uuid: item for item in filled}
@@ -214,16 +214,16 @@ def _observed_traits(
     the traits that no provider has.
     """
     try:
-        seen = observe.observe_traits(client, chosen, names, reading.workers, reading.watch)
+        found = observe.observe_traits(client, chosen, names, reading.workers, reading.watch)
     except api_errors.ApiError as error:
         if error.status != 400:
             raise
         _check_traits(client, names, removed)
         raise
     if chosen.filters is None:
-        had = {name for item in _without_skipped(seen)[0] for name in item.has}
+        had = {name for item in _without_skipped(found)[0] for name in item.has}
         _check_traits(client, [item for item in names if item not in had], removed)
-    return seen
+    return found
 
 
 def _check_traits(client: api.Client, names: Iterable[str], removed: Sequence[str]) -> None:
@@ -260,11 +260,11 @@ def _key(which: str, about: provider.Provider) -> str:
     return change.key(which, change.Subject(about.name, about.uuid))
 
 
-def _without_skipped(seen: Iterable[T | change.Skipped]) -> tuple[list[T], list[change.Skipped]]:
+def _without_skipped(found: Iterable[T | change.Skipped]) -> tuple[list[T], list[change.Skipped]]:
     """The providers that were read, and the skipped ones."""
     observed: list[T] = []
     unread: list[change.Skipped] = []
-    for item in seen:
+    for item in found:
         if isinstance(item, change.Skipped):
             unread.append(item)
         else:

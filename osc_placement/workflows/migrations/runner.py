@@ -233,7 +233,7 @@ class _Run:
         """Apply a slice; return whether to continue with the next one."""
         count = self._result.counts[item.name]
         found = len(part.planned.plan.changes)
-        skipped = sum(remark.refused for remark in part.planned.plan.skipped)
+        skipped = sum(item.refused for item in part.planned.plan.skipped)
         count.left += found
         if found and not self._dry_run:
             report = self._apply(item, part)

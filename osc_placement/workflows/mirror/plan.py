@@ -139,15 +139,15 @@ class _Mirror:
 
     def _mirror(self, aggregate: values.HostAggregate) -> list[change.Subject]:
         """Decide for one aggregate; return its hosts and nodes without a provider."""
-        wanted, without_provider = set(), []
+        expected, without_provider = set(), []
         for host in dict.fromkeys(aggregate.hosts):
             found, without = self._providers_of(host)
-            wanted |= {item.uuid for item in found}
+            expected |= {item.uuid for item in found}
             if self._request.concerns(host):
                 without_provider += without
                 for item in found:
                     self._add_member(item, aggregate)
-        self._find_stale(aggregate, frozenset(wanted))
+        self._find_stale(aggregate, frozenset(expected))
         return without_provider
 
     def _providers_of(self, host: str) -> tuple[list[provider.Provider], list[change.Subject]]:
@@ -168,10 +168,10 @@ class _Mirror:
         (decision.right if there else decision.add)[aggregate.uuid] = aggregate.name
 
     def _find_stale(
-        self, aggregate: values.HostAggregate, wanted: frozenset[str], *, deleted: bool = False
+        self, aggregate: values.HostAggregate, expected: frozenset[str], *, deleted: bool = False
     ) -> None:
         """Decide for the members of an aggregate that are not nodes of its hosts."""
-        for uuid in self._snapshot.members.get(aggregate.uuid, frozenset()) - wanted:
+        for uuid in self._snapshot.members.get(aggregate.uuid, frozenset()) - expected:
             node = self._node.get(uuid)
             named = uuid in self._request.providers
             if uuid not in self._provider or not self._is_concerned(node, named=named):
