@@ -98,7 +98,7 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
             providers=tuple(parsed_args.provider),
             forget=tuple(parsed_args.forget),
         )
-        mirrored = observe.plan_mirror(run.client, run.services.nova, request, run.reading)
+        mirrored = observe.plan_mirror(run.client, run.services.nova, request, run.context)
         self._has_extra_members = bool(mirrored.stale)
         return mirrored.planned
 

@@ -117,7 +117,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
             only=frozenset(parsed_args.only),
         )
         audited = observe.audit_cloud(
-            run.client, run.services.nova, request, run.reading, run.services.neutron_for_ports
+            run.client, run.services.nova, request, run.context, run.services.neutron_for_ports
         )
         self._findings = audited.findings
         return audited.planned

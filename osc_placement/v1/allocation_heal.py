@@ -116,7 +116,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             check_owners=parsed_args.check_owners,
         )
         return observe.plan_healing(
-            run.client, nova, request, run.reading, neutron=run.services.neutron_for_ports
+            run.client, nova, request, run.context, neutron=run.services.neutron_for_ports
         )
 
 

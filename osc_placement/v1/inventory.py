@@ -200,5 +200,5 @@ openstack resource provider inventory amend rack1-node7 \\
             expressions=parsed_args.resource,
             create=parsed_args.create,
             allow=parsed_args.allow,
-            reading=run.reading,
+            context=run.context,
         )

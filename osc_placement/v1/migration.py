@@ -93,7 +93,7 @@ openstack placement migration run --max-count 50"""
         with progress.shown(quiet=self.is_quiet) as shown:
             result = runner.run(
                 runner.Services(
-                    client, cloud.nova, cloud.neutron, self._reading(parsed_args, shown)
+                    client, cloud.nova, cloud.neutron, self._context(parsed_args, shown)
                 ),
                 self.cmd_name or "",
                 registry.MIGRATIONS,

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.plan import apply, progress as plan_progress, result
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows import context, selector as selection
+    from osc_placement.workflows import selector as selection
+    from osc_placement.workflows.context import HostAggregates, ReadContext
 
 COLUMNS = ("name", "uuid", "before", "after", "status", "reason")
 
@@ -58,7 +59,7 @@ class Run:
     """What one run of a command uses."""
 
     client: api.Client
-    reading: context.ReadContext
+    context: ReadContext
     progress: plan_progress.Progress
     services: services.Services
 
@@ -111,7 +112,7 @@ class PlanCommand(base.Lister):
         client = self.connect(self.features(parsed_args))
         cloud = services.Services(self, parsed_args)
         with progress.shown(quiet=self.is_quiet) as shown:
-            run = Run(client, self._reading(parsed_args, shown), shown, cloud)
+            run = Run(client, self._context(parsed_args, shown), shown, cloud)
             report = self.execute(run, parsed_args)
         return self.finish(report, parsed_args)
 
@@ -214,14 +215,14 @@ class PlanCommand(base.Lister):
         sys.stdout.flush()
         sys.stderr.writelines(f"{line}\n" for line in self._summary)
 
-    def _reading(
+    def _context(
         self, parsed_args: argparse.Namespace, shown: plan_progress.Progress
-    ) -> context.ReadContext:
-        from osc_placement.workflows import context
+    ) -> ReadContext:
+        from osc_placement.workflows.context import ReadContext
 
-        return context.ReadContext(parsed_args.workers, shown, self._host_aggregates())
+        return ReadContext(parsed_args.workers, shown, self._host_aggregates())
 
-    def _host_aggregates(self) -> context.HostAggregates | None:
+    def _host_aggregates(self) -> HostAggregates | None:
         if self._embedded():
             return None
         from osc_placement.nova import api

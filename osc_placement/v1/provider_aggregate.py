@@ -107,7 +107,7 @@ openstack resource provider aggregate add --aggregate <aggregate> \\
         from osc_placement.workflows.batch import plan as batch_plan
 
         return batch_plan.plan_aggregates(
-            run.client, self.selected, add=parsed_args.aggregate, reading=run.reading
+            run.client, self.selected, add=parsed_args.aggregate, context=run.context
         )
 
 
@@ -125,5 +125,5 @@ openstack resource provider aggregate remove --aggregate <aggregate> \\
         from osc_placement.workflows.batch import plan as batch_plan
 
         return batch_plan.plan_aggregates(
-            run.client, self.selected, remove=parsed_args.aggregate, reading=run.reading
+            run.client, self.selected, remove=parsed_args.aggregate, context=run.context
         )

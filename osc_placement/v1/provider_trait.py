@@ -118,7 +118,7 @@ openstack resource provider trait add --trait CUSTOM_GOLD rack1-node7 \\
             self.selected,
             add=parsed_args.trait,
             create=parsed_args.create,
-            reading=run.reading,
+            context=run.context,
         )
 
 
@@ -149,7 +149,7 @@ openstack resource provider trait remove --trait CUSTOM_GOLD \\
             self.selected,
             remove=parsed_args.trait,
             allow=parsed_args.allow,
-            reading=run.reading,
+            context=run.context,
         )
 
 

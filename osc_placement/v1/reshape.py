@@ -97,7 +97,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
         from osc_placement.workflows.reshape import plan as reshape_plan
 
         request = self._request(run.client, parsed_args)
-        self._prepared = reshape_plan.plan_reshape(run.client, request, run.reading)
+        self._prepared = reshape_plan.plan_reshape(run.client, request, run.context)
         return self._prepared.planned
 
     def finish(

@@ -14,7 +14,7 @@ from osc_placement.v1 import arguments, base, services
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.workflows import context
+    from osc_placement.workflows.context import ReadContext
     from osc_placement.workflows.reshape.recipe import replacement, vgpu, yaml_writer
 
 
@@ -34,18 +34,18 @@ class Recipe(base.Command):
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from osc_placement.workflows import context
+        from osc_placement.workflows.context import ReadContext
         from osc_placement.workflows.reshape.recipe import yaml_writer
 
         client = self.connect()
-        text = yaml_writer.write(self.recipe(client, parsed_args, context.ReadContext()))
+        text = yaml_writer.write(self.recipe(client, parsed_args, ReadContext()))
         if parsed_args.out is None:
             sys.stdout.write(text)
         else:
             _write(parsed_args.out, text)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: context.ReadContext
+        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
     ) -> yaml_writer.Recipe:
         """Read the cloud and plan the moves."""
         raise NotImplementedError
@@ -88,14 +88,14 @@ openstack placement reshape recipe vgpu cn1 \\
         super().add_arguments(parser)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: context.ReadContext
+        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
     ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape import observe
         from osc_placement.workflows.reshape.recipe import read, vgpu
 
         request = _vgpu_request(parsed_args)
         root = read.find_root(client, parsed_args.host)
-        return vgpu.plan_vgpu(observe.read_trees(client, [root.uuid], reading), root.uuid, request)
+        return vgpu.plan_vgpu(observe.read_trees(client, [root.uuid], context), root.uuid, request)
 
 
 class WritePcpuRecipe(Recipe):
@@ -129,7 +129,7 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
         super().add_arguments(parser)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: context.ReadContext
+        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
     ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape import observe
         from osc_placement.workflows.reshape.recipe import pcpu, read
@@ -142,7 +142,7 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
         )
         nova = services.Services(self, parsed_args).nova
         root = read.find_root(client, parsed_args.host)
-        observed = observe.read_trees(client, [root.uuid], reading)
+        observed = observe.read_trees(client, [root.uuid], context)
         servers, moves = read.servers_of(nova, observed.consumers_of(root.uuid, pcpu.VCPU))
         return pcpu.plan_pcpu(observed, root.uuid, servers, moves, request)
 
@@ -184,7 +184,7 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
         super().add_arguments(parser)
 
     def recipe(
-        self, client: api.Client, parsed_args: argparse.Namespace, reading: context.ReadContext
+        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
     ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape import observe
         from osc_placement.workflows.reshape.recipe import read, replace_host
@@ -197,7 +197,7 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
         roots = {request.old.uuid}
         if request.new is not None:
             roots.add(request.new.root_uuid or request.new.uuid)
-        observed = observe.read_trees(client, roots, reading)
+        observed = observe.read_trees(client, roots, context)
         nova_state = read.nova_state(nova, observed.consumers)
         if any(node.provider.parent_uuid == request.old.uuid for node in observed.inside.values()):
             client.require_feature("re-parenting", "taking children along")

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from osc_placement.nova import values
-from osc_placement.plan import guards, progress
+from osc_placement.plan import guards
+from osc_placement.plan.progress import NullProgress, Progress
 
 #: Reads nova's host aggregates. Called only for an aggregate that is not given as a UUID.
 HostAggregates = Callable[[], Sequence[values.HostAggregate]]
@@ -16,10 +17,10 @@ HostAggregates = Callable[[], Sequence[values.HostAggregate]]
 class ReadContext:
     """What every workflow receives for reading.
 
-    ``workers`` is the number of parallel requests; ``watch`` receives the progress;
+    ``workers`` is the number of parallel requests; ``progress`` is informed of each read;
     ``host_aggregates`` is None without nova.
     """
 
     workers: int = guards.WORKERS
-    watch: progress.Progress = dataclasses.field(default_factory=progress.NullProgress)
+    progress: Progress = dataclasses.field(default_factory=NullProgress)
     host_aggregates: HostAggregates | None = None

@@ -18,7 +18,7 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
-from osc_placement.workflows import context
+from osc_placement.workflows.context import HostAggregates
 
 LOG = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def provider_lines(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def select(
-    client: api.Client, selector: Selector, host_aggregates: context.HostAggregates | None = None
+    client: api.Client, selector: Selector, host_aggregates: HostAggregates | None = None
 ) -> Selection:
     """Find the providers of a selector.
 
@@ -133,9 +133,7 @@ def unknown_trait_message(trait: str, *, advise_create: bool = True) -> str:
     )
 
 
-def aggregate_uuids(
-    texts: Iterable[str], host_aggregates: context.HostAggregates | None
-) -> dict[str, str]:
+def aggregate_uuids(texts: Iterable[str], host_aggregates: HostAggregates | None) -> dict[str, str]:
     """``{text: aggregate UUID}`` for UUIDs, and for names and ids of nova's host aggregates.
 
     Requests: one GET to nova, if a text is not a UUID. Errors: InvalidInput.
@@ -163,7 +161,7 @@ def aggregate_uuids(
 def _filters(
     client: api.Client,
     selector: Selector,
-    host_aggregates: context.HostAggregates | None,
+    host_aggregates: HostAggregates | None,
     input_errors: errors.InputErrors,
 ) -> dict[str, Any]:
     """The parameters of the listing; empty if none is needed."""
@@ -179,7 +177,7 @@ def _filters(
     return filters
 
 
-def _member_of(texts: Sequence[str], host_aggregates: context.HostAggregates | None) -> list[str]:
+def _member_of(texts: Sequence[str], host_aggregates: HostAggregates | None) -> list[str]:
     parts = {text: text.removeprefix("!").removeprefix("in:").split(",") for text in texts}
     uuids = aggregate_uuids((part for found in parts.values() for part in found), host_aggregates)
     return [_with_prefix(text, [uuids[part] for part in parts[text]]) for text in texts]

@@ -369,14 +369,14 @@ class CloudReader:
         if not unique:
             return {}
         LOG.debug("%s: %d", title, len(unique))
-        self._context.watch.start(title, len(unique))
+        self._context.progress.start(title, len(unique))
         found: dict[K, R] = {}
         results = workers.each(
             lambda key: self._get(lambda: read(key)), unique, self._context.workers
         )
         for key, result in zip(unique, results, strict=True):
             found[key] = result
-            self._context.watch.advance()
+            self._context.progress.advance()
         return found
 
     def _get(self, call: Callable[[], R]) -> R:

@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 from osc_placement import microversion
 from osc_placement.client import api, api_errors, retry
 from osc_placement.model import provider
-from osc_placement.plan import change, progress, workers as plan_workers
+from osc_placement.plan import change, workers as plan_workers
 from osc_placement.plan.kinds import inventories, memberships
+from osc_placement.plan.progress import Progress
 from osc_placement.workflows import selector
 from osc_placement.workflows.batch import inventory, membership
 
@@ -28,7 +29,7 @@ def observe_inventories(
     client: api.Client,
     providers: Sequence[provider.Provider],
     workers: int,
-    watch: progress.Progress,
+    progress: Progress,
 ) -> list[inventory.Observed | change.Skipped]:
     """The inventories of each provider, or the reason why they could not be read.
 
@@ -39,7 +40,7 @@ def observe_inventories(
         answer = client.list_inventories(item.uuid)
         return inventory.Observed(item, answer.generation, answer.inventories)
 
-    return _read_each(observed, inventories.TYPE.name, providers, workers, watch)
+    return _read_each(observed, inventories.TYPE.name, providers, workers, progress)
 
 
 def observe_usages(
@@ -73,7 +74,7 @@ def observe_traits(
     chosen: selector.Selection,
     names: Sequence[str],
     workers: int,
-    watch: progress.Progress,
+    progress: Progress,
 ) -> list[membership.Observed | change.Skipped]:
     """Which providers have which of the traits ``names``.
 
@@ -85,7 +86,7 @@ def observe_traits(
             answer = client.list_provider_traits(item.uuid)
             return membership.Observed(item, answer.generation, dict.fromkeys(answer.traits, True))
 
-        return _read_each(traits, memberships.TRAITS.name, chosen.providers, workers, watch)
+        return _read_each(traits, memberships.TRAITS.name, chosen.providers, workers, progress)
     return _read_by_listing(client, chosen, "required", names)
 
 
@@ -94,7 +95,7 @@ def observe_aggregates(
     chosen: selector.Selection,
     uuids: Sequence[str],
     workers: int,
-    watch: progress.Progress,
+    progress: Progress,
 ) -> list[membership.Observed | change.Skipped]:
     """Which providers are in which of the aggregates ``uuids``.
 
@@ -109,7 +110,9 @@ def observe_aggregates(
                 item, answer.generation or 0, dict.fromkeys(answer.aggregates, True)
             )
 
-        return _read_each(aggregates, memberships.AGGREGATES.name, chosen.providers, workers, watch)
+        return _read_each(
+            aggregates, memberships.AGGREGATES.name, chosen.providers, workers, progress
+        )
     return _read_by_listing(client, chosen, "member_of", uuids)
 
 
@@ -164,7 +167,7 @@ def _read_each(
     kind: str,
     providers: Sequence[provider.Provider],
     workers: int,
-    watch: progress.Progress,
+    progress: Progress,
 ) -> list[T | change.Skipped]:
     """``read`` of each provider; a provider that cannot be read is skipped."""
 
@@ -178,9 +181,9 @@ def _read_each(
             subject = change.Subject(item.name, item.uuid)
             return change.Skipped(kind, subject, reason=str(error), refused=True)
 
-    watch.start(f"reading {kind}", len(providers))
+    progress.start(f"reading {kind}", len(providers))
     found: list[T | change.Skipped] = []
     for result in plan_workers.each(try_read, providers, workers):
         found.append(result)
-        watch.advance()
+        progress.advance()
     return found

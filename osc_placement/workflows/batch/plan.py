@@ -16,23 +16,24 @@ from osc_placement.engine import standard
 from osc_placement.model import name, provider
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories, memberships
-from osc_placement.workflows import context, selector as batch_selector
+from osc_placement.workflows import selector as batch_selector
 from osc_placement.workflows.batch import (
     expression,
     inventory,
     membership,
     observe,
 )
+from osc_placement.workflows.context import ReadContext
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-_DEFAULT = context.ReadContext()
+_DEFAULT = ReadContext()
 
 
-#: Called with a client, a selector and ``reading=``.
+#: Called with a client, a selector and ``context=``.
 Planner = Callable[..., plan.ObservedPlan]
 
 
@@ -43,7 +44,7 @@ def plan_amend(
     *,
     create: bool = False,
     allow: Iterable[str] = (),
-    reading: context.ReadContext = _DEFAULT,
+    context: ReadContext = _DEFAULT,
 ) -> plan.ObservedPlan:
     """Plan expressions such as ``VCPU:allocation_ratio=4`` for each selected provider.
 
@@ -59,9 +60,9 @@ def plan_amend(
     input_errors.reasons += unknown
     request = inventory.Request(assignments, create=create, allow=frozenset(allow))
     with input_errors.collected():
-        chosen = batch_selector.select(client, selector, reading.host_aggregates)
+        chosen = batch_selector.select(client, selector, context.host_aggregates)
     input_errors.check()
-    return _plan_inventories(client, chosen, request, reading)
+    return _plan_inventories(client, chosen, request, context)
 
 
 def plan_set_inventories(
@@ -70,13 +71,13 @@ def plan_set_inventories(
     target: inventory.Target,
     *,
     exactly: bool,
-    reading: context.ReadContext = _DEFAULT,
+    context: ReadContext = _DEFAULT,
 ) -> plan.ObservedPlan:
     """Plan ``inventory set AGG --aggregate``: the inventories of ``target`` for every member.
 
     No guard applies. Requests: one GET per provider.
     """
-    found = observe.observe_inventories(client, members, reading.workers, reading.watch)
+    found = observe.observe_inventories(client, members, context.workers, context.progress)
     observed, unread = _without_skipped(found)
     made = inventory.plan_targets(observed, target, exactly=exactly)
     known = {
@@ -96,7 +97,7 @@ def plan_traits(
     remove: Sequence[str] = (),
     create: bool = False,
     allow: Iterable[str] = (),
-    reading: context.ReadContext = _DEFAULT,
+    context: ReadContext = _DEFAULT,
 ) -> plan.ObservedPlan:
     """Plan traits to add to and remove from each selected provider.
 
@@ -109,7 +110,7 @@ def plan_traits(
     request = membership.Request(tuple(add), tuple(remove), frozenset(allow))
     input_errors = errors.InputErrors(_conflicts(request))
     with input_errors.collected():
-        chosen = batch_selector.select(client, selector, reading.host_aggregates)
+        chosen = batch_selector.select(client, selector, context.host_aggregates)
     missing = batch_selector.unknown_traits(client, request.names) if input_errors or create else []
     made = [item for item in missing if create and item in add and name.is_custom(item)]
     input_errors.reasons += [
@@ -119,7 +120,7 @@ def plan_traits(
     ]
     input_errors.check()
     existing = [item for item in request.names if item not in made]
-    found = _observed_traits(client, chosen, existing, reading, remove)
+    found = _observed_traits(client, chosen, existing, context, remove)
     observed, unread = _without_skipped(found)
     return plan.ObservedPlan(_with_skipped(membership.plan_traits(observed, request, made), unread))
 
@@ -128,14 +129,14 @@ def plan_set_traits(
     client: api.Client,
     members: Sequence[provider.Provider],
     traits: Sequence[str],
-    reading: context.ReadContext = _DEFAULT,
+    context: ReadContext = _DEFAULT,
 ) -> plan.ObservedPlan:
     """Plan ``trait set AGG --aggregate``: replace the traits of every member.
 
     No guard applies. Requests: one GET per provider.
     """
     chosen = batch_selector.Selection(tuple(members))
-    found = observe.observe_traits(client, chosen, traits, reading.workers, reading.watch)
+    found = observe.observe_traits(client, chosen, traits, context.workers, context.progress)
     observed, unread = _without_skipped(found)
     known = {
         _key(memberships.TRAITS.name, item.provider): memberships.observed_traits(
@@ -154,7 +155,7 @@ def plan_aggregates(
     *,
     add: Sequence[str] = (),
     remove: Sequence[str] = (),
-    reading: context.ReadContext = _DEFAULT,
+    context: ReadContext = _DEFAULT,
 ) -> plan.ObservedPlan:
     """Plan aggregates to add to and remove from each selected provider.
 
@@ -164,16 +165,18 @@ def plan_aggregates(
     input_errors = errors.InputErrors()
     uuids: Mapping[str, str] = {}
     with input_errors.collected():
-        uuids = batch_selector.aggregate_uuids([*add, *remove], reading.host_aggregates)
+        uuids = batch_selector.aggregate_uuids([*add, *remove], context.host_aggregates)
     with input_errors.collected():
-        chosen = batch_selector.select(client, selector, reading.host_aggregates)
+        chosen = batch_selector.select(client, selector, context.host_aggregates)
     request = membership.Request(
         tuple(uuids[text] for text in add if text in uuids),
         tuple(uuids[text] for text in remove if text in uuids),
     )
     input_errors.reasons += _conflicts(request) if uuids else []
     input_errors.check()
-    found = observe.observe_aggregates(client, chosen, request.names, reading.workers, reading.watch)
+    found = observe.observe_aggregates(
+        client, chosen, request.names, context.workers, context.progress
+    )
     observed, unread = _without_skipped(found)
     return plan.ObservedPlan(_with_skipped(membership.plan_aggregates(observed, request), unread))
 
@@ -182,12 +185,12 @@ def _plan_inventories(
     client: api.Client,
     chosen: batch_selector.Selection,
     request: inventory.Request,
-    reading: context.ReadContext,
+    context: ReadContext,
 ) -> plan.ObservedPlan:
-    found = observe.observe_inventories(client, chosen.providers, reading.workers, reading.watch)
+    found = observe.observe_inventories(client, chosen.providers, context.workers, context.progress)
     observed, unread = _without_skipped(found)
     losing = [item for item in observed if inventory.needs_usages(item, request)]
-    filled = observe.observe_usages(client, losing, chosen.filters, reading.workers)
+    filled = observe.observe_usages(client, losing, chosen.filters, context.workers)
     with_usages = {item.provider.uuid: item for item in filled}
     observed = [with_usages.get(item.provider.uuid, item) for item in observed]
     made = _with_skipped(inventory.plan_inventory(observed, request), unread)
@@ -205,7 +208,7 @@ def _observed_traits(
     client: api.Client,
     chosen: batch_selector.Selection,
     names: Sequence[str],
-    reading: context.ReadContext,
+    context: ReadContext,
     removed: Sequence[str],
 ) -> list[membership.Observed | change.Skipped]:
     """As ``observe_traits``; an unknown trait is an error.
@@ -214,7 +217,7 @@ def _observed_traits(
     the traits that no provider has.
     """
     try:
-        found = observe.observe_traits(client, chosen, names, reading.workers, reading.watch)
+        found = observe.observe_traits(client, chosen, names, context.workers, context.progress)
     except api_errors.ApiError as error:
         if error.status != 400:
             raise

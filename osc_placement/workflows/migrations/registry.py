@@ -18,7 +18,7 @@ from osc_placement.workflows.mirror import observe as mirror_observe
 def _mirror(services: Services, _: str) -> Iterator[Slice]:
     """One slice, because the mirror always reads all host aggregates."""
     planned = mirror_observe.plan_mirror(
-        services.client, services.nova, mirror_observe.MirrorRequest(), services.reading
+        services.client, services.nova, mirror_observe.MirrorRequest(), services.context
     ).planned
     yield Slice(Cursor.END, planned)
 
@@ -29,7 +29,7 @@ def _heal(services: Services, after: str) -> Iterator[Slice]:
         services.client,
         services.nova,
         HealRequest(),
-        services.reading,
+        services.context,
         neutron=services.network,
         after=after,
     )
@@ -48,7 +48,7 @@ def _types(services: Services, after: str) -> Iterator[Slice]:
 def _slices(
     services: Services, planned: Callable[..., consumers.Slices], after: str
 ) -> Iterator[Slice]:
-    workers = services.reading.workers
+    workers = services.context.workers
     for position, made in planned(services.client, services.nova, after=after, workers=workers):
         yield Slice(position, made)
 

@@ -18,7 +18,8 @@ from osc_placement.client import api, api_errors
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, attempt, executor, plan, result as plan_result
-from osc_placement.workflows import context, state_file
+from osc_placement.workflows import state_file
+from osc_placement.workflows.context import ReadContext
 
 LOG = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class Services:
     client: api.Client
     nova: nova_api.Nova
     network: neutron_api.Neutron
-    reading: context.ReadContext = dataclasses.field(default_factory=context.ReadContext)
+    context: ReadContext = dataclasses.field(default_factory=ReadContext)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -255,11 +256,11 @@ class _Run:
 
     def _apply(self, item: Migration, part: Slice) -> plan_result.RunReport:
         left = None if self._max_count is None else self._max_count - self._result.done
-        reading = self._services.reading
+        context = self._services.context
         client = self._services.client
         options = apply.Options(
-            limits=executor.Limits(workers=reading.workers, max_count=left),
-            progress=reading.watch,
+            limits=executor.Limits(workers=context.workers, max_count=left),
+            progress=context.progress,
             check_precondition=part.check_precondition,
             neutron=part.neutron,
         )

@@ -54,7 +54,7 @@ def plan_mirror(
     client: api.Client,
     nova: nova_api.Nova,
     request: MirrorRequest,
-    reading: ReadContext | None = None,
+    context: ReadContext | None = None,
 ) -> Mirrored:
     """Plan the changes that make Placement's aggregates match nova's host aggregates.
 
@@ -67,7 +67,7 @@ def plan_mirror(
     cloud = _read_cloud(client, nova)
     resolved = _resolve(cloud, request)
     record = load_record(client.target)
-    snapshot = _read_members(client, nova, cloud, record.values, resolved, reading or ReadContext())
+    snapshot = _read_members(client, nova, cloud, record.values, resolved, context or ReadContext())
     made = mirror_plan.plan_mirror(snapshot, resolved)
     error = record.error or _update_record(client.target, record.values, snapshot)
     stale = mirror_plan.stale(made, snapshot)
@@ -103,7 +103,7 @@ def _read_members(
     cloud: _Cloud,
     recorded: Mapping[str, str],
     request: mirror_plan.Request,
-    reading: ReadContext,
+    context: ReadContext,
 ) -> mirror_plan.Snapshot:
     """The snapshot, with the members of every current and deleted host aggregate."""
     current = {item.uuid: item.name for item in cloud.aggregates}
@@ -111,7 +111,7 @@ def _read_members(
     deleted = forgotten if request.aggregates else {**recorded, **forgotten}
     planned = [uuid for uuid in current if not request.aggregates or uuid in request.aggregates]
     planned += [uuid for uuid in deleted if uuid not in current]
-    members = _members(client, planned, reading)
+    members = _members(client, planned, context)
     # Read nova again after Placement, so that a host that is being added is not removed.
     later = [item for item in nova_api.host_aggregates(nova) if item.uuid in current]
     left = {item.uuid for item in later}
@@ -129,7 +129,7 @@ def _read_members(
 
 
 def _members(
-    client: api.Client, uuids: Collection[str], reading: ReadContext
+    client: api.Client, uuids: Collection[str], context: ReadContext
 ) -> dict[str, frozenset[str]]:
     """``{aggregate uuid: provider uuids}``. Requests: one GET per aggregate."""
 
@@ -137,11 +137,11 @@ def _members(
         list_members = functools.partial(client.list_providers, member_of=[uuid])
         return frozenset(item.uuid for item in retry.read(list_members))
 
-    reading.watch.start("reading aggregates", len(uuids))
+    context.progress.start("reading aggregates", len(uuids))
     members = {}
-    for uuid, providers in zip(uuids, workers.each(read, uuids, reading.workers), strict=True):
+    for uuid, providers in zip(uuids, workers.each(read, uuids, context.workers), strict=True):
         members[uuid] = providers
-        reading.watch.advance()
+        context.progress.advance()
     return members
 
 

@@ -18,7 +18,7 @@ from osc_placement.engine import standard
 from osc_placement.model import allocation, name as names
 from osc_placement.plan import attempt, change, executor, journal, result
 from osc_placement.plan.kinds import base, memberships
-from osc_placement.workflows import context
+from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import invariants, observe, sandbox, snapshot
 
 LOG = logging.getLogger(__name__)
@@ -60,8 +60,8 @@ def rehearse(
         failed = [item for item in run.results if not item.succeeded]
         if failed:
             raise Refused(_failures(failed))
-        reading = context.ReadContext(workers=1)
-        found = _comparable(observe.read_trees(stage.client, after.roots, reading))
+        context = ReadContext(workers=1)
+        found = _comparable(observe.read_trees(stage.client, after.roots, context))
         requests = tuple(stage.recorder.requests)
     # Providers that no consumer uses any more are not read; they cannot have changed.
     unread = {uuid: node for uuid, node in after.nodes.items() if uuid not in found.nodes}

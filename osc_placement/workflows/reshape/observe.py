@@ -18,7 +18,7 @@ from osc_placement.client import api, api_errors, lookup, responses, retry
 from osc_placement.engine import standard
 from osc_placement.model import allocation, name as names, provider
 from osc_placement.plan import workers
-from osc_placement.workflows import context
+from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import snapshot
 from osc_placement.workflows.reshape.document import target_tree, values
 
@@ -51,7 +51,7 @@ def observe(
     client: api.Client,
     document: values.Document | target_tree.Tree,
     roots: Iterable[provider.Provider],
-    reading: context.ReadContext,
+    context: ReadContext,
 ) -> snapshot.TreeSnapshot:
     """The trees that a document names, and those of ``roots``.
 
@@ -61,7 +61,7 @@ def observe(
     """
     found = lookup.find_providers(client, document.names).values()
     tops = {item.root_uuid or item.uuid for item in (*found, *roots)}
-    trees = read_trees(client, tops, reading)
+    trees = read_trees(client, tops, context)
     custom_traits = _check_traits(client, document.targets)
     _check_classes(client, document.classes, trees)
     return dataclasses.replace(trees, traits=custom_traits)
@@ -94,7 +94,7 @@ def _check_classes(
 
 
 def read_trees(
-    client: api.Client, roots: Collection[str], reading: context.ReadContext
+    client: api.Client, roots: Collection[str], context: ReadContext
 ) -> snapshot.TreeSnapshot:
     """The trees of these roots, their consumers, and everything that these use.
 
@@ -104,7 +104,7 @@ def read_trees(
     Errors: Restless; InvalidInput when a root does not exist.
     """
     client.require_feature("reshaper", "reading what is to be reshaped")
-    reader = _Reader(client, reading)
+    reader = _Reader(client, context)
     for pause in (*retry.backoff(_ATTEMPTS), 0.0):
         try:
             return reader.read(sorted(roots))
@@ -124,8 +124,8 @@ class _Reader:
     A provider or consumer is read again only if its generation changed.
     """
 
-    def __init__(self, client: api.Client, reading: context.ReadContext) -> None:
-        self._client, self._reading = client, reading
+    def __init__(self, client: api.Client, context: ReadContext) -> None:
+        self._client, self._context = client, context
         self._details: dict[str, _Detail] = {}
         self._consumers: dict[str, allocation.Consumer] = {}
 
@@ -147,10 +147,10 @@ class _Reader:
     def _each(self, call: Callable[[T], R], items: Collection[T], label: str = "") -> Iterator[R]:
         """The results of concurrent reads, in the order of the items; progress with a label."""
         if label:
-            self._reading.watch.start(label, len(items))
-        for found in workers.each(call, items, self._reading.workers):
+            self._context.progress.start(label, len(items))
+        for found in workers.each(call, items, self._context.workers):
             if label:
-                self._reading.watch.advance()
+                self._context.progress.advance()
             yield found
 
     def _ask(self, item: provider.Provider, call: Callable[[], T]) -> T:

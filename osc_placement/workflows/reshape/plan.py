@@ -11,7 +11,8 @@ from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.model import provider
 from osc_placement.plan import plan
-from osc_placement.workflows import context, selector as batch_selector
+from osc_placement.workflows import selector as batch_selector
+from osc_placement.workflows.context import HostAggregates, ReadContext
 from osc_placement.workflows.reshape import (
     changes as reshape_changes,
     consumers,
@@ -40,7 +41,7 @@ class Prepared:
 def select_roots(
     client: api.Client,
     selector: batch_selector.Selector,
-    host_aggregates: context.HostAggregates | None = None,
+    host_aggregates: HostAggregates | None = None,
 ) -> tuple[provider.Provider, ...]:
     """The root providers among the selected providers. Requests: those of ``select``.
 
@@ -54,7 +55,7 @@ def select_roots(
 
 
 def plan_reshape(
-    client: api.Client, request: decide.ReshapeRequest, reading: context.ReadContext
+    client: api.Client, request: decide.ReshapeRequest, context: ReadContext
 ) -> Prepared:
     """Plan a reshape and rehearse it. Requests: those of ``observe``; nothing is written.
 
@@ -62,7 +63,7 @@ def plan_reshape(
     With ``roots``, a tree that cannot be reshaped is skipped instead.
     """
     client.require_feature("reshaper", "reshaping")
-    trees = observe.observe(client, request.tree or request.document, request.roots, reading)
+    trees = observe.observe(client, request.tree or request.document, request.roots, context)
     decision, skipped = decide.decide_request(request, trees)
     changes = reshape_changes.changes(decision)
     full_plan = plan.make(

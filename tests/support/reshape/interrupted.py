@@ -11,7 +11,7 @@ from osc_placement import microversion
 from osc_placement.client import api, wsgi
 from osc_placement.plan import apply as plan_apply, file, result
 from osc_placement.testing import service
-from osc_placement.workflows import context
+from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan
 from osc_placement.workflows.reshape.document import parse
 from tests.support import plans
@@ -20,7 +20,7 @@ from tests.support.reshape.cloud_builder import uuid_of
 
 OLD = microversion.Microversion(1, 37)
 NEW = microversion.MAXIMUM
-READING = context.ReadContext(workers=1)
+READING = ReadContext(workers=1)
 PROVIDERS: dict[str, Any] = {
     "cn1": (None, {"VCPU": 16, "VGPU": 8}),
     "old": ("cn1", {"CUSTOM_FPGA": 2}),

@@ -13,7 +13,7 @@ from osc_placement import errors
 from osc_placement.client import api_errors
 from osc_placement.nova import api
 from osc_placement.plan import apply, file, result
-from osc_placement.workflows import context
+from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.mirror import observe
 from tests.support import fake_placement, plans
 
@@ -78,7 +78,7 @@ def run(
     client: Any, nova: FakeNova, request: observe.MirrorRequest | None = None, **options: Any
 ) -> result.RunReport:
     mirrored = observe.plan_mirror(
-        client, nova, request or observe.MirrorRequest(prune=True), context.ReadContext()
+        client, nova, request or observe.MirrorRequest(prune=True), ReadContext()
     )
     return plans.apply_new(
         client, mirrored.planned, "placement aggregate mirror", apply.Options(**options)

@@ -11,7 +11,7 @@ from osc_placement.client import api
 from osc_placement.plan import attempt, executor, journal, plan, result, undo
 from osc_placement.plan.kinds import base
 from osc_placement.testing import service
-from osc_placement.workflows import context
+from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import (
     assign,
     decide,
@@ -22,7 +22,7 @@ from osc_placement.workflows.reshape import (
 from osc_placement.workflows.reshape.document import parse
 from tests.support.reshape import cases, cloud_builder
 
-READING = context.ReadContext(workers=2)
+READING = ReadContext(workers=2)
 FEW = hypothesis.settings(
     max_examples=60,
     deadline=None,

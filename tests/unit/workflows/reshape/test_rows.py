@@ -7,7 +7,7 @@ import time
 from osc_placement import microversion
 from osc_placement.plan import result
 from osc_placement.testing import service
-from osc_placement.workflows import context
+from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan, rows
 from osc_placement.workflows.reshape.document import parse
 from tests.support.reshape import cloud_builder
@@ -23,7 +23,7 @@ def prepared(document_text: str, state: object = None) -> reshape_plan.Prepared:
             parse.parse(document_text, "m"), options=assign.AssignOptions("pack")
         )
         return reshape_plan.plan_reshape(
-            placement.client(microversion.MAXIMUM), request, context.ReadContext()
+            placement.client(microversion.MAXIMUM), request, ReadContext()
         )
 
 
