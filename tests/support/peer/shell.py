@@ -63,10 +63,10 @@ class OpenStack:
         return outcome.stdout
 
     def fails(self, command: str, *arguments: str, version: str | None = None) -> tuple[int, str]:
-        """Exit code and stderr of a failing command."""
+        """Exit code and messages of a failing command."""
         outcome = self.run(command, *arguments, version=version)
         assert outcome.code != 0, f"openstack {command} {arguments} succeeded: {outcome.stdout}"
-        return outcome.code, outcome.stderr
+        return outcome.code, outcome.messages
 
     def run(
         self, command: str, *arguments: str, version: str | None = None, stdin: str = ""
