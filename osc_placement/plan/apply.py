@@ -5,6 +5,7 @@ The plan file, the undo file and the journal are on disk before the first write.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import logging
@@ -159,10 +160,11 @@ class _Job:
 
     def _check_rights(self) -> None:
         """Check before the first write what the server would refuse after some writes."""
-        for name, kind in registry.CHANGE_TYPES.items():
-            states = [(item.before, item.after) for item in self.plan.changes if item.kind == name]
-            if states:
-                kind.check_rights(self.client, states)
+        states = collections.defaultdict(list)
+        for item in self.plan.changes:
+            states[item.kind].append((item.before, item.after))
+        for kind, pairs in states.items():
+            registry.CHANGE_TYPES[kind].check_rights(self.client, pairs)
 
     @contextlib.contextmanager
     def _journal(self, *, restart: bool) -> Iterator[journal_module.JournalWriter]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol
+
+import typing_extensions
 
 from osc_placement.plan import precondition as plan_precondition
 
@@ -30,7 +32,8 @@ class State(Protocol):
         """The form of a plan file."""
 
 
-S = TypeVar("S", bound=State)
+#: A bare ``Change`` holds states of any kind. ``typing`` has no defaults before Python 3.13.
+S = typing_extensions.TypeVar("S", bound=State, default=Any)
 
 #: ``(kind, to_dict's form)`` -> the state; None for None.
 Loader = Callable[[str, Any], Any]
@@ -44,7 +47,7 @@ class Subject(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Change:
+class Change(Generic[S]):
     """One thing to do: ``before`` and ``after`` are states of one kind.
 
     ``generation`` is the provider generation on which the change was decided, None without one.
@@ -57,8 +60,8 @@ class Change:
 
     kind: str
     subject: Subject
-    before: State
-    after: State
+    before: S
+    after: S
     generation: int | None = None
     reason: str = ""
     stage: int = 0
@@ -75,7 +78,7 @@ class Change:
         """The order in which changes are listed and begun."""
         return (self.stage, self.subject, self.kind)
 
-    def inverse(self) -> Change:
+    def inverse(self) -> Change[S]:
         """The change that undoes this one, for any generation."""
         return dataclasses.replace(
             self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from osc_placement import microversion
@@ -69,6 +69,9 @@ class ConsumerType(base.ChangeType[C]):
     """What the kinds of change share that write a consumer's allocations."""
 
     whole = True
+
+    def providers(self, state: C) -> Iterable[str]:
+        return state.allocations
 
     def facts(self, before: C, after: C, names: change.Names = base.NO_NAMES) -> list[base.Fact]:
         found = []

@@ -97,6 +97,10 @@ class ChangeType(abc.ABC, Generic[S]):
     def write(self, services: Services, write: Write[S]) -> change.Observed[S]:
         """Write a change and return the new state. Requests: one, under its generation."""
 
+    def providers(self, state: S) -> Iterable[str]:
+        """The UUIDs of the providers that a state names beside the subject."""
+        return ()
+
     @abc.abstractmethod
     def facts(self, before: S, after: S, names: change.Names = NO_NAMES) -> list[Fact]:
         """Every fact of both states; ``names`` replace UUIDs of providers in labels."""
@@ -149,6 +153,10 @@ class ChangeType(abc.ABC, Generic[S]):
         if self.whole:
             return [_text(fact, value) for fact, value in side if value is not None] or ["nothing"]
         return list(dict.fromkeys(_text(fact, value) for fact, value in side if fact.shown))
+
+    def describe_change(self, before: S, after: S, names: change.Names = NO_NAMES) -> list[str]:
+        """What a change does, for rows that show no states; empty if the rows show the effect."""
+        return []
 
     def describe_drift(self, before: S, found: S) -> str:
         """What a subject is now, for a change that was planned on ``before``."""

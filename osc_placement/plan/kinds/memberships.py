@@ -69,6 +69,11 @@ class MembershipType(base.ChangeType[M]):
             for name in dict.fromkeys([*after.present, *before.present])
         ]
 
+    def describe_change(
+        self, before: M, after: M, names: change.Names = base.NO_NAMES
+    ) -> list[str]:
+        return [f"{'+' if has else '-'}{name}" for name, has in after.present.items()]
+
     def select(self, found: M, after: M) -> M:
         return self.state({name: found.present.get(name, False) for name in after.present})
 

@@ -118,6 +118,15 @@ class Provider(base.ChangeType[ProviderState]):
             return ["no provider"]
         return super().describe(side)
 
+    def describe_change(
+        self, before: ProviderState, after: ProviderState, names: change.Names = base.NO_NAMES
+    ) -> list[str]:
+        if not after.exists:
+            return ["deleted"]
+        if not before.exists:
+            return ["new"]
+        return [", ".join(self.describe(base.after_side(self.facts(after, after, names))))]
+
     def refusals(
         self, services: base.Services, write: base.Write[ProviderState], allow: Collection[str]
     ) -> list[str]:

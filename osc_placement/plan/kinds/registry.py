@@ -49,3 +49,15 @@ def facts(
     if before is None and after is None:
         return []
     return CHANGE_TYPES[kind].facts(before or after, after or before, names)
+
+
+def describe_change(
+    kind: str,
+    before: change.State | None,
+    after: change.State | None,
+    names: change.Names = base.NO_NAMES,
+) -> list[str]:
+    """What a change does, for rows that show no states; empty if a state is None."""
+    if before is None or after is None:
+        return []
+    return CHANGE_TYPES[kind].describe_change(before, after, names)

@@ -33,11 +33,6 @@ class ReshapeState:
     allocations: Mapping[str, allocation.Allocations] = dataclasses.field(default_factory=dict)
     others: allocation.Allocations = dataclasses.field(default_factory=dict)
 
-    def providers(self) -> list[str]:
-        """The providers whose inventories or allocations change."""
-        moved = [uuid for has in self.allocations.values() for uuid in has]
-        return list(dict.fromkeys([*self.inventories, *moved]))
-
     def to_dict(self) -> dict[str, Any]:
         """The form of a plan file."""
         inventories = {
@@ -170,6 +165,11 @@ class Reshape(base.ChangeType[ReshapeState]):
         sender = client.at(min(client.microversion, microversion.TYPE_STAYS))
         sender.reshape(found.renewed_inventories(after), found.renewed_consumers(after))
         return change.Observed(None, after)
+
+    def providers(self, state: ReshapeState) -> Iterable[str]:
+        """The providers whose inventories or allocations change."""
+        moved = [uuid for has in state.allocations.values() for uuid in has]
+        return dict.fromkeys([*state.inventories, *moved])
 
     def facts(
         self, before: ReshapeState, after: ReshapeState, names: change.Names = base.NO_NAMES

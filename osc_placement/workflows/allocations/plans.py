@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from osc_placement.plan import change, plan
-from osc_placement.plan.kinds import allocations, bound_ports
+from osc_placement.plan.kinds import allocations, bound_ports, registry
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
@@ -11,9 +11,11 @@ from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 def observed_plan(planned: plan.Plan, snapshot: CloudSnapshot) -> plan.ObservedPlan:
     """The plan with the consumers that were read one by one, so that none is read again."""
     known = {
-        each.key: allocations.observed(snapshot.consumer(each.subject.uuid))
+        change.key(allocations.TYPE.name, each.subject): allocations.observed(
+            snapshot.consumer(each.subject.uuid)
+        )
         for each in planned.changes
-        if type(each.after) is allocations.ConsumerState and each.subject.uuid in snapshot.owners
+        if each.subject.uuid in snapshot.owners
     }
     return plan.ObservedPlan(planned, known)
 
@@ -31,11 +33,11 @@ def with_bindings(
 
 def provider_names(planned: plan.Plan, snapshot: CloudSnapshot) -> dict[str, str]:
     """The names of the providers in a plan."""
-    states = [state for item in planned.items() for state in (item.before, item.after)]
     uuids = {
         uuid
-        for state in states
-        if isinstance(state, allocations.ConsumerState)
-        for uuid in state.allocations
+        for item in planned.items()
+        for state in (item.before, item.after)
+        if state is not None
+        for uuid in registry.CHANGE_TYPES[item.kind].providers(state)
     }
     return {uuid: name for uuid, name in snapshot.provider_names.items() if uuid in uuids}

@@ -15,6 +15,9 @@ from osc_placement.workflows.batch import expression
 
 _KIND = inventories.TYPE
 
+#: The decision about one provider.
+Item = change.Change[InventoryState] | change.Skipped
+
 #: Returns the new inventories of a provider. Errors: InvalidInput.
 Target = Callable[[inventory.Inventories], inventory.Inventories]
 
@@ -80,7 +83,7 @@ def plan_targets(observed: Iterable[Observed], target: Target, *, exactly: bool)
     return plan.make(items, allow=tuple(sorted(guards.ALL)))
 
 
-def _targeted(observed: Observed, target: Target, exactly: bool) -> change.Change | change.Skipped:
+def _targeted(observed: Observed, target: Target, exactly: bool) -> Item:
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
     found = InventoryState.of(observed.inventories)
     try:
@@ -118,9 +121,7 @@ def _differing(
     return _KIND.select(before, narrowed), narrowed
 
 
-def _refused_if_all_lack_it(
-    items: Sequence[change.Change | change.Skipped],
-) -> list[change.Change | change.Skipped]:
+def _refused_if_all_lack_it(items: Sequence[Item]) -> list[Item]:
     """The items; if no provider has any requested class, the operator gets an error."""
     skipped = [item for item in items if isinstance(item, change.Skipped) and item.after is None]
     if len(skipped) < len(items):
@@ -139,7 +140,7 @@ def needs_usages(observed: Observed, request: Request) -> bool:
     )
 
 
-def decide(observed: Observed, request: Request) -> change.Change | change.Skipped:
+def decide(observed: Observed, request: Request) -> Item:
     """The change of one provider, or the reason to skip it."""
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
     try:
@@ -263,7 +264,7 @@ def _written_back(after: InventoryState) -> list[str]:
     return [f"nova-compute writes {', '.join(keys)} back"] if keys else []
 
 
-def _notes(items: Iterable[change.Change | change.Skipped]) -> tuple[str, ...]:
+def _notes(items: Iterable[Item]) -> tuple[str, ...]:
     states = [_changed(item) for item in items]
     notes = [
         f"{resource_class}:allocation_ratio lasts only where nova.conf does not set {option}:"
@@ -279,16 +280,12 @@ def _notes(items: Iterable[change.Change | change.Skipped]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _changed(item: change.Change | change.Skipped) -> InventoryState:
+def _changed(item: Item) -> InventoryState:
     """The state that a change writes; an empty state for a skipped provider."""
-    if isinstance(item, change.Change) and isinstance(item.after, InventoryState):
-        return item.after
-    return InventoryState({})
+    return item.after if isinstance(item, change.Change) else InventoryState({})
 
 
-def _capacities(
-    observed: Iterable[Observed], items: Iterable[change.Change | change.Skipped]
-) -> dict[str, plan.Capacity]:
+def _capacities(observed: Iterable[Observed], items: Iterable[Item]) -> dict[str, plan.Capacity]:
     """``{resource class: Capacity}`` over all of ``observed``, for the classes that change."""
     before: collections.Counter[str] = collections.Counter()
     after: collections.Counter[str] = collections.Counter()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.model import provider
 from osc_placement.plan import change, result
-from osc_placement.plan.kinds import base, memberships, provider as provider_kind, reshape
+from osc_placement.plan.kinds import registry
 from osc_placement.workflows.reshape import consumers as reshape_consumers, snapshot
 
 #: ``{resource class: {"used": amount, "capacity": amount}}`` of a provider, or ``{resource
@@ -50,7 +50,7 @@ class Rows:
         self._names = {**before.names(), **after.names()}
         self._results: dict[str, list[result.ChangeResult]] = {}
         for item in results:
-            for uuid in _subjects(item):
+            for uuid in _providers(item) or [item.subject.uuid]:
                 self._results.setdefault(uuid, []).append(item)
         self._guesses: dict[tuple[str, str], str] = {}
         for one in placed:
@@ -75,7 +75,7 @@ class Rows:
 
     def consumers(self, uuid: str) -> Iterator[Row]:
         """The rows of the consumers whose allocation on a provider changes."""
-        results = [item for item in self._results.get(uuid, []) if _is_reshape(item)]
+        results = [item for item in self._results.get(uuid, []) if _providers(item)]
         for consumer in self._consumers.get(uuid, ()):
             was = self._before.consumers[consumer].allocations.get(uuid)
             now = self._after.consumers[consumer].allocations.get(uuid)
@@ -93,15 +93,9 @@ class Rows:
         return found
 
 
-def _subjects(item: result.ChangeResult) -> list[str]:
-    """The providers that a change is about; for a reshape, all that it changes."""
-    if isinstance(item.after, reshape.ReshapeState):
-        return item.after.providers() or [item.subject.uuid]
-    return [item.subject.uuid]
-
-
-def _is_reshape(item: result.ChangeResult) -> bool:
-    return isinstance(item.after, reshape.ReshapeState)
+def _providers(item: result.ChangeResult) -> list[str]:
+    """The providers of a change of several providers; empty for any other change."""
+    return [] if item.after is None else [*registry.CHANGE_TYPES[item.kind].providers(item.after)]
 
 
 def _usage(node: snapshot.Node | None) -> Cell:
@@ -122,22 +116,8 @@ def _reason(uuid: str, results: Sequence[result.ChangeResult], names: change.Nam
     """The other changes of a provider, and why changes were not applied."""
     reasons = []
     for item in results:
-        if isinstance(item.after, provider_kind.ProviderState):
-            reasons.append(_existence(item, item.after, names))
-        elif isinstance(item.after, memberships.Traits | memberships.Aggregates):
-            reasons += [f"{'+' if has else '-'}{name}" for name, has in item.after.present.items()]
+        reasons += registry.describe_change(item.kind, item.before, item.after, names)
         is_good = item.status in (result.Status.PLANNED, result.Status.APPLIED)
-        if not is_good or (_is_reshape(item) and item.subject.uuid == uuid):
+        if not is_good or (_providers(item) and item.subject.uuid == uuid):
             reasons.append(item.reason)
     return "; ".join(dict.fromkeys(filter(None, reasons)))
-
-
-def _existence(
-    item: result.ChangeResult, after: provider_kind.ProviderState, names: change.Names
-) -> str:
-    if not after.exists:
-        return "deleted"
-    if isinstance(item.before, provider_kind.ProviderState) and not item.before.exists:
-        return "new"
-    facts = provider_kind.TYPE.facts(after, after, names)
-    return ", ".join(provider_kind.TYPE.describe(base.after_side(facts)))
