@@ -47,7 +47,7 @@ def restricted(plan: plan_module.Plan, entries: Entries) -> plan_module.Plan:
         if _was_applied(entries.get(item.key)):
             kept.append(item)
         else:
-            skipped.append(_skipped(item.inverse(), _NOT_APPLIED))
+            skipped.append(_skipped(item, _NOT_APPLIED))
     skipped.sort(key=change_module.Skipped.sort_key)
     return dataclasses.replace(
         plan, changes=tuple(kept), skipped=tuple(skipped), relative=False, notes=(), capacities={}
@@ -75,17 +75,16 @@ def of_results(
 def _inverse(
     change: change_module.Change, entries: Entries | None
 ) -> change_module.Change | change_module.Skipped:
+    undo = change.inverse()
     if change.irreversible:
-        return _skipped(change, _IRREVERSIBLE.format(change.irreversible))
+        return _skipped(undo, _IRREVERSIBLE.format(change.irreversible))
     if entries is None:
-        return change.inverse()
+        return undo
     entry = entries.get(change.key)
     if entry is None or not _was_applied(entry):
-        return _skipped(change, _NOT_APPLIED)
+        return _skipped(undo, _NOT_APPLIED)
     replaced = registry.load(change.kind, entry.before)
-    if replaced is not None:
-        change = dataclasses.replace(change, before=replaced)
-    return change.inverse()
+    return undo if replaced is None else dataclasses.replace(undo, after=replaced)
 
 
 def _was_applied(entry: journal.Entry | None) -> bool:
@@ -93,4 +92,4 @@ def _was_applied(entry: journal.Entry | None) -> bool:
 
 
 def _skipped(change: change_module.Change, reason: str) -> change_module.Skipped:
-    return change_module.Skipped(change.kind, change.subject, change.after, change.before, reason)
+    return change_module.Skipped(change.kind, change.subject, change.before, change.after, reason)
