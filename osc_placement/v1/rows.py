@@ -139,7 +139,7 @@ def names(items: Iterable[str]) -> list[Row]:
 
 
 def updated(items: Iterable[str], when: Callable[[str], str | None]) -> list[Row]:
-    """``(name, time of the last change)``; names that were deleted meanwhile are omitted."""
+    """``(name, time of the last change)``; names deleted during the command are omitted."""
     data: list[Row] = []
     for item in items:
         with contextlib.suppress(api_errors.NotFound):

@@ -301,7 +301,7 @@ class CloudReader:
     def _with_unlisted(self, snapshot: CloudSnapshot, uuids: Sequence[str]) -> CloudSnapshot:
         """Looks consumers up in nova one by one.
 
-        Its listings omit servers of a cell that is down, and servers created meanwhile.
+        Its listings omit servers of a cell that is down, and servers created after the listing.
         Recorded responses contain listings only.
         """
         if self._nova.source:

@@ -154,7 +154,7 @@ class _Reader:
             yield found
 
     def _ask(self, item: provider.Provider, call: Callable[[], T]) -> T:
-        """The result of a read about a provider, which may be deleted meanwhile."""
+        """The result of a read about a provider, which another client may have deleted."""
         try:
             return retry.read(call)
         except api_errors.NotFound as error:

@@ -33,7 +33,7 @@ def test_an_expression_sets_a_field(text: str, current: float | None, value: flo
 
 
 @pytest.mark.parametrize(
-    ("text", "current", "value", "remark"),
+    ("text", "current", "value", "note"),
     [
         ("VCPU:total*=0.9", 32, 28, "VCPU:total rounded down from 28.8"),
         ("VCPU:reserved+=1.5", 0, 1, "VCPU:reserved rounded down from 1.5"),
@@ -41,9 +41,9 @@ def test_an_expression_sets_a_field(text: str, current: float | None, value: flo
     ],
 )
 def test_integer_fields_are_rounded_down_with_a_note(
-    text: str, current: int, value: int, remark: str
+    text: str, current: int, value: int, note: str
 ) -> None:
-    assert one(text).apply(current) == (value, remark)
+    assert one(text).apply(current) == (value, note)
 
 
 @pytest.mark.parametrize(
