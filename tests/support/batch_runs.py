@@ -1,27 +1,28 @@
-"""Runs of inventory changes on a fake Placement."""
+"""Runs of inventory changes on an embedded server."""
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from osc_placement.client import api_errors
 from osc_placement.plan import apply, executor, plan, result
 from osc_placement.workflows import selector
 from osc_placement.workflows.batch import plan as batch_plan
-from tests.support import fake_placement, plans
+from tests.support import embedded, plans
 
-IN_AGGREGATE = selector.Selector(member_of=(fake_placement.AGGREGATE,))
+IN_AGGREGATE = selector.Selector(member_of=(embedded.AGGREGATE,))
 
 
-def amend(client: Any, *texts: str, allow: Sequence[str] = (), **options: Any) -> result.RunReport:
+def amend(
+    client: embedded.Client, *texts: str, allow: Sequence[str] = (), **options: Any
+) -> result.RunReport:
     """Amend the inventories of all hosts in the aggregate."""
     planned = batch_plan.plan_amend(client, IN_AGGREGATE, texts, allow=allow)
     return run(client, planned, **options)
 
 
-def run(client: Any, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
+def run(client: embedded.Client, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
     """Apply a new plan; limits are options too."""
     limits = {
         name: options.pop(name)
@@ -32,28 +33,11 @@ def run(client: Any, planned: plan.ObservedPlan, **options: Any) -> result.RunRe
     return plans.apply_new(client, planned, "a test", apply.Options(**options))
 
 
-def ratios(client: fake_placement.FakeClient) -> set[float]:
+def ratios(client: embedded.Client) -> set[float]:
     """The allocation ratios of VCPU on all hosts."""
-    return {item.inventories["VCPU"].allocation_ratio for item in client.stored.values()}
+    return {item.inventories["VCPU"].allocation_ratio for item in client.all_stored()}
 
 
 def statuses(report: result.RunReport) -> dict[str, int]:
     """The number of results by status."""
     return dict(collections.Counter(str(item.status) for item in report.results))
-
-
-def once_each(error: Callable[[], Exception]) -> Callable[[str, str], None]:
-    """Raise at the first write of each provider."""
-    seen: set[str] = set()
-
-    def trouble(method: str, uuid: str) -> None:
-        if uuid not in seen:
-            seen.add(uuid)
-            raise error()
-
-    return trouble
-
-
-def lost() -> Exception:
-    """The error of a write without a response."""
-    return api_errors.OutcomeUnknown(502, "PUT: <html>Bad gateway</html>", method="PUT", url="/x")

@@ -27,6 +27,11 @@ class Reply(NamedTuple):
     body: Any = b""
     headers: dict[str, str] = {}
 
+    def send(self, start_response: Callable[..., Any]) -> list[bytes]:
+        """Answer a WSGI request."""
+        start_response(f"{self.status} Reason", list(self.headers.items()))
+        return [self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()]
+
 
 class App:
     """A WSGI callable that records requests and returns its replies one by one."""
@@ -49,10 +54,7 @@ class App:
                 json.loads(body) if body else None,
             )
         )
-        reply = self._replies.pop(0)
-        content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-        start_response(f"{reply.status} Reason", list(reply.headers.items()))
-        return [content]
+        return self._replies.pop(0).send(start_response)
 
     def close(self) -> None:
         self.closed += 1

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import random
 
 import pytest
 
 from osc_placement import errors
-from osc_placement.client import api_errors
-from osc_placement.model import inventory as model
 from osc_placement.plan import apply, file as plan_file, plan
-from tests.support import fake_placement, plans
-from tests.support.batch_runs import amend, lost, ratios, statuses
+from tests.support import embedded, plans, scripted
+from tests.support.batch_runs import amend, ratios, statuses
 
 
 def test_a_dry_run_changes_nothing_and_its_exit_code_shows_changes(
     state_home: pathlib.Path,
 ) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(5))
+    client = embedded.Client(embedded.hosts(5))
     report = amend(client, "VCPU:allocation_ratio*=2", dry_run=True)
     assert statuses(report) == {"planned": 5}
     assert (report.exit_code(), report.exit_code(detailed=True)) == (0, 3)
@@ -28,7 +25,7 @@ def test_a_dry_run_changes_nothing_and_its_exit_code_shows_changes(
 
 
 def test_the_plan_file_continues_a_relative_run_with_a_limit() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(10))
+    client = embedded.Client(embedded.hosts(10))
     report = amend(client, "VCPU:allocation_ratio+=4", max_count=4)
     assert report.exit_code() == 5
     assert report.plan_path is not None
@@ -41,23 +38,22 @@ def test_the_plan_file_continues_a_relative_run_with_a_limit() -> None:
 
 
 def test_applying_a_finished_plan_again_sends_nothing(tmp_path: pathlib.Path) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(3))
+    client = embedded.Client(embedded.hosts(3))
     path = tmp_path / "plan"
     amend(client, "VCPU:total+=1", plan_out=path)
-    client.calls.clear()
+    client.sent.clear()
     report = plans.apply_file(client, plan_file.read(path), path, apply.Options())
     assert statuses(report) == {"applied": 3}
-    assert not client.calls
+    assert not client.sent
     report = plans.apply_file(client, plan_file.read(path), path, apply.Options(), restart=True)
     assert statuses(report) == {"unchanged": 3}
 
 
 def test_a_provider_that_changed_after_planning_is_stale(tmp_path: pathlib.Path) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(3))
+    client = embedded.Client(embedded.hosts(3))
     path = tmp_path / "plan"
     amend(client, "VCPU:allocation_ratio=20", dry_run=True, plan_out=path)
-    other = client.stored[fake_placement.uuid_of("host-001")]
-    other.inventories["VCPU"] = dataclasses.replace(other.inventories["VCPU"], allocation_ratio=2.0)
+    client.stored("host-001").set_inventory("VCPU", allocation_ratio=2.0)
     report = plans.apply_file(client, plan_file.read(path), path, apply.Options())
     assert statuses(report) == {"applied": 2, "stale": 1}
     assert report.exit_code() == 7
@@ -65,15 +61,11 @@ def test_a_provider_that_changed_after_planning_is_stale(tmp_path: pathlib.Path)
 
 
 def test_undo_restores_exactly_what_was_applied(tmp_path: pathlib.Path) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(10))
-    client.stored[fake_placement.uuid_of("host-009")].inventories["VCPU"] = model.Inventory(
-        total=32, allocation_ratio=20.0
-    )
+    client = embedded.Client(embedded.hosts(10))
+    client.stored("host-009").set_inventory("VCPU", allocation_ratio=20.0)
     path = tmp_path / "plan"
     amend(client, "VCPU:allocation_ratio=20", plan_out=path, max_count=5)
-    other = client.stored[fake_placement.uuid_of("host-001")]
-    other.generation += 1
-    other.inventories["VCPU"] = dataclasses.replace(other.inventories["VCPU"], allocation_ratio=2.0)
+    client.stored("host-001").set_inventory("VCPU", allocation_ratio=2.0)
     report = plans.undo_file(client, plan_file.read(path), path, apply.Options())
     assert statuses(report) == {"applied": 4, "stale": 1, "skipped": 4}
     assert ratios(client) == {16.0, 2.0, 20.0}
@@ -81,7 +73,7 @@ def test_undo_restores_exactly_what_was_applied(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_plan_can_be_applied_undone_and_applied_again(tmp_path: pathlib.Path) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(3))
+    client = embedded.Client(embedded.hosts(3))
     path = tmp_path / "plan"
     amend(client, "VCPU:allocation_ratio=20", dry_run=True, plan_out=path)
     stored = plan_file.read(path)
@@ -93,7 +85,7 @@ def test_a_plan_can_be_applied_undone_and_applied_again(tmp_path: pathlib.Path) 
 
 
 def test_the_undo_file_holds_what_was_applied_and_nothing_else(state_home: pathlib.Path) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(5))
+    client = embedded.Client(embedded.hosts(5))
     report = amend(client, "VCPU:allocation_ratio=20", max_count=2)
     assert report.undo_path is not None
     assert report.undo_path.parent == state_home
@@ -105,32 +97,25 @@ def test_the_undo_file_holds_what_was_applied_and_nothing_else(state_home: pathl
 
 
 def test_a_run_without_changes_leaves_no_plan_file(state_home: pathlib.Path) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(2))
-
-    def fail(method: str, uuid: str) -> None:
-        raise api_errors.Conflict(409, "no")
-
-    client.before_write = fail
+    client = embedded.Client(embedded.hosts(2))
+    client.before_write(embedded.refuse(409, "no"))
     report = amend(client, "VCPU:allocation_ratio=20")
     assert statuses(report) == {"failed": 2}
-    client.before_write = lambda method, uuid: None
-    for item in client.stored.values():
-        item.inventories["VCPU"] = dataclasses.replace(
-            item.inventories["VCPU"], allocation_ratio=21.0
-        )
+    client.before_write(embedded.nothing)
+    for item in client.all_stored():
+        item.set_inventory("VCPU", allocation_ratio=21.0)
     amend(client, "VCPU:allocation_ratio=21")
     assert not list(state_home.glob("*.plan.json"))
 
 
 def test_a_plan_of_another_cloud_is_refused_before_any_request(tmp_path: pathlib.Path) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(2))
+    client = embedded.Client(embedded.hosts(2))
     path = tmp_path / "plan"
     amend(client, "VCPU:allocation_ratio=20", dry_run=True, plan_out=path)
-    client.calls.clear()
-    client.target = "another cloud"
+    other = embedded.Client(embedded.hosts(2), "another cloud")
     with pytest.raises(plan.PlanRefused, match="another cloud"):
-        plans.apply_file(client, plan_file.read(path), path, apply.Options())
-    assert not client.calls
+        plans.apply_file(other, plan_file.read(path), path, apply.Options())
+    assert not other.sent
 
 
 def test_an_unwritable_state_directory_stops_the_run_before_the_first_write(
@@ -138,7 +123,7 @@ def test_an_unwritable_state_directory_stops_the_run_before_the_first_write(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    client = fake_placement.FakeClient(fake_placement.hosts(2))
+    client = embedded.Client(embedded.hosts(2))
     with pytest.raises(errors.PlacementError, match="XDG_STATE_HOME"):
         amend(client, "VCPU:allocation_ratio=20")
     assert client.writes == 0
@@ -152,18 +137,18 @@ class Killed(BaseException):
 def test_a_run_continues_after_a_kill_at_any_moment(seed: int, tmp_path: pathlib.Path) -> None:
     """Apply and undo are killed repeatedly; no change is written twice."""
     randomness = random.Random(seed)
-    client = fake_placement.FakeClient(fake_placement.hosts(12))
+    client = embedded.Client(embedded.hosts(12))
     path = tmp_path / "plan"
     amend(client, "VCPU:allocation_ratio+=4", dry_run=True, plan_out=path)
     stored = plan_file.read(path)
 
-    def fail_sometimes(method: str, uuid: str) -> None:
+    def fail_sometimes(request: embedded.Request) -> scripted.Reply | None:
         if randomness.random() < 0.1:
             raise Killed
-        if randomness.random() < 0.2:
-            raise lost()
+        return embedded.lose(request) if randomness.random() < 0.2 else None
 
-    client.before_write = client.after_write = fail_sometimes
+    client.before_write(fail_sometimes)
+    client.after_write(fail_sometimes)
     for step, expected in [(plans.apply_file, 20.0), (plans.undo_file, 16.0)]:
         for _ in range(100):
             try:
@@ -173,4 +158,4 @@ def test_a_run_continues_after_a_kill_at_any_moment(seed: int, tmp_path: pathlib
             assert statuses(report) == {"applied": 12}
             break
         assert ratios(client) == {expected}
-    assert {item.generation for item in client.stored.values()} == {5}
+    assert {item.generation for item in client.all_stored()} == {embedded.GENERATION + 2}

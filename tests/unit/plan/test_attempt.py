@@ -3,53 +3,58 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import pathlib
 
 import pytest
 
-from osc_placement.client import api_errors
-from osc_placement.model import inventory as model
 from osc_placement.plan import apply, file as plan_file
-from tests.support import fake_placement, plans
-from tests.support.batch_runs import amend, lost, once_each, ratios, statuses
+from tests.support import embedded, plans, scripted
+from tests.support.batch_runs import amend, ratios, statuses
+
+READ_ONE = "GET /resource_providers/{}/inventories"
+WRITE_ONE = "PUT /resource_providers/{}/inventories"
+
+
+def write_before_each(client: embedded.Client, resource_class: str, **fields: float) -> None:
+    """Another client changes an inventory just before the first write of each provider."""
+
+    def write(request: embedded.Request) -> None:
+        client.stored(request.subject).set_inventory(resource_class, **fields)
+
+    client.before_write(embedded.once_each(write))
 
 
 def test_amend_sends_one_listing_and_one_read_and_write_per_provider() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(20))
+    client = embedded.Client(embedded.hosts(20))
     report = amend(client, "VCPU:allocation_ratio=20")
     assert ratios(client) == {20.0}
     assert statuses(report) == {"applied": 20}
     assert report.exit_code() == 0
-    assert collections.Counter(call[0] for call in client.calls) == {
-        "list_providers": 1,
-        "list_inventories": 20,
-        "replace_inventories": 20,
-    }
+    assert client.count() == {"GET /resource_providers": 1, READ_ONE: 20, WRITE_ONE: 20}
 
 
 def test_shrinking_sends_one_more_request_for_all_usages() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(20))
+    client = embedded.Client(embedded.hosts(20))
     amend(client, "VCPU:allocation_ratio=4")
     assert ratios(client) == {4.0}
-    assert client.counted("list_allocation_candidates") == 1
-    assert client.counted("list_usages") == 0
+    assert client.count()["GET /allocation_candidates"] == 1
+    assert client.count()["GET /resource_providers/{}/usages"] == 0
 
 
 def test_usages_of_a_full_provider_are_read_and_it_is_skipped() -> None:
-    full = fake_placement.host("host-999", usages={"VCPU": 512, "MEMORY_MB": 65024})
-    client = fake_placement.FakeClient([*fake_placement.hosts(3), full])
+    full = embedded.Host("host-999", used={"VCPU": 512, "MEMORY_MB": 65024})
+    client = embedded.Client([*embedded.hosts(3), full])
     report = amend(client, "VCPU:allocation_ratio=4")
     assert statuses(report) == {"applied": 3, "skipped": 1}
     assert report.exit_code() == 6
-    assert client.counted("list_usages") == 1
+    assert client.count()["GET /resource_providers/{}/usages"] == 1
     assert ratios(client) == {4.0, 16.0}
 
 
 def test_the_second_run_writes_nothing() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(5))
+    client = embedded.Client(embedded.hosts(5))
     amend(client, "VCPU:allocation_ratio=20")
-    client.calls.clear()
+    client.sent.clear()
     report = amend(client, "VCPU:allocation_ratio=20")
     assert statuses(report) == {"unchanged": 5}
     assert client.writes == 0
@@ -57,33 +62,22 @@ def test_the_second_run_writes_nothing() -> None:
 
 
 def test_a_conflict_is_resolved_by_reading_again() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(8))
-
-    def write_concurrently(method: str, uuid: str) -> None:
-        """Change another field just before the first write."""
-        item = client.stored[uuid]
-        if item.generation == 3:
-            item.generation += 1
-            item.inventories["MEMORY_MB"] = model.Inventory(total=1)
-
-    client.before_write = write_concurrently
+    client = embedded.Client(embedded.hosts(8))
+    write_before_each(client, "MEMORY_MB", total=1024)
     report = amend(client, "VCPU:allocation_ratio=20")
     assert statuses(report) == {"applied": 8}
     assert ratios(client) == {20.0}
-    assert {item.inventories["MEMORY_MB"].total for item in client.stored.values()} == {1}
-    assert client.counted("list_inventories") == 16
+    assert {item.inventories["MEMORY_MB"].total for item in client.all_stored()} == {1024}
+    assert client.count()[READ_ONE] == client.count()[WRITE_ONE] == 16
 
 
 def test_guards_are_checked_again_after_a_conflict() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(1))
+    client = embedded.Client(embedded.hosts(1))
 
-    def write_concurrently(method: str, uuid: str) -> None:
-        item = client.stored[uuid]
-        if item.generation == 3:
-            item.generation += 1
-            item.usages["VCPU"] = 300
+    def allocate(request: embedded.Request) -> None:
+        client.stored(request.subject).use("VCPU", 300)
 
-    client.before_write = write_concurrently
+    client.before_write(embedded.once_each(allocate))
     report = amend(client, "VCPU:allocation_ratio=4")
     assert statuses(report) == {"skipped": 1}
     assert "300 used" in report.results[0].reason
@@ -93,17 +87,8 @@ def test_guards_are_checked_again_after_a_conflict() -> None:
 def test_an_absolute_value_replaces_a_concurrent_one_and_undo_restores_it(
     tmp_path: pathlib.Path,
 ) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(1))
-
-    def write_concurrently(method: str, uuid: str) -> None:
-        item = client.stored[uuid]
-        if item.generation == 3:
-            item.generation += 1
-            item.inventories["VCPU"] = dataclasses.replace(
-                item.inventories["VCPU"], allocation_ratio=10.0
-            )
-
-    client.before_write = write_concurrently
+    client = embedded.Client(embedded.hosts(1))
+    write_before_each(client, "VCPU", allocation_ratio=10.0)
     report = amend(client, "VCPU:allocation_ratio=20", undo_out=tmp_path / "undo")
     assert plans.before(report.results[0]) == {"VCPU:allocation_ratio": 10.0}
     assert ratios(client) == {20.0}
@@ -112,15 +97,8 @@ def test_an_absolute_value_replaces_a_concurrent_one_and_undo_restores_it(
 
 
 def test_a_relative_value_is_never_added_to_a_concurrent_one() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(1))
-
-    def write_concurrently(method: str, uuid: str) -> None:
-        item = client.stored[uuid]
-        if item.generation == 3:
-            item.generation += 1
-            item.inventories["VCPU"] = dataclasses.replace(item.inventories["VCPU"], total=64)
-
-    client.before_write = write_concurrently
+    client = embedded.Client(embedded.hosts(1))
+    write_before_each(client, "VCPU", total=64)
     report = amend(client, "VCPU:total+=2")
     assert statuses(report) == {"stale": 1}
     assert "VCPU:total=64" in report.results[0].reason
@@ -130,66 +108,62 @@ def test_a_relative_value_is_never_added_to_a_concurrent_one() -> None:
 @pytest.mark.parametrize("when", ["before_write", "after_write"])
 @pytest.mark.parametrize("text", ["VCPU:allocation_ratio=20", "VCPU:allocation_ratio+=4"])
 def test_a_lost_response_is_resolved_by_a_read(when: str, text: str) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(6))
-    setattr(client, when, once_each(lost))
+    client = embedded.Client(embedded.hosts(6))
+    getattr(client, when)(embedded.once_each(embedded.lose))
     report = amend(client, text)
     assert statuses(report) == {"applied": 6}
     assert ratios(client) == {20.0}
-    assert client.counted("replace") == (12 if when == "before_write" else 6)
+    assert client.writes == (12 if when == "before_write" else 6)
 
 
 def test_an_html_page_after_a_write_is_a_lost_response() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(2))
-    client.after_write = once_each(lambda: api_errors.UnexpectedResponse(200, "<html>"))
+    client = embedded.Client(embedded.hosts(2))
+    client.after_write(embedded.once_each(lambda request: scripted.Reply(200, b"<html>")))
     assert statuses(amend(client, "VCPU:allocation_ratio=20")) == {"applied": 2}
 
 
 def test_reads_are_repeated_while_the_server_is_unavailable() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(4))
+    client = embedded.Client(embedded.hosts(4))
     seen: collections.Counter[str] = collections.Counter()
 
-    def fail(method: str, uuid: str) -> None:
-        seen[uuid] += 1
-        if method == "list_inventories" and seen[uuid] < 4:
-            raise (
-                api_errors.ApiError(503, "busy")
-                if seen[uuid] % 2
-                else api_errors.ConnectionFailed("no")
-            )
+    def fail(request: embedded.Request) -> scripted.Reply | None:
+        seen[request.subject] += 1
+        if request.template != READ_ONE or seen[request.subject] == 4:
+            return None
+        if seen[request.subject] == 2:
+            embedded.disconnect(request)
+        return scripted.fault(503, "busy")
 
-    client.before_read = fail
+    client.before(fail)
     assert statuses(amend(client, "VCPU:allocation_ratio=20")) == {"applied": 4}
+    assert client.count()[READ_ONE] == 16
 
 
 def test_a_refused_change_fails_alone() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(4))
-
-    def fail(method: str, uuid: str) -> None:
-        if uuid == fake_placement.uuid_of("host-001"):
-            raise api_errors.InventoryInUse(409, "in use")
-
-    client.before_write = fail
+    client = embedded.Client(embedded.hosts(4))
+    in_use = embedded.refuse(409, "in use", "placement.inventory.inuse")
+    client.before_write(embedded.about("host-001", in_use))
     report = amend(client, "VCPU:allocation_ratio=20")
     assert statuses(report) == {"applied": 3, "failed": 1}
     assert report.exit_code() == 6
 
 
 def test_an_endless_conflict_fails_with_the_last_cause() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(1))
-
-    def fail(method: str, uuid: str) -> None:
-        raise api_errors.GenerationConflict(409, "a concurrent write")
-
-    client.before_write = fail
+    client = embedded.Client(embedded.hosts(1))
+    conflict = embedded.refuse(409, "a concurrent write", "placement.concurrent_update")
+    client.before_write(conflict)
     report = amend(client, "VCPU:allocation_ratio=20")
     assert statuses(report) == {"failed": 1}
     assert "given up after 19 attempts: a concurrent write" in report.results[0].reason
 
 
 def test_a_deleted_provider_fails_alone() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(3))
-    gone = client.stored[fake_placement.uuid_of("host-000")]
-    client.before_write = lambda method, uuid: (client.stored.pop(gone.uuid, None), None)[1]
+    client = embedded.Client(embedded.hosts(3))
+
+    def delete(request: embedded.Request) -> None:
+        client.stored(request.subject).delete()
+
+    client.before_write(embedded.about("host-000", delete))
     report = amend(client, "VCPU:allocation_ratio=20", workers=1)
     assert statuses(report) == {"applied": 2, "failed": 1}
     assert "it no longer exists" in report.results[0].reason

@@ -9,23 +9,19 @@ import time
 
 import pytest
 
-from osc_placement.client import api_errors
 from osc_placement.plan import apply, file as plan_file, result
-from tests.support import fake_placement, plans
+from tests.support import embedded, plans
 from tests.support.batch_runs import amend, ratios, statuses
 
 
 def test_a_run_without_connection_tries_no_further_changes() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(50))
+    client = embedded.Client(embedded.hosts(50))
 
-    def disconnect(method: str, uuid: str) -> None:
-        raise api_errors.ConnectionFailed("no connection")
+    def fail(request: embedded.Request) -> None:
+        client.before(embedded.disconnect)
+        embedded.disconnect(request)
 
-    def fail(method: str, uuid: str) -> None:
-        client.before_read = disconnect
-        disconnect(method, uuid)
-
-    client.before_write = fail
+    client.before_write(fail)
     report = amend(client, "VCPU:allocation_ratio=20", workers=2)
     assert report.count(result.Status.FAILED) <= 2
     assert report.count(result.Status.PLANNED) >= 48
@@ -36,7 +32,7 @@ def test_a_run_without_connection_tries_no_further_changes() -> None:
 @pytest.mark.parametrize("workers", [1, 8])
 @pytest.mark.parametrize("count", [1, 7, 20])
 def test_max_count_applies_exactly_that_many(workers: int, count: int) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(20))
+    client = embedded.Client(embedded.hosts(20))
     report = amend(client, "VCPU:allocation_ratio=20", max_count=count, workers=workers)
     assert client.writes == count
     assert report.count(result.Status.APPLIED) == count
@@ -44,41 +40,31 @@ def test_max_count_applies_exactly_that_many(workers: int, count: int) -> None:
 
 
 def test_max_count_does_not_count_failed_changes() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(10))
-
-    def fail(method: str, uuid: str) -> None:
-        if uuid == fake_placement.uuid_of("host-000"):
-            raise api_errors.Conflict(409, "no")
-
-    client.before_write = fail
+    client = embedded.Client(embedded.hosts(10))
+    client.before_write(embedded.about("host-000", embedded.refuse(409, "no")))
     report = amend(client, "VCPU:allocation_ratio=20", max_count=4)
     assert statuses(report) == {"applied": 4, "failed": 1, "planned": 5}
 
 
 def test_on_error_stop_begins_nothing_after_the_first_failure() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(10))
-
-    def fail(method: str, uuid: str) -> None:
-        if uuid == fake_placement.uuid_of("host-002"):
-            raise api_errors.Conflict(409, "no")
-
-    client.before_write = fail
+    client = embedded.Client(embedded.hosts(10))
+    client.before_write(embedded.about("host-002", embedded.refuse(409, "no")))
     report = amend(client, "VCPU:allocation_ratio=20", workers=1, stop_on_error=True)
     assert statuses(report) == {"applied": 2, "failed": 1, "planned": 7}
     assert report.exit_code() == 6
 
 
 def test_the_number_of_workers_is_the_limit_of_concurrent_writes() -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(30))
+    client = embedded.Client(embedded.hosts(30))
     busy: list[int] = []
     threads: set[int] = set()
 
-    def count_threads(method: str, uuid: str) -> None:
+    def count_threads(request: embedded.Request) -> None:
         threads.add(threading.get_ident())
         busy.append(len(threads))
         time.sleep(0.001)
 
-    client.before_write = count_threads
+    client.before_write(count_threads)
     amend(client, "VCPU:allocation_ratio=20", workers=3)
     assert max(busy) <= 3
 
@@ -86,14 +72,14 @@ def test_the_number_of_workers_is_the_limit_of_concurrent_writes() -> None:
 def test_ctrl_c_ends_requests_under_way_and_the_plan_file_continues(
     tmp_path: pathlib.Path,
 ) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(30))
+    client = embedded.Client(embedded.hosts(30))
 
-    def interrupt(method: str, uuid: str) -> None:
+    def interrupt(request: embedded.Request) -> None:
         if client.writes == 10:
             signal.raise_signal(signal.SIGINT)
             time.sleep(0.05)
 
-    client.after_write = interrupt
+    client.after_write(interrupt)
     path = tmp_path / "plan"
     report = amend(client, "VCPU:allocation_ratio+=4", plan_out=path, workers=2)
     assert report.interrupted

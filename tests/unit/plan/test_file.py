@@ -20,19 +20,19 @@ from osc_placement.plan import (
 )
 from osc_placement.workflows import selector
 from osc_placement.workflows.batch import plan
-from tests.support import fake_placement, plans
+from tests.support import embedded, plans
 
-IN_AGGREGATE = selector.Selector(member_of=(fake_placement.AGGREGATE,))
+IN_AGGREGATE = selector.Selector(member_of=(embedded.AGGREGATE,))
 
 
-def applied(client: Any, **options: Any) -> result.RunReport:
+def applied(client: embedded.Client, **options: Any) -> result.RunReport:
     planned = plan.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
     limits = executor.Limits(workers=1)
     return plans.apply_new(client, planned, "a test", apply.Options(limits=limits, **options))
 
 
-def ratios(client: fake_placement.FakeClient) -> list[float]:
-    return [item.inventories["VCPU"].allocation_ratio for item in client.stored.values()]
+def ratios(client: embedded.Client) -> list[float]:
+    return [item.inventories["VCPU"].allocation_ratio for item in client.all_stored()]
 
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch, after: int, part: int) -> None:
@@ -53,7 +53,7 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch, after: int, part: int) -> None:
 
 
 def test_only_the_owner_can_read_the_files() -> None:
-    report = applied(fake_placement.FakeClient(fake_placement.hosts(3)))
+    report = applied(embedded.Client(embedded.hosts(3)))
     assert {report.plan_path, report.undo_path} != {None}
     found = list(plan_file.state_directory().rglob("*"))
     modes = {stat.S_IMODE(path.stat().st_mode) for path in found if path.is_file()}
@@ -67,7 +67,7 @@ def test_only_the_owner_can_read_the_files() -> None:
 def test_a_full_disk_ends_the_run_and_the_plan_file_continues(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, after: int, part: int
 ) -> None:
-    client: Any = fake_placement.FakeClient(fake_placement.hosts(3))
+    client = embedded.Client(embedded.hosts(3))
     path = tmp_path / "plan.json"
     with monkeypatch.context() as patch:
         fill_disk(patch, after, part)
@@ -85,7 +85,7 @@ def test_a_full_disk_ends_the_run_and_the_plan_file_continues(
 def test_an_undo_file_that_cannot_be_narrowed_stays_complete_and_valid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    client: Any = fake_placement.FakeClient(fake_placement.hosts(3))
+    client = embedded.Client(embedded.hosts(3))
     write, calls = plan_file.write, []
 
     def once(path: pathlib.Path, plan: Any) -> None:
@@ -113,7 +113,7 @@ def test_a_special_file_is_written_to_and_not_replaced(tmp_path: pathlib.Path) -
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    applied(fake_placement.FakeClient(fake_placement.hosts(1)), plan_out=pipe)
+    applied(embedded.Client(embedded.hosts(1)), plan_out=pipe)
     assert plan_module.from_json(os.read(reader, 65536).decode()).relative
     os.close(reader)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
@@ -125,7 +125,7 @@ def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: pathlib.Path)
     link, file = tmp_path / "link", tmp_path / "folder" / "file"
     file.parent.mkdir()
     link.symlink_to(file)
-    applied(fake_placement.FakeClient(fake_placement.hosts(1)), plan_out=link)
+    applied(embedded.Client(embedded.hosts(1)), plan_out=link)
     assert link.is_symlink()
     assert plan_file.read(file).relative
 
@@ -133,15 +133,13 @@ def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: pathlib.Path)
 def test_the_undo_file_can_be_the_null_device() -> None:
     devices = pathlib.Path(os.devnull).stat()
     for _ in range(2):
-        report = applied(
-            fake_placement.FakeClient(fake_placement.hosts(1)), undo_out=pathlib.Path(os.devnull)
-        )
+        report = applied(embedded.Client(embedded.hosts(1)), undo_out=pathlib.Path(os.devnull))
         assert report.exit_code() == 0
     assert pathlib.Path(os.devnull).stat().st_rdev == devices.st_rdev
 
 
 def test_a_file_of_another_kind_is_not_replaced(tmp_path: pathlib.Path) -> None:
-    client: Any = fake_placement.FakeClient(fake_placement.hosts(3))
+    client = embedded.Client(embedded.hosts(3))
     file = tmp_path / "cloud.sqlite"
     file.write_bytes(b"SQLite format 3\x00 and more")
     for option in ("plan_out", "undo_out"):
@@ -155,12 +153,12 @@ def test_an_empty_file_and_a_plan_file_are_replaced(tmp_path: pathlib.Path) -> N
     file = tmp_path / "plan.json"
     file.touch()
     for count in (1, 2):
-        applied(fake_placement.FakeClient(fake_placement.hosts(count)), plan_out=file)
+        applied(embedded.Client(embedded.hosts(count)), plan_out=file)
         assert len(plan_file.read(file).changes) == count
 
 
 def test_a_partly_applied_plan_is_not_replaced(tmp_path: pathlib.Path) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(3))
+    client = embedded.Client(embedded.hosts(3))
     path = tmp_path / "my plan.json"
     planned = plan.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
     limited = apply.Options(plan_out=path, limits=executor.Limits(workers=1, max_count=1))

@@ -7,12 +7,12 @@ import pathlib
 import pytest
 
 from osc_placement.plan import apply, file as plan_file, journal, plan
-from tests.support import fake_placement, plans
+from tests.support import embedded, plans
 from tests.support.batch_runs import amend
 
 
 def test_two_processes_cannot_apply_the_same_plan(tmp_path: pathlib.Path) -> None:
-    client = fake_placement.FakeClient(fake_placement.hosts(2))
+    client = embedded.Client(embedded.hosts(2))
     path = tmp_path / "plan"
     amend(client, "VCPU:allocation_ratio=20", dry_run=True, plan_out=path)
     stored = plan_file.read(path)

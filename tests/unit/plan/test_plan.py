@@ -20,7 +20,7 @@ from osc_placement.plan.kinds import (
     trait as trait_kind,
 )
 from osc_placement.workflows.batch import membership
-from tests.support import fake_placement
+from tests.support import embedded
 
 TEXTS = st.text('ABCDEFGHIJ_:é\n"', min_size=1, max_size=8)
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -194,9 +194,7 @@ def test_a_plan_of_another_cloud_is_refused() -> None:
 def test_the_order_of_the_input_does_not_change_the_plan() -> None:
     seen = [
         membership.Observed(one, 1, {"CUSTOM_A": index % 2 == 0})
-        for index, one in enumerate(
-            fake_placement.FakeClient(fake_placement.hosts(9)).list_providers()
-        )
+        for index, one in enumerate(embedded.Client(embedded.hosts(9)).list_providers())
     ]
     request = membership.Request(add=("CUSTOM_A",))
     assert membership.plan_traits(seen, request) == membership.plan_traits(seen[::-1], request)

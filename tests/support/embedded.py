@@ -1,0 +1,316 @@
+"""A client of an embedded server that shows its requests to the test.
+
+The client records each HTTP request. A test acts before or after a request: it changes the
+state as a concurrent client, returns another response, or breaks the connection.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import io
+import json
+import urllib.parse
+import uuid as uuid_module
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Self
+
+import requests
+import urllib3.exceptions
+
+from osc_placement import microversion
+from osc_placement.client import api, wsgi
+from osc_placement.model import allocation, inventory
+from osc_placement.testing import service
+from tests.support import scripted
+
+TARGET = "http://placement.example (cloud test)"
+
+
+def uuid_of(name: str) -> str:
+    """The UUID of a provider, an aggregate or a consumer in tests."""
+    return str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, name))
+
+
+AGGREGATE = uuid_of("aggregate one")
+GENERATION = 3
+
+
+class Request(NamedTuple):
+    """A request that the client sent; ``body`` is the parsed JSON, None without a body."""
+
+    method: str
+    path: str
+    query: str
+    body: Any
+
+    @property
+    def template(self) -> str:
+        """Method and path without names: ``PUT /resource_providers/{}/inventories``."""
+        parts = self.path[1:].split("/")
+        return f"{self.method} /" + "/".join("{}" if i % 2 else p for i, p in enumerate(parts))
+
+    @property
+    def subject(self) -> str:
+        """The UUID or the name in the path; empty without one."""
+        return self.path[1:].partition("/")[2].partition("/")[0]
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the request can change the state."""
+        return self.method != "GET"
+
+
+#: Returns a response in place of the server's, raises the error of a broken connection, or
+#: returns None.
+Action = Callable[[Request], scripted.Reply | None]
+
+
+def nothing(request: Request) -> None:
+    """Do nothing."""
+
+
+class Proxy:
+    """The server, with the actions of a test before and after each request."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self.sent: list[Request] = []
+        self.before: Action = nothing
+        self.after: Action = nothing
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        request = _read(environ)
+        self.sent.append(request)
+        reply = self.before(request)
+        if reply is None:
+            answer = self._app(environ, start_response)
+            reply = self.after(request)
+            if reply is None:
+                return answer
+        return reply.send(start_response)
+
+    def close(self) -> None:
+        """The server has no files."""
+
+
+def _read(environ: dict[str, Any]) -> Request:
+    body = environ["wsgi.input"].read()
+    environ["wsgi.input"] = io.BytesIO(body)
+    path = urllib.parse.unquote(environ["PATH_INFO"])
+    content = json.loads(body) if body else None
+    return Request(environ["REQUEST_METHOD"], path, environ["QUERY_STRING"], content)
+
+
+class Client(api.Client):
+    """A client of its own server in memory; ``rival`` is another client of it, not recorded."""
+
+    def __init__(self, hosts: Iterable[Host] = (), target: str = TARGET) -> None:
+        given = list(hosts)
+        placement = service.InProcessPlacement(load=_document(given)).start()
+        self._app = placement.app
+        self._proxy = Proxy(placement.app)
+        super().__init__(wsgi.in_process(lambda: self._proxy, target), microversion.MAXIMUM)
+        self.rival = placement.client(microversion.MAXIMUM)
+        for host in given:
+            for resource_class, amount in host.used.items():
+                self.stored(host.name).use(resource_class, amount)
+
+    def at(self, version: microversion.Microversion) -> Self:
+        other = copy.copy(self)
+        other._requested = version
+        return other
+
+    @property
+    def sent(self) -> list[Request]:
+        """The requests in their order; a test may clear the list."""
+        return self._proxy.sent
+
+    def before(self, action: Action) -> None:
+        """Run ``action`` before each request reaches the server."""
+        self._proxy.before = action
+
+    def after(self, action: Action) -> None:
+        """Run ``action`` after the server has carried out a request."""
+        self._proxy.after = action
+
+    def before_write(self, action: Action) -> None:
+        """Run ``action`` before each write reaches the server."""
+        self.before(lambda request: action(request) if request.is_write else None)
+
+    def after_write(self, action: Action) -> None:
+        """Run ``action`` after the server has carried out a write."""
+        self.after(lambda request: action(request) if request.is_write else None)
+
+    def count(self) -> collections.Counter[str]:
+        """The number of requests sent by template."""
+        return collections.Counter(request.template for request in self.sent)
+
+    @property
+    def writes(self) -> int:
+        """The number of writes sent."""
+        return sum(request.is_write for request in self.sent)
+
+    def stored(self, name: str) -> Stored:
+        """The provider of a name or UUID."""
+        (found,) = [item for item in self.all_stored() if name in (item.name, item.uuid)]
+        return found
+
+    def all_stored(self) -> list[Stored]:
+        """All providers."""
+        providers = self._app.export()["providers"]
+        return [Stored(uuid, fields, self.rival) for uuid, fields in providers.items()]
+
+
+class Stored(NamedTuple):
+    """A provider as the server stored it when the test asked; another client changes it."""
+
+    uuid: str
+    fields: dict[str, Any]
+    client: api.Client
+
+    @property
+    def name(self) -> str:
+        """The name of the provider."""
+        return str(self.fields["name"])
+
+    @property
+    def generation(self) -> int:
+        """The generation of the provider."""
+        return int(self.fields["generation"])
+
+    @property
+    def inventories(self) -> inventory.Inventories:
+        """The inventories by resource class."""
+        found = self.fields["inventories"]
+        return {name: inventory.Inventory(**item) for name, item in found.items()}
+
+    @property
+    def traits(self) -> set[str]:
+        """The names of the traits."""
+        return set(self.fields["traits"])
+
+    @property
+    def aggregates(self) -> set[str]:
+        """The UUIDs of the aggregates."""
+        return set(self.fields["aggregates"])
+
+    def set_inventory(self, resource_class: str, **fields: Any) -> None:
+        """Change fields of one inventory."""
+        changed = dataclasses.replace(self.inventories[resource_class], **fields)
+        inventories = {**self.inventories, resource_class: changed}
+        self.client.replace_inventories(self.uuid, self.generation, inventories)
+
+    def set_traits(self, *names: str) -> None:
+        """Replace all traits."""
+        self.client.replace_provider_traits(self.uuid, self.generation, names)
+
+    def set_aggregates(self, *uuids: str) -> None:
+        """Replace all aggregates."""
+        self.client.replace_aggregates(self.uuid, self.generation, uuids)
+
+    def use(self, resource_class: str, amount: int) -> None:
+        """Allocate an amount to new consumers, each at most ``max_unit``."""
+        largest = self.inventories[resource_class].max_unit
+        parts = [largest] * (amount // largest) + [amount % largest] * bool(amount % largest)
+        self.client.write_allocations(
+            [
+                allocation.Consumer(
+                    uuid_of(f"{self.name} {resource_class} {number}"),
+                    {self.uuid: {resource_class: part}},
+                    "a project",
+                    "a user",
+                    None,
+                    "INSTANCE",
+                )
+                for number, part in enumerate(parts)
+            ]
+        )
+
+    def delete(self) -> None:
+        """Delete the provider."""
+        self.client.delete_provider(self.uuid)
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """A provider that a client starts with: 32 VCPU at ratio 16, 64 GiB, in AGGREGATE."""
+
+    name: str
+    traits: tuple[str, ...] = ()
+    aggregates: tuple[str, ...] = (AGGREGATE,)
+    used: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    inventories: inventory.Inventories = dataclasses.field(
+        default_factory=lambda: {
+            "VCPU": inventory.Inventory(total=32, max_unit=32, allocation_ratio=16.0),
+            "MEMORY_MB": inventory.Inventory(total=65536, reserved=512),
+        }
+    )
+
+
+def hosts(count: int) -> list[Host]:
+    """The hosts ``host-000``, ``host-001``, ..."""
+    return [Host(f"host-{number:03}") for number in range(count)]
+
+
+def _document(given: Iterable[Host]) -> dict[str, Any]:
+    return {
+        "custom_resource_classes": [],
+        "custom_traits": ["CUSTOM_A", "CUSTOM_B"],
+        "providers": {
+            uuid_of(host.name): {
+                "name": host.name,
+                "parent": None,
+                "root": uuid_of(host.name),
+                "generation": GENERATION,
+                "inventories": {name: item.as_dict() for name, item in host.inventories.items()},
+                "traits": list(host.traits),
+                "aggregates": list(host.aggregates),
+            }
+            for host in given
+        },
+        "consumers": {},
+    }
+
+
+def once_each(action: Action) -> Action:
+    """Run ``action`` at the first request about each subject."""
+    seen: set[str] = set()
+
+    def first(request: Request) -> scripted.Reply | None:
+        if request.subject in seen:
+            return None
+        seen.add(request.subject)
+        return action(request)
+
+    return first
+
+
+def about(name: str, action: Action) -> Action:
+    """Run ``action`` at the requests about the provider of a name."""
+    return lambda request: action(request) if request.subject == uuid_of(name) else None
+
+
+def refuse(status: int, detail: str, code: str | None = None) -> Action:
+    """Respond with an error of Placement."""
+    return lambda request: scripted.fault(status, detail, code)
+
+
+def lose(request: Request) -> scripted.Reply:
+    """Respond as a proxy that lost the connection to Placement."""
+    return scripted.Reply(502, b"<html>Bad gateway</html>")
+
+
+def cut(request: Request) -> None:
+    """Break the connection before the response."""
+    raise requests.exceptions.ConnectionError("the connection was cut")
+
+
+def disconnect(request: Request) -> None:
+    """Refuse the connection."""
+    cause = urllib3.exceptions.NewConnectionError(None, "no connection")  # type: ignore[arg-type]
+    pool: Any = None
+    raise requests.exceptions.ConnectionError(
+        urllib3.exceptions.MaxRetryError(pool, request.path, cause)
+    )
