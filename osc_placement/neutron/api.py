@@ -163,6 +163,7 @@ def _port(item: Mapping[str, Any]) -> Port:
         allocation=_allocation(uuid, profile.get(ALLOCATION)),
         profile=profile,
         revision=item.get("revision_number"),
+        is_remote_managed=item.get("binding:vnic_type") == "remote-managed",
     )
 
 

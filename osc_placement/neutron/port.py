@@ -20,6 +20,7 @@ class Port:
     port-resource-request-groups extension there is one group, and its id is the port's UUID.
     ``allocation`` is ``{group id: provider uuid}`` from the binding profile; ``profile`` is
     the whole profile. ``revision`` is the revision number, None in an old neutron.
+    ``is_remote_managed``: a SmartNIC manages it (the VNIC type remote-managed).
     """
 
     uuid: str
@@ -30,6 +31,7 @@ class Port:
     allocation: Mapping[str, str] = dataclasses.field(default_factory=dict)
     profile: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     revision: int | None = None
+    is_remote_managed: bool = False
 
     @property
     def has_one_group(self) -> bool:

@@ -211,7 +211,11 @@ def host_aggregates(nova: Nova) -> list[values.HostAggregate]:
     with parsing("/os-aggregates"):
         return [
             values.HostAggregate(
-                str(item["id"]), item["name"], item["uuid"], tuple(item.get("hosts") or ())
+                str(item["id"]),
+                item["name"],
+                item["uuid"],
+                tuple(item.get("hosts") or ()),
+                item.get("metadata") or {},
             )
             for item in body["aggregates"]
         ]

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 
 from osc_placement.model import allocation, name
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
-from osc_placement.nova import pinning
+from osc_placement.nova import pinning, source
+from osc_placement.nova.source import Source
 
 VCPU, PCPU, MEMORY_MB, DISK_GB = "VCPU", "PCPU", "MEMORY_MB", "DISK_GB"
 MEM_ENCRYPTION_CONTEXT = "MEM_ENCRYPTION_CONTEXT"
@@ -76,6 +77,7 @@ class ServerRequest:
     refuse the flavor. ``undecided`` is ``{resource class: reason}`` for classes that depend on
     hidden image properties; a host without such a class decides the question. Devices of
     ``pci_aliases`` are allocated only if nova reports PCI devices to Placement.
+    ``sources`` is ``{(suffix, resource class): source}``.
     """
 
     groups: Mapping[str, RequestGroup] = dataclasses.field(default_factory=dict)
@@ -83,6 +85,9 @@ class ServerRequest:
     unknown: tuple[str, ...] = ()
     undecided: Mapping[str, str] = dataclasses.field(default_factory=dict)
     pci_aliases: tuple[str, ...] = ()
+    sources: Mapping[tuple[str, str], Source] = dataclasses.field(
+        default_factory=dict, compare=False
+    )
 
     @property
     def is_granular(self) -> bool:
@@ -118,6 +123,7 @@ def request_of(
     requested = _requested(specs)
     mentioned = {name for resources in requested.values() for name in resources}
     root = requested[""]
+    sources = _extra_spec_sources(requested)
     try:
         pinned = pinning.pin(flavor.vcpus, specs, image or {})
     except pinning.Contradiction as contradiction:
@@ -127,12 +133,16 @@ def request_of(
         if count is not None:
             root[resource_class] = count
             mentioned |= {PCPU, VCPU}
-    root.update(_special(specs, image or {}))
-    for resource_class, count in _usual(flavor, booted_from_volume).items():
+            sources["", resource_class] = Source(source.PINNING, _pinned_by(specs, image or {}))
+    for resource_class, (count, origin) in _special(specs, image or {}).items():
+        root[resource_class] = count
+        sources["", resource_class] = origin
+    for resource_class, (count, origin) in _usual(flavor, booted_from_volume).items():
         # Extra specs with PCPU also replace the flavor's VCPU.
         alternatives = {VCPU, PCPU} if resource_class == VCPU else {resource_class}
         if not alternatives & mentioned:
             root[resource_class] = count
+            sources["", resource_class] = origin
     if profile := specs.get("accel:device_profile"):
         unknown.append(f"only Cyborg knows the resources of the device profile {profile}")
     return ServerRequest(
@@ -141,14 +151,36 @@ def request_of(
         unknown=tuple(unknown),
         undecided={} if image is not None else _undecided(specs),
         pci_aliases=_pci_aliases(specs),
+        sources=sources,
     )
+
+
+def _extra_spec_sources(
+    requested: Mapping[str, Mapping[str, int]],
+) -> dict[tuple[str, str], Source]:
+    return {
+        (suffix, resource_class): Source(
+            source.EXTRA_SPECS, f"resources{suffix}:{resource_class}={amount}"
+        )
+        for suffix, resources in requested.items()
+        for resource_class, amount in resources.items()
+    }
+
+
+def _pinned_by(specs: Mapping[str, str], image: Mapping[str, str]) -> str:
+    """The extra specs and image properties that pin CPUs."""
+    specs_read = ("hw:cpu_policy", "hw:cpu_dedicated_mask", "hw:emulator_threads_policy")
+    found = [f"{key}={specs[key]}" for key in specs_read if specs.get(key)]
+    if not specs.get("hw:cpu_policy") and image.get("hw_cpu_policy"):
+        found.insert(0, f"image hw_cpu_policy={image['hw_cpu_policy']}")
+    return ", ".join(found)
 
 
 def _requested(specs: Mapping[str, str]) -> dict[str, dict[str, int]]:
     """``{suffix: {resource class: amount}}`` of extra specs, with zeros; always has ""."""
     found: dict[str, dict[str, int]] = collections.defaultdict(dict)
     _ = found[""]
-    for suffix, resource_class, text in _matching("resources", specs):
+    for suffix, resource_class, text in matching("resources", specs):
         amount = _amount(text)
         if amount is not None and (
             resource_class in STANDARD_CLASSES or resource_class.startswith(name.CUSTOM_PREFIX)
@@ -157,7 +189,7 @@ def _requested(specs: Mapping[str, str]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _matching(kind: str, specs: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def matching(kind: str, specs: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """``(suffix, resource class or trait, value)`` of the extra specs of a kind."""
     for key, value in specs.items():
         match = _KEY.fullmatch(key)
@@ -174,23 +206,40 @@ def _amount(text: str) -> int | None:
     return amount if amount >= 0 else None
 
 
-def _usual(flavor: Flavor, booted_from_volume: bool) -> dict[str, int]:
+def _usual(flavor: Flavor, booted_from_volume: bool) -> dict[str, tuple[int, Source]]:
     """The resources of a flavor's own fields; swap is rounded up to whole GiB."""
     root = 0 if booted_from_volume else flavor.disk
     disk = root + flavor.ephemeral + -(-flavor.swap // 1024)
-    return {VCPU: flavor.vcpus, MEMORY_MB: flavor.ram, DISK_GB: disk}
+    return {
+        VCPU: (flavor.vcpus, Source(source.FLAVOR, f"vcpus={flavor.vcpus}")),
+        MEMORY_MB: (flavor.ram, Source(source.FLAVOR, f"ram={flavor.ram}")),
+        DISK_GB: (disk, _disk_source(root, flavor)),
+    }
 
 
-def _special(specs: Mapping[str, str], image: Mapping[str, str]) -> dict[str, int]:
+def _disk_source(root: int, flavor: Flavor) -> Source:
+    fields = {"disk": root, "ephemeral": flavor.ephemeral, "swap": flavor.swap}
+    step = source.DISKS if flavor.ephemeral or flavor.swap else source.FLAVOR
+    return Source(step, ", ".join(f"{name}={size}" for name, size in fields.items() if size))
+
+
+def _special(specs: Mapping[str, str], image: Mapping[str, str]) -> dict[str, tuple[int, Source]]:
     """Contexts of encrypted memory, and namespaces of persistent memory."""
-    found: dict[str, int] = {}
-    for label in specs.get("hw:pmem", "").split(","):
+    found: dict[str, tuple[int, Source]] = {}
+    labels = specs.get("hw:pmem", "")
+    for label in labels.split(","):
         if label.strip():
             resource_class = "PMEM_NAMESPACE_" + _NOT_A_CLASS.sub("_", label.strip().upper())
             resource_class = name.CUSTOM_PREFIX + resource_class
-            found[resource_class] = found.get(resource_class, 0) + 1
-    if any(map(pinning.is_true, (specs.get("hw:mem_encryption"), image.get("hw_mem_encryption")))):
-        found[MEM_ENCRYPTION_CONTEXT] = 1
+            count = found[resource_class][0] + 1 if resource_class in found else 1
+            found[resource_class] = count, Source(source.PERSISTENT_MEMORY, f"hw:pmem={labels}")
+    encrypted = {
+        "hw:mem_encryption": specs.get("hw:mem_encryption"),
+        "image hw_mem_encryption": image.get("hw_mem_encryption"),
+    }
+    by = [f"{key}={value}" for key, value in encrypted.items() if pinning.is_true(value)]
+    if by:
+        found[MEM_ENCRYPTION_CONTEXT] = 1, Source(source.ENCRYPTED_MEMORY, ", ".join(by))
     return found
 
 
@@ -199,9 +248,9 @@ def _groups(
 ) -> dict[str, RequestGroup]:
     """The groups with resources; nova allocates nothing for a group of traits alone."""
     traits: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
-    for suffix, trait, how in _matching("trait", specs):
+    for suffix, trait, how in matching("trait", specs):
         traits[suffix, how].add(trait)
-    for suffix, trait, how in _matching("trait", image):
+    for suffix, trait, how in matching("trait", image):
         if (suffix, how) == ("", "required"):
             traits["", how].add(trait)
     found = {}

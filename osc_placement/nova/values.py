@@ -10,12 +10,16 @@ from osc_placement.nova import flavor
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostAggregate:
-    """A host aggregate; the placement aggregate that mirrors it has the same UUID."""
+    """A host aggregate; the placement aggregate that mirrors it has the same UUID.
+
+    ``metadata`` includes the availability zone, as ``availability_zone``.
+    """
 
     id: str
     name: str
     uuid: str
     hosts: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
     def is_called(self, text: str) -> bool:
         """Whether ``text`` is its name or id."""

@@ -1,0 +1,59 @@
+"""The options of nova.conf that decide what nova's scheduler requests from Placement."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+from osc_placement import errors
+
+_SECTION = "scheduler"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """The options of ``[scheduler]``, with nova's defaults.
+
+    ``owner``: nova requires the trait OWNER_NOVA, once every nova-compute sets it (nova 34);
+    it is no option of nova.conf.
+    """
+
+    max_placement_results: int = 1000
+    limit_tenants_to_placement_aggregate: bool = False
+    placement_aggregate_required_for_tenants: bool = False
+    query_placement_for_image_type_support: bool = False
+    enable_isolated_aggregate_filtering: bool = False
+    image_metadata_prefilter: bool = False
+    query_placement_for_routed_network_aggregates: bool = False
+    owner: bool = False
+
+
+#: The fields of SchedulerOptions that nova.conf sets, apart from the number of results.
+FILTERS = tuple(
+    field.name
+    for field in dataclasses.fields(SchedulerOptions)
+    if field.name not in ("max_placement_results", "owner")
+)
+
+
+def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptions:
+    """``base`` with the options that a nova.conf sets. Errors: PlacementError names the file."""
+    from oslo_config import cfg
+
+    conf = cfg.ConfigOpts()
+    conf.register_opts(
+        [
+            cfg.IntOpt("max_placement_results", default=base.max_placement_results, min=1),
+            *(cfg.BoolOpt(name, default=getattr(base, name)) for name in FILTERS),
+        ],
+        group=_SECTION,
+    )
+    try:
+        conf(args=[], project="nova", default_config_files=[str(path)], default_config_dirs=[])
+        found = {
+            name: getattr(conf[_SECTION], name) for name in ("max_placement_results", *FILTERS)
+        }
+    except (cfg.Error, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise errors.PlacementError(f"cannot read {path} as a nova.conf: {reason}") from error
+    return dataclasses.replace(base, **found)

@@ -1,0 +1,189 @@
+"""Nova's query for a server; tests/interop/test_request.py compares it with nova."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.client import query
+from osc_placement.model import constraint
+from osc_placement.model.candidate import RequestGroup
+from osc_placement.neutron.port import Port
+from osc_placement.nova import flavor, request, scheduler_options
+from osc_placement.nova.values import HostAggregate
+
+ALWAYS = (
+    "resources=VCPU:4,MEMORY_MB:2048,DISK_GB:20&root_required=!COMPUTE_STATUS_DISABLED&limit=1000"
+)
+AGGREGATES = (
+    HostAggregate("1", "az1", "U-az1", metadata={"availability_zone": "az1"}),
+    HostAggregate("2", "tenants", "U-tenants", metadata={"filter_tenant_id2": "acme"}),
+    HostAggregate("3", "windows", "U-windows", metadata={"trait:CUSTOM_WIN": "required"}),
+)
+
+
+def spec(
+    specs: Mapping[str, str] | None = None,
+    image: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> request.ServerSpec:
+    embedded = flavor.Flavor(4, 2048, 20, extra_specs=specs or {})
+    return request.ServerSpec(embedded, "m1", {} if image is None else image, **fields)
+
+
+def parameters(server: request.ServerSpec, **options: Any) -> str:
+    found = request.request_to_placement(
+        server, AGGREGATES, scheduler_options.SchedulerOptions(**options)
+    )
+    return query.encode(query.candidate_pairs(found.query)).removeprefix("?")
+
+
+def test_a_plain_flavor_gives_resources_and_the_compute_status() -> None:
+    assert parameters(spec()) == ALWAYS
+
+
+def test_every_part_has_a_source_in_the_order_of_nova() -> None:
+    server = spec(
+        {"hw:cpu_policy": "dedicated", "trait:CUSTOM_A": "required", "resources:VGPU": "1"},
+        {"trait:CUSTOM_B": "required", "hw_tpm_version": "2.0"},
+        availability_zone="az1",
+    )
+    found = request.request_to_placement(server, AGGREGATES)
+    assert {str(part): str(where) for part, where in found.sources.items()} == {
+        "resources=VGPU:1": "flavor extra specs: resources:VGPU=1",
+        "resources=PCPU:4": "CPU pinning: hw:cpu_policy=dedicated",
+        "resources=MEMORY_MB:2048": "flavor: ram=2048",
+        "resources=DISK_GB:20": "flavor: disk=20",
+        "required=CUSTOM_A": "flavor extra specs: trait:CUSTOM_A=required",
+        "required=CUSTOM_B": "image traits: trait:CUSTOM_B=required",
+        "required=COMPUTE_SECURITY_TPM_2_0": "virtual TPM: image hw_tpm_version=2.0",
+        "required=COMPUTE_SECURITY_TPM_TIS": (
+            "virtual TPM: image hw_tpm_version=2.0 without a model"
+        ),
+        "member_of=U-az1": "request filter: availability zone: az1",
+        "root_required=!COMPUTE_STATUS_DISABLED": "request filter: compute status",
+        "root_required=COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER": (
+            "request filter: TPM secret security: image hw_tpm_version=2.0, default user"
+        ),
+    }
+    assert set(found.sources) == set(constraint.constraints_of(found.query))
+
+
+@pytest.mark.parametrize(
+    ("option", "fields", "added"),
+    [
+        ("limit_tenants_to_placement_aggregate", {"project_id": "acme"}, "member_of=U-tenants"),
+        ("enable_isolated_aggregate_filtering", {}, "member_of=!U-windows"),
+        (
+            "query_placement_for_image_type_support",
+            {"disk_format": "qcow2"},
+            "root_required=COMPUTE_IMAGE_TYPE_QCOW2",
+        ),
+        (
+            "image_metadata_prefilter",
+            {"image": {"hw_disk_bus": "virtio"}},
+            "root_required=COMPUTE_STORAGE_BUS_VIRTIO",
+        ),
+        ("owner", {}, "root_required=OWNER_NOVA"),
+    ],
+)
+def test_an_optional_filter_adds_its_part(
+    option: str, fields: Mapping[str, Any], added: str
+) -> None:
+    assert added not in parameters(spec(**fields))
+    assert added in parameters(spec(**fields), **{option: True})
+
+
+def test_a_port_adds_its_groups_and_their_subtree() -> None:
+    groups = {
+        name: RequestGroup(name, {"NET_BW_EGR_KILOBIT_PER_SEC": 5}, (frozenset({"CUSTOM_NET"}),))
+        for name in ("g1", "g2")
+    }
+    port = Port("P", "port-1", "S", groups, same_subtree=frozenset(groups))
+    text = parameters(spec(ports=(port,)))
+    assert "resourcesg1=NET_BW_EGR_KILOBIT_PER_SEC:5&requiredg1=CUSTOM_NET" in text
+    assert "group_policy=none&same_subtree=g1,g2" in text
+
+
+def test_a_managed_port_requires_its_trait() -> None:
+    port = Port("P", "port-1", "S", is_remote_managed=True)
+    assert "root_required=COMPUTE_REMOTE_MANAGED_PORTS,!COMPUTE" in parameters(spec(ports=(port,)))
+
+
+@pytest.mark.parametrize(
+    ("specs", "image", "reason"),
+    [
+        ({"hw:cpu_policy": "bogus"}, {}, "hw:cpu_policy=bogus is not a policy"),
+        ({"accel:device_profile": "gpu"}, {}, "only Cyborg knows"),
+        ({"trait1:CUSTOM_A": "required"}, {}, "it has CUSTOM_A but no resources1"),
+        (
+            {"resources1:VGPU": "1", "resources2:VGPU": "1"},
+            {},
+            "it has 2 suffixed groups but no group_policy",
+        ),
+        (
+            {"trait:CUSTOM_A": "required"} | {"trait:CUSTOM_B": "forbidden"},
+            {"trait:CUSTOM_B": "required"},
+            "it requires and forbids CUSTOM_B",
+        ),
+        ({"hw:tpm_version": "3"}, {}, "hw:tpm_version=3 is not one of 1.2, 2.0"),
+        ({"hw:mem_encryption": "true"}, {}, "needs an image with hw_firmware_type=uefi"),
+        (
+            {"hw:sound_model": "virtio"},
+            {"hw_sound_model": "ich9"},
+            "hw:sound_model=virtio contradicts the image's hw_sound_model=ich9",
+        ),
+    ],
+)
+def test_a_flavor_that_gives_no_valid_query_is_an_error(
+    specs: Mapping[str, str], image: Mapping[str, str], reason: str
+) -> None:
+    with pytest.raises(errors.InvalidInput, match="flavor m1") as caught:
+        parameters(spec(specs, image))
+    assert reason in str(caught.value)
+
+
+def test_what_is_not_known_is_listed() -> None:
+    found = request.request_to_placement(
+        request.ServerSpec(flavor.Flavor(1, 1, 1), availability_zone="moon"),
+        AGGREGATES,
+        scheduler_options.SchedulerOptions(limit_tenants_to_placement_aggregate=True),
+    )
+    assert [text.partition(":")[0] for text in found.assumptions] == [
+        "the image has no properties that change the request",
+        "no project is given",
+        "no host aggregate has the availability zone moon",
+    ]
+
+
+def test_a_project_without_an_aggregate_may_be_refused() -> None:
+    options = {
+        "limit_tenants_to_placement_aggregate": True,
+        "placement_aggregate_required_for_tenants": True,
+    }
+    with pytest.raises(errors.InvalidInput, match="filter_tenant_id=other"):
+        parameters(spec(project_id="other"), **options)
+
+
+def test_a_nova_conf_sets_the_options(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "nova.conf"
+    path.write_text(
+        "[scheduler]\nlimit_tenants_to_placement_aggregate = yes\nmax_placement_results = 50\n"
+        "[other]\nunknown = 1\n"
+    )
+    found = scheduler_options.read_nova_conf(path, scheduler_options.SchedulerOptions(owner=True))
+    assert found == scheduler_options.SchedulerOptions(
+        max_placement_results=50, limit_tenants_to_placement_aggregate=True, owner=True
+    )
+
+
+@pytest.mark.parametrize("text", ["[scheduler]\nmax_placement_results = many\n", "no section"])
+def test_an_invalid_nova_conf_is_an_error_that_names_it(tmp_path: pathlib.Path, text: str) -> None:
+    path = tmp_path / "nova.conf"
+    path.write_text(text)
+    with pytest.raises(errors.PlacementError, match=str(path)):
+        scheduler_options.read_nova_conf(path, scheduler_options.SchedulerOptions())
