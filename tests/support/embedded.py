@@ -210,6 +210,10 @@ class Stored(NamedTuple):
         """Replace all aggregates."""
         self.client.replace_aggregates(self.uuid, self.generation, uuids)
 
+    def add_aggregates(self, *uuids: str) -> None:
+        """Add aggregates and keep the others."""
+        self.set_aggregates(*self.aggregates, *uuids)
+
     def use(self, resource_class: str, amount: int) -> None:
         """Allocate an amount to new consumers, each at most ``max_unit``."""
         largest = self.inventories[resource_class].max_unit

@@ -1,40 +1,44 @@
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
 
 from osc_placement import errors
-from osc_placement.client import api_errors
 from osc_placement.model import inventory
 from osc_placement.nova import values
 from osc_placement.plan import apply, plan as plan_module, result
 from osc_placement.plan.kinds import memberships
 from osc_placement.workflows import selector as batch_selector
 from osc_placement.workflows.batch import plan
-from tests.support import fake_placement, plans
+from tests.support import embedded, plans
 
-IN_AGGREGATE = batch_selector.Selector(member_of=(fake_placement.AGGREGATE,))
+IN_AGGREGATE = batch_selector.Selector(member_of=(embedded.AGGREGATE,))
+LIST = "GET /resource_providers"
+READ_TRAITS = "GET /resource_providers/{}/traits"
+WRITE_TRAITS = "PUT /resource_providers/{}/traits"
+READ_AGGREGATES = "GET /resource_providers/{}/aggregates"
+WRITE_AGGREGATES = "PUT /resource_providers/{}/aggregates"
+WRITE_TRAIT, DELETE_TRAIT = "PUT /traits/{}", "DELETE /traits/{}"
 EVERYTHING = batch_selector.Selector(everything=True)
 
 
-def applied(client: Any, planned: plan_module.ObservedPlan) -> result.RunReport:
+def applied(client: embedded.Client, planned: plan_module.ObservedPlan) -> result.RunReport:
     return plans.apply_new(client, planned, "a test", apply.Options())
 
 
-def names(client: fake_placement.FakeClient, **fields: Any) -> list[str]:
-    chosen = batch_selector.select(client, batch_selector.Selector(**fields))  # type: ignore[arg-type]
+def names(client: embedded.Client, **fields: Any) -> list[str]:
+    chosen = batch_selector.select(client, batch_selector.Selector(**fields))
     return [item.name for item in chosen.providers]
 
 
-def cloud() -> fake_placement.FakeClient:
-    return fake_placement.FakeClient(
+def cloud() -> embedded.Client:
+    return embedded.Client(
         [
-            fake_placement.host("cmp-1", traits=("CUSTOM_A",)),
-            fake_placement.host("cmp-2", traits=("CUSTOM_A", "CUSTOM_B")),
-            fake_placement.host("cmp-3", aggregates=()),
-            fake_placement.host("net-1", aggregates=(), traits=("CUSTOM_B",)),
+            embedded.Host("cmp-1", traits=("CUSTOM_A",)),
+            embedded.Host("cmp-2", traits=("CUSTOM_A", "CUSTOM_B")),
+            embedded.Host("cmp-3", aggregates=()),
+            embedded.Host("net-1", aggregates=(), traits=("CUSTOM_B",)),
         ]
     )
 
@@ -42,10 +46,10 @@ def cloud() -> fake_placement.FakeClient:
 @pytest.mark.parametrize(
     ("fields", "found"),
     [
-        ({"providers": ("cmp-2", fake_placement.uuid_of("net-1"))}, ["cmp-2", "net-1"]),
-        ({"providers": (fake_placement.uuid_of("cmp-1").upper().replace("-", ""),)}, ["cmp-1"]),
-        ({"member_of": (fake_placement.AGGREGATE,)}, ["cmp-1", "cmp-2"]),
-        ({"member_of": (f"!{fake_placement.AGGREGATE}",)}, ["cmp-3", "net-1"]),
+        ({"providers": ("cmp-2", embedded.uuid_of("net-1"))}, ["cmp-2", "net-1"]),
+        ({"providers": (embedded.uuid_of("cmp-1").upper().replace("-", ""),)}, ["cmp-1"]),
+        ({"member_of": (embedded.AGGREGATE,)}, ["cmp-1", "cmp-2"]),
+        ({"member_of": (f"!{embedded.AGGREGATE}",)}, ["cmp-3", "net-1"]),
         ({"required": ("CUSTOM_B",)}, ["cmp-2", "net-1"]),
         ({"forbidden": ("CUSTOM_B",)}, ["cmp-1", "cmp-3"]),
         ({"name_globs": ("cmp-*",), "forbidden": ("CUSTOM_A",)}, ["cmp-3"]),
@@ -63,16 +67,16 @@ def test_selectors_are_combined(fields: dict[str, Any], found: list[str]) -> Non
 @pytest.mark.parametrize(
     "fields",
     [
-        {"member_of": (fake_placement.AGGREGATE,)},
+        {"member_of": (embedded.AGGREGATE,)},
         {"required": ("CUSTOM_A",), "name_globs": ("cmp*",)},
         {"everything": True},
-        {"member_of": (fake_placement.AGGREGATE,), "required": ("CUSTOM_A",)},
+        {"member_of": (embedded.AGGREGATE,), "required": ("CUSTOM_A",)},
     ],
 )
 def test_selecting_by_aggregate_trait_or_all_sends_one_request(fields: dict[str, Any]) -> None:
     client = cloud()
     names(client, **fields)
-    assert len(client.calls) == 1
+    assert client.count() == {LIST: 1}
 
 
 @pytest.mark.parametrize(
@@ -81,11 +85,11 @@ def test_selecting_by_aggregate_trait_or_all_sends_one_request(fields: dict[str,
         ({}, "nothing is selected"),
         ({"providers": ("unknown-host",)}, "'unknown-host'"),
         (
-            {"providers": (fake_placement.uuid_of("unknown-host"),)},
-            fake_placement.uuid_of("unknown-host"),
+            {"providers": (embedded.uuid_of("unknown-host"),)},
+            embedded.uuid_of("unknown-host"),
         ),
         ({"providers": ("a", "b", "c", "d", "e", "f")}, "'f'"),
-        ({"member_of": (fake_placement.uuid_of("nothing"),)}, "the selection is empty"),
+        ({"member_of": (embedded.uuid_of("nothing"),)}, "the selection is empty"),
         ({"name_globs": ("x*",)}, "--name-glob 'x"),
         ({"required": ("CUSTOM_NEW",)}, "openstack trait create CUSTOM_NEW"),
         ({"forbidden": ("NONSENSE",)}, "unknown trait NONSENSE"),
@@ -101,13 +105,13 @@ def test_an_invalid_selection_is_an_error(fields: dict[str, Any], message: str) 
 def test_a_host_aggregate_is_found_by_name_or_id() -> None:
     def known() -> list[values.HostAggregate]:
         return [
-            values.HostAggregate("7", "racks", fake_placement.AGGREGATE),
-            values.HostAggregate("8", "twice", fake_placement.AGGREGATE),
-            values.HostAggregate("9", "twice", fake_placement.AGGREGATE),
+            values.HostAggregate("7", "racks", embedded.AGGREGATE),
+            values.HostAggregate("8", "twice", embedded.AGGREGATE),
+            values.HostAggregate("9", "twice", embedded.AGGREGATE),
         ]
 
-    for text in ("racks", "7", f"in:racks,{fake_placement.AGGREGATE}"):
-        chosen = batch_selector.select(cloud(), batch_selector.Selector(member_of=(text,)), known)  # type: ignore[arg-type]
+    for text in ("racks", "7", f"in:racks,{embedded.AGGREGATE}"):
+        chosen = batch_selector.select(cloud(), batch_selector.Selector(member_of=(text,)), known)
         assert [item.name for item in chosen.providers] == ["cmp-1", "cmp-2"]
     with pytest.raises(errors.InvalidInput) as caught:
         batch_selector.aggregate_uuids(["twice", "none"], known)
@@ -117,7 +121,7 @@ def test_a_host_aggregate_is_found_by_name_or_id() -> None:
 def test_all_errors_of_a_command_line_are_reported() -> None:
     with pytest.raises(errors.InvalidInput) as caught:
         plan.plan_amend(
-            cloud(),  # type: ignore[arg-type]
+            cloud(),
             batch_selector.Selector(providers=("unknown-host",), in_tree="nowhere"),
             ["VCPU:bogus=1", "CUSTOM_NONE:total=1", "NONSENSE:total=x"],
         )
@@ -135,18 +139,17 @@ def test_all_errors_of_a_command_line_are_reported() -> None:
 
 def test_adding_a_trait_that_all_have_sends_two_listings_and_no_write() -> None:
     client = cloud()
-    report = applied(client, plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_A"]))  # type: ignore[arg-type]
-    assert [call[0] for call in client.calls] == ["list_providers", "list_providers"]
+    report = applied(client, plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_A"]))
+    assert client.count() == {LIST: 2}
     assert report.count(result.Status.UNCHANGED) == 2
 
 
 def test_adding_a_trait_sends_one_read_and_one_write_per_provider_without_it() -> None:
     client = cloud()
-    report = applied(client, plan.plan_traits(client, EVERYTHING, add=["CUSTOM_B"]))  # type: ignore[arg-type]
-    assert [call[0] for call in client.calls].count("list_providers") == 2
-    assert client.counted("list_provider_traits") == client.counted("replace") == 2
-    assert all("CUSTOM_B" in item.traits for item in client.stored.values())
-    assert client.stored[fake_placement.uuid_of("cmp-1")].traits == ("CUSTOM_A", "CUSTOM_B")
+    report = applied(client, plan.plan_traits(client, EVERYTHING, add=["CUSTOM_B"]))
+    assert client.count() == {LIST: 2, READ_TRAITS: 2, WRITE_TRAITS: 2}
+    assert all("CUSTOM_B" in item.traits for item in client.all_stored())
+    assert client.stored("cmp-1").traits == {"CUSTOM_A", "CUSTOM_B"}
     assert [str(item.status) for item in report.results] == [
         "applied",
         "unchanged",
@@ -158,8 +161,8 @@ def test_adding_a_trait_sends_one_read_and_one_write_per_provider_without_it() -
 def test_a_named_provider_is_read_alone() -> None:
     client = cloud()
     selector = batch_selector.Selector(providers=("cmp-1",))
-    applied(client, plan.plan_traits(client, selector, add=["CUSTOM_A"]))  # type: ignore[arg-type]
-    assert [call[0] for call in client.calls] == ["list_providers", "list_provider_traits"]
+    applied(client, plan.plan_traits(client, selector, add=["CUSTOM_A"]))
+    assert client.count() == {LIST: 1, READ_TRAITS: 1}
 
 
 @pytest.mark.parametrize(
@@ -169,17 +172,17 @@ def test_removing_an_unknown_trait_does_not_advise_to_create_it(
     selected: batch_selector.Selector,
 ) -> None:
     with pytest.raises(errors.InvalidInput, match="unknown trait CUSTOM_NEW") as caught:
-        plan.plan_traits(cloud(), selected, remove=["CUSTOM_NEW"])  # type: ignore[arg-type]
+        plan.plan_traits(cloud(), selected, remove=["CUSTOM_NEW"])
     assert "create" not in str(caught.value)
 
 
 def test_an_unknown_trait_is_an_error_with_the_command_that_creates_it() -> None:
     client = cloud()
     with pytest.raises(errors.InvalidInput, match="openstack trait create CUSTOM_NEW"):
-        plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"])  # type: ignore[arg-type]
+        plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"])
     with pytest.raises(errors.InvalidInput, match="openstack trait create CUSTOM_NEW"):
         plan.plan_traits(
-            client,  # type: ignore[arg-type]
+            client,
             batch_selector.Selector(providers=("cmp-1",)),
             add=["CUSTOM_NEW"],
         )
@@ -188,57 +191,51 @@ def test_an_unknown_trait_is_an_error_with_the_command_that_creates_it() -> None
 
 def test_create_creates_a_custom_trait_first_and_undo_deletes_it_last() -> None:
     client = cloud()
-    planned = plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"], create=True)  # type: ignore[arg-type]
+    planned = plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"], create=True)
     report = applied(client, planned)
-    writes = [call for call in client.calls if call[0].startswith(("create", "replace"))]
-    assert writes[0] == ("create_trait", "CUSTOM_NEW")
+    writes = [request for request in client.sent if request.is_write]
+    assert (writes[0].template, writes[0].subject) == (WRITE_TRAIT, "CUSTOM_NEW")
     assert report.count(result.Status.APPLIED) == 3
     assert report.undo_path is not None
     made = apply.file.read(report.undo_path)
-    back = plans.apply_file(client, made, report.undo_path, apply.Options())  # type: ignore[arg-type]
+    back = plans.apply_file(client, made, report.undo_path, apply.Options())
     assert back.count(result.Status.APPLIED) == 3
-    assert "CUSTOM_NEW" not in client.known_traits
-    assert client.stored[fake_placement.uuid_of("cmp-1")].traits == ("CUSTOM_A",)
+    assert (client.sent[-1].template, client.sent[-1].subject) == (DELETE_TRAIT, "CUSTOM_NEW")
+    assert not client.rival.trait_exists("CUSTOM_NEW")
+    assert client.stored("cmp-1").traits == {"CUSTOM_A"}
 
 
 def test_a_trait_that_cannot_be_created_stops_the_run() -> None:
     client = cloud()
-
-    def refuse(name: str) -> None:
-        raise api_errors.ApiError(400, "no such name")
-
-    client.create_trait = refuse  # type: ignore[method-assign]
-    planned = plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"], create=True)  # type: ignore[arg-type]
+    client.before_write(embedded.refuse(400, "no such name"))
+    planned = plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"], create=True)
     report = applied(client, planned)
     assert report.count(result.Status.FAILED) == 1
     assert report.count(result.Status.PLANNED) == 2
-    assert client.writes == 0
+    assert client.writes == client.count()[WRITE_TRAIT] == 1
 
 
 def test_a_standard_trait_is_not_removed_unless_it_is_allowed() -> None:
-    client = fake_placement.FakeClient(
-        [fake_placement.host("cmp-1", traits=("HW_CPU_X86_AVX2", "CUSTOM_A"))]
-    )
+    client = embedded.Client([embedded.Host("cmp-1", traits=("HW_CPU_X86_AVX2", "CUSTOM_A"))])
     removal = {"remove": ["HW_CPU_X86_AVX2", "CUSTOM_A"]}
-    report = applied(client, plan.plan_traits(client, IN_AGGREGATE, **removal))  # type: ignore[arg-type]
+    report = applied(client, plan.plan_traits(client, IN_AGGREGATE, **removal))
     assert report.count(result.Status.SKIPPED) == 1
     assert report.exit_code() == 6
     assert "--allow standard-traits" in report.results[0].reason
-    allowed = plan.plan_traits(client, IN_AGGREGATE, **removal, allow=["standard-traits"])  # type: ignore[arg-type]
+    allowed = plan.plan_traits(client, IN_AGGREGATE, **removal, allow=["standard-traits"])
     assert any("nova-compute" in note for note in allowed.plan.notes)
     applied(client, allowed)
-    assert client.stored[fake_placement.uuid_of("cmp-1")].traits == ()
+    assert client.stored("cmp-1").traits == set()
 
 
 def test_setting_the_traits_of_an_aggregate_replaces_all_and_writes_no_files() -> None:
-    client: Any = cloud()
-    members = client.list_providers(member_of=[fake_placement.AGGREGATE])
-    client.calls.clear()
-    client.stored[fake_placement.uuid_of("cmp-1")].traits = ("HW_CPU_X86_AVX2",)
+    client = cloud()
+    client.stored("cmp-1").set_traits("HW_CPU_X86_AVX2")
+    members = client.rival.list_providers(member_of=[embedded.AGGREGATE])
     report = plans.apply_in_memory(client, plan.plan_set_traits(client, members, ["CUSTOM_B"]))
-    assert {client.stored[item.uuid].traits for item in members} == {("CUSTOM_B",)}
+    assert [client.stored(item.uuid).traits for item in members] == [{"CUSTOM_B"}] * 2
     assert [item.found for item in report.results] == [memberships.Traits.of(["CUSTOM_B"])] * 2
-    assert len(client.calls) == 4
+    assert client.count() == {READ_TRAITS: 2, WRITE_TRAITS: 2}
     assert not apply.file.state_directory().exists()
 
 
@@ -246,63 +243,52 @@ def test_setting_the_traits_of_an_aggregate_replaces_all_and_writes_no_files() -
 def test_setting_inventories_applies_no_guard_and_tolerates_a_concurrent_write(
     exactly: bool,
 ) -> None:
-    client: Any = cloud()
-    members = client.list_providers(member_of=[fake_placement.AGGREGATE])
-    contested = client.stored[members[0].uuid]
-    contested.usages = {"VCPU": 32}
+    client = cloud()
+    members = client.rival.list_providers(member_of=[embedded.AGGREGATE])
+    contested = members[0].name
+    client.stored(contested).use("VCPU", 32)
 
     def target(found: inventory.Inventories) -> inventory.Inventories:
         kept = {} if exactly else dict(found)
         return kept | {"VCPU": inventory.Inventory(total=1, max_unit=1)}
 
-    def concurrent_write(method: str, uuid: str) -> None:
-        if uuid == contested.uuid:
-            client.before_write = lambda method, uuid: None
-            contested.generation += 1
-            contested.inventories["VCPU"] = dataclasses.replace(
-                contested.inventories["VCPU"], step_size=2
-            )
+    def concurrent_write(request: embedded.Request) -> None:
+        client.stored(contested).set_inventory("VCPU", step_size=2)
 
-    client.before_write = concurrent_write
+    client.before_write(embedded.about(contested, embedded.once_each(concurrent_write)))
     planned = plan.plan_set_inventories(client, members, target, exactly=exactly)
     report = plans.apply_in_memory(client, planned)
     assert report.count(result.Status.APPLIED) == 2
-    assert contested.inventories["VCPU"].total == 1
-    assert contested.inventories["VCPU"].step_size == (1 if exactly else 2)
-    assert ("MEMORY_MB" in contested.inventories) is not exactly
+    inventories = client.stored(contested).inventories
+    assert inventories["VCPU"].total == 1
+    assert inventories["VCPU"].step_size == (1 if exactly else 2)
+    assert ("MEMORY_MB" in inventories) is not exactly
     again = plan.plan_set_inventories(client, members, target, exactly=exactly)
     assert len(again.plan.changes) == (0 if exactly else 1)
 
 
 def test_aggregates_are_added_and_removed_and_others_are_kept() -> None:
     client = cloud()
-    other = fake_placement.uuid_of("another aggregate")
-    planned = plan.plan_aggregates(
-        client, EVERYTHING, add=[other], remove=[fake_placement.AGGREGATE]
-    )  # type: ignore[arg-type]
+    other = embedded.uuid_of("another aggregate")
+    planned = plan.plan_aggregates(client, EVERYTHING, add=[other], remove=[embedded.AGGREGATE])
     applied(client, planned)
-    assert {item.aggregates for item in client.stored.values()} == {(other,)}
-    assert client.counted("list_aggregates") == client.counted("replace") == 4
-    client.calls.clear()
-    report = applied(client, plan.plan_aggregates(client, EVERYTHING, add=[other]))  # type: ignore[arg-type]
+    assert [item.aggregates for item in client.all_stored()] == [{other}] * 4
+    assert client.count() == {LIST: 3, READ_AGGREGATES: 4, WRITE_AGGREGATES: 4}
+    client.sent.clear()
+    report = applied(client, plan.plan_aggregates(client, EVERYTHING, add=[other]))
     assert report.count(result.Status.UNCHANGED) == 4
-    assert len(client.calls) == 2
+    assert client.count() == {LIST: 2}
 
 
 def test_adding_and_removing_the_same_name_is_an_error() -> None:
     with pytest.raises(errors.InvalidInput, match="at once"):
-        plan.plan_traits(cloud(), EVERYTHING, add=["CUSTOM_A"], remove=["CUSTOM_A"])  # type: ignore[arg-type]
+        plan.plan_traits(cloud(), EVERYTHING, add=["CUSTOM_A"], remove=["CUSTOM_A"])
 
 
 def test_a_provider_that_cannot_be_read_is_skipped_and_others_are_changed() -> None:
     client = cloud()
-
-    def fail(method: str, about: str) -> None:
-        if about == fake_placement.uuid_of("cmp-1") and method == "list_inventories":
-            raise api_errors.NotFound(404, "gone")
-
-    client.before_read = fail
-    report = applied(client, plan.plan_amend(client, IN_AGGREGATE, ["VCPU:total=64"]))  # type: ignore[arg-type]
+    client.before(embedded.about("cmp-1", embedded.refuse(404, "gone")))
+    report = applied(client, plan.plan_amend(client, IN_AGGREGATE, ["VCPU:total=64"]))
     assert [str(item.status) for item in report.results] == ["skipped", "applied"]
     assert report.exit_code() == 6
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -9,19 +10,18 @@ from typing import Any
 import pytest
 
 from osc_placement import microversion
-from osc_placement.client import api_errors
 from osc_placement.neutron import api
 from osc_placement.workflows import selector as batch_selector
 from osc_placement.workflows.batch import plan
 from osc_placement.workflows.migrations import registry, runner
 from osc_placement.workflows.migrations.runner import Exit
-from tests.support import fake_placement
+from tests.support import embedded
 from tests.unit.workflows.mirror import test_observe
 
 
-def services(count: int = 6) -> tuple[fake_placement.FakeClient, Any]:
+def services(count: int = 6) -> tuple[embedded.Client, Any]:
     client, nova = test_observe.cloud(count)
-    return client, runner.Services(client, nova, api.RecordedNeutron({}, ""))  # type: ignore[arg-type]
+    return client, runner.Services(client, nova, api.RecordedNeutron({}, ""))
 
 
 MIRROR = registry.MIGRATIONS[:1]
@@ -58,12 +58,7 @@ def test_failures_do_not_stop_others_and_end_with_2(
     limit: int | None,
 ) -> None:
     client, given = services()
-
-    def refuse(method: str, uuid: str) -> None:
-        if uuid == fake_placement.uuid_of("h3."):
-            raise api_errors.ApiError(400, "no")
-
-    client.before_write = refuse
+    client.before_write(embedded.about("h3.", embedded.refuse(400, "no")))
     ended = [run(given, max_count=limit)]
     while ended[-1].exit_code is Exit.MORE:
         ended.append(run(given, max_count=limit))
@@ -91,7 +86,7 @@ def test_skipped_changes_are_noted_and_do_not_stop_the_run() -> None:
 def test_a_migration_keeps_stale_members() -> None:
     client, given = services()
     run(given)
-    client.stored[fake_placement.uuid_of("h1.")].aggregates += (fake_placement.uuid_of("even"),)
+    client.stored("h1.").add_aggregates(embedded.uuid_of("even"))
     assert run(given).exit_code is Exit.DONE
     assert "h1." in test_observe.members(client, "even")
 
@@ -144,9 +139,9 @@ def test_exit_code_0_needs_a_full_pass_from_the_start() -> None:
     planned_slices: list[str] = []
     item = numbered(3, planned_slices)
     runner.run(given, "a test", [item], max_count=4)
-    client.stored[fake_placement.uuid_of("h0.")].traits = ()
-    for uuid in ("h4.", "h5."):
-        client.stored[fake_placement.uuid_of(uuid)].traits = ("CUSTOM_A",)
+    client.stored("h0.").set_traits()
+    for name in ("h4.", "h5."):
+        client.stored(name).set_traits("CUSTOM_A")
     planned_slices.clear()
     result = runner.run(given, "a test", [item], max_count=4)
     # What follows the cursor is done; the pass from the start finds what came back.
@@ -178,14 +173,8 @@ def test_an_unusable_cursor_is_reported_and_does_not_stop_the_run(
 
 
 def test_an_unsupported_migration_is_noted_and_is_not_an_error() -> None:
-    _, given = services()
-
-    def need(feature: str, what: str = "") -> None:
-        if feature == "consumer types":
-            needs, has = microversion.FEATURES[feature], microversion.Microversion(1, 30)
-            raise api_errors.UnsupportedVersion(feature, needs, has, what)
-
-    given.client.require_feature = need
+    client, given = services()
+    given = dataclasses.replace(given, client=client.at(microversion.Microversion(1, 37)))
     result = runner.run(given, "a test", [registry.MIGRATIONS[0], registry.MIGRATIONS[-1]])
     assert result.exit_code is Exit.DONE
     assert any("1.38" in note for note in result.notes)

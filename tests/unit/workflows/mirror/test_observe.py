@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import pathlib
 from collections.abc import Callable
@@ -10,12 +11,11 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
-from osc_placement.client import api_errors
 from osc_placement.nova import api
 from osc_placement.plan import apply, file, result
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.mirror import observe
-from tests.support import fake_placement, plans
+from tests.support import embedded, plans
 
 
 class FakeNova:
@@ -42,7 +42,7 @@ class FakeNova:
                     {
                         "id": number,
                         "name": name,
-                        "uuid": fake_placement.uuid_of(name),
+                        "uuid": embedded.uuid_of(name),
                         "hosts": hosts,
                     }
                     for number, (name, hosts) in enumerate(self.aggregates.items(), 1)
@@ -56,7 +56,7 @@ class FakeNova:
             },
             "/os-hypervisors/detail": {
                 "hypervisors": [
-                    {"id": fake_placement.uuid_of(f"{host}."), "hypervisor_hostname": f"{host}."}
+                    {"id": embedded.uuid_of(f"{host}."), "hypervisor_hostname": f"{host}."}
                     | {"service": {"host": host}}
                     for host in self.hosts
                 ]
@@ -65,17 +65,18 @@ class FakeNova:
         return answers[what]
 
 
-def cloud(count: int = 6) -> tuple[fake_placement.FakeClient, FakeNova]:
+def cloud(count: int = 6) -> tuple[embedded.Client, FakeNova]:
     """Hosts h0, h1, ...: the even ones in ``even``, all in ``all``; Placement has neither."""
     names = [f"h{number}" for number in range(count)]
-    stored = [
-        fake_placement.host(f"{name}.", aggregates=(fake_placement.AGGREGATE,)) for name in names
-    ]
-    return fake_placement.FakeClient(stored), FakeNova({"all": names, "even": names[::2]}, names)
+    hosts = [embedded.Host(f"{name}.") for name in names]
+    return embedded.Client(hosts), FakeNova({"all": names, "even": names[::2]}, names)
 
 
 def run(
-    client: Any, nova: FakeNova, request: observe.MirrorRequest | None = None, **options: Any
+    client: embedded.Client,
+    nova: FakeNova,
+    request: observe.MirrorRequest | None = None,
+    **options: Any,
 ) -> result.RunReport:
     mirrored = observe.plan_mirror(
         client, nova, request or observe.MirrorRequest(prune=True), ReadContext()
@@ -85,19 +86,19 @@ def run(
     )
 
 
-def members(client: fake_placement.FakeClient, name: str) -> list[str]:
-    uuid = fake_placement.uuid_of(name)
-    return sorted(item.name for item in client.stored.values() if uuid in item.aggregates)
+def members(client: embedded.Client, name: str) -> list[str]:
+    uuid = embedded.uuid_of(name)
+    return sorted(item.name for item in client.all_stored() if uuid in item.aggregates)
 
 
 def test_both_directions_of_drift_are_repaired_and_a_second_run_writes_nothing() -> None:
     client, nova = cloud()
-    client.stored[fake_placement.uuid_of("h1.")].aggregates += (fake_placement.uuid_of("even"),)
+    client.stored("h1.").add_aggregates(embedded.uuid_of("even"))
     assert run(client, nova).count(result.Status.APPLIED) == 6
     assert members(client, "all") == [f"h{number}." for number in range(6)]
     assert members(client, "even") == ["h0.", "h2.", "h4."]
-    assert all(fake_placement.AGGREGATE in item.aggregates for item in client.stored.values())
-    client.calls.clear()
+    assert all(embedded.AGGREGATE in item.aggregates for item in client.all_stored())
+    client.sent.clear()
     again = run(client, nova)
     assert (again.count(result.Status.UNCHANGED), client.writes) == (6, 0)
 
@@ -109,24 +110,31 @@ def test_a_run_sends_one_request_per_aggregate_and_two_per_change(
     client, nova = cloud(50)
     run(client, nova)
     for number in range(changed):
-        client.stored[fake_placement.uuid_of(f"h{number}.")].aggregates = ()
-    client.calls.clear()
+        client.stored(f"h{number}.").set_aggregates()
+    client.sent.clear()
     nova.requests.clear()
     run(client, nova)
     assert client.writes == changed
-    assert len(client.calls) == 1 + len(nova.aggregates) + 2 * changed
+    one = "/resource_providers/{}/aggregates"
+    assert client.count() == collections.Counter(
+        {
+            "GET /resource_providers": 1 + len(nova.aggregates),
+            f"GET {one}": changed,
+            f"PUT {one}": changed,
+        }
+    )
     assert len(nova.requests) == 4
 
 
 def test_a_dry_run_writes_nothing_and_undo_reverts_everything(tmp_path: pathlib.Path) -> None:
     client, nova = cloud()
-    before = {item.name: item.aggregates for item in client.stored.values()}
+    before = {item.name: item.aggregates for item in client.all_stored()}
     assert run(client, nova, dry_run=True).count(result.Status.PLANNED) == 6
     assert client.writes == 0
     path = tmp_path / "undo.json"
     run(client, nova, undo_out=path)
-    plans.undo_file(client, file.read(path), path, apply.Options())  # type: ignore[arg-type]
-    assert {item.name: item.aggregates for item in client.stored.values()} == before
+    plans.undo_file(client, file.read(path), path, apply.Options())
+    assert {item.name: item.aggregates for item in client.all_stored()} == before
 
 
 def test_max_count_is_exact_and_the_next_run_continues() -> None:
@@ -140,7 +148,7 @@ def test_max_count_is_exact_and_the_next_run_continues() -> None:
 
 def test_one_bad_host_does_not_stop_others_and_sets_the_exit_code() -> None:
     client, nova = cloud()
-    del client.stored[fake_placement.uuid_of("h3.")]
+    client.stored("h3.").delete()
     nova.aggregates["all"].append("ghost")
     report = run(client, nova)
     assert report.count(result.Status.APPLIED) == 5
@@ -150,14 +158,14 @@ def test_one_bad_host_does_not_stop_others_and_sets_the_exit_code() -> None:
 def test_a_host_added_while_placement_is_read_is_not_removed() -> None:
     client, nova = cloud()
     run(client, nova)
-    joined = fake_placement.uuid_of("even")
+    joined = embedded.uuid_of("even")
 
-    def join(method: str, about: str) -> None:
+    def join(request: embedded.Request) -> None:
         if "h1" not in nova.aggregates["even"]:
             nova.aggregates["even"].append("h1")
-            client.stored[fake_placement.uuid_of("h1.")].aggregates += (joined,)
+            client.stored("h1.").add_aggregates(joined)
 
-    client.before_read = join
+    client.before(join)
     run(client, nova)
     assert "h1." in members(client, "even")
 
@@ -174,13 +182,13 @@ def test_an_aggregate_deleted_between_two_runs_is_recognized() -> None:
     run(client, nova)
     assert members(client, "even") == []
     run(client, nova)
-    assert observe.load_record(client.target).values == {fake_placement.uuid_of("all"): "all"}
+    assert observe.load_record(client.target).values == {embedded.uuid_of("all"): "all"}
 
 
 def test_an_aggregate_deleted_before_the_first_run_is_pruned_by_its_uuid() -> None:
     client, nova = cloud()
-    gone = fake_placement.uuid_of("gone")
-    client.stored[fake_placement.uuid_of("h1.")].aggregates = (gone,)
+    gone = embedded.uuid_of("gone")
+    client.stored("h1.").set_aggregates(gone)
     run(client, nova)
     assert members(client, "gone") == ["h1."]
     run(client, nova, observe.MirrorRequest(forget=(gone.upper(),)))
@@ -222,7 +230,7 @@ def test_a_record_that_cannot_be_written_does_not_stop_the_run(state_home: pathl
         (observe.MirrorRequest(providers=("h1.",)), "needs --prune or --forget"),
         (observe.MirrorRequest(forget=("even",)), "not the UUID"),
         (
-            observe.MirrorRequest(forget=(fake_placement.uuid_of("even"),)),
+            observe.MirrorRequest(forget=(embedded.uuid_of("even"),)),
             "still has this host aggregate, 'even'",
         ),
     ],
@@ -233,7 +241,7 @@ def test_an_invalid_request_is_an_error(invalid: observe.MirrorRequest, message:
     nova.aggregates["2"] = []
     with pytest.raises(errors.InvalidInput, match=message):
         run(client, nova, invalid)
-    assert client.counted("list") == 1
+    assert len(client.sent) == 1
 
 
 def test_all_errors_of_a_request_are_reported() -> None:
@@ -243,22 +251,18 @@ def test_all_errors_of_a_request_are_reported() -> None:
 
 
 def test_names_ids_and_uuids_select() -> None:
-    for word in ("even", "2", fake_placement.uuid_of("even").upper()):
+    for word in ("even", "2", embedded.uuid_of("even").upper()):
         client, nova = cloud()
         run(client, nova, observe.MirrorRequest(host_aggregates=(word,), hosts=("h0", "h1")))
         assert (members(client, "even"), members(client, "all")) == (["h0."], [])
-        assert client.counted("list_providers") == 2
+        assert client.count()["GET /resource_providers"] == 2
 
 
 def test_all_missing_permissions_are_reported_before_any_write() -> None:
     client, nova = cloud()
     nova.forbidden = {"/os-aggregates", "/os-services"}
-
-    def refuse(method: str, about: str) -> None:
-        text = "Access was denied\n\n Policy does not allow placement:resource_providers:list to be"
-        raise api_errors.ApiError(403, text)
-
-    client.before_read = refuse
+    text = "Access was denied\n\n Policy does not allow placement:resource_providers:list to be"
+    client.before(embedded.refuse(403, text))
     with pytest.raises(errors.InvalidInput) as caught:
         run(client, nova)
     for reason, rule, service in zip(
