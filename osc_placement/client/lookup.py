@@ -65,6 +65,18 @@ def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provid
     return {text: providers[0] for text, providers in found.items() if providers}
 
 
+def among(
+    listed: Iterable[provider.Provider], texts: Iterable[str]
+) -> dict[str, list[provider.Provider]]:
+    """``{text: the listed providers}`` with that UUID, or else with that name. Sends nothing."""
+    by_name: dict[str, list[provider.Provider]] = {}
+    by_uuid = {}
+    for item in listed:
+        by_name.setdefault(item.name, []).append(item)
+        by_uuid[item.uuid] = [item]
+    return {text: _by_uuid(by_uuid, text) or by_name.get(text, []) for text in texts}
+
+
 def unknown_provider(text: str) -> str:
     """The message about a name or UUID that no provider has."""
     return f"No resource provider has the name or UUID {text!r}"
@@ -73,12 +85,7 @@ def unknown_provider(text: str) -> str:
 def _matching(list_providers: _List, texts: Sequence[str]) -> dict[str, list[provider.Provider]]:
     """``{text: providers}`` with that UUID, or else with that name."""
     if len(texts) > MAX_SINGLE_REQUESTS:
-        listed = list_providers()
-        by_name: dict[str, list[provider.Provider]] = {}
-        for item in listed:
-            by_name.setdefault(item.name, []).append(item)
-        by_uuid = {item.uuid: [item] for item in listed}
-        return {text: _by_uuid(by_uuid, text) or by_name.get(text, []) for text in texts}
+        return among(list_providers(), texts)
     return {text: _single(list_providers, text) for text in texts}
 
 

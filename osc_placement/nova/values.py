@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from osc_placement.model import name
 from osc_placement.nova import flavor
 
 
@@ -22,8 +23,10 @@ class HostAggregate:
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
     def is_called(self, text: str) -> bool:
-        """Whether ``text`` is its name or id."""
-        return text in (self.name, self.id)
+        """Whether ``text`` is its name, id or UUID."""
+        return text in (self.name, self.id) or (
+            name.is_uuid(text) and name.canonical_uuid(text) == self.uuid
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
+from osc_placement.nova import lookup as nova_lookup
 from osc_placement.workflows.context import HostAggregates
 
 LOG = logging.getLogger(__name__)
@@ -148,14 +149,10 @@ def aggregate_uuids(texts: Iterable[str], host_aggregates: HostAggregates | None
             for text in others
         )
     known = host_aggregates() if others and host_aggregates else ()
-    matches = {text: [item for item in known if item.is_called(text)] for text in others}
-    errors.InputErrors(
-        f"aggregate {text!r} is not a UUID, and {len(items) or 'no'} nova host"
-        f" aggregate{'s have' if len(items) > 1 else ' has'} that name or id"
-        for text, items in matches.items()
-        if len(items) != 1
-    ).check()
-    return found | {text: items[0].uuid for text, items in matches.items()}
+    input_errors = errors.InputErrors()
+    matching = nova_lookup.find_host_aggregates(known, others, input_errors)
+    input_errors.check()
+    return found | {text: item.uuid for text, item in matching.items()}
 
 
 def _filters(

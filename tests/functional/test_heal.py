@@ -154,7 +154,7 @@ def test_invalid_arguments_are_refused(openstack: shell.OpenStack) -> None:
     )
     for arguments, message in (
         (("--host", "cmp-9"), "no compute host 'cmp-9'"),
-        (("--host-aggregate", "nowhere"), "no host aggregate has the name or id 'nowhere'"),
+        (("--host-aggregate", "nowhere"), "no nova host aggregate has the name or id 'nowhere'"),
         (("--instance", "vm-1"), "'vm-1' is not the UUID of a server"),
         (("--instance", PROVIDERS["nfs-share"]), "nova has no server"),
         (("--assign", "assign.json"), "'vm-1' is not the UUID of a server"),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from osc_placement import errors
 from osc_placement.model import name
-from osc_placement.nova import api, values
+from osc_placement.nova import api, lookup, values
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,24 +61,11 @@ def from_options(
         f"{text!r} is not the UUID of a server" for text in servers if not name.is_uuid(text)
     )
     aggregates = api.host_aggregates(nova) if host_aggregates else []
-    members = {
-        host for text in host_aggregates for host in _members(aggregates, text, found_errors)
-    }
+    matching = lookup.find_host_aggregates(aggregates, host_aggregates, found_errors)
+    members = {host for item in matching.values() for host in item.hosts}
     found_errors.check()
     selected = frozenset(members) if host_aggregates else frozenset(hosts)
     return Scope(
         hosts=(selected & frozenset(hosts or selected)) if hosts or host_aggregates else None,
         servers=frozenset(map(name.canonical_uuid, servers)) if servers else None,
     )
-
-
-def _members(
-    aggregates: Sequence[values.HostAggregate], text: str, found_errors: errors.InputErrors
-) -> Sequence[str]:
-    """The hosts of the one aggregate with this name, id or UUID."""
-    matching = [each for each in aggregates if text in {each.name, each.id, each.uuid}]
-    if len(matching) != 1:
-        count = f"{len(matching)} host aggregates have" if matching else "no host aggregate has"
-        found_errors.add(f"{count} the name or id {text!r}")
-        return ()
-    return matching[0].hosts

@@ -13,9 +13,9 @@ import pathlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.client import api, retry
+from osc_placement.client import api, lookup, retry
 from osc_placement.model import name, provider
-from osc_placement.nova import api as nova_api, permission, values
+from osc_placement.nova import api as nova_api, lookup as nova_lookup, permission, values
 from osc_placement.plan import plan, workers
 from osc_placement.workflows import state_file
 from osc_placement.workflows.context import ReadContext
@@ -148,13 +148,14 @@ def _members(
 def _resolve(cloud: _Cloud, request: MirrorRequest) -> mirror_plan.Request:
     """The request with UUIDs instead of names. Errors: InvalidInput with every error."""
     input_errors = errors.InputErrors()
-    aggregates = {item.uuid: {item.name, item.id, item.uuid} for item in cloud.aggregates}
-    providers = {item.uuid: {item.name, item.uuid} for item in cloud.providers}
+    aggregates = nova_lookup.find_host_aggregates(
+        cloud.aggregates, request.host_aggregates, input_errors
+    )
     resolved = mirror_plan.Request(
         hosts=_known_hosts(cloud, request.hosts, input_errors),
-        aggregates=_uuids(request.host_aggregates, "nova host aggregate", aggregates, input_errors),
+        aggregates=frozenset(item.uuid for item in aggregates.values()),
         prune=request.prune,
-        providers=_uuids(request.providers, "resource provider", providers, input_errors),
+        providers=_known_providers(cloud, request.providers, input_errors),
         forget=_deleted_aggregates(cloud, request.forget, input_errors),
     )
     if request.providers and not (request.prune or request.forget):
@@ -176,22 +177,14 @@ def _known_hosts(
     return requested
 
 
-def _uuids(
-    texts: Iterable[str],
-    kind: str,
-    known: Mapping[str, Collection[str]],
-    input_errors: errors.InputErrors,
+def _known_providers(
+    cloud: _Cloud, texts: Sequence[str], input_errors: errors.InputErrors
 ) -> frozenset[str]:
-    """The UUID for each text; ``known`` is ``{uuid: its names and ids}``."""
-    found: list[str] = []
-    for text in texts:
-        forms = {text, name.canonical_uuid(text)} if name.is_uuid(text) else {text}
-        uuids = [uuid for uuid, names in known.items() if forms & {*names}]
-        if len(uuids) != 1:
-            count = f"{len(uuids)} {kind}s have" if uuids else f"no {kind} has"
-            input_errors.add(f"{count} the name or id {text!r}")
-        found += uuids
-    return frozenset(found)
+    found = lookup.among(cloud.providers, texts)
+    input_errors.reasons += [
+        lookup.unknown_provider(text) for text, providers in found.items() if not providers
+    ]
+    return frozenset(item.uuid for providers in found.values() for item in providers)
 
 
 def _deleted_aggregates(

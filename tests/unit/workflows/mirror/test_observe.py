@@ -226,7 +226,7 @@ def test_a_record_that_cannot_be_written_does_not_stop_the_run(state_home: pathl
             observe.MirrorRequest(host_aggregates=("1", "all", "2", "twin")),
             "2 nova host aggregates have",
         ),
-        (observe.MirrorRequest(prune=True, providers=("unknown-host",)), "no resource provider"),
+        (observe.MirrorRequest(prune=True, providers=("unknown-host",)), "No resource provider"),
         (observe.MirrorRequest(providers=("h1.",)), "needs --prune or --forget"),
         (observe.MirrorRequest(forget=("even",)), "not the UUID"),
         (
