@@ -32,6 +32,7 @@ BELOW_WORKFLOWS = (
     | BELOW_PLAN
     | ENGINE
     | {
+        "workflows.cloud",
         "workflows.context",
         "workflows.selector",
         "workflows.state_file",
@@ -43,6 +44,7 @@ WORKFLOWS = {
     "workflows.allocations.audit",
     "workflows.allocations.heal",
     "workflows.batch",
+    "workflows.cloud",
     "workflows.context",
     "workflows.migrations",
     "workflows.mirror",
@@ -76,6 +78,7 @@ LAYERS: dict[str, set[str]] = {
     "plan.kinds": CHANGE_LEVEL | BELOW_PLAN,
     "plan": {"plan.kinds"} | CHANGE_LEVEL | BELOW_PLAN,
     "workflows.context": PLAN | BELOW_PLAN,
+    "workflows.cloud": {"workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
     "workflows.selector": {"workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
     "workflows.state_file": PLAN,
     "workflows.batch": BELOW_WORKFLOWS,

@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import keystoneauth1.adapter
@@ -60,8 +60,11 @@ class Transport:
         adapter: keystoneauth1.adapter.Adapter,
         place: str | None = None,
         timeout: float = READ_TIMEOUT,
+        application: Callable[[], object] = lambda: None,
     ) -> None:
         self._adapter = adapter
+        #: The application in this process that answers the requests; None for a service.
+        self.application = application
         self._place = place
         self._timeout = timeout
         #: Whether a write was sent.

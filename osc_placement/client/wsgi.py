@@ -34,14 +34,15 @@ def in_process(open_app: Callable[[], WsgiApp], place: str) -> Transport:
     """A transport to a WSGI callable in this process, opened at the first request."""
     http = requests.Session()
     http.trust_env = False
-    http.mount(EMBEDDED_URL, WsgiAdapter(open_app))
+    mounted = WsgiAdapter(open_app)
+    http.mount(EMBEDDED_URL, mounted)
     session = keystoneauth1.session.Session(
         session=http,
         auth=keystoneauth1.token_endpoint.Token(EMBEDDED_URL, _EMBEDDED_TOKEN),
         additional_headers=dict(_EMBEDDED_HEADERS),
     )
     adapter = keystoneauth1.adapter.Adapter(session, endpoint_override=EMBEDDED_URL)
-    return Transport(adapter, place)
+    return Transport(adapter, place, application=mounted.application)
 
 
 class WsgiAdapter(requests.adapters.BaseAdapter):
@@ -60,7 +61,7 @@ class WsgiAdapter(requests.adapters.BaseAdapter):
         def start_response(status: str, headers: list[tuple[str, str]], *_: Any) -> None:
             head.update(status=status, headers=headers)
 
-        parts = self._open()(_environ(request), start_response)
+        parts = self.application()(_environ(request), start_response)
         try:
             content = b"".join(parts)
         finally:
@@ -74,7 +75,8 @@ class WsgiAdapter(requests.adapters.BaseAdapter):
         if app is not None:
             app.close()
 
-    def _open(self) -> WsgiApp:
+    def application(self) -> WsgiApp:
+        """The application, opened if necessary."""
         with self._lock:
             if self._app is None:
                 self._app = self._open_app()

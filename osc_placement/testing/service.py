@@ -142,6 +142,7 @@ class _SharedApp:
 
     def __init__(self, app: server.App) -> None:
         self._app = app
+        self.repository = app.repository
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         return self._app(environ, start_response)

@@ -1,0 +1,1 @@
+"""The providers that matter for one query, read from a cloud or a database file."""

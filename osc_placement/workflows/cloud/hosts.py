@@ -1,0 +1,43 @@
+"""Which hosts can serve a query. Pure.
+
+A host is the root of a provider tree. It can serve a query if a candidate takes something from its
+tree; the rest may come from providers that share with the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from osc_placement.engine import state
+from osc_placement.engine.candidates import budget as budgets, forest as forests, plan as plans
+from osc_placement.model import candidate
+
+
+class HostSearch:
+    """The search of the engine, tree by tree; the errors of ``budget`` end it."""
+
+    def __init__(
+        self,
+        base: state.State,
+        query: candidate.CandidateQuery,
+        budget: budgets.SearchBudget | None = None,
+    ) -> None:
+        self.plan = plans.prepare(base, query)
+        self.forest = forests.Forest(base, self.plan, budget)
+        self._base = base
+
+    def serves(self, root_uuid: str) -> bool:
+        """Whether a host can serve the query."""
+        if not self.plan.admits_root(self._base.providers[root_uuid]):
+            return False
+        tree = self._base.tree[root_uuid]
+        return any(
+            not tree.isdisjoint(found.allocations) for found in self.forest.candidates_in(root_uuid)
+        )
+
+    def serving(self, among: Iterable[str] | None = None) -> list[str]:
+        """The hosts that can serve the query, of those given or of all."""
+        if not self.plan.totals or any(group.impossible for group in self.plan.groups):
+            return []
+        roots = self.forest.roots() if among is None else among
+        return [uuid for uuid in roots if self.serves(uuid)]

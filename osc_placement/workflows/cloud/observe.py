@@ -1,0 +1,166 @@
+"""Reading the providers that matter for one query.
+
+A database file has everything. A live cloud is asked once per constraint, never once per provider.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+from osc_placement.client import api, retry
+from osc_placement.engine import record, standard, state
+from osc_placement.model import candidate, provider
+from osc_placement.plan import workers
+from osc_placement.workflows.cloud import listings
+from osc_placement.workflows.cloud.model import CloudModel
+from osc_placement.workflows.context import ReadContext
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class _Repository(Protocol):
+    def snapshot(self) -> contextlib.AbstractContextManager[state.State]: ...
+
+
+@contextlib.contextmanager
+def observed(
+    client: api.Client, query: candidate.CandidateQuery, context: ReadContext
+) -> Iterator[CloudModel]:
+    """What is known of the cloud for a query, during the block.
+
+    Requests: none on a database file; otherwise as ``LiveReader.read``.
+    """
+    repository: _Repository | None = getattr(client.transport.application(), "repository", None)
+    if repository is None:
+        yield LiveReader(client, context).read(query)
+        return
+    with repository.snapshot() as base:
+        yield CloudModel(base, query)
+
+
+class LiveReader:
+    """Reads a Placement service over its API."""
+
+    def __init__(self, client: api.Client, context: ReadContext) -> None:
+        self._client, self._context = client, context
+
+    def read(self, query: candidate.CandidateQuery) -> CloudModel:
+        """The model for a query; its classes and traits must exist.
+
+        Requests: one listing of all providers, one of those that share resources, and one for each
+        trait, set of alternatives and aggregate of the query, and for each amount of a class that
+        one provider may have to supply (at most three per constraint); two for each sharing
+        provider with such an amount.
+        Errors: TooManySums.
+        """
+        query = listings.merge_alternatives(query)
+        needed = listings.needed(query)
+        resources = listings.pairs(needed)
+        calls: list[Callable[[], list[provider.Provider]]] = [
+            self._client.list_providers,
+            functools.partial(self._client.list_providers, required=[standard.SHARING_TRAIT]),
+            *(
+                functools.partial(self._client.list_providers, resources={name: amount})
+                for name, amount in resources
+            ),
+            *(
+                functools.partial(self._client.list_providers, required=[name])
+                for name in needed.traits
+            ),
+            *(
+                functools.partial(self._client.list_providers, member_of=[name])
+                for name in needed.aggregates
+            ),
+        ]
+        answers = iter(list(self._each("reading providers", retry.read, calls)))
+        draft = _Draft(next(answers))
+        draft.add_trait(standard.SHARING_TRAIT, next(answers))
+        for (name, amount), found in zip(resources, answers, strict=False):
+            draft.add_amount(name, amount, found)
+        for name in needed.traits:
+            draft.add_trait(name, next(answers))
+        for name in needed.aggregates:
+            draft.add_aggregate(name, next(answers))
+        sharing = draft.sharing(any(not group.resources for group in query.groups))
+        members = self._each("reading sharing providers", self._members, sharing)
+        for uuid, found in zip(sharing, members, strict=True):
+            draft.add_aggregate(f"shares:{uuid}", found)
+        LOG.info("read %d providers with %d listings", len(draft.providers), len(calls))
+        return CloudModel(draft.state(), query, is_complete=False)
+
+    def _members(self, uuid: str) -> list[provider.Provider]:
+        """The providers that have an aggregate in common with a provider, itself included."""
+        aggregates = retry.read(functools.partial(self._client.list_aggregates, uuid)).aggregates
+        if not aggregates:
+            return []
+        member_of = [listings.any_of(aggregates)]
+        return retry.read(functools.partial(self._client.list_providers, member_of=member_of))
+
+    def _each(self, label: str, call: Callable[[T], R], items: Collection[T]) -> Iterator[R]:
+        """The results of concurrent reads, in the order of the items."""
+        self._context.progress.start(label, len(items))
+        for found in workers.each(call, items, self._context.workers):
+            self._context.progress.advance()
+            yield found
+
+
+class _Draft:
+    """Collects listings and builds a state from them."""
+
+    def __init__(self, providers: Sequence[provider.Provider]) -> None:
+        self.providers = {each.uuid: each for each in providers}
+        self._traits: dict[str, set[str]] = {}
+        self._aggregates: dict[str, dict[str, None]] = {}
+        self._amounts: dict[str, dict[str, list[int]]] = {}
+
+    def add_trait(self, name: str, found: Iterable[provider.Provider]) -> None:
+        """Providers with a trait, or with one of several."""
+        for each in found:
+            self._traits.setdefault(each.uuid, set()).add(name)
+
+    def add_aggregate(self, name: str, found: Iterable[provider.Provider]) -> None:
+        """Members of an aggregate, or of one of several."""
+        for each in found:
+            self._aggregates.setdefault(each.uuid, {})[name] = None
+
+    def add_amount(self, name: str, amount: int, found: Iterable[provider.Provider]) -> None:
+        """Providers with room for an amount of a class."""
+        for each in found:
+            self._amounts.setdefault(each.uuid, {}).setdefault(name, []).append(amount)
+
+    def sharing(self, any_class: bool) -> list[str]:
+        """The sharing providers that may serve the query; ``any_class``: those without room too."""
+        return [
+            uuid
+            for uuid, names in self._traits.items()
+            if standard.SHARING_TRAIT in names and (any_class or uuid in self._amounts)
+        ]
+
+    def state(self) -> state.State:
+        """All providers, with what was listed of them."""
+        records: dict[str, record.ProviderRecord | None] = {
+            uuid: record.ProviderRecord(
+                uuid,
+                each.name,
+                root_uuid=each.root_uuid or uuid,
+                parent_uuid=each.parent_uuid,
+                generation=each.generation,
+                inventories={
+                    name: listings.inventory_for(amounts)
+                    for name, amounts in self._amounts.get(uuid, {}).items()
+                },
+                traits=frozenset(self._traits.get(uuid, ())),
+                aggregates=tuple(self._aggregates.get(uuid, ())),
+            )
+            for uuid, each in self.providers.items()
+        }
+        found = state.State()
+        found.apply(record.Changes(records))
+        return found
