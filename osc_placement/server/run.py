@@ -87,6 +87,11 @@ def _add_state(group: argparse._ArgumentGroup) -> None:
         ),
     )
     group.add_argument(
+        "--exit",
+        action="store_true",
+        help="exit when --load is in the --database, without serving",
+    )
+    group.add_argument(
         "--export",
         metavar="FILE",
         help="write the whole state as a JSON document, - for standard output, and exit",
@@ -161,6 +166,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.export is not None:
             _export(placement, options.export)
             return 0
+        if options.exit:
+            sys.stdout.write(f"{options.database}: {options.load} is loaded\n")
+            return 0
         server = serve.Server(
             placement, options.host, options.port, placement.threads, placement.stop
         )
@@ -199,6 +207,8 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser().error(f"--auth {app.KEYSTONE} needs a --config-file")
     if options.auth != app.KEYSTONE and options.config_file:
         parser().error(f"--config-file requires --auth {app.KEYSTONE}")
+    if options.exit and None in (options.load, options.database):
+        parser().error("--exit requires --load and --database")
     return options
 
 

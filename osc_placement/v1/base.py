@@ -226,13 +226,25 @@ class Command(PlacementCommand):
 class Lister(PlacementCommand, command.Lister):
     """A command that shows rows."""
 
+    #: The columns of a table, unless the operator selects others; empty for all columns.
+    table_columns: Sequence[str] = ()
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         """``(column names, rows)``."""
         raise NotImplementedError
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the rows."""
-        data = cells.format_rows(parsed_args.formatter, data)
+        if parsed_args.formatter == "table":
+            from osc_placement.v1 import table_formatter
+
+            self.formatter = table_formatter.Formatter(
+                may_drop=not parsed_args.columns, quiet=self.is_quiet
+            )
+            shown = [name for name in self.table_columns if name in column_names]
+            parsed_args.columns = parsed_args.columns or shown
+        else:
+            data = cells.format_rows(parsed_args.formatter, data)
         code: int = super().produce_output(parsed_args, column_names, data)
         return code
 
@@ -248,6 +260,11 @@ class ShowOne(PlacementCommand, command.ShowOne):
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the fields."""
-        data = cells.format_row(parsed_args.formatter, data)
+        if parsed_args.formatter == "table":
+            from osc_placement.v1 import table_formatter
+
+            self.formatter = table_formatter.Formatter(may_drop=False)
+        else:
+            data = cells.format_row(parsed_args.formatter, data)
         code: int = super().produce_output(parsed_args, column_names, data)
         return code

@@ -85,7 +85,6 @@ class PlanCommand(base.Lister):
 
     column_names: ClassVar[Sequence[str]] = COLUMNS
 
-    #: The columns of a table, unless the operator selects others.
     table_columns: Sequence[str] = ("name", "before", "after", "status", "reason")
 
     #: The arguments that the plan file records as the command line.
@@ -189,18 +188,13 @@ class PlanCommand(base.Lister):
         self._summary = () if self.is_quiet else lines
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the rows and the summary. A table omits UUIDs and fits the terminal."""
+        """Print the rows and the summary."""
         if parsed_args.formatter == "table" and not parsed_args.columns:
             several = self.answer_tables(data)
             if several:
-                self.app.stdout.write(tables.draw(several))
+                tables.write(several, self.app.stdout, parsed_args)
                 self._print_summary()
                 return 0
-        if parsed_args.formatter == "table":
-            parsed_args.columns = parsed_args.columns or [
-                name for name in self.table_columns if name in column_names
-            ]
-            parsed_args.fit_width = parsed_args.fit_width or sys.stdout.isatty()
         try:
             code: int = super().produce_output(parsed_args, column_names, data)
         finally:

@@ -1,14 +1,15 @@
-"""Several tables in one answer, which cliff cannot print."""
+"""Several tables in one answer, which cliff cannot print, and the width of all tables."""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
-from osc_placement.v1 import cells
+from osc_placement.v1 import cells, layout
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -20,17 +21,47 @@ class Table:
     rows: Sequence[Sequence[Any]]
 
 
-def draw(tables: Iterable[Table]) -> str:
-    """The text of the tables that have rows; on a terminal at most as wide as it."""
+def write(tables: Iterable[Table], stdout: TextIO, parsed_args: argparse.Namespace) -> None:
+    """Write the tables that have rows."""
     import prettytable
 
-    texts = []
+    width = width_limit(parsed_args)
+    texts, fitted = [], []
     for table in tables:
         if table.rows:
-            drawn = prettytable.PrettyTable(list(table.columns))
+            rows = [cells.format_row("table", row) for row in table.rows]
+            found = layout.fit(table.columns, rows, width)
+            drawn = prettytable.PrettyTable(list(found.columns))
             drawn.align = "l"
-            if sys.stdout.isatty():
-                drawn.max_table_width = shutil.get_terminal_size().columns
-            drawn.add_rows([list(cells.format_row("table", row)) for row in table.rows])
+            drawn.add_rows([list(row) for row in found.rows])
             texts.append(f"{table.title}\n{drawn}\n")
-    return "\n".join(texts)
+            fitted.append(found)
+    stdout.write("\n".join(texts))
+    note_dropped(fitted, width, stdout)
+
+
+def width_limit(parsed_args: argparse.Namespace) -> int | None:
+    """How many characters wide a table may be; None if there is no limit.
+
+    --max-width, --fit-width and a terminal (or COLUMNS) limit it.
+    """
+    if parsed_args.max_width > 0:
+        limit: int = parsed_args.max_width
+        return limit
+    if not (parsed_args.fit_width or sys.stdout.isatty()):
+        return None
+    # Without a terminal and without COLUMNS the width is unknown.
+    return shutil.get_terminal_size((0, 0)).columns or None
+
+
+def note_dropped(fitted: Sequence[layout.Layout], width: int | None, stdout: TextIO) -> None:
+    """Write on stderr which columns are missing, and how to see them."""
+    dropped = list(dict.fromkeys(name for item in fitted for name in item.dropped))
+    if not dropped:
+        return
+    stdout.flush()
+    needed = max(item.width for item in fitted)
+    sys.stderr.write(
+        f"Columns not shown in {width} characters: {', '.join(dropped)}. To see them, add"
+        f" --max-width {needed}, -c <column> or -f json\n"
+    )

@@ -44,6 +44,19 @@ def test_a_state_survives_a_database_and_a_file_unchanged(
     ]
 
 
+def test_exit_loads_a_sample_into_a_file_without_serving(
+    tmp_path: pathlib.Path, capsys: Capture
+) -> None:
+    file = str(tmp_path / "cloud.sqlite")
+    assert run.main(["--database", file, "--load", "12-hosts", "--exit"]) == 0
+    assert capsys.readouterr().out == f"{file}: 12-hosts is loaded\n"
+    assert exported(capsys, "--database", file) == testing.sample_cloud("12-hosts")
+    for options in (["--load", "12-hosts"], ["--database", file]):
+        with pytest.raises(SystemExit):
+            run.main([*options, "--exit"])
+        assert "--exit requires --load and --database" in capsys.readouterr().err
+
+
 def test_an_export_creates_no_database(tmp_path: pathlib.Path, capsys: Capture) -> None:
     file = tmp_path / "mistyped.sqlite"
     assert run.main(["--database", str(file), "--export", "-"]) == 1
