@@ -292,8 +292,9 @@ def once_each(action: Action) -> Action:
 
 
 def about(name: str, action: Action) -> Action:
-    """Run ``action`` at the requests about the provider of a name."""
-    return lambda request: action(request) if request.subject == uuid_of(name) else None
+    """Run ``action`` at requests about a name, or about the UUID of a name."""
+    subjects = {name, uuid_of(name)}
+    return lambda request: action(request) if request.subject in subjects else None
 
 
 def refuse(status: int, detail: str, code: str | None = None) -> Action:
@@ -304,6 +305,15 @@ def refuse(status: int, detail: str, code: str | None = None) -> Action:
 def lose(request: Request) -> scripted.Reply:
     """Respond as a proxy that lost the connection to Placement."""
     return scripted.Reply(502, b"<html>Bad gateway</html>")
+
+
+class Killed(BaseException):
+    """Simulates kill -9: no error handler catches it."""
+
+
+def kill(request: Request) -> None:
+    """Kill the process."""
+    raise Killed
 
 
 def cut(request: Request) -> None:

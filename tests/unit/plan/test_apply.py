@@ -129,10 +129,6 @@ def test_an_unwritable_state_directory_stops_the_run_before_the_first_write(
     assert client.writes == 0
 
 
-class Killed(BaseException):
-    """Simulates kill -9."""
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_a_run_continues_after_a_kill_at_any_moment(seed: int, tmp_path: pathlib.Path) -> None:
     """Apply and undo are killed repeatedly; no change is written twice."""
@@ -144,7 +140,7 @@ def test_a_run_continues_after_a_kill_at_any_moment(seed: int, tmp_path: pathlib
 
     def fail_sometimes(request: embedded.Request) -> scripted.Reply | None:
         if randomness.random() < 0.1:
-            raise Killed
+            embedded.kill(request)
         return embedded.lose(request) if randomness.random() < 0.2 else None
 
     client.before_write(fail_sometimes)
@@ -153,7 +149,7 @@ def test_a_run_continues_after_a_kill_at_any_moment(seed: int, tmp_path: pathlib
         for _ in range(100):
             try:
                 report = step(client, stored, path, apply.Options())
-            except Killed:
+            except embedded.Killed:
                 continue
             assert statuses(report) == {"applied": 12}
             break

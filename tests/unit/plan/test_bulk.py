@@ -5,42 +5,31 @@ from __future__ import annotations
 import collections
 import dataclasses
 import pathlib
-import uuid as uuid_module
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors
 from osc_placement.model import allocation, inventory
 from osc_placement.plan import apply, change, executor, file, plan, result, undo
 from osc_placement.plan.kinds import allocations
 from osc_placement.plan.precondition import Precondition
-from osc_placement.testing import service
-from tests.support import plans, watched
+from tests.support import embedded, plans
 
-HOST = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-1"))
-OTHER = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-2"))
+HOST, OTHER = embedded.uuid_of("cmp-1"), embedded.uuid_of("cmp-2")
 
 
 @pytest.fixture
-def transport() -> Iterator[watched.Watched]:
-    with service.InProcessPlacement() as placement:
-        client = placement.client()
-        for uuid, name in ((HOST, "cmp-1"), (OTHER, "cmp-2")):
-            client.create_provider(name, uuid)
-            client.replace_inventories(uuid, 0, {"VCPU": inventory.Inventory(total=100)})
-        yield watched.Watched(client.transport)
-
-
-@pytest.fixture
-def client(transport: watched.Watched) -> api.Client:
-    return api.Client(transport)  # type: ignore[arg-type]
+def client() -> embedded.Client:
+    inventories = {"VCPU": inventory.Inventory(total=100)}
+    return embedded.Client(
+        embedded.Host(name, inventories=inventories) for name in ("cmp-1", "cmp-2")
+    )
 
 
 def uuid_of(number: int) -> str:
-    return str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, f"vm-{number}"))
+    return embedded.uuid_of(f"vm-{number}")
 
 
 def one(number: int, amount: int = 1, **fields: Any) -> allocation.Consumer:
@@ -62,7 +51,7 @@ def creation(consumers: Sequence[allocation.Consumer], **fields: Any) -> plan.Ob
     )
 
 
-def run(client: api.Client, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
+def run(client: embedded.Client, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
     limits = executor.Limits(
         **{name: options.pop(name) for name in ("max_count", "workers") if name in options}
     )
@@ -73,35 +62,29 @@ def statuses(report: result.RunReport) -> dict[str, int]:
     return dict(collections.Counter(str(item.status) for item in report.results))
 
 
-def used(client: api.Client) -> int:
+def used(client: embedded.Client) -> int:
     return client.list_usages(HOST)["VCPU"]
 
 
-def test_many_new_consumers_need_one_request_and_no_read(
-    client: api.Client, transport: watched.Watched
-) -> None:
+def test_many_new_consumers_need_one_request_and_no_read(client: embedded.Client) -> None:
     report = run(client, creation([one(number) for number in range(32)]))
     assert statuses(report) == {"applied": 32}
-    assert transport.count() == {"POST /allocations": 1}
+    assert client.count() == {"POST /allocations": 1}
     assert client.show_allocations(uuid_of(3)) == one(3, generation=1)
 
 
-def test_a_bad_change_delays_the_others_and_does_not_block_them(
-    client: api.Client, transport: watched.Watched
-) -> None:
+def test_a_bad_change_delays_the_others_and_does_not_block_them(client: embedded.Client) -> None:
     report = run(client, creation([one(number, 90 if number == 5 else 1) for number in range(16)]))
     assert statuses(report) == {"applied": 15, "failed": 1}
     (failed,) = (item for item in report.results if item.status is result.Status.FAILED)
     assert failed.subject.name == "vm-5"
     assert report.exit_code() == 6
     # 16 refused, 8 refused, 4 refused, 2 refused: the other halves went through whole.
-    assert transport.count()["POST /allocations"] == 7
-    assert transport.count()["PUT /allocations"] == 2
+    assert client.count()["POST /allocations"] == 7
+    assert client.count()["PUT /allocations/{}"] == 2
 
 
-def test_a_concurrently_created_consumer_is_stale(
-    client: api.Client, transport: watched.Watched
-) -> None:
+def test_a_concurrently_created_consumer_is_stale(client: embedded.Client) -> None:
     client.write_allocations([one(2, 7)])
     report = run(client, creation([one(number) for number in range(4)]))
     assert statuses(report) == {"applied": 3, "stale": 1}
@@ -109,38 +92,28 @@ def test_a_concurrently_created_consumer_is_stale(
 
 
 def test_a_lost_response_is_resolved_by_reads_and_nothing_is_written_twice(
-    client: api.Client, transport: watched.Watched
+    client: embedded.Client,
 ) -> None:
-    def cut(request: str, body: Any) -> None:
-        if request.startswith("POST"):
-            raise api_errors.OutcomeUnknown(0, "the connection was cut")
-
-    transport.after = cut
+    client.after_write(embedded.cut)
     report = run(client, creation([one(number) for number in range(4)]))
     assert statuses(report) == {"applied": 4}
-    assert transport.count() == {"POST /allocations": 1, "GET /allocations": 4}
+    assert client.count() == {"POST /allocations": 1, "GET /allocations/{}": 4}
 
 
-def test_a_missing_permission_ends_the_run(client: api.Client, transport: watched.Watched) -> None:
-    def forbidden(request: str, body: Any) -> None:
-        if not request.startswith("GET"):
-            raise api_errors.Forbidden(403, "no")
-
-    transport.before = forbidden
+def test_a_missing_permission_ends_the_run(client: embedded.Client) -> None:
+    client.before_write(embedded.refuse(403, "no"))
     report = run(client, creation([one(number) for number in range(40)]), workers=1)
     assert statuses(report) == {"failed": 1, "planned": 39}
-    assert len(transport.sent) < 5
+    assert len(client.sent) < 5
 
 
-def test_max_count_is_exact_with_bulk_writes(
-    client: api.Client, transport: watched.Watched
-) -> None:
+def test_max_count_is_exact_with_bulk_writes(client: embedded.Client) -> None:
     report = run(client, creation([one(number) for number in range(50)]), max_count=41)
     assert statuses(report) == {"applied": 41, "planned": 9}
     assert used(client) == 41
 
 
-def test_all_of_a_consumer_is_written_and_restored(client: api.Client) -> None:
+def test_all_of_a_consumer_is_written_and_restored(client: embedded.Client) -> None:
     client.write_allocations([one(1, project_id="other")])
     before = client.show_allocations(uuid_of(1))
     after = dataclasses.replace(
@@ -155,7 +128,7 @@ def test_all_of_a_consumer_is_written_and_restored(client: api.Client) -> None:
     assert client.show_allocations(uuid_of(1)) == dataclasses.replace(before, generation=3)
 
 
-def test_undo_restores_removed_consumers_with_owner_and_type(client: api.Client) -> None:
+def test_undo_restores_removed_consumers_with_owner_and_type(client: embedded.Client) -> None:
     client.write_allocations([one(1), one(2)])
     unknown = client.at(client.microversion._replace(minor=37))
     unknown.write_allocations([one(3, consumer_type=None)])
@@ -171,7 +144,7 @@ def test_undo_restores_removed_consumers_with_owner_and_type(client: api.Client)
     assert [client.show_allocations(item.uuid) for item in before] == before
 
 
-def test_setting_a_consumer_type_is_irreversible(client: api.Client) -> None:
+def test_setting_a_consumer_type_is_irreversible(client: embedded.Client) -> None:
     client.at(client.microversion._replace(minor=37)).write_allocations([one(1)])
     before = client.show_allocations(uuid_of(1))
     made = plan.make(
@@ -185,7 +158,7 @@ def test_setting_a_consumer_type_is_irreversible(client: api.Client) -> None:
 
 
 def test_preconditions_are_checked_just_before_the_write(
-    client: api.Client, tmp_path: pathlib.Path
+    client: embedded.Client, tmp_path: pathlib.Path
 ) -> None:
     planned = creation([one(number) for number in range(4)], precondition=Precondition())
 
@@ -212,24 +185,17 @@ def test_preconditions_are_checked_just_before_the_write(
 
 
 def test_a_plan_continues_after_a_kill_during_a_bulk_write(
-    client: api.Client, transport: watched.Watched, tmp_path: pathlib.Path
+    client: embedded.Client, tmp_path: pathlib.Path
 ) -> None:
-    class Killed(BaseException):
-        pass
-
-    def kill(request: str, body: Any) -> None:
-        if request.startswith("POST"):
-            raise Killed
-
     path = tmp_path / "plan.json"
     planned = creation([one(number) for number in range(80)])
     run(client, planned, dry_run=True, plan_out=path)
-    transport.after = kill
-    with pytest.raises(Killed):
+    client.after_write(embedded.kill)
+    with pytest.raises(embedded.Killed):
         plans.apply_file(
             client, file.read(path), path, apply.Options(limits=executor.Limits(workers=1))
         )
-    transport.after = lambda request, body: None
+    client.after(embedded.nothing)
     assert used(client) == 64
     report = plans.apply_file(client, file.read(path), path, apply.Options())
     assert statuses(report) == {"applied": 80}
@@ -237,18 +203,16 @@ def test_a_plan_continues_after_a_kill_during_a_bulk_write(
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_missing_feature_fails_every_change(
-    client: api.Client, transport: watched.Watched, count: int
-) -> None:
+def test_a_missing_feature_fails_every_change(client: embedded.Client, count: int) -> None:
     old = client.at(client.microversion._replace(minor=37))
     report = run(old, creation([one(number) for number in range(count)]))
     assert statuses(report) == {"failed": count}
     assert "consumer type" in report.results[0].reason
-    assert transport.sent == []
+    assert client.sent == []
 
 
 def test_a_precondition_that_cannot_be_checked_ends_the_run_and_loses_no_result(
-    client: api.Client, transport: watched.Watched
+    client: embedded.Client,
 ) -> None:
     def broken(item: change.Change) -> str:
         raise errors.PlacementError("nova's answer makes no sense")
@@ -257,4 +221,4 @@ def test_a_precondition_that_cannot_be_checked_ends_the_run_and_loses_no_result(
     report = run(client, planned, check_precondition=broken)
     assert statuses(report) == {"failed": 1, "planned": 2}
     assert report.halted == "nova's answer makes no sense"
-    assert transport.sent == []
+    assert client.sent == []

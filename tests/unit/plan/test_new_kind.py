@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from osc_placement.client import api, api_errors
+from osc_placement.client import api
 from osc_placement.plan import apply, change, executor, file, plan, result
 from osc_placement.plan.kinds import base, registry
-from osc_placement.testing import service
-from tests.support import plans, watched
+from tests.support import embedded, plans
 
 NAMES = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
 
@@ -77,14 +76,8 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def transport() -> Iterator[watched.Watched]:
-    with service.InProcessPlacement() as placement:
-        yield watched.Watched(placement.client().transport)
-
-
-@pytest.fixture
-def client(transport: watched.Watched) -> api.Client:
-    return api.Client(transport)  # type: ignore[arg-type]
+def client() -> embedded.Client:
+    return embedded.Client()
 
 
 def plan_classes(client: api.Client, names: tuple[str, ...] = NAMES) -> plan.ObservedPlan:
@@ -136,24 +129,17 @@ def test_a_new_kind_is_applied_and_undone(client: api.Client, tmp_path: pathlib.
 
 
 def test_a_plan_file_of_a_new_kind_is_resumed_after_a_kill(
-    client: api.Client, transport: watched.Watched, tmp_path: pathlib.Path
+    client: embedded.Client, tmp_path: pathlib.Path
 ) -> None:
-    class Killed(BaseException):
-        pass
-
-    def kill(request: str, body: Any) -> None:
-        if request.startswith("PUT") and "CUSTOM_B" in request:
-            raise Killed
-
     path = tmp_path / "plan.json"
     plans.apply_new(
         client, plan_classes(client), options=apply.Options(plan_out=path, dry_run=True)
     )
-    transport.after = kill
+    client.after_write(embedded.about("CUSTOM_B", embedded.kill))
     options = apply.Options(limits=executor.Limits(workers=1))
-    with pytest.raises(Killed):
+    with pytest.raises(embedded.Killed):
         plans.apply_file(client, file.read(path), path, options)
-    transport.after = lambda request, body: None
+    client.after(embedded.nothing)
     report = plans.apply_file(client, file.read(path), path, options)
     assert statuses(report) == dict.fromkeys(NAMES, "applied")
     assert custom(client) == {*NAMES}
@@ -168,15 +154,10 @@ def test_a_concurrent_change_of_a_new_kind_is_found(client: api.Client) -> None:
 
 
 def test_a_refused_write_of_a_new_kind_fails_alone(
-    client: api.Client, transport: watched.Watched
+    client: embedded.Client,
 ) -> None:
     planned = plan_classes(client)
-
-    def refuse(request: str, body: Any) -> None:
-        if request.startswith("PUT") and "CUSTOM_B" in request:
-            raise api_errors.Conflict(409, "refused", request_id="req-1")
-
-    transport.before = refuse
+    client.before_write(embedded.about("CUSTOM_B", embedded.refuse(409, "refused")))
     report = plans.apply_new(client, planned)
     assert statuses(report) == {"CUSTOM_A": "applied", "CUSTOM_B": "failed", "CUSTOM_C": "applied"}
     (failed,) = (item for item in report.results if item.status is result.Status.FAILED)

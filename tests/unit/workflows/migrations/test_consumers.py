@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import collections
-import uuid as uuid_module
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,15 +11,11 @@ from osc_placement.client import api
 from osc_placement.model import allocation, inventory
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, result
-from osc_placement.testing import service
 from osc_placement.workflows.migrations import consumers
-from tests.support import plans, watched
+from tests.support import embedded, plans
+from tests.support.embedded import uuid_of
 
-HOST = str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, "cmp-1"))
-
-
-def uuid_of(name: str) -> str:
-    return str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, name))
+HOST = uuid_of("cmp-1")
 
 
 def server(name: str, project: str) -> dict[str, Any]:
@@ -60,17 +54,9 @@ MOVE = {
 
 
 @pytest.fixture
-def transport() -> Iterator[watched.Watched]:
-    with service.InProcessPlacement() as placement:
-        client = placement.client()
-        client.create_provider("cmp-1", HOST)
-        client.replace_inventories(HOST, 0, {"VCPU": inventory.Inventory(total=1000)})
-        yield watched.Watched(client.transport)
-
-
-@pytest.fixture
-def client(transport: watched.Watched) -> api.Client:
-    return api.Client(transport)  # type: ignore[arg-type]
+def client() -> embedded.Client:
+    inventories = {"VCPU": inventory.Inventory(total=1000)}
+    return embedded.Client([embedded.Host("cmp-1", inventories=inventories)])
 
 
 def consume(client: api.Client, name: str, project: str, known: str | None = None) -> None:
@@ -106,7 +92,7 @@ def type_of(client: api.Client, name: str) -> str | None:
     return client.show_allocations(uuid_of(name)).consumer_type
 
 
-def test_only_servers_and_migrations_get_types(client: api.Client) -> None:
+def test_only_servers_and_migrations_get_types(client: embedded.Client) -> None:
     for name in ("vm-1", "a move", "another service's"):
         consume(client, name, "acme")
     assert migrate(client, nova(server("vm-1", "acme"))) == 2
@@ -114,30 +100,28 @@ def test_only_servers_and_migrations_get_types(client: api.Client) -> None:
     assert types == ["INSTANCE", "MIGRATION", "unknown"]
 
 
-def test_one_request_per_project_if_all_have_types(
-    client: api.Client, transport: watched.Watched
-) -> None:
+def test_one_request_per_project_if_all_have_types(client: embedded.Client) -> None:
     servers = [server(f"vm-{number}", f"p{number % 3}") for number in range(30)]
     for number, item in enumerate(servers):
         consume(client, item["name"], f"p{number % 3}", "INSTANCE")
-    transport.sent.clear()
+    client.sent.clear()
     assert migrate(client, nova(*servers)) == 0
-    assert transport.count() == {"GET /usages": 4}
+    assert client.count() == {"GET /usages": 4}
 
 
-def test_reading_stops_when_all_are_found(client: api.Client, transport: watched.Watched) -> None:
+def test_reading_stops_when_all_are_found(client: embedded.Client) -> None:
     servers = [server(f"vm-{number}", "acme") for number in range(300)]
     first = min(servers, key=lambda item: item["id"])
     for item in servers:
         consume(client, item["name"], "acme", None if item is first else "INSTANCE")
-    transport.sent.clear()
+    client.sent.clear()
     assert migrate(client, nova(*servers)) == 1
-    count = collections.Counter(transport.sent)
-    assert count["GET /allocations"] == consumers._SLICE
-    assert count["POST /allocations"] + count["PUT /allocations"] == 1
+    count = client.count()
+    assert count["GET /allocations/{}"] == consumers._SLICE
+    assert count["POST /allocations"] + count["PUT /allocations/{}"] == 1
 
 
-def test_position_skips_earlier_consumers(client: api.Client) -> None:
+def test_position_skips_earlier_consumers(client: embedded.Client) -> None:
     servers = [server(f"vm-{number}", "acme") for number in range(4)]
     for item in servers:
         consume(client, item["name"], "acme")
@@ -145,7 +129,7 @@ def test_position_skips_earlier_consumers(client: api.Client) -> None:
     assert migrate(client, nova(*servers), after=middle) == 2
 
 
-def test_placeholder_owners_are_replaced_and_types_stay(client: api.Client) -> None:
+def test_placeholder_owners_are_replaced_and_types_stay(client: embedded.Client) -> None:
     consume(client, "vm-1", allocation.PLACEHOLDER)
     consume(client, "vm-2", allocation.PLACEHOLDER, "INSTANCE")
     consume(client, "vm-3", "other")
@@ -156,8 +140,8 @@ def test_placeholder_owners_are_replaced_and_types_stay(client: api.Client) -> N
     assert [one.consumer_type for one in found] == ["unknown", "INSTANCE", "unknown"]
 
 
-def test_one_request_if_no_placeholders(client: api.Client, transport: watched.Watched) -> None:
+def test_one_request_if_no_placeholders(client: embedded.Client) -> None:
     consume(client, "vm-1", "acme")
-    transport.sent.clear()
+    client.sent.clear()
     assert migrate(client, nova(server("vm-1", "acme")), planning=consumers.plan_owners) == 0
-    assert transport.count() == {"GET /usages": 1}
+    assert client.count() == {"GET /usages": 1}
