@@ -5,22 +5,21 @@ from __future__ import annotations
 import collections
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from osc_placement.client import api, api_errors
+from osc_placement.client import api_errors
 from osc_placement.model import allocation, inventory
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, change, file, plan, result
 from osc_placement.plan.kinds import bound_ports, registry
-from osc_placement.testing import service
 from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.heal import observe
 from osc_placement.workflows.allocations.request import HealOptions, HealRequest
-from tests.support import plans, watched
+from tests.support import embedded, plans, scripted
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES, uuid_of
 
@@ -74,8 +73,8 @@ def port(name: str, server: str, **fields: Any) -> dict[str, Any]:
 class Run:
     """One host with network cards and servers, and what a test does with them."""
 
-    def __init__(self, transport: watched.Watched, cards: int, *ports: dict[str, Any]) -> None:
-        self.client = api.Client(transport)  # type: ignore[arg-type]
+    def __init__(self, cards: int, *ports: dict[str, Any]) -> None:
+        self.client = embedded.Client()
         self.cloud = caching_scheduler.OldCloud(self.client, hosts=1, servers=4)
         self.nova = nova_api.RecordedNova(self.cloud.answers, "")
         self.neutron = FakeNeutron(*ports)
@@ -103,22 +102,16 @@ class Run:
         return self.client.show_allocations(uuid_of(server)).allocations
 
 
-@pytest.fixture
-def transport() -> Iterator[watched.Watched]:
-    with service.InProcessPlacement() as placement:
-        yield watched.Watched(placement.client().transport)
-
-
-def test_server_gets_allocation_for_its_port_and_the_binding(transport: watched.Watched) -> None:
-    run = Run(transport, 1, port("p", "vm-0003"))
+def test_server_gets_allocation_for_its_port_and_the_binding() -> None:
+    run = Run(1, port("p", "vm-0003"))
     assert run.healed()["vm-0003"] == "applied"
     assert run.held("vm-0003") == {HOST: USES, CARDS[0]: BANDWIDTH}
     assert run.neutron.profile("p") == {"pci_slot": "0000:81:00.1", "allocation": CARDS[0]}
     assert run.healed()["vm-0003"] == "unchanged"
 
 
-def test_server_without_port_allocation_keeps_the_rest(transport: watched.Watched) -> None:
-    run = Run(transport, 1, port("p", "vm-0001"))
+def test_server_without_port_allocation_keeps_the_rest() -> None:
+    run = Run(1, port("p", "vm-0001"))
     before = run.client.show_allocations(uuid_of("vm-0001"))
     (item,) = (one for one in run.planned().plan.changes if one.kind == "bound allocations")
     assert item.generation == before.generation
@@ -129,36 +122,34 @@ def test_server_without_port_allocation_keeps_the_rest(transport: watched.Watche
     assert after.consumer_type == before.consumer_type
 
 
-def test_request_groups_are_bound_one_by_one(transport: watched.Watched) -> None:
+def test_request_groups_are_bound_one_by_one() -> None:
     groups = [
         {"id": uuid_of(name), "resources": {name: 1000}, "required": ["CUSTOM_PHYSNET_A"]}
         for name in BANDWIDTH
     ]
     ids = [group["id"] for group in groups]
     request = {"request_groups": groups, "same_subtree": ids}
-    run = Run(transport, 1, port("p", "vm-0003", resource_request=request))
+    run = Run(1, port("p", "vm-0003", resource_request=request))
     assert run.healed()["vm-0003"] == "applied"
     assert run.neutron.profile("p")["allocation"] == dict.fromkeys(ids, CARDS[0])
 
 
-def test_operator_decides_between_two_cards(transport: watched.Watched) -> None:
-    run = Run(transport, 2, port("p", "vm-0003"))
+def test_operator_decides_between_two_cards() -> None:
+    run = Run(2, port("p", "vm-0003"))
     (skipped,) = (item for item in run.planned().plan.skipped if not item.unchanged)
     assert "ambiguous: it is on card" in skipped.reason
     assert "guessed (spread)" in run.planned("spread").plan.changes[-1].reason
 
 
-def test_existing_binding_decides_the_provider(transport: watched.Watched) -> None:
+def test_existing_binding_decides_the_provider() -> None:
     profile = {"allocation": CARDS[1]}
-    run = Run(transport, 2, port("p", "vm-0003", **{"binding:profile": profile}))
+    run = Run(2, port("p", "vm-0003", **{"binding:profile": profile}))
     assert run.healed()["vm-0003"] == "applied"
     assert run.held("vm-0003") == {HOST: USES, CARDS[1]: BANDWIDTH}
 
 
-def test_allocation_of_unbound_port_is_not_repeated(
-    transport: watched.Watched,
-) -> None:
-    run = Run(transport, 2, port("p", "vm-0003"))
+def test_allocation_of_unbound_port_is_not_repeated() -> None:
+    run = Run(2, port("p", "vm-0003"))
     whole = dataclasses.replace(
         run.cloud.consumer(3), allocations={HOST: USES, CARDS[1]: BANDWIDTH}
     )
@@ -169,38 +160,29 @@ def test_allocation_of_unbound_port_is_not_repeated(
     assert run.healed()["vm-0003"] == "unchanged"
 
 
-def refuse(status: int) -> Callable[[str, Any], None]:
-    def before(request: str, _: Any) -> None:
-        if request.startswith("PUT /allocations"):
-            raise api_errors.from_status(status, "no", method="PUT")
-
-    return before
-
-
-def test_binding_is_restored_if_placement_refuses(transport: watched.Watched) -> None:
-    run = Run(transport, 1, port("p", "vm-0003"))
-    transport.before = refuse(409)
+def test_binding_is_restored_if_placement_refuses() -> None:
+    run = Run(1, port("p", "vm-0003"))
+    run.client.before_write(embedded.about("vm-0003", embedded.refuse(409, "no")))
     assert run.healed()["vm-0003"] == "failed"
     assert run.neutron.profile("p") == {"pci_slot": "0000:81:00.1"}
     assert not run.held("vm-0003")
 
 
-def test_binding_that_cannot_be_restored_is_reported(transport: watched.Watched) -> None:
-    run = Run(transport, 1, port("p", "vm-0003"))
+def test_binding_that_cannot_be_restored_is_reported() -> None:
+    run = Run(1, port("p", "vm-0003"))
     planned = run.planned()
 
-    def change_revision(request: str, body: Any) -> None:
-        if request == f"PUT /allocations/{uuid_of('vm-0003')}":
-            run.neutron.ports[uuid_of("p")]["revision_number"] += 1
-        refuse(409)(request, body)
+    def change_revision(request: embedded.Request) -> scripted.Reply:
+        run.neutron.ports[uuid_of("p")]["revision_number"] += 1
+        return scripted.fault(409, "no")
 
-    transport.before = change_revision
+    run.client.before_write(embedded.about("vm-0003", change_revision))
     reasons = [item.reason for item in run.apply_planned(planned).results]
     assert any("could not be restored" in reason for reason in reasons)
 
 
-def test_placement_is_not_written_if_neutron_refuses(transport: watched.Watched) -> None:
-    run = Run(transport, 1, port("p", "vm-0003"))
+def test_placement_is_not_written_if_neutron_refuses() -> None:
+    run = Run(1, port("p", "vm-0003"))
 
     def refused(path: str) -> None:
         raise neutron_api.NeutronRefused(403, f"neutron, PUT {path}: no")
@@ -211,30 +193,22 @@ def test_placement_is_not_written_if_neutron_refuses(transport: watched.Watched)
 
 
 @pytest.mark.parametrize("was_applied", [False, True])
-def test_lost_response_of_placement_is_resolved(
-    transport: watched.Watched, was_applied: bool
-) -> None:
-    run = Run(transport, 1, port("p", "vm-0003"))
-    planned, lost = run.planned(), []
-
-    def lose(request: str, _: Any) -> None:
-        if request.startswith("PUT /allocations") and not lost:
-            lost.append(request)
-            raise api_errors.OutcomeUnknown(0, "cut")
-
-    setattr(transport, "after" if was_applied else "before", lose)
+def test_lost_response_of_placement_is_resolved(was_applied: bool) -> None:
+    run = Run(1, port("p", "vm-0003"))
+    planned = run.planned()
+    act = run.client.after_write if was_applied else run.client.before_write
+    act(embedded.about("vm-0003", embedded.once_each(embedded.cut)))
     report = run.apply_planned(planned)
     assert {str(item.status) for item in report.results} == {"applied", "unchanged"}
-    assert lost
+    writes = [one for one in run.client.sent if one.is_write and one.subject == uuid_of("vm-0003")]
+    assert len(writes) == (1 if was_applied else 2)
     assert run.held("vm-0003") == {HOST: USES, CARDS[0]: BANDWIDTH}
     assert run.neutron.profile("p")["allocation"] == CARDS[0]
 
 
 @pytest.mark.parametrize("was_applied", [False, True])
-def test_lost_response_of_neutron_is_resolved(
-    transport: watched.Watched, was_applied: bool
-) -> None:
-    run = Run(transport, 1, port("p", "vm-0003"))
+def test_lost_response_of_neutron_is_resolved(was_applied: bool) -> None:
+    run = Run(1, port("p", "vm-0003"))
     planned, lost = run.planned(), []
 
     def lose(path: str) -> None:
@@ -251,26 +225,21 @@ def test_lost_response_of_neutron_is_resolved(
 
 @pytest.mark.parametrize("plan_again", [False, True])
 def test_kill_between_neutron_and_placement_resumes(
-    transport: watched.Watched, tmp_path: pathlib.Path, plan_again: bool
+    tmp_path: pathlib.Path, plan_again: bool
 ) -> None:
-    run = Run(transport, 1, port("p", "vm-0003"))
+    run = Run(1, port("p", "vm-0003"))
     path = tmp_path / "plan.json"
     run.apply_planned(run.planned(), dry_run=True, plan_out=path)
-
-    def kill(request: str, _: Any) -> None:
-        if request.startswith("PUT /allocations"):
-            raise KeyboardInterrupt
-
-    transport.before = kill
+    run.client.before_write(embedded.about("vm-0003", embedded.kill))
     stored = file.read(path)
     options = apply.Options(
         check_precondition=precondition.for_plan(run.nova, stored.created), neutron=run.neutron
     )
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(embedded.Killed):
         plans.apply_file(run.client, stored, path, options)
     assert run.neutron.profile("p")["allocation"] == CARDS[0]
     assert not run.held("vm-0003")
-    transport.before = lambda request, body: None
+    run.client.before(embedded.nothing)
     if plan_again:
         run.healed()
     else:
@@ -278,10 +247,8 @@ def test_kill_between_neutron_and_placement_resumes(
     assert run.held("vm-0003") == {HOST: USES, CARDS[0]: BANDWIDTH}
 
 
-def test_undo_restores_both_and_needs_neutron(
-    transport: watched.Watched, tmp_path: pathlib.Path
-) -> None:
-    run = Run(transport, 1, port("p", "vm-0003"))
+def test_undo_restores_both_and_needs_neutron(tmp_path: pathlib.Path) -> None:
+    run = Run(1, port("p", "vm-0003"))
     path = tmp_path / "undo.json"
     run.healed(undo_out=path)
     stored = file.read(path)
@@ -294,8 +261,8 @@ def test_undo_restores_both_and_needs_neutron(
     assert not run.held("vm-0003")
 
 
-def test_one_neutron_request_for_many_servers(transport: watched.Watched) -> None:
-    run = Run(transport, 0)
+def test_one_neutron_request_for_many_servers() -> None:
+    run = Run(0)
     run.planned()
     assert run.neutron.requests == ["/ports"]
     servers = [uuid_of(str(number)) for number in range(130)]
@@ -304,8 +271,8 @@ def test_one_neutron_request_for_many_servers(transport: watched.Watched) -> Non
     assert run.neutron.requests == ["/ports"] * 3
 
 
-def test_rehearsal_allocates_and_does_not_write_neutron(transport: watched.Watched) -> None:
-    run = Run(transport, 1, port("p", "vm-0003"))
+def test_rehearsal_allocates_and_does_not_write_neutron() -> None:
+    run = Run(1, port("p", "vm-0003"))
     recorded = {"GET /v2.0/ports (recorded)": {"ports": [*run.neutron.ports.values()]}}
     recording = neutron_api.RecordedNeutron(recorded, "a recording")
     planned = observe.plan_healing(run.client, run.nova, HealRequest(), neutron=recording).plan
@@ -313,8 +280,8 @@ def test_rehearsal_allocates_and_does_not_write_neutron(transport: watched.Watch
     assert plans.after(planned.changes[-1])[f"{CARDS[0]}:{EGRESS}"] == 1000
 
 
-def test_change_contains_the_whole_consumer(transport: watched.Watched) -> None:
-    run = Run(transport, 1, port("p", "vm-0003"))
+def test_change_contains_the_whole_consumer() -> None:
+    run = Run(1, port("p", "vm-0003"))
     (item,) = (one for one in run.planned().plan.changes if one.kind == "bound allocations")
     assert isinstance(item.after, bound_ports.BoundState)
     assert item.after.ports == {uuid_of("p"): {uuid_of("p"): CARDS[0]}}

@@ -5,20 +5,18 @@ from __future__ import annotations
 import collections
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, executor, file, result
-from osc_placement.testing import service
 from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.audit import observe
-from tests.support import plans, watched
+from tests.support import embedded, plans
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES, uuid_of
 
@@ -54,29 +52,27 @@ class Nova(nova_api.RecordedNova):
 class Run:
     """A cloud of three hosts and two servers with right allocations, and what a test breaks."""
 
-    def __init__(self, client: api.Client, transport: watched.Watched) -> None:
-        self.client, self.transport = client, transport
-        self.cloud = caching_scheduler.OldCloud(client, hosts=3, servers=2)
+    def __init__(self) -> None:
+        self.client = embedded.Client()
+        self.cloud = caching_scheduler.OldCloud(self.client.rival, hosts=3, servers=2)
         self.cloud.answers[DELETED] = {"servers": []}
         self.nova = Nova(self.cloud)
-        transport.sent.clear()
 
     def holds(self, name: str, **hosts: int) -> str:
         """Write a consumer of project acme with these VCPU on hosts; returns its UUID."""
         uuid = uuid_of(name)
-        now = self.client.show_allocations(uuid)
+        now = self.client.rival.show_allocations(uuid)
         parts = {
             uuid_of(host.replace("_", "-")): {**USES, "VCPU": count}
             for host, count in hosts.items()
         }
         renewed = allocation.Consumer(uuid, parts, "acme", "alice", now.generation, "INSTANCE")
-        self.client.replace_allocations(renewed)
-        self.transport.sent.clear()
+        self.client.rival.replace_allocations(renewed)
         return uuid
 
     def has(self, name: str) -> dict[str, int]:
         """``{host: VCPU}``"""
-        found = self.client.show_allocations(uuid_of(name)).allocations
+        found = self.client.rival.show_allocations(uuid_of(name)).allocations
         hosts = {uuid_of(self.cloud.host(number)): self.cloud.host(number) for number in range(3)}
         return {hosts[uuid]: part["VCPU"] for uuid, part in found.items()}
 
@@ -107,17 +103,17 @@ def statuses(report: result.RunReport) -> dict[str, str]:
 
 
 @pytest.fixture
-def run() -> Iterator[Run]:
-    with service.InProcessPlacement() as placement:
-        transport = watched.Watched(placement.client().transport)
-        yield Run(api.Client(transport), transport)  # type: ignore[arg-type]
+def run() -> Run:
+    return Run()
 
 
 def test_right_cloud_needs_no_request_per_consumer_and_no_write(run: Run) -> None:
     assert run.codes(repair=True) == []
-    assert run.transport.count() == {
-        # Allocations and inventories of each; the listings: all, sharing, with COMPUTE_NODE.
-        "GET /resource_providers": 3 + 3 + 3,
+    assert run.client.count() == {
+        # The listings: all, sharing, with COMPUTE_NODE.
+        "GET /resource_providers": 3,
+        "GET /resource_providers/{}/allocations": 3,
+        "GET /resource_providers/{}/inventories": 3,
         "GET /usages": 2,
     }
     assert collections.Counter(run.nova.requests) == {
@@ -133,7 +129,7 @@ def test_only_unknown_consumers_are_read_one_by_one(run: Run) -> None:
     run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
     assert run.codes() == ["doubled", "orphaned"]
     # Only the unknown consumer: its allocations explain the sums of its owner.
-    assert run.transport.count()["GET /allocations"] == 1
+    assert run.client.count()["GET /allocations/{}"] == 1
     assert run.nova.requests.count("/servers/{uuid}") == 1
 
 
@@ -146,8 +142,8 @@ def test_repair_takes_two_requests_and_second_audit_finds_nothing(run: Run) -> N
     assert (run.has("unknown"), run.has("vm-0000")) == ({}, {"cmp-0000": 1})
     assert run.has("vm-0001") == {"cmp-0001": 1}
     # First the changes that free capacity, then those that need it.
-    assert run.transport.count()["POST /allocations"] == 1
-    assert run.transport.count()["PUT /allocations"] == 1
+    assert run.client.count()["POST /allocations"] == 1
+    assert run.client.count()["PUT /allocations/{}"] == 1
     assert run.codes() == []
 
 
@@ -257,14 +253,12 @@ def test_concurrent_write_makes_one_repair_stale(run: Run) -> None:
 
 
 def test_consumer_changed_between_two_reads_is_judged_again(run: Run) -> None:
-    uuid = run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
+    run.holds("vm-0000", cmp_0000=1, cmp_0001=1)
 
-    def repair(request: str, _: Any) -> None:
-        if request.endswith(f"/{uuid}"):
-            run.transport.before = lambda request, body: None
-            run.holds("vm-0000", cmp_0000=1)
+    def repair(request: embedded.Request) -> None:
+        run.holds("vm-0000", cmp_0000=1)
 
-    run.transport.before = repair
+    run.client.before(embedded.about("vm-0000", embedded.once_each(repair)))
     audited = run.audited(repair=True)
     assert (list(audited.findings), audited.planned.plan.changes) == ([], ())
 
@@ -279,14 +273,10 @@ def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) 
     stored = file.read(path)
     options = apply.Options(check_precondition=precondition.for_plan(run.nova, stored.created))
 
-    def kill(request: str, _: Any) -> None:
-        if request.startswith(("POST", "PUT")):
-            raise KeyboardInterrupt
-
-    run.transport.after = kill
-    with pytest.raises(KeyboardInterrupt):
+    run.client.after_write(embedded.kill)
+    with pytest.raises(embedded.Killed):
         plans.apply_file(run.client, stored, path, options)
-    run.transport.after = lambda request, body: None
+    run.client.after(embedded.nothing)
     assert run.has("vm-0001") == {"cmp-0002": 1}
     plans.apply_file(run.client, stored, path, options)
     assert [run.has(name) for name in names] == [{}] * 5
@@ -322,17 +312,9 @@ def test_other_service_makes_orphaned_consumer_unknown(
     assert (found.code, "Zun" in found.evidence) == ("unknown", True)
 
 
-def test_placement_without_compute_node_trait_works(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    listed = api.Client.list_providers
-
-    def older(self: api.Client, **filters: Any) -> Any:
-        if filters.get("required") == ["COMPUTE_NODE"]:
-            raise api_errors.ApiError(400, "No such trait(s): COMPUTE_NODE.")
-        return listed(self, **filters)
-
-    monkeypatch.setattr(api.Client, "list_providers", older)
+def test_placement_without_compute_node_trait_works(run: Run) -> None:
+    unknown = embedded.refuse(400, "No such trait(s): COMPUTE_NODE.")
+    run.client.before(lambda request: unknown(request) if "COMPUTE_NODE" in request.query else None)
     assert run.codes() == []
 
 

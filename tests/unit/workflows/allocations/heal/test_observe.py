@@ -6,21 +6,18 @@ import collections
 import dataclasses
 import datetime
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from osc_placement import errors, microversion
-from osc_placement.client import api
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, executor, file, plan, result
-from osc_placement.testing import service
 from osc_placement.workflows.allocations import precondition, scope
 from osc_placement.workflows.allocations.heal import observe
 from osc_placement.workflows.allocations.request import HealRequest
-from tests.support import plans, watched
+from tests.support import embedded, plans
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import uuid_of
 
@@ -48,11 +45,10 @@ class CountingNova(nova_api.RecordedNova):
 class Run:
     """One cloud, and what a test does with it."""
 
-    def __init__(self, client: api.Client, transport: watched.Watched, **size: int) -> None:
-        self.client, self.transport = client, transport
-        self.cloud = caching_scheduler.OldCloud(client, **size)
+    def __init__(self, **size: int) -> None:
+        self.client = embedded.Client()
+        self.cloud = caching_scheduler.OldCloud(self.client.rival, **size)
         self.nova = CountingNova(self.cloud.answers)
-        transport.sent.clear()
 
     def planned(self, **fields: Any) -> plan.ObservedPlan:
         return observe.plan_healing(self.client, self.nova, HealRequest(**fields))
@@ -77,41 +73,35 @@ def statuses(report: result.RunReport) -> dict[str, int]:
 
 
 @pytest.fixture
-def transport() -> Iterator[watched.Watched]:
-    with service.InProcessPlacement() as placement:
-        yield watched.Watched(placement.client().transport)
-
-
-@pytest.fixture
-def run(transport: watched.Watched) -> Run:
-    return Run(api.Client(transport), transport)  # type: ignore[arg-type]
+def run() -> Run:
+    return Run()
 
 
 def test_second_run_writes_nothing(run: Run) -> None:
     assert run.healed() == {"applied": 24, "unchanged": 6}
     expected = {item.uuid: item for item in map(run.cloud.consumer, range(30))}
     assert run.state() == expected
-    run.transport.sent.clear()
+    run.client.sent.clear()
     assert run.healed() == {"unchanged": 30}
-    assert {request.partition(" ")[0] for request in run.transport.sent} == {"GET"}
+    assert run.client.writes == 0
 
 
 @pytest.mark.parametrize(("hosts", "servers"), [(3, 30), (21, 210)])
-def test_requests_grow_with_hosts_and_not_with_servers(
-    transport: watched.Watched, hosts: int, servers: int
-) -> None:
-    run = Run(api.Client(transport), transport, hosts=hosts, servers=servers)  # type: ignore[arg-type]
+def test_requests_grow_with_hosts_and_not_with_servers(hosts: int, servers: int) -> None:
+    run = Run(hosts=hosts, servers=servers)
     run.healed()
     lacking, ownerless = servers * 7 // 10, servers // 10
     with_owner_read = servers * 3 // 10
     few = hosts if hosts <= 5 else 0
-    assert run.transport.count() == {
+    assert run.client.count() == {
         # Allocations of each provider; two listings; inventories of a few providers.
-        "GET /resource_providers": hosts + 2 + few,
+        "GET /resource_providers": 2,
+        "GET /resource_providers/{}/allocations": hosts,
+        **({"GET /resource_providers/{}/inventories": few} if few else {}),
         **({} if few else {"GET /allocation_candidates": 1}),
         "GET /usages": len(caching_scheduler.OWNERS),
         # All three owners have a consumer without allocations.
-        "GET /allocations": with_owner_read,
+        "GET /allocations/{}": with_owner_read,
         "POST /allocations": -(-lacking // 64) + -(-ownerless // 64),
     }
     assert collections.Counter(run.nova.requests) == {
@@ -125,16 +115,25 @@ def test_requests_grow_with_hosts_and_not_with_servers(
 
 def test_whole_cloud_needs_no_request_per_consumer(run: Run) -> None:
     run.healed()
-    run.transport.sent.clear()
+    run.client.sent.clear()
     run.healed()
-    assert run.transport.count() == {"GET /resource_providers": 5, "GET /usages": 3}
+    assert run.client.count() == {
+        "GET /resource_providers": 2,
+        "GET /resource_providers/{}/allocations": 3,
+        "GET /usages": 3,
+    }
 
 
-def test_one_server_needs_few_requests(transport: watched.Watched) -> None:
-    run = Run(api.Client(transport), transport, hosts=20, servers=200)  # type: ignore[arg-type]
+def test_one_server_needs_few_requests() -> None:
+    run = Run(hosts=20, servers=200)
     planned = run.planned(scope=scope.Scope(servers=frozenset({uuid_of("vm-0003")})))
     assert [item.subject.name for item in planned.plan.changes] == ["vm-0003"]
-    assert run.transport.count() == {"GET /resource_providers": 4, "GET /allocations": 1}
+    assert run.client.count() == {
+        "GET /resource_providers": 2,
+        "GET /resource_providers/{}/allocations": 1,
+        "GET /resource_providers/{}/inventories": 1,
+        "GET /allocations/{}": 1,
+    }
 
 
 def test_narrow_scope_sees_allocations_on_other_hosts(run: Run) -> None:
@@ -173,9 +172,9 @@ def test_orphaned_consumer_costs_one_request(run: Run) -> None:
     run.healed()
     orphan = dataclasses.replace(run.cloud.consumer(0), uuid=uuid_of("orphan"))
     run.client.write_allocations([orphan])
-    run.transport.sent.clear()
+    run.client.sent.clear()
     assert run.planned().plan.changes == ()
-    assert run.transport.count()["GET /allocations"] == 1
+    assert run.client.count()["GET /allocations/{}"] == 1
 
 
 def test_max_count_is_exact_and_next_run_does_the_rest(run: Run) -> None:
@@ -308,19 +307,14 @@ def test_change_that_does_not_fit_does_not_block_others(run: Run) -> None:
 def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "plan.json"
     run.healed(dry_run=True, plan_out=path)
-    stored, writes = file.read(path), []
-
-    def kill(request: str, _: Any) -> None:
-        if request.startswith(("POST", "PUT")):
-            writes.append(request)
-            raise KeyboardInterrupt
+    stored = file.read(path)
 
     options = apply.Options(check_precondition=precondition.for_plan(run.nova, stored.created))
-    run.transport.after = kill
-    with pytest.raises(KeyboardInterrupt):
+    run.client.after_write(embedded.kill)
+    with pytest.raises(embedded.Killed):
         plans.apply_file(run.client, stored, path, options)
-    run.transport.after = lambda request, body: None
-    assert writes
+    run.client.after(embedded.nothing)
+    assert run.client.writes
     plans.apply_file(run.client, stored, path, options)
     assert run.state() == {item.uuid: item for item in map(run.cloud.consumer, range(30))}
     plans.undo_file(run.client, stored, path, apply.Options())
@@ -333,33 +327,34 @@ def test_missing_right_in_nova_is_reported(run: Run) -> None:
         run.planned()
 
 
-def test_empty_providers_are_not_read(transport: watched.Watched) -> None:
-    run = Run(api.Client(transport), transport, hosts=21, servers=21)  # type: ignore[arg-type]
+def test_empty_providers_are_not_read() -> None:
+    run = Run(hosts=21, servers=21)
     run.planned()
     with_allocations = sum(number % 10 < 3 for number in range(21))
-    # And two listings: all providers, and sharing providers.
-    assert run.transport.count()["GET /resource_providers"] == with_allocations + 2
+    assert run.client.count()["GET /resource_providers/{}/allocations"] == with_allocations
+    # All providers, and sharing providers.
+    assert run.client.count()["GET /resource_providers"] == 2
 
 
-def test_narrow_scope_reads_servers_or_providers_whichever_are_fewer(
-    transport: watched.Watched,
-) -> None:
-    run = Run(api.Client(transport), transport, hosts=3, servers=60)  # type: ignore[arg-type]
+def test_narrow_scope_reads_servers_or_providers_whichever_are_fewer() -> None:
+    run = Run(hosts=3, servers=60)
     run.planned(scope=scope.Scope(hosts=frozenset({run.cloud.host(0)})))
-    assert run.transport.count() == {"GET /resource_providers": 3 + 2 + 1, "GET /allocations": 6}
+    assert run.client.count() == {
+        "GET /resource_providers": 2,
+        "GET /resource_providers/{}/allocations": 3,
+        "GET /resource_providers/{}/inventories": 1,
+        "GET /allocations/{}": 6,
+    }
 
 
-def test_placement_before_consumer_types_works(
-    transport: watched.Watched,
-) -> None:
-    client = api.Client(transport)  # type: ignore[arg-type]
-    run = Run(client, transport)
-    run.client = client.at(microversion.Microversion(1, 37))
+def test_placement_before_consumer_types_works() -> None:
+    run = Run()
+    run.client = run.client.at(microversion.Microversion(1, 37))
     assert run.healed() == {"applied": 24, "unchanged": 6}
-    run.transport.sent.clear()
+    run.client.sent.clear()
     assert run.healed() == {"unchanged": 30}
-    assert "GET /allocations" not in run.transport.count()
-    assert client.show_allocations(uuid_of("vm-0003")).consumer_type == "unknown"
+    assert "GET /allocations/{}" not in run.client.count()
+    assert run.client.rival.show_allocations(uuid_of("vm-0003")).consumer_type == "unknown"
 
 
 def test_a_root_disk_on_a_volume_that_was_made_from_an_image_is_not_allocated(run: Run) -> None:

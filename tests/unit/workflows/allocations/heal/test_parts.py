@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from osc_placement.client import api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply
-from osc_placement.testing import service
 from osc_placement.workflows.allocations import observe, precondition
 from osc_placement.workflows.allocations.heal import observe as heal_observe
 from osc_placement.workflows.allocations.request import HealRequest
-from tests.support import plans, watched
+from tests.support import embedded, plans
 from tests.support.clouds import caching_scheduler
 
 HOSTS, SERVERS = 6, 60
 
 
 @pytest.fixture
-def transport() -> Iterator[watched.Watched]:
-    with service.InProcessPlacement() as placement:
-        yield watched.Watched(placement.client().transport)
+def client() -> embedded.Client:
+    return embedded.Client()
 
 
 @pytest.fixture
-def client(transport: watched.Watched) -> api.Client:
-    return api.Client(transport)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def cloud(client: api.Client, monkeypatch: pytest.MonkeyPatch) -> caching_scheduler.OldCloud:
+def cloud(client: embedded.Client, monkeypatch: pytest.MonkeyPatch) -> caching_scheduler.OldCloud:
     monkeypatch.setattr(observe, "_PART", 2)
     return caching_scheduler.OldCloud(client, hosts=HOSTS, servers=SERVERS)
 
 
 def test_parts_add_up_to_the_whole_plan(
-    client: api.Client, cloud: caching_scheduler.OldCloud
+    client: embedded.Client, cloud: caching_scheduler.OldCloud
 ) -> None:
     nova = nova_api.RecordedNova(cloud.answers, "a recording")
     whole = heal_observe.plan_healing(client, nova, HealRequest()).plan
@@ -55,7 +45,7 @@ def test_parts_add_up_to_the_whole_plan(
 
 
 def test_position_skips_the_hosts_before_it(
-    client: api.Client, cloud: caching_scheduler.OldCloud
+    client: embedded.Client, cloud: caching_scheduler.OldCloud
 ) -> None:
     nova = nova_api.RecordedNova(cloud.answers, "a recording")
     (first, _), *rest = heal_observe.plan_missing(client, nova, HealRequest())
@@ -64,17 +54,19 @@ def test_position_skips_the_hosts_before_it(
 
 
 def test_part_reads_its_hosts_and_servers_without_allocations(
-    client: api.Client, transport: watched.Watched, cloud: caching_scheduler.OldCloud
+    client: embedded.Client, cloud: caching_scheduler.OldCloud
 ) -> None:
     nova = nova_api.RecordedNova(cloud.answers, "a recording")
-    transport.sent.clear()
+    client.sent.clear()
     parts = heal_observe.plan_missing(client, nova, HealRequest())
     _, planned = next(parts)
     lacking = len(planned.plan.changes)
-    assert transport.count() == {
-        # All providers, sharing providers; allocations and inventories of two hosts.
-        "GET /resource_providers": 2 + 2 + 2,
-        "GET /allocations": lacking,
+    assert client.count() == {
+        # All providers and sharing providers; the rest of two hosts.
+        "GET /resource_providers": 2,
+        "GET /resource_providers/{}/allocations": 2,
+        "GET /resource_providers/{}/inventories": 2,
+        "GET /allocations/{}": lacking,
     }
     how = apply.Options(check_precondition=precondition.NovaPreconditions(nova))
     plans.apply_new(client, planned, "a test", how)
