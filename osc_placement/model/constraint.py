@@ -104,12 +104,12 @@ def _conditions(group: RequestGroup) -> Iterator[Constraint]:
 def without(query: CandidateQuery, removed: Collection[Constraint]) -> CandidateQuery:
     """The query without some constraints.
 
-    A group without any resources left, which had some, is removed with all its conditions.
+    A group that loses its last resources, or without resources its last condition, is removed.
     """
     groups = []
     for group in query.groups:
         kept = _group_without(group, removed)
-        if kept.resources or not group.resources:
+        if kept == group or kept.resources or (not group.resources and _selects(kept)):
             groups.append(kept)
     suffixes = {group.suffix for group in groups}
     subtrees = (
@@ -125,6 +125,11 @@ def without(query: CandidateQuery, removed: Collection[Constraint]) -> Candidate
         root_required=_left(query.root_required, Kind.ROOT_REQUIRED, "", removed),
         root_forbidden=_left(query.root_forbidden, Kind.ROOT_FORBIDDEN, "", removed),
     )
+
+
+def _selects(group: RequestGroup) -> bool:
+    """Whether a group without resources has a condition that selects its provider."""
+    return bool(group.required or group.member_of)
 
 
 def _group_without(group: RequestGroup, removed: Collection[Constraint]) -> RequestGroup:

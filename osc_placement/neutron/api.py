@@ -109,8 +109,8 @@ class RecordedNeutron:
         raise errors.PlacementError(f"{self.source} is a recording and cannot be changed")
 
 
-def ports_of(neutron: Neutron, servers: Sequence[str]) -> list[Port]:
-    """The ports with a resource request of these servers, by UUID.
+def ports_of(neutron: Neutron, servers: Sequence[str], *, with_request: bool = True) -> list[Port]:
+    """The ports of these servers, by UUID; ``with_request``: only those that request resources.
 
     Requests: one GET per 64 servers. Errors: as ``ask``.
     """
@@ -121,7 +121,7 @@ def ports_of(neutron: Neutron, servers: Sequence[str]) -> list[Port]:
         body = neutron.ask(path)
         with _parsing(path):
             found += map(_port, body["ports"])
-    return [port for port in found if port.groups]
+    return [port for port in found if port.groups or not with_request]
 
 
 def port(neutron: Neutron, uuid: str) -> Port | None:

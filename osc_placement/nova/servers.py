@@ -145,6 +145,8 @@ def _server(item: Mapping[str, Any]) -> values.Server:
         status=item["status"],
         flavor=_flavor(item["flavor"]),
         image_properties=image.get("properties"),
+        image_id=image.get("id"),
+        pinned_zone=item.get("pinned_availability_zone"),
         from_volume=not image,
         has_volumes=bool(item.get("os-extended-volumes:volumes_attached")),
         root_device=item.get("OS-EXT-SRV-ATTR:root_device_name"),

@@ -82,7 +82,8 @@ class Server:
 
     ``host`` and ``node`` (the hostname of a hypervisor) are None for a server on no host.
     ``flavor`` is the embedded flavor: the new one during a resize.
-    ``image_properties`` is None below compute API 2.98.
+    ``image_properties`` is None below compute API 2.98. ``image_id`` is None without an image.
+    ``pinned_zone`` is the requested availability zone, None also below 2.96.
     ``from_volume``: the root disk is a volume, or the server has neither image nor block
     devices. ``has_volumes``: volumes are attached; one of them is the root disk, also of a
     server with an image, if it is attached as ``root_device``.
@@ -101,6 +102,8 @@ class Server:
     status: str = ""
     flavor: flavor.Flavor | None = None
     image_properties: Mapping[str, str] | None = None
+    image_id: str | None = None
+    pinned_zone: str | None = None
     from_volume: bool = False
     has_volumes: bool = False
     root_device: str | None = None

@@ -1,0 +1,162 @@
+"""Nova's flavors, and the images of glance, by name or ID."""
+
+from __future__ import annotations
+
+import dataclasses
+import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from osc_placement import errors
+from osc_placement.client import api_errors
+from osc_placement.nova import api, flavor
+
+#: 2.61 adds extra specs to a flavor.
+_FLAVORS = "2.61"
+
+#: Entries per request: nova's own limit.
+_PAGE = 1000
+
+#: The prefixes of the properties that nova reads.
+_PROPERTIES = ("trait:", "hw_", "os_", "img_")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NamedFlavor:
+    """A flavor that servers can be created with."""
+
+    id: str
+    name: str
+    flavor: flavor.Flavor
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Image:
+    """An image; ``properties`` are those that nova's scheduler may read."""
+
+    id: str
+    name: str
+    disk_format: str | None
+    properties: Mapping[str, str]
+
+
+class Glance(Protocol):
+    """``ask("/images/UUID")`` is the parsed JSON of that GET."""
+
+    def ask(self, path: str) -> Any:
+        """Send one GET. Errors: GlanceRefused; ConnectionFailed."""
+
+
+class GlanceRefused(api_errors.ApiError):
+    """Glance answered with an error status."""
+
+
+class SessionGlance:
+    """Glance over an openstacksdk connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def ask(self, path: str) -> Any:
+        """Send one GET."""
+        try:
+            response = self._connection.image.get(path, skip_cache=True)
+        except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
+            raise api_errors.ConnectionFailed(f"cannot reach glance: {error}") from error
+        if response.status_code >= 400:
+            request_id = api_errors.request_id_of(response)
+            text = f"glance, GET {path}: {response.reason}"
+            raise GlanceRefused(
+                response.status_code, text, request_id=request_id, method="GET", url=path
+            )
+        return response.json()
+
+
+class RecordedGlance:
+    """The images in a recording: ``{"GET /v2/images/UUID": body}``."""
+
+    def __init__(self, nova: api.RecordedNova) -> None:
+        self._nova = nova
+
+    def ask(self, path: str) -> Any:
+        """Send no request; find the recorded response."""
+        return self._nova.ask(path, "2")
+
+
+def flavors(nova: api.Nova) -> list[NamedFlavor]:
+    """Every flavor, public and private.
+
+    Requests: one GET per 1000 flavors. Errors: as ``ask``; PlacementError below 2.61.
+    """
+    found: list[NamedFlavor] = []
+    marker = ""
+    while True:
+        path = f"/flavors/detail?is_public=None&limit={_PAGE}{marker}"
+        body = api.ask_or_unsupported(nova, path, _FLAVORS)
+        with api.parsing(path):
+            page = [_flavor(item) for item in body["flavors"]]
+            links = body.get("flavors_links") or ()
+        found += page
+        if not page or not any(link["rel"] == "next" for link in links):
+            return found
+        marker = f"&marker={urllib.parse.quote(page[-1].id, safe='')}"
+
+
+def select(known: Sequence[NamedFlavor], texts: Iterable[str]) -> list[NamedFlavor]:
+    """The flavors with these names or IDs. Errors: InvalidInput names every unknown text."""
+    by_text = {each.name: each for each in known} | {each.id: each for each in known}
+    requested = list(dict.fromkeys(texts))
+    errors.InputErrors(
+        f"nova has no flavor with the name or ID {text!r}"
+        for text in requested
+        if text not in by_text
+    ).check()
+    return [by_text[text] for text in requested]
+
+
+def image(glance: Glance, text: str) -> Image:
+    """An image by ID or name.
+
+    Requests: one GET, and one more for a name. Errors: InvalidInput for an unknown or ambiguous
+    name; as ``ask``.
+    """
+    quoted = urllib.parse.quote(text, safe="")
+    try:
+        return _image(glance.ask(f"/images/{quoted}"))
+    except GlanceRefused as error:
+        if error.status != 404:
+            raise
+    found = glance.ask(f"/images?name={quoted}")["images"]
+    if len(found) != 1:
+        count = f"{len(found)} images with the name" if found else "no image with the name or ID"
+        raise errors.InvalidInput([f"glance has {count} {text!r}"])
+    return _image(found[0])
+
+
+def _flavor(item: Mapping[str, Any]) -> NamedFlavor:
+    return NamedFlavor(
+        item["id"],
+        item["name"],
+        flavor.Flavor(
+            vcpus=item["vcpus"],
+            ram=item["ram"],
+            disk=item["disk"],
+            ephemeral=item["OS-FLV-EXT-DATA:ephemeral"],
+            swap=int(item["swap"] or 0),
+            extra_specs=item["extra_specs"],
+        ),
+    )
+
+
+def _image(item: Mapping[str, Any]) -> Image:
+    with api.parsing("/images"):
+        return Image(
+            item["id"],
+            item.get("name") or item["id"],
+            item.get("disk_format"),
+            {
+                key: str(value)
+                for key, value in item.items()
+                if key.startswith(_PROPERTIES) and value is not None
+            },
+        )

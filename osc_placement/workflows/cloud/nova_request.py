@@ -1,0 +1,122 @@
+"""Reading what nova's request for a server depends on: flavor, image, server, ports, aggregates."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from osc_placement import errors
+from osc_placement.neutron import api as neutron_api, port as ports
+from osc_placement.nova import (
+    api as nova_api,
+    flavors,
+    request,
+    servers,
+    values,
+)
+from osc_placement.nova.scheduler_options import SchedulerOptions
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """What the operator names: a flavor with the options of a new server, or an existing server.
+
+    ``flavor``, ``image`` and ``server`` are names or IDs (a server's UUID); ``ports`` are UUIDs.
+    """
+
+    flavor: str | None = None
+    image: str | None = None
+    from_volume: bool = False
+    availability_zone: str | None = None
+    project_id: str | None = None
+    ports: tuple[str, ...] = ()
+    server: str | None = None
+    scheduler: SchedulerOptions = dataclasses.field(default_factory=SchedulerOptions)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RequestServices:
+    """The services of one cloud; neutron and glance are opened when they are needed."""
+
+    nova: nova_api.Nova
+    neutron: Callable[[], neutron_api.Neutron]
+    glance: Callable[[], flavors.Glance]
+
+
+def observe_request(services: RequestServices, options: RequestOptions) -> request.NovaRequest:
+    """Nova's request for the server that the options describe.
+
+    Requests: to nova one for host aggregates, and one per 1000 flavors or one for the server; to
+    neutron one per port, or one for a server; to glance one for an image (two for a name).
+    Errors: InvalidInput for what does not exist, and for what nova or Placement refuses.
+    """
+    spec = _existing(services, options) if options.server else _new(services, options)
+    aggregates = nova_api.host_aggregates(services.nova)
+    found = request.request_to_placement(spec, aggregates, options.scheduler)
+    if options.server:
+        own = "the server's own allocations count as used"
+        found = dataclasses.replace(found, assumptions=(*found.assumptions, own))
+    return found
+
+
+def _new(services: RequestServices, options: RequestOptions) -> request.ServerSpec:
+    if options.flavor is None:
+        raise errors.InvalidInput(["name a flavor or a server"])
+    [found] = flavors.select(flavors.flavors(services.nova), [options.flavor])
+    image = flavors.image(services.glance(), options.image) if options.image else None
+    return request.ServerSpec(
+        found.flavor,
+        found.name,
+        image=image.properties if image else None,
+        disk_format=image.disk_format if image else None,
+        from_volume=options.from_volume,
+        availability_zone=options.availability_zone,
+        project_id=options.project_id,
+        ports=_ports(services, options.ports),
+    )
+
+
+def _ports(services: RequestServices, uuids: Sequence[str]) -> list[ports.Port]:
+    found = {uuid: neutron_api.port(services.neutron(), uuid) for uuid in uuids}
+    errors.InputErrors(
+        f"neutron has no port with the UUID {uuid!r}" for uuid, port in found.items() if not port
+    ).check()
+    return [port for port in found.values() if port]
+
+
+def _existing(services: RequestServices, options: RequestOptions) -> request.ServerSpec:
+    uuid = options.server or ""
+    server = servers.find_servers(services.nova, {uuid}).get(uuid)
+    if server is None:
+        raise errors.InvalidInput([f"nova has no server with the UUID {options.server!r}"])
+    if not server.known or server.flavor is None:
+        raise errors.InvalidInput(
+            [f"server {server.uuid}: its cell is down, so nova shows neither flavor nor image"]
+        )
+    return request.ServerSpec(
+        server.flavor,
+        f"of server {server.name}",
+        image=server.image_properties,
+        disk_format=_disk_format(services, options, server),
+        from_volume=_from_volume(services, server),
+        availability_zone=options.availability_zone or server.pinned_zone,
+        project_id=server.project_id,
+        ports=neutron_api.ports_of(services.neutron(), [server.uuid], with_request=False),
+    )
+
+
+def _from_volume(services: RequestServices, server: values.Server) -> bool:
+    """Whether the root disk is a volume. Requests: one to nova with an image and volumes."""
+    if server.from_volume or not server.has_volumes:
+        return server.from_volume
+    return servers.root_is_volume(services.nova, server)
+
+
+def _disk_format(
+    services: RequestServices, options: RequestOptions, server: values.Server
+) -> str | None:
+    """The format of the image. Requests: one to glance, if a request filter reads it."""
+    needed = options.scheduler.query_placement_for_image_type_support
+    if not needed or server.image_id is None:
+        return None
+    return flavors.image(services.glance(), server.image_id).disk_format
