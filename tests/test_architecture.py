@@ -54,6 +54,7 @@ WORKFLOWS = {
     "workflows.reshape.recipe",
     "workflows.reshape.snapshot",
     "workflows.selector",
+    "workflows.snapshot",
     "workflows.state_file",
 }
 
@@ -83,6 +84,7 @@ LAYERS: dict[str, set[str]] = {
     "workflows.state_file": PLAN,
     "workflows.batch": BELOW_WORKFLOWS,
     "workflows.mirror": BELOW_WORKFLOWS,
+    "workflows.snapshot": BELOW_WORKFLOWS,
     "workflows.allocations": BELOW_WORKFLOWS,
     "workflows.allocations.heal": {"workflows.allocations"} | BELOW_WORKFLOWS,
     "workflows.allocations.audit": {"workflows.allocations"} | BELOW_WORKFLOWS,
@@ -111,9 +113,9 @@ LAYERS: dict[str, set[str]] = {
 }
 
 #: The server's public API, and the modules besides ``testing`` that may use it: the in-process
-#: transport of the plugin and the dry run of a reshape.
+#: transport of the plugin, the dry run of a reshape, and snapshots, which are files of the server.
 SERVER_API = ("osc_placement.server", "osc_placement.server.store")
-SERVER_USERS = ("plugin", "workflows.reshape.sandbox")
+SERVER_USERS = ("plugin", "workflows.reshape.sandbox", "workflows.snapshot")
 
 #: Only the modules that read options know the names of the sample clouds.
 SAMPLES = "osc_placement.samples.sample"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import contextlib
 import signal
@@ -12,6 +13,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+#: Calls per worker that ``each`` starts before their results are used: memory stays bounded.
+_AHEAD = 8
 
 
 @contextlib.contextmanager
@@ -28,9 +32,18 @@ def pool(workers: int) -> Iterator[concurrent.futures.ThreadPoolExecutor]:
 
 
 def each(call: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
-    """``call`` of every item, ``workers`` at a time; the results in the items' order."""
+    """``call`` of every item, ``workers`` at a time; the results in the items' order.
+
+    Items are taken, and results kept, only a few ahead of the caller.
+    """
+    pending: collections.deque[concurrent.futures.Future[R]] = collections.deque()
     with pool(workers) as executor:
-        yield from executor.map(call, items)
+        for item in items:
+            pending.append(executor.submit(call, item))
+            if len(pending) >= workers * _AHEAD:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
 
 @contextlib.contextmanager

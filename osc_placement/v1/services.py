@@ -39,7 +39,11 @@ class Services:
             return _recorded(self._parsed_args.nova_recording)
         shell: Any = self._command.app
         if not self._command.auth_required:
-            _authenticate(shell)
+            authenticate(
+                shell,
+                "reads nova",
+                "Select a cloud (OS_CLOUD) or a recording of nova's answers (--nova-recording)",
+            )
         return nova_api.SessionNova(shell.client_manager.sdk_connection)
 
     @functools.cached_property
@@ -102,12 +106,13 @@ def _recorded(file: str) -> nova_api.RecordedNova:
     return nova_api.read_recording(pathlib.Path(file))
 
 
-def _authenticate(shell: Any) -> None:
-    """Authenticate for nova alone: the embedded Placement needs no authentication."""
+def authenticate(
+    shell: Any, purpose: str, remedy: str = "Select a cloud (OS_CLOUD or --os-cloud)"
+) -> None:
+    """Authenticate a command that osc-lib has not authenticated. Errors: PlacementError."""
     try:
         shell.prepare_to_run_command(types.SimpleNamespace(auth_required=True))
     except Exception as error:  # osc-lib, the SDK and keystoneauth each raise their own errors.
         raise errors.PlacementError(
-            f"this command reads nova, and no cloud can be reached: {error}. Select a cloud"
-            " (OS_CLOUD) or a recording of nova's answers (--nova-recording)"
+            f"this command {purpose}, and no cloud can be reached: {error}. {remedy}"
         ) from error

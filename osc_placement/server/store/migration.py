@@ -32,6 +32,15 @@ MIGRATIONS = (
             "CREATE TABLE resource_class (name TEXT PRIMARY KEY, updated_at REAL NOT NULL)",
         ),
     ),
+    Migration(
+        "2026-11 snapshots",
+        (
+            "CREATE TABLE snapshot (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+            "CREATE TABLE snapshot_note ("
+            " uuid TEXT NOT NULL, note TEXT NOT NULL, PRIMARY KEY (uuid, note))",
+            "CREATE TABLE recording (request TEXT PRIMARY KEY, body TEXT NOT NULL)",
+        ),
+    ),
 )
 
 _LEDGER = "CREATE TABLE migration (name TEXT PRIMARY KEY)"

@@ -15,7 +15,7 @@ import orjson
 
 from osc_placement.engine import record
 from osc_placement.model import allocation, name as names
-from osc_placement.server.store import document, errors, integrity, migration
+from osc_placement.server.store import document, errors, integrity, migration, snapshot
 
 BUSY_SECONDS = 5.0
 
@@ -50,21 +50,26 @@ class SqliteStore:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._connection = _open(path)
+        self._connection = open_file(path)
+        self._identity = _identity(path)
         try:
-            _migrate(self._connection, path)
-            self._identity = _identity(path)
+            self.snapshot = snapshot.read_metadata(self._connection)
         except BaseException:
             self._connection.close()
             raise
+        if self.snapshot is not None and not self.snapshot.is_finished:
+            self._connection.close()
+            raise errors.Unfinished(
+                f"the snapshot {path} is not complete: run the command that saves it again"
+            )
 
     def load(self) -> record.Changes:
         """All records of the file; raises NotADatabase if it is damaged, with all problems."""
         problems: list[str] = []
         try:
             changes = record.Changes(
-                providers=self._read("provider", _PROVIDER, _to_provider, problems),
-                consumers=self._read("consumer", _CONSUMER, _to_consumer, problems),
+                providers=self._read("provider", _PROVIDER, to_provider, problems),
+                consumers=self._read("consumer", _CONSUMER, to_consumer, problems),
                 traits=self._read("trait", _NAMED, _to_date, problems),
                 resource_classes=self._read("resource_class", _NAMED, _to_date, problems),
             )
@@ -78,6 +83,10 @@ class SqliteStore:
                 " restore it from a copy"
             )
         return changes
+
+    def recording(self) -> dict[str, Any]:
+        """The recorded responses of nova and neutron, ``{"GET /path": body}``; often empty."""
+        return snapshot.read_recording(self._connection)
 
     def check(self) -> None:
         """Raise NotADatabase if the file itself is damaged; ``load`` checks its records."""
@@ -142,6 +151,20 @@ class SqliteStore:
         ]
         if rows:
             self._connection.executemany(_upsert(table, columns), rows)
+
+
+def open_file(path: str) -> sqlite3.Connection:
+    """A connection to a file that is created or migrated, and locked for this process.
+
+    Raises StoreError if the file cannot be used.
+    """
+    connection = _open(path)
+    try:
+        _migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -238,7 +261,7 @@ def _from_provider(provider: record.ProviderRecord) -> tuple[Any, ...]:
     )
 
 
-def _to_provider(row: tuple[Any, ...]) -> record.ProviderRecord:
+def to_provider(row: tuple[Any, ...]) -> record.ProviderRecord:
     uuid, name, generation, root_uuid, parent_uuid, inventories, traits, aggregates, at = row
     fields = {
         "name": name,
@@ -264,7 +287,7 @@ def _from_consumer(consumer: record.ConsumerRecord) -> tuple[Any, ...]:
     )
 
 
-def _to_consumer(row: tuple[Any, ...]) -> record.ConsumerRecord:
+def to_consumer(row: tuple[Any, ...]) -> record.ConsumerRecord:
     uuid, generation, project_id, user_id, consumer_type, allocations, at = row
     fields = {
         "generation": generation,
@@ -278,8 +301,9 @@ def _to_consumer(row: tuple[Any, ...]) -> record.ConsumerRecord:
 
 def _to_date(row: tuple[Any, ...]) -> float:
     name, at = row
-    if not names.is_custom(name):
-        raise ValueError(f"{name!r} is not a custom name")
+    # A snapshot also holds standard names that only its source knows.
+    if not names.is_symbol(name):
+        raise ValueError(f"{name!r} is not a name of a trait or a resource class")
     return _date(at)
 
 

@@ -63,7 +63,10 @@ DAMAGE = {
     ),
     "a generation of another type": ("UPDATE provider SET generation = 'x'", "generation 'x'"),
     "a date of another type": ("UPDATE consumer SET updated_at = 'x'", "updated_at 'x'"),
-    "an invalid custom name": ("INSERT INTO trait VALUES ('x', 1.0)", "'x' is not a custom name"),
+    "an invalid custom name": (
+        "INSERT INTO trait VALUES ('x', 1.0)",
+        "'x' is not a name",
+    ),
 }
 
 

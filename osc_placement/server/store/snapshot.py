@@ -1,0 +1,321 @@
+"""A snapshot of a cloud: the tables besides the state, and the state as a sorted stream.
+
+A snapshot is a database file with metadata: where it comes from, when and how it was saved. The
+file may also hold recorded responses of nova and neutron.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import os
+import pathlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Self
+
+import orjson
+
+from osc_placement.server.store import errors, migration
+
+#: Bytes of memory for SQLite's pages of one file: without a limit the cache grows with the file.
+CACHE_BYTES = 16 * 1024 * 1024
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Metadata:
+    """How a snapshot was saved.
+
+    ``origin`` identifies the cloud (the endpoint of Placement, or a file), ``target`` also names
+    cloud and region; both are empty in an anonymized file. ``started`` and ``finished`` are
+    seconds since the epoch; ``finished`` is None until the save has ended. ``owners``: projects,
+    users and types of consumers were read. ``requests`` were sent to Placement by the last
+    save. ``digest`` covers everything in the state, generations included.
+    """
+
+    origin: str
+    target: str
+    started: float
+    finished: float | None = None
+    microversion: str = ""
+    server_versions: str = ""
+    program: str = ""
+    owners: bool = True
+    anonymized: bool = False
+    nova_saved: float | None = None
+    requests: int = 0
+    digest: str = ""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the save has ended."""
+        return self.finished is not None
+
+
+class Provider(NamedTuple):
+    """A provider of a snapshot, in plain values that compare and serialize."""
+
+    uuid: str
+    name: str
+    generation: int
+    root_uuid: str
+    parent_uuid: str | None
+    inventories: dict[str, dict[str, int | float]]
+    traits: list[str]
+    aggregates: list[str]
+
+
+class Consumer(NamedTuple):
+    """A consumer of a snapshot; ``type`` is None if it was never set."""
+
+    uuid: str
+    generation: int
+    project_id: str
+    user_id: str
+    type: str | None
+    allocations: dict[str, dict[str, int]]
+
+
+class Counts(NamedTuple):
+    """How many records a snapshot has; ``allocations`` counts pairs of consumer and provider."""
+
+    providers: int
+    trees: int
+    consumers: int
+    allocations: int
+    aggregates: int
+    custom_traits: int
+    custom_resource_classes: int
+
+
+class Note(NamedTuple):
+    """What the save reports about one provider or consumer."""
+
+    uuid: str
+    text: str
+
+
+class Snapshot:
+    """A finished snapshot, or any database file, opened for reading only."""
+
+    def __init__(self, path: str) -> None:
+        """Open the file. Errors: StoreError, which names it."""
+        self.path = path
+        self._connection = _open_to_read(path)
+        try:
+            with explained(path):
+                self.metadata = read_metadata(self._connection)
+        except BaseException:
+            self.close()
+            raise
+        if self.metadata is not None and not self.metadata.is_finished:
+            self.close()
+            raise errors.Unfinished(
+                f"the snapshot {path} is not complete: run the command that saves it again"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def providers(self) -> Iterator[Provider]:
+        """All providers in the order of their UUIDs."""
+        with explained(self.path):
+            yield from read_providers(self._connection)
+
+    def consumers(self) -> Iterator[Consumer]:
+        """All consumers in the order of their UUIDs."""
+        with explained(self.path):
+            yield from read_consumers(self._connection)
+
+    def traits(self) -> list[str]:
+        """The custom traits, sorted."""
+        with explained(self.path):
+            return _names(self._connection, "trait")
+
+    def resource_classes(self) -> list[str]:
+        """The custom resource classes, sorted."""
+        with explained(self.path):
+            return _names(self._connection, "resource_class")
+
+    def notes(self) -> list[Note]:
+        """What the save reports, in the order of UUIDs."""
+        with explained(self.path):
+            rows = self._connection.execute("SELECT uuid, note FROM snapshot_note ORDER BY 1, 2")
+            return [Note(*row) for row in rows]
+
+    def recording(self) -> dict[str, Any]:
+        """The recorded responses of nova and neutron, ``{"GET /path": body}``."""
+        with explained(self.path):
+            return read_recording(self._connection)
+
+    def recorded_requests(self) -> list[str]:
+        """The keys of ``recording``, sorted."""
+        with explained(self.path):
+            rows = self._connection.execute("SELECT request FROM recording ORDER BY 1")
+            return [row[0] for row in rows]
+
+    def counts(self) -> Counts:
+        """The numbers of records."""
+        with explained(self.path):
+            return Counts(*(self._connection.execute(query).fetchone()[0] for query in _COUNTS))
+
+    def copy_to(self, path: str) -> None:
+        """Write a compact copy, which exists completely or not at all, mode 0600."""
+        temporary = f"{path}.copy"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        with explained(path):
+            with contextlib.suppress(OSError):
+                os.close(os.open(temporary, os.O_CREAT | os.O_RDWR, 0o600))
+            self._connection.execute("VACUUM INTO ?", (temporary,))
+            os.replace(temporary, path)
+
+    def state_hash(self, *, generations: bool = False) -> str:
+        """SHA-256 of the state; without generations, equal states of two clouds have one hash."""
+        with explained(self.path):
+            return state_hash(self._connection, generations=generations)
+
+
+_COUNTS = (
+    "SELECT COUNT(*) FROM provider",
+    "SELECT COUNT(DISTINCT root_uuid) FROM provider",
+    "SELECT COUNT(*) FROM consumer",
+    "SELECT COUNT(*) FROM consumer, json_each(consumer.allocations)",
+    "SELECT COUNT(DISTINCT item.value) FROM provider, json_each(provider.aggregates) AS item",
+    "SELECT COUNT(*) FROM trait",
+    "SELECT COUNT(*) FROM resource_class",
+)
+
+
+def read_metadata(connection: sqlite3.Connection) -> Metadata | None:
+    """The metadata of a snapshot; None for a database that was not saved from a cloud."""
+    rows = dict(connection.execute("SELECT key, value FROM snapshot").fetchall())
+    if not rows:
+        return None
+    known = {field.name for field in dataclasses.fields(Metadata)}
+    return Metadata(**{key: orjson.loads(value) for key, value in rows.items() if key in known})
+
+
+def write_metadata(connection: sqlite3.Connection, metadata: Metadata) -> None:
+    """Replace the metadata."""
+    rows = [
+        (key, orjson.dumps(value).decode()) for key, value in dataclasses.asdict(metadata).items()
+    ]
+    connection.executemany("INSERT OR REPLACE INTO snapshot (key, value) VALUES (?, ?)", rows)
+
+
+def read_recording(connection: sqlite3.Connection) -> dict[str, Any]:
+    """The recorded responses of nova and neutron."""
+    rows = connection.execute("SELECT request, body FROM recording ORDER BY request")
+    return {request: orjson.loads(body) for request, body in rows}
+
+
+def read_providers(connection: sqlite3.Connection) -> Iterator[Provider]:
+    """All providers in the order of their UUIDs."""
+    query = (
+        "SELECT uuid, name, generation, root_uuid, parent_uuid, inventories, traits, aggregates"
+        " FROM provider ORDER BY uuid"
+    )
+    for row in connection.execute(query):
+        inventories, traits, aggregates = map(orjson.loads, row[5:])
+        uuid, name, generation, root_uuid, parent_uuid = row[:5]
+        yield Provider(
+            uuid,
+            name,
+            generation,
+            root_uuid,
+            parent_uuid,
+            inventories,
+            sorted(traits),
+            sorted(aggregates),
+        )
+
+
+def read_consumers(connection: sqlite3.Connection) -> Iterator[Consumer]:
+    """All consumers in the order of their UUIDs."""
+    query = (
+        "SELECT uuid, generation, project_id, user_id, consumer_type, allocations"
+        " FROM consumer ORDER BY uuid"
+    )
+    for uuid, generation, project_id, user_id, consumer_type, allocations in connection.execute(
+        query
+    ):
+        held = orjson.loads(allocations)
+        yield Consumer(uuid, generation, project_id, user_id, consumer_type, held)
+
+
+def state_hash(connection: sqlite3.Connection, *, generations: bool) -> str:
+    """SHA-256 of all records in the order of their keys; timestamps are left out."""
+    found = hashlib.sha256()
+
+    def add(records: Iterable[Provider | Consumer]) -> None:
+        for record in records:
+            fields = record._asdict()
+            if not generations:
+                del fields["generation"]
+            found.update(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
+
+    add(read_providers(connection))
+    add(read_consumers(connection))
+    names = [_names(connection, table) for table in ("trait", "resource_class")]
+    found.update(orjson.dumps(names))
+    return f"sha256:{found.hexdigest()}"
+
+
+def _names(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [row[0] for row in connection.execute(f"SELECT name FROM {table} ORDER BY name")]  # noqa: S608
+
+
+def _open_to_read(path: str) -> sqlite3.Connection:
+    if not os.path.isfile(path):
+        raise errors.NotASnapshot(f"the snapshot {path} does not exist, or is not a file")
+    with explained(path):
+        uri = f"{pathlib.Path(path).resolve().as_uri()}?mode=ro"
+        connection = sqlite3.connect(uri, uri=True)
+        try:
+            connection.execute(f"PRAGMA cache_size = -{CACHE_BYTES // 1024}")
+            done = migration.applied(connection)
+        except BaseException:
+            connection.close()
+            raise
+    reason = _unreadable(done)
+    if reason:
+        connection.close()
+        raise errors.NotASnapshot(f"{path} is not a snapshot: {reason}")
+    return connection
+
+
+def _unreadable(done: list[str] | None) -> str:
+    """Why a file with these migration steps cannot be read; empty if it can."""
+    if done is None:
+        return "it is an SQLite file of another program"
+    newer = migration.unknown(done)
+    if newer:
+        return f"a newer version of osc-placement wrote it (it has {newer[0]!r})"
+    if migration.pending(done):
+        return "it has no records, or an older version of osc-placement wrote it"
+    return ""
+
+
+@contextlib.contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Turn an error of SQLite into a StoreError that names the file."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise errors.InUse(
+                f"the file {path} is in use by another process: wait for it to end, or work on"
+                " a copy"
+            ) from error
+        raise errors.NotWritable(f"the file {path} cannot be used: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise errors.NotADatabase(f"the file {path} is not a snapshot: {error}") from error

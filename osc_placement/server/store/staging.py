@@ -1,0 +1,353 @@
+"""An unfinished snapshot: what was read so far, on disk, so that a killed save continues.
+
+Readings are kept per provider and per consumer until ``finish`` builds the state from them. Only
+one batch of readings is in memory at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import orjson
+
+from osc_placement.engine import standard
+from osc_placement.model import inventory, name as names
+from osc_placement.server.store import errors, queries, snapshot, sqlite
+
+
+class Listed(NamedTuple):
+    """A provider of a listing."""
+
+    uuid: str
+    name: str
+    generation: int
+    root_uuid: str
+    parent_uuid: str | None
+
+
+class Held(NamedTuple):
+    """What a consumer holds of one provider, and the generation of the consumer."""
+
+    resources: Mapping[str, int]
+    generation: int | None
+
+
+class Reading(NamedTuple):
+    """Everything of one provider, as read."""
+
+    uuid: str
+    generation: int
+    inventories: inventory.Inventories
+    traits: Sequence[str]
+    aggregates: Sequence[str]
+    held: Mapping[str, Held]
+
+
+class Owner(NamedTuple):
+    """A consumer as read by itself; ``generation`` is None if it has no allocations any more."""
+
+    uuid: str
+    generation: int | None
+    project_id: str | None
+    user_id: str | None
+    type: str | None
+
+
+class Usage(NamedTuple):
+    """What the consumers of a project hold, and how many they are."""
+
+    resources: dict[str, int]
+    consumers: int
+
+
+class Staging:
+    """The file of an unfinished snapshot, locked for this process."""
+
+    def __init__(self, path: str) -> None:
+        """Open or create the file, mode 0600. Errors: StoreError, which names it."""
+        self.path = path
+        _create(path)
+        self._connection = sqlite.open_file(path)
+        try:
+            with self._errors():
+                self._connection.execute(f"PRAGMA cache_size = -{snapshot.CACHE_BYTES // 1024}")
+                self.metadata = snapshot.read_metadata(self._connection)
+                self._stage()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, which keeps everything that was written."""
+        self._connection.close()
+
+    def _stage(self) -> None:
+        """Create the tables of the readings; fill them from a state that was finished."""
+        with self._transaction():
+            for statement in queries.SCHEMA:
+                self._connection.execute(statement)
+            finished = self.metadata is not None and self.metadata.is_finished
+            if finished and not self._count("reading"):
+                for statement in queries.RESTAGE:
+                    self._connection.execute(statement)
+
+    def begin(self, metadata: snapshot.Metadata) -> None:
+        """Record what is being saved; notes of an earlier save are removed."""
+        with self._transaction():
+            self.metadata = metadata
+            snapshot.write_metadata(self._connection, metadata)
+            self._connection.execute("DELETE FROM snapshot_note")
+
+    @property
+    def has_readings(self) -> bool:
+        """Whether an earlier run left readings."""
+        with self._errors():
+            return self._count("reading") > 0
+
+    def replace_listing(self, listing: Iterable[Listed]) -> list[str]:
+        """Replace the listing of providers, and drop readings of those that are gone.
+
+        Returns the UUIDs of the dropped ones.
+        """
+        with self._transaction():
+            self._connection.execute("DELETE FROM listed")
+            self._connection.executemany(
+                "INSERT INTO listed (uuid, name, generation, root_uuid, parent_uuid)"
+                " VALUES (?, ?, ?, ?, ?)",
+                listing,
+            )
+            gone = self._column("SELECT uuid FROM reading EXCEPT SELECT uuid FROM listed")
+            self._forget(gone)
+            return gone
+
+    def outdated(self) -> list[str]:
+        """The listed providers without a reading of the listed generation, in their order."""
+        with self._errors():
+            return self._column(queries.OUTDATED)
+
+    def with_allocations(self) -> list[str]:
+        """The providers whose reading has allocations."""
+        with self._errors():
+            return self._column("SELECT DISTINCT provider_uuid FROM held")
+
+    def torn(self) -> list[str]:
+        """The providers with an allocation that was read at another time than its consumer."""
+        with self._errors():
+            return sorted({*self._column(queries.TORN), *self._column(queries.TORN_FROM_OWNERS)})
+
+    def owners_to_read(self) -> list[str]:
+        """The consumers whose owner was not read at the generation of their allocations."""
+        with self._errors():
+            return self._column(queries.OWNERS_TO_READ)
+
+    def usages(self) -> dict[str, Usage]:
+        """``{project: what its consumers hold}``, as far as owners were read."""
+        with self._errors():
+            counts = dict(self._connection.execute(queries.CONSUMER_COUNTS).fetchall())
+            found = {project: Usage({}, count) for project, count in counts.items()}
+            for project, resource_class, amount in self._connection.execute(queries.USAGES):
+                found[project].resources[resource_class] = amount
+            return found
+
+    def providers_of_project(self, project: str) -> list[str]:
+        """The providers from which consumers of a project hold resources."""
+        with self._errors():
+            return self._column(queries.PROVIDERS_OF_PROJECT, project)
+
+    def save_readings(self, readings: Iterable[Reading]) -> None:
+        """Keep readings of whole providers."""
+        now = time.time()
+        with self._transaction():
+            for reading in readings:
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO reading VALUES (?, ?, ?, ?, ?, ?)",
+                    (
+                        reading.uuid,
+                        reading.generation,
+                        _json({name: one.as_dict() for name, one in reading.inventories.items()}),
+                        _json(sorted(reading.traits)),
+                        _json(list(reading.aggregates)),
+                        now,
+                    ),
+                )
+                self._replace_held(reading.uuid, reading.held)
+
+    def save_allocations(self, provider_uuid: str, held: Mapping[str, Held]) -> None:
+        """Replace only the allocations of a provider."""
+        with self._transaction():
+            self._replace_held(provider_uuid, held)
+
+    def _replace_held(self, provider_uuid: str, held: Mapping[str, Held]) -> None:
+        self._connection.execute("DELETE FROM held WHERE provider_uuid = ?", (provider_uuid,))
+        self._connection.executemany(
+            "INSERT INTO held VALUES (?, ?, ?, ?)",
+            [
+                (provider_uuid, uuid, one.generation, _json(dict(one.resources)))
+                for uuid, one in held.items()
+            ],
+        )
+
+    def forget(self, uuids: Sequence[str]) -> None:
+        """Drop the readings of providers."""
+        with self._transaction():
+            self._forget(uuids)
+
+    def _forget(self, uuids: Sequence[str]) -> None:
+        rows = [(uuid,) for uuid in uuids]
+        self._connection.executemany("DELETE FROM reading WHERE uuid = ?", rows)
+        self._connection.executemany("DELETE FROM held WHERE provider_uuid = ?", rows)
+
+    def save_owners(self, owners: Iterable[Owner]) -> None:
+        """Keep consumers as read by themselves."""
+        with self._transaction():
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO owner VALUES (?, ?, ?, ?, ?)", owners
+            )
+
+    def clear_owners(self) -> None:
+        """Drop all owners: the file shall not have any."""
+        with self._transaction():
+            self._connection.execute("DELETE FROM owner")
+
+    def save_recording(self, request: str, body: Any) -> None:
+        """Keep a response of nova or neutron: ``GET /path``."""
+        with self._transaction():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO recording VALUES (?, ?)", (request, _json(body))
+            )
+
+    def clear_recording(self) -> None:
+        """Drop the responses of nova and neutron."""
+        with self._transaction():
+            self._connection.execute("DELETE FROM recording")
+
+    def consumers(self) -> list[str]:
+        """The UUIDs of all consumers that hold something."""
+        with self._errors():
+            return self._column("SELECT DISTINCT consumer_uuid FROM held")
+
+    def torn_consumers(self) -> list[str]:
+        """The consumers whose allocations were not read at one generation."""
+        with self._errors():
+            return self._column(queries.TORN_CONSUMERS)
+
+    def add_notes(self, notes: Iterable[snapshot.Note]) -> None:
+        """Record what the save reports."""
+        with self._transaction():
+            self._connection.executemany("INSERT OR IGNORE INTO snapshot_note VALUES (?, ?)", notes)
+
+    def finish(
+        self,
+        metadata: snapshot.Metadata,
+        traits: Iterable[str],
+        resource_classes: Iterable[str],
+    ) -> snapshot.Metadata:
+        """Build the state from the readings; returns the metadata with the digest.
+
+        Traits and resource classes that this program does not know are kept as custom ones.
+        """
+        with self._transaction():
+            self._drop_incomplete()
+            self._drop_impossible()
+            for statement in queries.BUILD:
+                self._connection.execute(statement, {"unknown": queries.UNKNOWN_OWNER})
+            self._replace_names(traits, resource_classes)
+            digest = snapshot.state_hash(self._connection, generations=True)
+            self.metadata = dataclasses.replace(metadata, digest=digest)
+            snapshot.write_metadata(self._connection, self.metadata)
+            for table in queries.TABLES:
+                self._connection.execute(f"DROP TABLE {table}")
+        with self._errors():
+            # Compact and in one file; without the space for that it is only larger.
+            with contextlib.suppress(sqlite3.OperationalError):
+                self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA journal_mode = DELETE")
+        return self.metadata
+
+    def _drop_incomplete(self) -> None:
+        """Drop providers that appeared or disappeared at the end of the save."""
+        while incomplete := self._column(queries.INCOMPLETE):
+            rows = [(uuid,) for uuid in incomplete]
+            self._connection.executemany("DELETE FROM listed WHERE uuid = ?", rows)
+            self._note(incomplete, "left out: it was created or deleted during the save")
+
+    def _drop_impossible(self) -> None:
+        """Drop allocations without an inventory, which a provider that changes can show."""
+        for provider_uuid, consumer_uuid, resource_class in self._connection.execute(
+            queries.IMPOSSIBLE
+        ).fetchall():
+            key = (provider_uuid, consumer_uuid)
+            self._connection.execute(
+                "UPDATE held SET resources = json_remove(resources, ?)"
+                " WHERE provider_uuid = ? AND consumer_uuid = ?",
+                (f'$."{resource_class}"', *key),
+            )
+            self._note(
+                [consumer_uuid],
+                f"allocation of {resource_class} left out: provider {provider_uuid} had no"
+                " inventory of it when it was read",
+            )
+
+    def _replace_names(self, traits: Iterable[str], resource_classes: Iterable[str]) -> None:
+        now = time.time()
+        used = "SELECT DISTINCT item.value FROM provider, json_each(provider.traits) AS item"
+        held = "SELECT DISTINCT item.key FROM provider, json_each(provider.inventories) AS item"
+        for table, known, used_names, is_standard in (
+            ("trait", traits, self._column(used), standard.traits()),
+            ("resource_class", resource_classes, self._column(held), standard.RESOURCE_CLASSES),
+        ):
+            wanted = dict.fromkeys([*known, *used_names])
+            rows = [
+                (name, now) for name in wanted if name not in is_standard and names.is_symbol(name)
+            ]
+            self._connection.execute(f"DELETE FROM {table}")  # noqa: S608
+            self._connection.executemany(f"INSERT INTO {table} VALUES (?, ?)", rows)  # noqa: S608
+
+    def _note(self, uuids: Iterable[str], text: str) -> None:
+        self._connection.executemany(
+            "INSERT OR IGNORE INTO snapshot_note VALUES (?, ?)", [(uuid, text) for uuid in uuids]
+        )
+
+    def _column(self, query: str, *parameters: Any) -> list[str]:
+        return [row[0] for row in self._connection.execute(query, parameters)]
+
+    def _count(self, table: str) -> int:
+        found: int = self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]  # noqa: S608
+        return found
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._errors(), self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise errors.NotWritable(
+                f"the snapshot {self.path} could not be written ({error}); what it has is kept"
+            ) from error
+
+
+def _create(path: str) -> None:
+    """Create the file with mode 0600, because it contains projects and users."""
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()

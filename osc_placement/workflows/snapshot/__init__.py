@@ -1,0 +1,1 @@
+"""A cloud in a file: save, show, compare, replay."""

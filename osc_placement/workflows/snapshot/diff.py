@@ -1,0 +1,167 @@
+"""The differences of two snapshots, as one pass over both in the order of UUIDs.
+
+Pure; only one record of each side is in memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
+
+from osc_placement.server.store import snapshot
+
+#: One aspect of a record: ``VCPU:total``, ``trait HW_CPU_X86_AVX2``, ``name``.
+Facts = dict[str, Any]
+
+
+class Kind(enum.StrEnum):
+    """What a difference is about."""
+
+    PROVIDER = "provider"
+    CONSUMER = "consumer"
+    TRAIT = "trait"
+    RESOURCE_CLASS = "resource class"
+
+
+class Change(enum.StrEnum):
+    """Which of the two states has the object."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Difference:
+    """One object that differs; ``before`` and ``after`` hold only the facts that differ.
+
+    ``name`` is the name of a provider, of a trait or of a resource class; empty for a consumer.
+    """
+
+    kind: Kind
+    change: Change
+    uuid: str
+    name: str
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+
+class Side(Protocol):
+    """One state; records are in the order of their UUIDs, names are sorted."""
+
+    def providers(self) -> Iterator[snapshot.Provider]: ...
+
+    def consumers(self) -> Iterator[snapshot.Consumer]: ...
+
+    def traits(self) -> list[str]: ...
+
+    def resource_classes(self) -> list[str]: ...
+
+
+def differences(
+    before: Side, after: Side, *, generations: bool = False, owners: bool = True
+) -> Iterator[Difference]:
+    """Everything that differs: traits, resource classes, providers, consumers.
+
+    Without ``owners`` projects, users and types are left out, because one side does not have
+    them.
+    """
+
+    def provider_facts(item: snapshot.Provider) -> Facts:
+        return _provider_facts(item, generations=generations)
+
+    def consumer_facts(item: snapshot.Consumer) -> Facts:
+        return _consumer_facts(item, generations=generations, owners=owners)
+
+    yield from _names(Kind.TRAIT, before.traits(), after.traits())
+    yield from _names(Kind.RESOURCE_CLASS, before.resource_classes(), after.resource_classes())
+    for old, new in _pairs(before.providers(), after.providers(), lambda item: item.uuid):
+        known = new or old
+        yield from _difference(
+            Kind.PROVIDER,
+            known.uuid if known else "",
+            known.name if known else "",
+            provider_facts(old) if old else None,
+            provider_facts(new) if new else None,
+        )
+    for left, right in _pairs(before.consumers(), after.consumers(), lambda item: item.uuid):
+        held = right or left
+        yield from _difference(
+            Kind.CONSUMER,
+            held.uuid if held else "",
+            "",
+            consumer_facts(left) if left else None,
+            consumer_facts(right) if right else None,
+        )
+
+
+T = TypeVar("T")
+
+
+def _pairs(
+    before: Iterable[T], after: Iterable[T], key: Callable[[T], str]
+) -> Iterator[tuple[T | None, T | None]]:
+    """Both sides' records of each key; both are sorted by it."""
+    left, right = iter(before), iter(after)
+    old, new = next(left, None), next(right, None)
+    while old is not None or new is not None:
+        if new is None or (old is not None and key(old) < key(new)):
+            yield old, None
+            old = next(left, None)
+        elif old is None or key(new) < key(old):
+            yield None, new
+            new = next(right, None)
+        else:
+            yield old, new
+            old, new = next(left, None), next(right, None)
+
+
+def _difference(
+    kind: Kind, uuid: str, name: str, before: Facts | None, after: Facts | None
+) -> Iterator[Difference]:
+    if before == after:
+        return
+    if before is None or after is None:
+        change = Change.ADDED if before is None else Change.REMOVED
+        yield Difference(kind, change, uuid, name, before or {}, after or {})
+        return
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    yield Difference(
+        kind,
+        Change.CHANGED,
+        uuid,
+        name,
+        {key: before[key] for key in keys if key in before},
+        {key: after[key] for key in keys if key in after},
+    )
+
+
+def _names(kind: Kind, before: list[str], after: list[str]) -> Iterator[Difference]:
+    for old, new in _pairs(before, after, lambda name: name):
+        if old is None or new is None:
+            change = Change.ADDED if old is None else Change.REMOVED
+            yield Difference(kind, change, "", new or old or "", {}, {})
+
+
+def _provider_facts(item: snapshot.Provider, *, generations: bool) -> Facts:
+    facts: Facts = {"name": item.name, "parent": item.parent_uuid, "root": item.root_uuid}
+    if generations:
+        facts["generation"] = item.generation
+    for resource_class, fields in sorted(item.inventories.items()):
+        facts |= {f"{resource_class}:{field}": value for field, value in fields.items()}
+    facts |= {f"trait {name}": True for name in item.traits}
+    facts |= {f"aggregate {uuid}": True for uuid in item.aggregates}
+    return facts
+
+
+def _consumer_facts(item: snapshot.Consumer, *, generations: bool, owners: bool) -> Facts:
+    facts: Facts = {}
+    if owners:
+        facts = {"project": item.project_id, "user": item.user_id, "type": item.type}
+    if generations:
+        facts["generation"] = item.generation
+    for provider_uuid, resources in sorted(item.allocations.items()):
+        facts |= {f"{provider_uuid}:{name}": amount for name, amount in sorted(resources.items())}
+    return facts

@@ -1,0 +1,110 @@
+"""The requests that read one provider or one consumer for a snapshot."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from osc_placement.client import api, api_errors, retry
+from osc_placement.model import allocation
+from osc_placement.server.store import staging
+
+#: How often a provider is read while it changes.
+_ATTEMPTS = 3
+
+#: Statuses that every other request would get too.
+_NO_RIGHTS = frozenset({401, 403})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderRead:
+    """One provider as read; ``reading`` is None if it was deleted, or for an ``error``.
+
+    ``is_stable``: all responses have the same generation. ``is_verified``: the generation was
+    also the same after the last of them, so the reading is a state that existed.
+    """
+
+    uuid: str
+    reading: staging.Reading | None
+    is_stable: bool = True
+    is_verified: bool = False
+    requests: int = 0
+    error: api_errors.ApiError | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AllocationsRead:
+    """The allocations of one provider as read; ``held`` is None if it was deleted."""
+
+    uuid: str
+    held: dict[str, staging.Held] | None
+
+
+def read_provider(client: api.Client, uuid: str, *, verify: bool = False) -> ProviderRead:
+    """Inventories, aggregates, traits and allocations; repeated while the generation changes.
+
+    Requests: four; one more with ``verify``, and in every repetition, of which there are two at
+    most.
+    """
+    requests = 0
+    read = ProviderRead(uuid, None)
+    for attempt in range(_ATTEMPTS):
+        verified = verify or attempt > 0
+        try:
+            read = _read_once(client, uuid, verify=verified)
+        except api_errors.NotFound:
+            return ProviderRead(uuid, None, requests=requests + 1)
+        except api_errors.ApiError as error:
+            if error.status in _NO_RIGHTS:
+                raise
+            return ProviderRead(uuid, None, requests=requests + 1, error=error)
+        requests += read.requests
+        if read.is_stable:
+            break
+    return dataclasses.replace(read, requests=requests)
+
+
+def _read_once(client: api.Client, uuid: str, *, verify: bool) -> ProviderRead:
+    inventories = retry.read(lambda: client.list_inventories(uuid))
+    aggregates = retry.read(lambda: client.list_aggregates(uuid))
+    traits = retry.read(lambda: client.list_provider_traits(uuid))
+    allocations = retry.read(lambda: client.list_provider_allocations(uuid))
+    found = [inventories.generation, aggregates.generation, traits.generation]
+    found.append(allocations.generation)
+    if verify:
+        found.append(retry.read(lambda: client.show_provider(uuid)).generation)
+    held = {
+        consumer: staging.Held(one.resources, one.consumer_generation)
+        for consumer, one in allocations.allocations.items()
+    }
+    reading = staging.Reading(
+        uuid,
+        inventories.generation,
+        inventories.inventories,
+        traits.traits,
+        aggregates.aggregates,
+        held,
+    )
+    stable = len(set(found)) == 1
+    return ProviderRead(uuid, reading, stable, stable and verify, len(found))
+
+
+def read_allocations(client: api.Client, uuid: str) -> AllocationsRead:
+    """The allocations of one provider. Requests: one."""
+    try:
+        found = retry.read(lambda: client.list_provider_allocations(uuid))
+    except api_errors.NotFound:
+        return AllocationsRead(uuid, None)
+    return AllocationsRead(
+        uuid,
+        {
+            consumer: staging.Held(one.resources, one.consumer_generation)
+            for consumer, one in found.allocations.items()
+        },
+    )
+
+
+def read_owner(client: api.Client, uuid: str) -> staging.Owner:
+    """Project, user, type and generation of one consumer. Requests: one."""
+    found = retry.read(lambda: client.show_allocations(uuid))
+    known = None if found.consumer_type == allocation.UNKNOWN_TYPE else found.consumer_type
+    return staging.Owner(uuid, found.generation, found.project_id, found.user_id, known)

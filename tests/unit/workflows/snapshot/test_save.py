@@ -1,0 +1,329 @@
+"""Saving, continuing and refreshing: the exact requests, and what the file then has."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from osc_placement import errors, server
+from osc_placement.client import api
+from osc_placement.model import allocation
+from osc_placement.server.store import snapshot
+from osc_placement.testing import service
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.snapshot import save
+from tests.support import plain_reading, watched
+
+PROVIDERS, CONSUMERS = 22, 39
+SERIAL = ReadContext(workers=1)
+
+
+class Cloud:
+    """The sample cloud, a client of it that counts requests, and a second client."""
+
+    def __init__(self) -> None:
+        self.placement = service.InProcessPlacement(load="12-hosts").start()
+        self.watched = watched.Watched(self.placement.client().transport)
+        self.client = api.Client(self.watched)  # type: ignore[arg-type]
+        self.other = self.placement.client()
+        assert self.client.microversion
+
+    def save(self, path: pathlib.Path, **options: Any) -> save.SaveReport:
+        self.watched.sent.clear()
+        return save.save(self.client, save.SaveRequest(path, **options), SERIAL)
+
+    def document(self) -> dict[str, Any]:
+        return plain_reading.comparable(self.placement.app.export())
+
+    def provider(self, name: str) -> str:
+        return self.other.list_providers(name=name)[0].uuid
+
+    def amend(self, uuid: str) -> None:
+        """Change the inventories of a provider, which increases its generation."""
+        found = self.other.list_inventories(uuid)
+        self.other.replace_inventories(uuid, found.generation, found.inventories)
+
+    def consumer(self, providers: int = 1) -> allocation.Consumer:
+        """A consumer with allocations on this number of providers."""
+        for uuid, one in self.document()["consumers"].items():
+            if len(one["allocations"]) == providers and one["type"] != "unknown":
+                return self.other.show_allocations(uuid)
+        raise LookupError(providers)
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    made = Cloud()
+    yield made
+    made.placement.stop()
+
+
+@pytest.fixture
+def path(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "cloud.sqlite"
+
+
+def saved(path: pathlib.Path) -> dict[str, Any]:
+    """The state in a file, as the server reads it."""
+    app = server.create_app(str(path))
+    try:
+        return plain_reading.comparable(app.export())
+    finally:
+        app.close()
+
+
+def notes(path: pathlib.Path) -> dict[str, str]:
+    with snapshot.Snapshot(str(path)) as opened:
+        return {note.uuid: note.text for note in opened.notes()}
+
+
+def vanish(request: str, _: Any) -> None:
+    """Fail as a cloud that disappears after its providers were read."""
+    if request.startswith("GET /allocations/"):
+        raise errors.PlacementError("the cloud is gone")
+
+
+def test_a_save_reads_everything_with_the_promised_requests(
+    cloud: Cloud, path: pathlib.Path
+) -> None:
+    report = cloud.save(path)
+    assert cloud.watched.count() == {
+        "GET /resource_providers": 2 + 4 * PROVIDERS,
+        "GET /allocations": CONSUMERS,
+        "GET /traits": 1,
+        "GET /resource_classes": 1,
+    }
+    assert report.metadata.requests == len(cloud.watched.sent)
+    assert (report.providers_read, report.consumers_read) == (PROVIDERS, CONSUMERS)
+    assert saved(path) == cloud.document()
+    assert list(path.parent.iterdir()) == [path]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_save_without_owners_sends_no_request_per_consumer(
+    cloud: Cloud, path: pathlib.Path
+) -> None:
+    cloud.save(path, owners=False)
+    assert "GET /allocations" not in cloud.watched.count()
+    found = saved(path)
+    assert {(one["project"], one["user"]) for one in found["consumers"].values()} == {
+        ("unknown", "unknown")
+    }
+    expected = cloud.document()
+    assert found["providers"] == expected["providers"]
+    assert {uuid: one["allocations"] for uuid, one in found["consumers"].items()} == {
+        uuid: one["allocations"] for uuid, one in expected["consumers"].items()
+    }
+
+
+def test_a_provider_that_changes_while_it_is_read_is_read_again(
+    cloud: Cloud, path: pathlib.Path
+) -> None:
+    uuid = cloud.provider("cmp-0001.lab.example.org")
+    left = [1]
+
+    def change(request: str, _: Any) -> None:
+        if request.endswith(f"{uuid}/traits") and left:
+            left.pop()
+            cloud.amend(uuid)
+
+    cloud.watched.before = change
+    report = cloud.save(path)
+    assert saved(path) == cloud.document()
+    # The second attempt also checks the generation after it; the last listing finds no change.
+    assert report.metadata.requests == 2 + 4 * PROVIDERS + 5 + CONSUMERS + 2
+    assert notes(path) == {}
+
+
+def test_a_provider_that_changes_after_it_was_read_is_read_again_and_listed(
+    cloud: Cloud, path: pathlib.Path
+) -> None:
+    uuid = cloud.provider("cmp-0001.lab.example.org")
+    left = [1]
+
+    def change(request: str, _: Any) -> None:
+        if request.startswith("GET /allocations/") and left:
+            left.pop()
+            cloud.amend(uuid)
+
+    cloud.watched.before = change
+    report = cloud.save(path)
+    assert saved(path) == cloud.document()
+    assert report.metadata.requests == 3 + 4 * PROVIDERS + 5 + CONSUMERS + 2
+    assert notes(path) == {uuid: "changed during the save"}
+
+
+def test_a_provider_that_never_is_stable_is_saved_and_listed(
+    cloud: Cloud, path: pathlib.Path
+) -> None:
+    uuid = cloud.provider("cmp-0001.lab.example.org")
+
+    def change(request: str, _: Any) -> None:
+        if request.endswith(f"{uuid}/traits"):
+            cloud.amend(uuid)
+
+    cloud.watched.before = change
+    cloud.save(path)
+    with snapshot.Snapshot(str(path)) as opened:
+        texts = [note.text for note in opened.notes() if note.uuid == uuid]
+    assert texts == [
+        "changed during the save",
+        "never stable: it changed during each of the attempts to read it",
+    ]
+    assert uuid in saved(path)["providers"]
+
+
+def test_a_consumer_that_moves_during_the_save_is_saved_once(
+    cloud: Cloud, path: pathlib.Path
+) -> None:
+    consumer = cloud.consumer()
+    (source,) = consumer.allocations
+    target = next(
+        item.uuid
+        for item in cloud.other.list_providers(resources=consumer.allocations[source])
+        if item.uuid != source
+    )
+    left = [1]
+
+    def move(request: str, _: Any) -> None:
+        if request.startswith("GET /allocations/") and left:
+            left.pop()
+            resources = consumer.allocations[source]
+            moved = cloud.other.show_allocations(consumer.uuid)
+            cloud.other.replace_allocations(
+                allocation.Consumer(
+                    consumer.uuid,
+                    {target: resources},
+                    project_id=moved.project_id,
+                    user_id=moved.user_id,
+                    generation=moved.generation,
+                    consumer_type=moved.consumer_type,
+                )
+            )
+
+    cloud.watched.before = move
+    cloud.save(path)
+    assert saved(path)["consumers"][consumer.uuid]["allocations"].keys() == {target}
+    assert saved(path) == cloud.document()
+
+
+def test_an_existing_file_is_not_replaced(cloud: Cloud, path: pathlib.Path) -> None:
+    path.write_text("mine")
+    with pytest.raises(errors.PlacementError, match="exists: update it with --refresh"):
+        cloud.save(path)
+    assert path.read_text() == "mine"
+    assert cloud.watched.sent == []
+
+
+def test_a_failed_save_keeps_what_it_read_and_continues(cloud: Cloud, path: pathlib.Path) -> None:
+    cloud.watched.before = vanish
+    with pytest.raises(errors.PlacementError, match="run the same command again to continue"):
+        cloud.save(path)
+    assert not path.exists()
+
+    cloud.watched.before = lambda request, body: None
+    report = cloud.save(path)
+    assert report.continued
+    assert report.providers_read == 0
+    assert cloud.watched.count()["GET /allocations"] == CONSUMERS
+    assert saved(path) == cloud.document()
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_unfinished_file_of_another_cloud_is_refused(
+    cloud: Cloud, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.watched.before = vanish
+    with pytest.raises(errors.PlacementError):
+        cloud.save(path)
+    cloud.watched.before = lambda request, body: None
+    monkeypatch.setattr(type(cloud.client), "target", property(lambda _: "http://elsewhere"))
+    with pytest.raises(errors.PlacementError, match="this is http://elsewhere"):
+        cloud.save(path)
+
+
+def test_a_refresh_of_an_unchanged_cloud_reads_no_provider(
+    cloud: Cloud, path: pathlib.Path
+) -> None:
+    cloud.save(path)
+    before = saved(path)
+    report = cloud.save(path, refresh=True)
+    projects = {one["project"] for one in before["consumers"].values()}
+    assert cloud.watched.count() == {
+        "GET /resource_providers": 2,
+        "GET /usages": len(projects),
+        "GET /traits": 1,
+        "GET /resource_classes": 1,
+    }
+    assert report.providers_read == report.consumers_read == 0
+    assert saved(path) == before
+
+
+def test_a_refresh_reads_what_changed(cloud: Cloud, path: pathlib.Path) -> None:
+    cloud.save(path)
+    uuid = cloud.provider("cmp-0001.lab.example.org")
+    cloud.amend(uuid)
+    cloud.other.create_provider("new", "11111111-0000-4000-8000-000000000001")
+    cloud.other.create_trait("CUSTOM_NEW")
+    report = cloud.save(path, refresh=True)
+    assert report.providers_read == 2
+    assert cloud.watched.count()["GET /resource_providers"] == 2 + 4 * 2
+    assert "GET /allocations" not in cloud.watched.count()
+    assert saved(path) == cloud.document()
+
+
+@pytest.mark.parametrize("owners", [True, False])
+def test_a_refresh_finds_allocations_deleted_without_a_generation(
+    cloud: Cloud, path: pathlib.Path, owners: bool
+) -> None:
+    cloud.save(path, owners=owners)
+    consumer = cloud.consumer()
+    cloud.other.delete_allocations(consumer.uuid)
+    cloud.save(path, refresh=True, owners=owners)
+    found = saved(path)
+    assert consumer.uuid not in found["consumers"]
+    assert found["consumers"].keys() == cloud.document()["consumers"].keys()
+
+
+def test_a_refresh_reads_a_new_owner(cloud: Cloud, path: pathlib.Path) -> None:
+    cloud.save(path)
+    consumer = cloud.consumer()
+    cloud.other.replace_allocations(
+        allocation.Consumer(
+            consumer.uuid,
+            consumer.allocations,
+            project_id="another",
+            user_id="another",
+            generation=consumer.generation,
+            consumer_type=consumer.consumer_type,
+        )
+    )
+    report = cloud.save(path, refresh=True)
+    assert report.consumers_read == 1
+    assert saved(path) == cloud.document()
+
+
+def test_a_rehearsed_file_is_not_refreshed(cloud: Cloud, path: pathlib.Path) -> None:
+    cloud.save(path)
+    with service.InProcessPlacement(database=str(path)) as placement:
+        placement.client().create_trait("CUSTOM_REHEARSED")
+    with pytest.raises(errors.PlacementError, match="changed after it was saved"):
+        cloud.save(path, refresh=True)
+
+
+def test_a_database_is_not_refreshed(cloud: Cloud, path: pathlib.Path) -> None:
+    with service.InProcessPlacement(database=str(path), load="12-hosts"):
+        pass
+    with pytest.raises(errors.PlacementError, match="is a database, not a snapshot"):
+        cloud.save(path, refresh=True)
+
+
+def test_an_unfinished_file_is_not_opened_as_a_cloud(cloud: Cloud, path: pathlib.Path) -> None:
+    cloud.watched.before = vanish
+    with pytest.raises(errors.PlacementError):
+        cloud.save(path)
+    with pytest.raises(Exception, match="is not complete"):
+        server.create_app(str(save.partial_path(path)))
