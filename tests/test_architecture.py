@@ -119,11 +119,11 @@ SERVER_USERS = ("plugin", "workflows.reshape.sandbox", "workflows.snapshot")
 
 #: Only the modules that read options know the names of the sample clouds.
 SAMPLES = "osc_placement.samples.sample"
-SAMPLE_USERS = ("server.run", "v1.services")
+SAMPLE_USERS = ("server.options", "v1.services")
 
 #: outside library -> the modules (by prefix) that may import it.
 OUTSIDE: dict[str, tuple[str, ...]] = {
-    "argparse": ("v1", "plugin", "server.run"),
+    "argparse": ("v1", "plugin", "server.options", "server.run"),
     "cliff": ("v1",),
     "keystoneauth1": ("client", "nova", "neutron", "testing"),
     "openstack": ("client", "nova", "neutron", "testing"),
@@ -349,7 +349,7 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
         ("workflows.reshape.sandbox", "from osc_placement.server import create_app"),
         ("plugin", "from osc_placement import server"),
         ("server.store.sqlite", "import sqlite3"),
-        ("server.run", "from osc_placement.samples import sample"),
+        ("server.options", "from osc_placement.samples import sample"),
         ("testing.service", "from osc_placement.server import app"),
     ],
 )

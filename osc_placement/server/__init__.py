@@ -5,5 +5,6 @@ the production service.
 """
 
 from osc_placement.server.app import App, create_app
+from osc_placement.server.limits import Limits
 
-__all__ = ["App", "create_app"]
+__all__ = ["App", "Limits", "create_app"]

@@ -73,8 +73,16 @@ class App:
         return self._wsgi(environ, start_response)
 
     def _handle(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        request = webob.Request(environ)
-        return self.respond(request)(environ, start_response)  # type: ignore[no-any-return]
+        response = self.respond(webob.Request(environ))
+        LOG.debug(
+            "%s %s %s?%s: %s",
+            response.headers["x-openstack-request-id"],
+            environ["REQUEST_METHOD"],
+            environ.get("PATH_INFO"),
+            environ.get("QUERY_STRING"),
+            response.status_int,
+        )
+        return response(environ, start_response)  # type: ignore[no-any-return]
 
     def stop(self) -> None:
         """End the searches in progress, and all later ones."""
@@ -144,8 +152,7 @@ def create_app(
     first_generation: int = 0,
     cors_allowed_origins: Sequence[str] = (),
     load: Any = None,
-    search_seconds: float = limits.Limits.search_seconds,
-    response_bytes: int = limits.Limits.response_bytes,
+    request_limits: limits.Limits | None = None,
 ) -> App:
     """A Placement on the SQLite file ``database``, or in memory if it is None.
 
@@ -154,7 +161,7 @@ def create_app(
     ``[keystone_authtoken]`` of ``config_file``). Roles default to secure RBAC as in Placement;
     ``legacy_rbac`` lets admin do everything. Providers and consumers start at ``first_generation``.
     ``cors_allowed_origins`` are the origins that browsers may send requests from.
-    ``search_seconds`` and ``response_bytes`` limit allocation candidates requests.
+    ``request_limits`` are the limits of requests for allocation candidates.
 
     Raises StoreError for an unusable database or document, AuthConfigInvalid for ``config_file``,
     PolicyFileInvalid for ``policy_file``.
@@ -175,7 +182,6 @@ def create_app(
         state = repository.Repository(store, first_generation)
         if changes:
             state.load(changes)
-        request_limits = limits.Limits(search_seconds, response_bytes)
         return App(state, enforcer, cors_allowed_origins, config_file, request_limits)
     except BaseException:
         store.close()

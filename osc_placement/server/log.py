@@ -30,11 +30,13 @@ def escape(text: str) -> str:
     return _UNSAFE.sub(_escaped, text)
 
 
-def configure() -> None:
-    """Log warnings and errors to stderr."""
+def configure(*, debug: bool = False) -> None:
+    """Log warnings and errors to stderr; with ``debug``, everything of this project."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Formatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    if debug:
+        logging.getLogger("osc_placement").setLevel(logging.DEBUG)
 
 
 def _escaped(found: re.Match[str]) -> str:

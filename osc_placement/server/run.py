@@ -5,160 +5,27 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import ipaddress
 import json
-import math
 import os
 import pathlib
 import sys
 from collections.abc import Sequence
-from importlib import metadata
-from typing import Any
 
-from osc_placement.samples import sample
-from osc_placement.server import app, keystone, limits, log, policy, serve
+from osc_placement.server import app, log, options as server_options, serve
 from osc_placement.server.store import errors, sqlite
-
-_CANNOT_START = (
-    errors.StoreError,
-    serve.CannotStart,
-    keystone.AuthConfigInvalid,
-    policy.PolicyFileInvalid,
-)
-
-MIB = 1024 * 1024
-DESCRIPTION = "A reference server of the OpenStack Placement API, for tests, rehearsal and labs."
-EPILOG = (
-    "The state is in memory unless --database names a file. The server prints its URL when it"
-    " is ready, and stops on SIGTERM or SIGINT after the requests in flight. Limits:"
-    " bodies of 16 MiB, request line with headers 64 KiB, 60 s from a request's first byte"
-    " to its last,"
-    " 120 s of silence, 10,000 connections (less where the system allows fewer open files)."
-)
-
-
-def parser() -> argparse.ArgumentParser:
-    """The argument parser."""
-    arguments = argparse.ArgumentParser(
-        "osc-placement-server", description=DESCRIPTION, epilog=EPILOG
-    )
-    arguments.add_argument("--version", action=_Version, help="print the version and exit")
-    arguments.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    arguments.add_argument(
-        "--port", type=_port, default=8778, help="port to listen on, 0 for any (%(default)s)"
-    )
-    arguments.add_argument(
-        "--allow-remote-noauth",
-        action="store_true",
-        help="listen on other addresses than loopback although noauth2 trusts every client",
-    )
-    arguments.add_argument(
-        "--cors-allowed-origin",
-        action="append",
-        default=[],
-        metavar="URL",
-        help="origin that browsers may send requests from; repeatable",
-    )
-    _add_state(arguments.add_argument_group("state"))
-    _add_limits(arguments.add_argument_group("limits"))
-    _add_access(arguments.add_argument_group("access"))
-    return arguments
-
-
-class _Version(argparse.Action):
-    """Prints the version; reads the distribution's metadata only then."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
-        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, **options)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        sys.stdout.write(f"osc-placement-server {metadata.version('osc-placement')}\n")
-        parser.exit()
-
-
-def _add_state(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--database", metavar="FILE", help="SQLite file to keep the state in")
-    group.add_argument(
-        "--load",
-        metavar="FILE",
-        help=(
-            "JSON document with the initial state of an empty database, or the"
-            f" name of a sample cloud: {', '.join(sample.sample_cloud_names())}"
-        ),
-    )
-    group.add_argument(
-        "--exit",
-        action="store_true",
-        help="exit when --load is in the --database, without serving",
-    )
-    group.add_argument(
-        "--export",
-        metavar="FILE",
-        help="write the whole state as a JSON document, - for standard output, and exit",
-    )
-    group.add_argument(
-        "--check",
-        metavar="FILE",
-        help="check the SQLite file, report every problem in it, and exit",
-    )
-    group.add_argument(
-        "--first-generation",
-        type=_natural,
-        default=0,
-        metavar="N",
-        help="first generation of providers and consumers (%(default)s)",
-    )
-
-
-def _add_limits(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--search-seconds",
-        type=_positive,
-        default=limits.Limits.search_seconds,
-        metavar="N",
-        help="seconds that a search for allocation candidates may take (%(default)s)",
-    )
-    group.add_argument(
-        "--response-mib",
-        type=_natural,
-        default=limits.Limits.response_bytes // MIB,
-        metavar="N",
-        help="size of a response with allocation candidates in MiB (%(default)s)",
-    )
-
-
-def _add_access(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--auth",
-        choices=app.STRATEGIES,
-        default=app.NOAUTH2,
-        help="authentication strategy: trust each token, or validate it in keystone (%(default)s)",
-    )
-    group.add_argument(
-        "--config-file",
-        metavar="FILE",
-        help=f"for --auth keystone: file with a section [{keystone.GROUP}]",
-    )
-    group.add_argument("--policy-file", metavar="FILE", help="oslo.policy file")
-    roles = group.add_mutually_exclusive_group()
-    roles.add_argument(
-        "--secure-rbac",
-        action="store_true",
-        help="admin and service may do everything, but only service may reshape (default)",
-    )
-    roles.add_argument("--legacy-rbac", action="store_true", help="admin may reshape too")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal; returns 0, or 1 with the reason on stderr."""
-    options = _parsed(arguments)
-    log.configure()
+    options = server_options.parse(arguments)
+    log.configure(debug=options.debug)
     serve.raise_file_limit()
     if options.check is not None:
         return _check(options.check)
     try:
-        placement = _create(options)
-    except _CANNOT_START as error:
+        _check_database(options)
+        placement = server_options.create(options)
+    except server_options.CANNOT_START as error:
         return _fail(error)
     # The loaded state stays for the life of the process: exclude it from garbage collection.
     gc.freeze()
@@ -183,35 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _create(options: argparse.Namespace) -> app.App:
-    _check_database(options)
-    if options.auth == app.NOAUTH2:
-        _check_address(options.host, options.allow_remote_noauth)
-    return app.create_app(
-        options.database,
-        auth=options.auth,
-        config_file=options.config_file,
-        policy_file=options.policy_file,
-        legacy_rbac=options.legacy_rbac,
-        first_generation=options.first_generation,
-        cors_allowed_origins=options.cors_allowed_origin,
-        load=_document(options.load),
-        search_seconds=options.search_seconds,
-        response_bytes=options.response_mib * MIB,
-    )
-
-
-def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    options = parser().parse_args(arguments)
-    if options.auth == app.KEYSTONE and not options.config_file:
-        parser().error(f"--auth {app.KEYSTONE} needs a --config-file")
-    if options.auth != app.KEYSTONE and options.config_file:
-        parser().error(f"--config-file requires --auth {app.KEYSTONE}")
-    if options.exit and None in (options.load, options.database):
-        parser().error("--exit requires --load and --database")
-    return options
-
-
 def _check(path: str) -> int:
     """Check a database; 0, or 1 with the problems on stderr."""
     if not os.path.exists(path):
@@ -233,53 +71,6 @@ def _check(path: str) -> int:
 def _fail(error: Exception) -> int:
     sys.stderr.write(f"osc-placement-server: {error}\n")
     return 1
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"invalid int value: {text!r}") from error
-
-
-def _port(text: str) -> int:
-    port = _integer(text)
-    if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{text} is not a port: use 0 to 65535")
-    return port
-
-
-def _positive(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"invalid float value: {text!r}") from error
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not greater than 0")
-    return number
-
-
-def _natural(text: str) -> int:
-    number = _integer(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is less than 0")
-    return number
-
-
-def _check_address(host: str, allowed: bool) -> None:
-    """Without authentication, refuse addresses other than loopback."""
-    try:
-        loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = host == "localhost"
-    if loopback:
-        return
-    if not allowed:
-        raise serve.CannotStart(
-            f"{host} is not a loopback address, and with noauth2 every client may"
-            " do everything: add --allow-remote-noauth if that is intended"
-        )
-    sys.stderr.write(f"warning: without authentication, every client of {host} may do everything\n")
 
 
 def _check_database(options: argparse.Namespace) -> None:
@@ -307,23 +98,6 @@ def _export(placement: app.App, path: str) -> None:
         unfinished.replace(path)
     except OSError as error:
         raise serve.CannotStart(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _document(path: str | None) -> Any:
-    if path is None:
-        return None
-    if path in sample.sample_cloud_names():
-        return sample.sample_cloud(path)
-    try:
-        with open(path, encoding="utf-8") as source:
-            return json.load(source)
-    except OSError as error:
-        samples = ", ".join(sample.sample_cloud_names())
-        raise serve.CannotStart(
-            f"{path} cannot be read: {error.strerror}. The sample clouds are {samples}"
-        ) from error
-    except ValueError as error:
-        raise serve.CannotStart(f"{path} is not a JSON document: {error}") from error
 
 
 if __name__ == "__main__":

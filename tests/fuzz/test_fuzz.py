@@ -16,6 +16,7 @@ import pytest
 from hypothesis import strategies as st
 
 from benchmarks import cloud
+from osc_placement import server
 from tests.support.fuzz import mutate, wire
 from tests.support.sequences import generate
 
@@ -204,7 +205,7 @@ def test_hundreds_of_groups_are_decided_in_time(devices: int, examples: int) -> 
     for provider in document["providers"].values():
         if "PCI_DEVICE" in provider["inventories"]:
             provider["inventories"]["PCI_DEVICE"]["total"] = 12
-    target = wire.Target(load=document, search_seconds=0.5, response_bytes=1_000_000)
+    target = wire.Target(load=document, request_limits=server.Limits(0.5, 1_000_000))
 
     @hypothesis.given(st.randoms(use_true_random=True), st.sampled_from(("none", "isolate")))
     def check(chance: random.Random, policy: str) -> None:

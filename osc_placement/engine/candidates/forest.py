@@ -6,6 +6,7 @@ aggregate or tree of the query.
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections.abc import Iterable, Iterator
 
@@ -14,6 +15,17 @@ from osc_placement.engine.candidates import budget as budgets, plan as plans, tr
 from osc_placement.model.candidate import Candidate
 
 Options = dict[plans.Slot, list[record.ProviderRecord]]
+
+
+class Strategy(enum.StrEnum):
+    """The order of candidates: the option ``allocation_candidates_generation_strategy``.
+
+    Depth first: all candidates of a tree before the next tree. Breadth first: one candidate of
+    each tree, then the second of each tree, and so on.
+    """
+
+    DEPTH_FIRST = "depth-first"
+    BREADTH_FIRST = "breadth-first"
 
 
 class Forest:
@@ -29,22 +41,25 @@ class Forest:
         self._shared_fits: dict[tuple[plans.Slot, str], bool] = {}
         self._sharing_in: dict[str, list[str]] = {}
 
-    def candidates(self) -> Iterator[Candidate]:
+    def candidates(self, strategy: Strategy = Strategy.DEPTH_FIRST) -> Iterator[Candidate]:
         """Every candidate of every tree, once."""
-        providers = self.base.providers
         # Each tree that sharing providers share with finds the candidates of those providers alone.
         seen: set[object] = set()
+        trees = (self.candidates_in(root_uuid, seen) for root_uuid in self._admitted_roots())
+        in_order = _in_turn if strategy is Strategy.BREADTH_FIRST else itertools.chain.from_iterable
+        for candidate in in_order(trees):
+            if self._is_shared(candidate):
+                key = _key(candidate)
+                if key in seen:
+                    continue
+                seen.add(key)
+            yield candidate
+
+    def _admitted_roots(self) -> Iterator[str]:
         for root_uuid in self.roots():
             self.budget.step()
-            if not self.plan.admits_root(providers[root_uuid]):
-                continue
-            for candidate in self.candidates_in(root_uuid, seen):
-                if self._is_shared(candidate):
-                    key = _key(candidate)
-                    if key in seen:
-                        continue
-                    seen.add(key)
-                yield candidate
+            if self.plan.admits_root(self.base.providers[root_uuid]):
+                yield root_uuid
 
     def candidates_in(self, root_uuid: str, seen: set[object] | None = None) -> Iterator[Candidate]:
         """The candidates of one tree; its root is not checked.
@@ -209,6 +224,18 @@ class Forest:
         rarest = min(members_by_term, key=lambda term: sum(len(members) for members in term))
         for members in rarest:
             yield from members
+
+
+def _in_turn(trees: Iterable[Iterator[Candidate]]) -> Iterator[Candidate]:
+    """One candidate of each tree, then the second of each tree, and so on."""
+    while trees:
+        left = []
+        for tree in trees:
+            candidate = next(tree, None)
+            if candidate is not None:
+                left.append(tree)
+                yield candidate
+        trees = left
 
 
 def _key(candidate: Candidate) -> int:

@@ -40,6 +40,7 @@ from osc_placement.engine.candidates import (
 )
 from osc_placement.model.candidate import Candidate, CandidateQuery
 
+Strategy = forests.Strategy
 SearchBudget = budgets.SearchBudget
 SearchStopped = budgets.SearchStopped
 SearchTooLong = budgets.SearchTooLong
@@ -52,17 +53,18 @@ def search(
     reporter: reports.Reporter | None = None,
     max_candidates: int | None = None,
     budget: SearchBudget | None = None,
+    strategy: Strategy = Strategy.DEPTH_FIRST,
 ) -> Iterator[Candidate]:
     """Every candidate once, at most ``query.limit`` of them.
 
     Candidates may share values: treat them as read-only. The state must not change during the
     search. A query without resources has no candidates. Raises TooManyCandidates if there are more
     than ``max_candidates``, and the errors of ``budget``. With a ``reporter`` the search looks at
-    every provider and tree.
+    every provider and tree, depth first.
     """
     plan = plans.prepare(base, query)
     if reporter is None:
-        found = forests.Forest(base, plan, budget).candidates()
+        found = forests.Forest(base, plan, budget).candidates(strategy)
     else:
         found = reports.search_reporting(base, plan, reporter)
     limit = query.limit

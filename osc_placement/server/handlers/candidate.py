@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -91,8 +92,13 @@ def _found(
     budget = context.limits.budget()
     if not names.may_match(base, candidate_query, budget):
         return iter(())
+    limits = context.limits
     return search.search(
-        base, candidate_query, max_candidates=context.limits.candidates, budget=budget
+        base,
+        dataclasses.replace(candidate_query, limit=limits.lowered(candidate_query.limit)),
+        max_candidates=limits.candidates,
+        budget=budget,
+        strategy=limits.strategy,
     )
 
 

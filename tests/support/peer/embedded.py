@@ -20,6 +20,13 @@ OPTIONS: dict[str, list[str]] = {
         "--policy-file",
         str(pathlib.Path(__file__).with_name("open-policy.yaml")),
     ],
+    "breadth-first": [
+        "--legacy-rbac",
+        "--max-allocation-candidates",
+        "5",
+        "--allocation-candidates-generation-strategy",
+        "breadth-first",
+    ],
     "cors": ["--legacy-rbac", "--cors-allowed-origin", "http://valid.example.com"],
 }
 

@@ -2,7 +2,8 @@
 
 From the environment, as every server that the tests start:
 
-* PLACEMENT_FIXTURE: ``default``, ``legacy-rbac``, ``secure-rbac``, ``open-policy`` or ``cors``;
+* PLACEMENT_FIXTURE: ``default``, ``legacy-rbac``, ``secure-rbac``, ``open-policy``, ``cors`` or
+  ``breadth-first`` (at most five candidates, one of each tree in turn);
 * PLACEMENT_STATE_DIR: a folder. An existing ``placement.sqlite`` in it
   already is used as it is; without one the service makes an empty one;
 * PLACEMENT_DURABLE: ``yes`` waits at each write until it is on disk, as the service itself does.
@@ -41,6 +42,12 @@ enforce_new_defaults = {new_defaults}
 policy_file = {policy}
 """
 
+BREADTH_FIRST = """\
+[placement]
+max_allocation_candidates = 5
+allocation_candidates_generation_strategy = breadth-first
+"""
+
 CORS = """\
 [cors]
 allowed_origin = http://valid.example.com
@@ -59,8 +66,7 @@ def configure(state: pathlib.Path, fixture: str) -> None:
         new_defaults=fixture == "secure-rbac",
         policy=policy,
     )
-    if fixture == "cors":
-        text += CORS
+    text += {"cors": CORS, "breadth-first": BREADTH_FIRST}.get(fixture, "")
     (state / "placement.conf").write_text(text)
 
 

@@ -18,7 +18,7 @@ def detail(answer: webob.Response) -> str:
 
 def test_a_search_beyond_its_time_is_refused_with_advice() -> None:
     document, path = packing()
-    app = server.create_app(load=document, search_seconds=0.3)
+    app = server.create_app(load=document, request_limits=server.Limits(search_seconds=0.3))
     started = time.monotonic()
     answer = ask(app, f"{path}&limit=1")
     assert time.monotonic() - started < 3
@@ -28,7 +28,7 @@ def test_a_search_beyond_its_time_is_refused_with_advice() -> None:
 
 def test_a_response_beyond_its_size_is_refused() -> None:
     document = cloud.document(cloud.wide_host(0, DEVICES))
-    app = server.create_app(load=document, response_bytes=100_000)
+    app = server.create_app(load=document, request_limits=server.Limits(response_bytes=100_000))
     answer = ask(app, devices(1, 1, 1))
     assert answer.status_int == 400
     assert "more than 100000 bytes. Set a lower limit." in detail(answer)

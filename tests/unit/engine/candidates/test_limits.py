@@ -29,6 +29,21 @@ def test_too_many_candidates_are_an_error_unless_there_is_a_limit():
     assert len(list(candidates.search(base, limited, max_candidates=8))) == 8
 
 
+def test_breadth_first_takes_one_candidate_of_each_tree_in_turn():
+    base = cloud(
+        *(provider(f"host{n}") for n in range(3)),
+        *(provider(f"gpu{n}-{m}", f"host{n}", VGPU=1) for n in range(3) for m in range(n + 1)),
+    )
+    arguments = query(group("1", VGPU=1))
+    searched = {
+        strategy: [each.root_uuid for each in candidates.search(base, arguments, strategy=strategy)]
+        for strategy in candidates.Strategy
+    }
+    one, two, three = dict.fromkeys(searched[candidates.Strategy.DEPTH_FIRST])
+    assert searched[candidates.Strategy.DEPTH_FIRST] == [one, two, two, three, three, three]
+    assert searched[candidates.Strategy.BREADTH_FIRST] == [one, two, three, two, three, three]
+
+
 def wide(children: int, total: int = 1) -> object:
     devices = (provider(f"d{n}", "host", PCI_DEVICE=total) for n in range(children))
     return cloud(provider("host"), *devices)

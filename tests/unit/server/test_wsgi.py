@@ -1,0 +1,40 @@
+"""The module that gunicorn and uWSGI load: options from the environment, errors in one line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+ASK = """\
+import webob
+from osc_placement.server.wsgi import application
+request = webob.Request.blank("/resource_providers", headers={"x-auth-token": "admin"})
+print(len(request.get_response(application).json["resource_providers"]))
+"""
+
+
+def run(options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", ASK],
+        env=os.environ | {"OSC_PLACEMENT_SERVER_OPTIONS": options},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_application_has_the_options_of_the_environment() -> None:
+    ended = run("--load 12-hosts --debug")
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout) > 12
+    assert "DEBUG osc_placement.server.options: option load = 12-hosts" in ended.stderr
+    assert "GET /resource_providers?: 200" in ended.stderr
+
+
+def test_an_invalid_option_is_one_line() -> None:
+    ended = run("--load nowhere.json")
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("OSC_PLACEMENT_SERVER_OPTIONS: nowhere.json cannot be read")
