@@ -21,7 +21,13 @@ MODULES = sorted(ROOT.rglob("*.py"))
 PACKAGE = "osc_placement"
 
 #: Modules of plan/ that describe a change and that plan/kinds builds on. Each is a part itself.
-CHANGE_LEVEL = {"plan.change", "plan.guards", "plan.precondition", "plan.workers"}
+CHANGE_LEVEL = {
+    "plan.change",
+    "plan.guards",
+    "plan.precondition",
+    "plan.reasons",
+    "plan.workers",
+}
 PLAN = {"plan", "plan.kinds", *CHANGE_LEVEL}
 ENGINE = {"engine", "engine.candidates"}
 #: The services and Placement's values.
@@ -75,7 +81,8 @@ LAYERS: dict[str, set[str]] = {
     "server.schemas": {"server", "model"},
     "server.store": {"engine", "model"},
     **{module: {"model"} for module in CHANGE_LEVEL},
-    "plan.change": {"plan.precondition", "model"},
+    "plan.change": {"plan.precondition", "plan.reasons", "model"},
+    "plan.reasons": {"plan.guards"},
     "plan.kinds": CHANGE_LEVEL | BELOW_PLAN,
     "plan": {"plan.kinds"} | CHANGE_LEVEL | BELOW_PLAN,
     "workflows.context": PLAN | BELOW_PLAN,

@@ -15,8 +15,9 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api_errors, retry
-from osc_placement.plan import change as change_module, journal, result
+from osc_placement.plan import change as change_module, journal, reasons, result
 from osc_placement.plan.kinds import base, registry
+from osc_placement.plan.reasons import Code, Reason
 
 LOG = logging.getLogger(__name__)
 
@@ -161,7 +162,9 @@ class Attempt:
 
     def not_begun(self, reason: str) -> result.ChangeResult:
         """The result of a change that was never tried."""
-        return result.of_change(self._change, result.Status.PLANNED, reason)
+        return result.of_change(
+            self._change, result.Status.PLANNED, Reason(Code.RUN_STOPPED, reason)
+        )
 
     def _run(self) -> result.ChangeResult:
         for pause in retry.backoff(retry.WRITES):
@@ -185,9 +188,10 @@ class Attempt:
         try:
             return step()
         except api_errors.NotFound as error:
-            return self._end(result.Status.FAILED, f"it no longer exists: {error}", error)
+            reason = Reason(Code.NOT_FOUND, f"it no longer exists: {error}")
+            return self._end(result.Status.FAILED, reason, error)
         except errors.PlacementError as error:
-            self.result = self._end(result.Status.FAILED, str(error), error)
+            self.result = self._end(result.Status.FAILED, _failed(error), error)
             if _concerns_all(error):
                 raise RunHalted(error, [self.result]) from error
             return self.result
@@ -213,17 +217,18 @@ class Attempt:
             return self._already_done()
         if self._is_stale(now):
             drift = self._kind.describe_drift(change.before, now)
-            return self._end(result.Status.STALE, f"changed concurrently to {drift}")
+            reason = Reason(Code.CHANGED, f"changed concurrently to {drift}")
+            return self._end(result.Status.STALE, reason)
         broken = self._context.check_precondition(change) if change.precondition else ""
         if broken:
             status = result.Status.STALE if self._context.strict else result.Status.SKIPPED
-            return self._end(status, broken)
+            return self._end(status, Reason(Code.CHANGED_IN_NOVA, broken))
         self._change = dataclasses.replace(change, before=now, generation=observed.generation)
         refused = self._refusals()
         if not refused:
             return None
-        ended = self._end(result.Status.SKIPPED, "; ".join(refused))
-        return dataclasses.replace(ended, open=True)
+        ended = self._end(result.Status.REFUSED, Reason(text=reasons.joined_texts(refused)))
+        return dataclasses.replace(ended, code=reasons.joined_codes(refused))
 
     def _is_stale(self, now: Any) -> bool:
         """Whether the subject differs from its planned state.
@@ -239,7 +244,7 @@ class Attempt:
             return not kind.is_mix(now, before, self._change.after)
         return not kind.equal(now, before)
 
-    def _refusals(self) -> list[str]:
+    def _refusals(self) -> list[Reason]:
         """The reasons of guards, if the subject has changed since they were last checked."""
         if self._observed.generation == self._planned_generation:
             return []
@@ -255,7 +260,8 @@ class Attempt:
     def _write(self) -> result.ChangeResult | None:
         self._note(self.begin_note())
         if self._unwritable is not None:
-            return self._end(result.Status.FAILED, f"not begun: {self._unwritable}")
+            reason = Reason(Code.RUN_STOPPED, f"not begun: {self._unwritable}")
+            return self._end(result.Status.FAILED, reason)
         try:
             written = self._kind.write(self._context.services, self._pending_write())
         except (api_errors.GenerationConflict, api_errors.ConnectionFailed) as error:
@@ -276,13 +282,13 @@ class Attempt:
             return self._end_applied(self._observed.state)
         if self._context.direction is Direction.UNDO:
             self._note(self.end_note())
-        ended = self._end(result.Status.UNCHANGED, "already in the requested state")
+        ended = self._end(result.Status.UNCHANGED, Reason(text="already in the requested state"))
         return dataclasses.replace(ended, found=self._observed.state)
 
     def _end(
         self,
         status: result.Status,
-        reason: str,
+        reason: Reason,
         error: errors.PlacementError | None = None,
     ) -> result.ChangeResult:
         """End without a change; a change in doubt stays in doubt in the journal."""
@@ -291,7 +297,8 @@ class Attempt:
         if entry is not None and entry.state is context.direction.begun and not self._in_doubt:
             self._note(journal.Note(key, context.direction.untouched))
         if self._in_doubt and status is result.Status.FAILED:
-            reason = f"whether it was applied is unknown: {reason}"
+            text = f"whether it was applied is unknown: {reason}"
+            reason = Reason(Code.OUTCOME_UNKNOWN, text)
         ended = result.of_change(self._change, status, reason)
         return dataclasses.replace(ended, request_id=getattr(error, "request_id", None) or "")
 
@@ -308,9 +315,11 @@ class Attempt:
             if ended is not None:
                 return ended
         if self._context.stop.is_set():
-            return self._end(result.Status.PLANNED, "not applied: the run was stopped")
+            reason = Reason(Code.RUN_STOPPED, "not applied: the run was stopped")
+            return self._end(result.Status.PLANNED, reason)
         error = self._last_error
-        reason = f"given up after {retry.WRITES - 1} attempts: {error}"
+        text = f"given up after {retry.WRITES - 1} attempts: {error}"
+        reason = Reason(Code.REQUEST_FAILED, text)
         self.result = self._end(result.Status.FAILED, reason, error)
         if error is not None and _concerns_all(error):
             raise RunHalted(error, [self.result]) from error
@@ -321,9 +330,13 @@ class Attempt:
         try:
             found = self._read().state
         except errors.PlacementError as error:
-            return self._end(result.Status.FAILED, str(error), error)
+            return self._end(result.Status.FAILED, _failed(error), error)
         now = self._kind.select(found, self._change.after)
         return self._end_applied(found) if self._kind.equal(now, self._change.after) else None
+
+
+def _failed(error: errors.PlacementError) -> Reason:
+    return Reason(Code.REQUEST_FAILED, str(error))
 
 
 def _concerns_all(error: errors.PlacementError) -> bool:

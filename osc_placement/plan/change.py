@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol
 
 import typing_extensions
 
-from osc_placement.plan import precondition as plan_precondition
+from osc_placement.plan import precondition as plan_precondition, reasons
 
 #: ``{provider uuid: its name}``
 Names = Mapping[str, str]
@@ -113,7 +113,8 @@ class Skipped:
     """One thing that a plan does not change, and why.
 
     ``unchanged``: it is already in the requested state. ``refused``: a guard or a limit
-    prevents the change, so that the request is not met. The states are None where unknown.
+    prevents the change, so that the request is not met. ``code``: the code of ``reason``, or
+    of several reasons, separated by commas. The states are None where unknown.
     """
 
     kind: str
@@ -121,6 +122,7 @@ class Skipped:
     before: State | None = None
     after: State | None = None
     reason: str = ""
+    code: str = reasons.Code.NONE
     unchanged: bool = False
     refused: bool = False
 

@@ -24,6 +24,7 @@ from osc_placement.plan import (
     workers as plan_workers,
 )
 from osc_placement.plan.kinds import registry
+from osc_placement.plan.reasons import Code, Reason
 
 LOG = logging.getLogger(__name__)
 
@@ -190,13 +191,14 @@ class _Run:
         self.result.results.append(ended)
         self._on_result(ended)
 
-    def _why_not_begun(self) -> str:
+    def _why_not_begun(self) -> Reason:
         if self.interrupted.is_set():
-            return "not begun: the run was interrupted"
+            return Reason(Code.INTERRUPTED, "not begun: the run was interrupted")
         if self.result.halted:
-            return f"not begun: the run stopped at an error ({self.result.halted})"
+            text = f"not begun: the run stopped at an error ({self.result.halted})"
+            return Reason(Code.RUN_STOPPED, text)
         self.result.limited = True
-        return "not begun: --max-count was reached"
+        return Reason(Code.MAX_COUNT, "not begun: --max-count was reached")
 
 
 class _Queue:
@@ -226,4 +228,4 @@ class _Queue:
         return list(itertools.chain.from_iterable(self._groups))
 
 
-_DEPENDS = "not begun: a change that it depends on was not applied"
+_DEPENDS = Reason(Code.DEPENDENCY, "not begun: a change that it depends on was not applied")

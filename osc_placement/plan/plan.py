@@ -17,7 +17,7 @@ from osc_placement.client import api
 from osc_placement.plan import change as change_module
 from osc_placement.plan.kinds import registry
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 class PlanRefused(errors.PlacementError):
@@ -83,12 +83,14 @@ class Plan:
         return sorted(items, key=lambda item: item.sort_key())
 
     def summary(self) -> str:
-        """One line: the number of changes and skipped items, and the effects on capacity."""
+        """One line: the number of changes and other items, and the effects on capacity."""
         unchanged = sum(item.unchanged for item in self.skipped)
+        refused = sum(item.refused for item in self.skipped)
         parts = [
             f"{len(self.changes)} to change",
             f"{unchanged} unchanged",
-            f"{len(self.skipped) - unchanged} skipped",
+            f"{len(self.skipped) - unchanged - refused} skipped",
+            f"{refused} refused",
         ]
         return "; ".join([*parts, *self.effects()])
 

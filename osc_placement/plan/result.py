@@ -7,20 +7,21 @@ import enum
 import pathlib
 from collections.abc import Iterable
 
-from osc_placement.plan import change as change_module, plan as plan_module
+from osc_placement.plan import change as change_module, plan as plan_module, reasons
 from osc_placement.plan.kinds import registry
 
 #: The reason of a change that the journal lists as done.
-EARLIER = "in an earlier run"
+EARLIER = reasons.Reason(reasons.Code.EARLIER_RUN, "in an earlier run")
 
 
 class Status(enum.StrEnum):
-    """How a change ended."""
+    """How an item ended: ``skipped`` needs no change, ``refused`` is prevented by a guard."""
 
     PLANNED = "planned"
     APPLIED = "applied"
     UNCHANGED = "unchanged"
     SKIPPED = "skipped"
+    REFUSED = "refused"
     STALE = "stale"
     FAILED = "failed"
 
@@ -41,7 +42,7 @@ class Exit(enum.IntEnum):
 class ChangeResult:
     """The result of one change: ``after`` replaced ``before``, if it was applied.
 
-    ``open``: a guard or a limit refused the change, so that the request is not met.
+    ``code``: the code of ``reason``, or of several reasons, separated by commas.
     ``found`` is the complete state at the last read or write; None without one.
     ``request_id`` is the x-openstack-request-id of the request that failed.
     """
@@ -52,7 +53,7 @@ class ChangeResult:
     after: change_module.State | None
     status: Status
     reason: str = ""
-    open: bool = False
+    code: str = reasons.Code.NONE
     found: change_module.State | None = None
     request_id: str = ""
 
@@ -98,32 +99,46 @@ class RunReport:
         return ", ".join(f"{count} {status}" for count, status in counts if count) or "nothing"
 
     def exit_code(self, *, detailed: bool = False) -> Exit:
-        """``detailed``: a dry run with changes to make exits with CHANGES."""
+        """``detailed``: a dry run exits with CHANGES, or with SOME_FAILED as the run would."""
         if self.interrupted:
             return Exit.INTERRUPTED
         if self.dry_run:
-            return Exit.CHANGES if detailed and self.count(Status.PLANNED) else Exit.DONE
+            return self._exit_code_of_dry_run() if detailed else Exit.DONE
         if self.count(Status.FAILED) or self.halted:
             return Exit.SOME_FAILED
         stale = self.count(Status.STALE)
         # A refused change stays refused: a loop that runs until the limit is not reached must end.
         if self.limited and not stale:
             return Exit.LIMIT
-        if any(item.open for item in self.results):
+        if self.count(Status.REFUSED):
             return Exit.SOME_FAILED
         return Exit.STALE if stale else Exit.DONE
 
+    def _exit_code_of_dry_run(self) -> Exit:
+        if self.count(Status.REFUSED):
+            return Exit.SOME_FAILED
+        return Exit.CHANGES if self.count(Status.PLANNED) else Exit.DONE
 
-def of_change(change: change_module.Change, status: Status, reason: str = "") -> ChangeResult:
+
+def of_change(
+    change: change_module.Change, status: Status, reason: reasons.Reason = reasons.NONE
+) -> ChangeResult:
     """The result of a change; without a reason, with the change's own."""
     return ChangeResult(
-        change.kind, change.subject, change.before, change.after, status, reason or change.reason
+        change.kind,
+        change.subject,
+        change.before,
+        change.after,
+        status,
+        reason.text or change.reason,
+        reason.code,
     )
 
 
 def of_skipped(skipped: change_module.Skipped) -> ChangeResult:
     """The result of what a plan does not change."""
-    status = Status.UNCHANGED if skipped.unchanged else Status.SKIPPED
+    status = Status.REFUSED if skipped.refused else Status.SKIPPED
+    status = Status.UNCHANGED if skipped.unchanged else status
     return ChangeResult(
         skipped.kind,
         skipped.subject,
@@ -131,7 +146,7 @@ def of_skipped(skipped: change_module.Skipped) -> ChangeResult:
         skipped.after,
         status,
         skipped.reason,
-        skipped.refused,
+        skipped.code,
     )
 
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from osc_placement.plan import change as change_module, journal, plan as plan_module, result
+from osc_placement.plan import (
+    change as change_module,
+    journal,
+    plan as plan_module,
+    reasons,
+    result,
+)
 from osc_placement.plan.kinds import registry
 
 _IRREVERSIBLE = "it cannot be undone: {}"
-_NOT_APPLIED = "it was never applied here"
+_NOT_APPLIED = reasons.Reason(reasons.Code.NOT_APPLIED, "it was never applied here")
 
 #: States of a change that undo may have to restore.
 _APPLIED = frozenset({journal.State.APPLIED, *journal.IN_DOUBT, journal.State.UNDONE})
@@ -77,7 +83,8 @@ def _inverse(
 ) -> change_module.Change | change_module.Skipped:
     undo = change.inverse()
     if change.irreversible:
-        return _skipped(undo, _IRREVERSIBLE.format(change.irreversible))
+        text = _IRREVERSIBLE.format(change.irreversible)
+        return _skipped(undo, reasons.Reason(reasons.Code.IRREVERSIBLE, text))
     if entries is None:
         return undo
     entry = entries.get(change.key)
@@ -91,5 +98,7 @@ def _was_applied(entry: journal.Entry | None) -> bool:
     return entry is not None and entry.state in _APPLIED
 
 
-def _skipped(change: change_module.Change, reason: str) -> change_module.Skipped:
-    return change_module.Skipped(change.kind, change.subject, change.before, change.after, reason)
+def _skipped(change: change_module.Change, reason: reasons.Reason) -> change_module.Skipped:
+    return change_module.Skipped(
+        change.kind, change.subject, change.before, change.after, reason.text, reason.code
+    )

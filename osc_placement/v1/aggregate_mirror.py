@@ -30,7 +30,7 @@ class MirrorAggregates(plan_command.PlanCommand):
     required_feature = "aggregate generation"
     exit_codes = {
         **plan_command.EXIT_CODES,
-        3: "a dry run with --detailed-exitcode found differences",
+        3: "a dry run with --detailed-exitcode found differences, and refused no change",
     }
     example = """\
 openstack placement aggregate mirror --dry-run
@@ -108,6 +108,7 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
         from osc_placement.plan import result
 
         answer = super().finish(report, parsed_args)
-        if self._has_extra_members and parsed_args.dry_run and parsed_args.detailed_exitcode:
+        detailed = parsed_args.dry_run and parsed_args.detailed_exitcode
+        if self._has_extra_members and detailed and not self.exit_code:
             self.exit_code = result.Exit.CHANGES
         return answer

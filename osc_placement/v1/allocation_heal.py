@@ -32,7 +32,7 @@ class HealAllocations(plan_command.PlanCommand):
     exit_codes = {
         **plan_command.EXIT_CODES,
         3: "a dry run with --detailed-exitcode found servers to heal",
-        6: "some servers without allocations were skipped, or a write failed",
+        6: "some servers without allocations were refused, or a write failed",
     }
     example = """\
 openstack placement allocation heal --dry-run

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from osc_placement.workflows import selector as selection
     from osc_placement.workflows.context import HostAggregates, ReadContext
 
-COLUMNS = ("name", "uuid", "before", "after", "status", "reason")
+COLUMNS = ("name", "uuid", "before", "after", "status", "reason", "code")
 
 EXIT_CODES: Mapping[int, str] = {
     **base.EXIT_CODES,
     0: "success, or nothing to do",
-    3: "a dry run with --detailed-exitcode found changes to make",
+    3: "a dry run with --detailed-exitcode found changes to make, and refused none",
     5: "the limit of --max-count is reached and changes are left",
     6: "some changes failed or were refused",
     7: "some items are stale: they changed after the plan was made",
@@ -48,10 +48,15 @@ class Facts(columns.FormattableColumn[Any]):
 
 
 class Reasons(columns.FormattableColumn[str]):
-    """Reasons, separated by semicolons; a table shows one reason per line."""
+    """Reasons, separated by semicolons; a table shows one reason per line, and their code."""
+
+    def __init__(self, reasons: str, code: str = "") -> None:
+        super().__init__(reasons)
+        self._code = code
 
     def human_readable(self) -> str:
-        return self._value.replace("; ", "\n")
+        lines = self._value.split("; ")
+        return "\n".join([*lines, f"[{self._code}]"] if self._code else lines)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -233,7 +238,7 @@ class PlanCommand(base.Lister):
         group.add_argument(
             "--detailed-exitcode",
             action="store_true",
-            help="With --dry-run: exit with 3 if there are changes to make",
+            help="With --dry-run: exit with 3 for changes to make, and with 6 for refused changes",
         )
         group.add_argument(
             "--plan-out",
@@ -331,7 +336,8 @@ def result_rows(results: Sequence[result.ChangeResult], names: Mapping[str, str]
             item.subject.uuid if registry.CHANGE_TYPES[item.kind].has_uuid else None,
             *_facts(item, names),
             str(item.status),
-            Reasons(item.reason),
+            Reasons(item.reason, item.code),
+            str(item.code),
         )
         for item in results
     ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from osc_placement.plan.plan import ObservedPlan
     from osc_placement.workflows.reshape import decide, plan as reshape_plan, rows as reshape_rows
 
-COLUMNS = ("uuid", "before", "after", "status", "reason")
+COLUMNS = ("uuid", "before", "after", "status", "reason", "code")
 
 STRATEGIES = ("pack", "spread", "in-order")
 
@@ -173,14 +173,16 @@ def _rows(
                 rows.Usages({}),
                 rows.Usages({}),
                 str(left.status),
-                plan_command.Reasons(left.reason),
+                plan_command.Reasons(left.reason, left.code),
+                str(left.code),
             )
 
 
 def _row(line: reshape_rows.Row) -> rows.Row:
     before, after = (cell if cell is None else dict(cell) for cell in (line.before, line.after))
-    reasons = plan_command.Reasons(line.reason)
-    return (line.uuid, rows.Usages(before), rows.Usages(after), line.status, reasons)
+    reasons = plan_command.Reasons(line.reason, line.code)
+    usages = rows.Usages(before), rows.Usages(after)
+    return (line.uuid, *usages, line.status, reasons, str(line.code))
 
 
 def _requests(prepared: reshape_plan.Prepared) -> Iterator[str]:

@@ -54,6 +54,7 @@ def test_amending_an_aggregate_shows_before_and_after(openstack: shell.OpenStack
         "after": {"VCPU:allocation_ratio": 2.0},
         "status": "planned",
         "reason": "VCPU capacity 248 -> 124, 1 used",
+        "code": "",
     }
     assert rows(openstack, *arguments, "--dry-run") == planned
     assert status_of(rows(openstack, *arguments)) == {
@@ -124,8 +125,9 @@ def test_a_concurrent_change_is_stale(openstack: shell.OpenStack) -> None:
 def test_over_capacity_is_refused_unless_allowed(openstack: shell.OpenStack) -> None:
     arguments = (AMEND, "cmp-0001.lab.example.org", "--resource", "VCPU:allocation_ratio=0.1")
     (row,) = rows(openstack, *arguments, code=6)
-    assert row["status"] == "skipped"
+    assert (row["status"], row["code"]) == ("refused", "over-capacity")
     assert "over capacity" in row["reason"]
+    assert rows(openstack, *arguments, "--dry-run", "--detailed-exitcode", code=6) == [row]
     (row,) = rows(openstack, *arguments, "--allow", "over-capacity")
     assert row["status"] == "applied"
     assert "over capacity" in row["reason"]

@@ -67,7 +67,7 @@ def cloud(target: targets.Target) -> None:
 def test_servers_get_what_they_lack_and_others_a_reason(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
-    planned = rows(openstack, "--dry-run", "--detailed-exitcode", code=3)
+    planned = rows(openstack, "--dry-run", "--detailed-exitcode", code=6)
     found = rows(openstack, code=6)
     assert named(planned, "planned") == named(found, "applied")
     assert held(target, "vm-00005") == {
@@ -98,8 +98,10 @@ def test_servers_get_what_they_lack_and_others_a_reason(
         "al-wronghost": "allocations on cmp-0004",
         "rs-pinned-image": "ambiguous: the image may pin CPUs",
     }
+    needs_nothing = {"st-offloaded", "al-wronghost"}
     for name, reason in reasons.items():
-        assert found[name]["status"] == "skipped"
+        assert found[name]["status"] == ("skipped" if name in needs_nothing else "refused")
+        assert found[name]["code"]
         assert reason in found[name]["reason"]
         assert not held(target, name) or name == "al-wronghost"
 
@@ -127,7 +129,7 @@ def test_owners_are_repaired_and_types_stay(
         assert now["user_id"] == SERVERS[name]["user_id"]
         assert now["consumer_type"] == "unknown"
     assert set(held(target, "al-nested-placeholder")) == {"cmp-0004", "cmp-0004_gpu0"}
-    rows(openstack, "--check-owners", "--dry-run", "--detailed-exitcode")
+    rows(openstack, "--check-owners", "--dry-run", "--detailed-exitcode", code=6)
 
 
 def test_scope_max_count_and_consumer_type(

@@ -85,22 +85,23 @@ def test_a_cloud_is_mirrored_and_problems_are_reported(
 ) -> None:
     foreign = target.ask("GET", f"/resource_providers/{SHARE}/aggregates")
     check = ("--dry-run", "--detailed-exitcode")
-    planned = rows(openstack, *check, code=3)
+    planned = rows(openstack, *check, code=6)
     assert members(target) != expected()
     found = rows(openstack, code=6)
     assert members(target) == expected()
-    assert {name for name, status in status_of(found).items() if status == "skipped"} == {
-        "empty",
-        "ghost-nonode",
-        "ghost-unmapped",
-        f"cmp-0010.{DOMAIN}",
+    assert {name: row["code"] for name, row in found.items() if row["code"]} == {
+        "empty": "empty-aggregate",
+        "ghost-nonode": "no-compute-node",
+        "ghost-unmapped": "no-compute-node",
+        f"cmp-0010.{DOMAIN}": "no-provider",
     }
+    assert found["empty"]["status"] == "skipped"
     assert [name for name, status in status_of(planned).items() if status == "planned"] == [
         name for name, status in status_of(found).items() if status == "applied"
     ]
     assert found[f"cmp-0001.{DOMAIN}"]["reason"] == "to ssd, tenant-acme"
-    again = rows(openstack, *check)
-    assert set(status_of(again).values()) == {"unchanged", "skipped"}
+    again = rows(openstack, *check, code=6)
+    assert set(status_of(again).values()) == {"unchanged", "skipped", "refused"}
     assert target.ask("GET", f"/resource_providers/{SHARE}/aggregates") == foreign
 
 
@@ -112,7 +113,7 @@ def test_drift_in_both_directions_is_repaired_and_undone(
     put(target, node, uuid_of("az2"), uuid_of("ssd"))
     put(target, SHARE, uuid_of("az1"))
     drifted = members(target)
-    found = rows(openstack, "--dry-run", "--detailed-exitcode", "--prune", code=3)
+    found = rows(openstack, "--dry-run", "--detailed-exitcode", "--prune", code=6)
     row = found[f"cmp-0001.{DOMAIN}"]
     assert (row["status"], row["reason"]) == ("planned", "to az1, tenant-acme; out of az2")
     assert "not a compute node" in found["nfs-share"]["reason"]
@@ -130,9 +131,10 @@ def test_extra_members_are_drift_without_prune(
     rows(openstack, code=6)
     node = NODES[f"cmp-0003.{DOMAIN}"]["id"]
     put(target, node, uuid_of("az1"), uuid_of("empty"))
-    found = rows(openstack, "--dry-run", "--detailed-exitcode", code=3)
+    arguments = ("--dry-run", "--detailed-exitcode", "--host", "cmp-0003")
+    found = rows(openstack, *arguments, code=3)
     row = found[f"cmp-0003.{DOMAIN}"]
-    assert row["status"] == "skipped"
+    assert (row["status"], row["code"]) == ("skipped", "stale-member")
     assert (row["before"], row["after"]) == ({uuid_of("empty"): True}, {uuid_of("empty"): False})
     assert "--prune removes it" in row["reason"]
     rows(openstack, "--dry-run")

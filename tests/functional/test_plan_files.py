@@ -51,7 +51,7 @@ def changed(**fields: Any) -> Damage:
         (lambda text: text[: len(text) // 2], "not a plan file"),
         (lambda text: text.replace("99", "98"), "its digest does not match"),
         (lambda text: text.replace("reason", "rea\x00son"), "not a plan file"),
-        (changed(format_version=3), "format version 3"),
+        (changed(format_version=2), "format version 2"),
         (changed(target="http://elsewhere"), "its digest does not match"),
         (changed(changes=[]), "its digest does not match"),
         (changed(changes=[{"kind": "surprise"}]), "damaged"),

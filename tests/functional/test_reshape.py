@@ -265,8 +265,9 @@ moves: [{from: $root, resources: {VGPU: all}, to: {name: "gpu-of-${root}"}}]
         "cn1": "applied",
         "cn2": "skipped",
         "cn3": "applied",
-        "cn4": "skipped",
+        "cn4": "refused",
     }
+    assert (found["cn2"]["code"], found["cn4"]["code"]) == ("nothing-to-move", "nova-owned")
     assert "no inventory that the document moves" in found["cn2"]["reason"]
     assert "nova-compute owns the tree" in found["cn4"]["reason"]
     now = offered(target)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, NamedTuple
 
 from osc_placement.client import api
 from osc_placement.neutron import api as neutron_api
-from osc_placement.plan import change
+from osc_placement.plan import change, reasons
 from osc_placement.plan.change import S
 
 #: The value of each fact on one side of a change.
@@ -109,7 +109,9 @@ class ChangeType(abc.ABC, Generic[S]):
         """The part of ``found`` that a change to ``after`` concerns."""
         return found
 
-    def refusals(self, services: Services, write: Write[S], allow: Collection[str]) -> list[str]:
+    def refusals(
+        self, services: Services, write: Write[S], allow: Collection[str]
+    ) -> list[reasons.Reason]:
         """Why guards refuse a change whose subject has changed since it was planned.
 
         ``allow`` are the guards that the operator overrides.

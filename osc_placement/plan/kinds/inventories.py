@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from osc_placement.model import inventory
-from osc_placement.plan import change, guards
+from osc_placement.plan import change
 from osc_placement.plan.kinds import base
+from osc_placement.plan.reasons import Code, Reason
 
 #: ``{field: value}`` of an inventory, all fields or some.
 Fields = Mapping[str, int | float]
@@ -85,7 +86,7 @@ class Inventories(base.ChangeType[InventoryState]):
 
     def refusals(
         self, services: base.Services, write: base.Write[InventoryState], allow: Collection[str]
-    ) -> list[str]:
+    ) -> list[Reason]:
         """Requests: one GET of usages where a class loses capacity."""
         present = write.observed.state.inventories()
         renewed = amended(present, write.after)
@@ -130,29 +131,24 @@ def refusals(
     after: inventory.Inventories,
     usages: Mapping[str, int],
     allow: Collection[str],
-) -> list[str]:
+) -> list[Reason]:
     """The reason of each guard that refuses to change a provider's inventories to ``after``."""
-    reasons = []
+    found = []
     for resource_class, old in before.items():
         used = usages.get(resource_class, 0)
         new = after.get(resource_class)
-        if new is None and used and guards.CLASS_IN_USE not in allow:
-            reasons.append(
-                f"{resource_class} would vanish with {used} in use{_hint(guards.CLASS_IN_USE)}"
-            )
-        if new is not None and _overfills(old, new, used) and guards.OVER_CAPACITY not in allow:
-            reasons.append(
-                f"{resource_class} would be over capacity: {used} used, capacity"
-                f" {old.capacity} -> {new.capacity}{_hint(guards.OVER_CAPACITY)}"
-            )
-    if guards.RESERVED_ABOVE_TOTAL not in allow:
-        reasons += [
-            f"{resource_class} would have reserved {new.reserved} above total {new.total}"
-            + _hint(guards.RESERVED_ABOVE_TOTAL)
-            for resource_class, new in after.items()
-            if new.reserved > new.total and new != before.get(resource_class)
-        ]
-    return reasons
+        if new is None and used:
+            text = f"{resource_class} would vanish with {used} in use"
+            found.append(_guarded(Code.CLASS_IN_USE, text))
+        if new is not None and _overfills(old, new, used):
+            text = f"{resource_class} would be over capacity: {used} used, capacity"
+            text += f" {old.capacity} -> {new.capacity}"
+            found.append(_guarded(Code.OVER_CAPACITY, text))
+    for resource_class, new in after.items():
+        if new.reserved > new.total and new != before.get(resource_class):
+            text = f"{resource_class} would have reserved {new.reserved} above total {new.total}"
+            found.append(_guarded(Code.RESERVED_ABOVE_TOTAL, text))
+    return [reason for reason in found if reason.code not in allow]
 
 
 def _selected(found: Fields | None, like: Fields | None) -> Fields | None:
@@ -166,8 +162,8 @@ def _overfills(old: inventory.Inventory, new: inventory.Inventory, used: int) ->
     return new.capacity < old.capacity and used > max(new.capacity, 0)
 
 
-def _hint(guard: str) -> str:
-    return f" (--allow {guard} to do it anyway)"
+def _guarded(guard: Code, text: str) -> Reason:
+    return Reason(guard, f"{text} (--allow {guard} to do it anyway)")
 
 
 TYPE = Inventories()

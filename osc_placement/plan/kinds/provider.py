@@ -11,6 +11,7 @@ from typing import Any
 from osc_placement.client import api, api_errors
 from osc_placement.plan import change
 from osc_placement.plan.kinds import base
+from osc_placement.plan.reasons import Code, Reason
 
 
 class Unset(enum.Enum):
@@ -129,7 +130,7 @@ class Provider(base.ChangeType[ProviderState]):
 
     def refusals(
         self, services: base.Services, write: base.Write[ProviderState], allow: Collection[str]
-    ) -> list[str]:
+    ) -> list[Reason]:
         """Only an empty provider is deleted. Requests: three GETs before a deletion."""
         if write.after.exists:
             return []
@@ -140,7 +141,7 @@ class Provider(base.ChangeType[ProviderState]):
             "aggregates": client.list_aggregates(uuid).aggregates,
         }
         return [
-            f"it is not empty: it has {what} {', '.join(names)}"
+            Reason(Code.NOT_EMPTY, f"it is not empty: it has {what} {', '.join(names)}")
             for what, names in has.items()
             if names
         ]

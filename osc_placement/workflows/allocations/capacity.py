@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from osc_placement import errors
 from osc_placement.client import responses
 from osc_placement.model import allocation, inventory
+from osc_placement.plan import reasons
+from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
-
-_FULL = "full: "
 
 
 class FreeCapacity:
@@ -37,15 +37,16 @@ class FreeCapacity:
             }
             self._used[uuid] = {name: amount.used for name, amount in summary.resources.items()}
 
-    def shortages(self, allocations: allocation.Allocations) -> list[str]:
+    def shortages(self, allocations: allocation.Allocations) -> list[Reason]:
         """Why allocations do not fit, with what is needed and what is free; empty if they do."""
-        found: list[str] = []
+        found: list[Reason] = []
         for uuid, resources in allocations.items():
             parts = [self._why_not(uuid, name, amount) for name, amount in resources.items()]
-            full = [part.removeprefix(_FULL) for part in parts if part.startswith(_FULL)]
+            full = ", ".join(part.text for part in parts if part.code is Code.NO_CAPACITY)
             if full:
-                found.append(f"no capacity on {self._name_of(uuid)}: {', '.join(full)}")
-            found += [part for part in parts if part and not part.startswith(_FULL)]
+                text = f"no capacity on {self._name_of(uuid)}: {full}"
+                found.append(Reason(Code.NO_CAPACITY, text))
+            found += [part for part in parts if part and part.code is not Code.NO_CAPACITY]
         return found
 
     def allocate(self, allocations: allocation.Allocations) -> None:
@@ -68,21 +69,21 @@ class FreeCapacity:
             default=0.0,
         )
 
-    def _why_not(self, uuid: str, resource_class: str, amount: int) -> str:
+    def _why_not(self, uuid: str, resource_class: str, amount: int) -> Reason:
         provider = self._name_of(uuid)
         found = self._inventories.get(uuid, {}).get(resource_class)
         if found is None:
-            return f"{provider} has no inventory of {resource_class}, it needs {amount}"
+            text = f"{provider} has no inventory of {resource_class}, it needs {amount}"
+            return Reason(Code.NO_INVENTORY, text)
         used = self._used_of(uuid, resource_class)
         if not found.has_room(used, amount):
             free = max(found.capacity - used, 0)
-            return f"{_FULL}{resource_class} needs {amount}, {free} free"
+            return Reason(Code.NO_CAPACITY, f"{resource_class} needs {amount}, {free} free")
         if not found.suits_units(amount):
-            return (
-                f"{amount} {resource_class} do not suit {provider}: min_unit {found.min_unit},"
-                f" max_unit {found.max_unit}, step_size {found.step_size}"
-            )
-        return ""
+            text = f"{amount} {resource_class} do not suit {provider}: min_unit {found.min_unit},"
+            text += f" max_unit {found.max_unit}, step_size {found.step_size}"
+            return Reason(Code.WRONG_UNIT, text)
+        return reasons.NONE
 
     def _used_of(self, uuid: str, resource_class: str) -> int:
         return self._used.get(uuid, {}).get(resource_class, 0)

@@ -9,7 +9,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from osc_placement.model import allocation
-from osc_placement.plan import change
+from osc_placement.plan import change, reasons
+from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations.capacity import FreeCapacity
 from osc_placement.workflows.allocations.expected import Expected, Option
 from osc_placement.workflows.allocations.request import PACK, HealOptions
@@ -24,7 +25,7 @@ class Choice:
 
     option: Option | None = None
     guessed: str = ""
-    why_not: str = ""
+    why_not: Reason = reasons.NONE
 
 
 def choose(
@@ -37,22 +38,23 @@ def choose(
     """The option for one server, of those for which there is capacity."""
     if not expected.options:
         return Choice(why_not=expected.why_none)
-    shortages: list[list[str]] = [free.shortages(option.allocations) for option in expected.options]
+    shortages = [free.shortages(option.allocations) for option in expected.options]
     fitting = [
         option for option, short in zip(expected.options, shortages, strict=True) if not short
     ]
     if not fitting:
-        return Choice(why_not="; ".join(sorted(shortages, key=len)[0]))
+        return Choice(why_not=reasons.first_of(min(shortages, key=len)))
     assigned = options.assigned.get(server_uuid)
     if assigned is not None:
         return _assigned(assigned, fitting, names)
     if len(fitting) == 1 and not expected.doubts:
         return Choice(fitting[0])
-    reasons = list(expected.doubts)
+    doubts = list(expected.doubts)
     if len(fitting) > 1:
-        reasons.insert(0, f"it is on {_alternatives(fitting, names)}")
+        doubts.insert(0, f"it is on {_alternatives(fitting, names)}")
     if options.strategy is None:
-        return Choice(why_not=f"ambiguous: {'; '.join(reasons)} ({_DECIDES})")
+        text = f"ambiguous: {'; '.join(doubts)} ({_DECIDES})"
+        return Choice(why_not=Reason(Code.AMBIGUOUS, text))
     return Choice(_by_strategy(options.strategy, fitting, free), guessed=options.strategy)
 
 
@@ -66,10 +68,10 @@ def _assigned(assigned: frozenset[str], fitting: Sequence[Option], names: change
         return Choice(matching[0], guessed="as assigned")
     text = ", ".join(sorted(names.get(each, each) for each in assigned))
     if not matching:
-        return Choice(why_not=f"it cannot be on {text}, only on {_alternatives(fitting, names)}")
-    return Choice(
-        why_not=f"ambiguous: on {text} it is on {_alternatives(matching, names)} (assign more)"
-    )
+        why_not = f"it cannot be on {text}, only on {_alternatives(fitting, names)}"
+        return Choice(why_not=Reason(Code.NOT_POSSIBLE, why_not))
+    why_not = f"ambiguous: on {text} it is on {_alternatives(matching, names)} (assign more)"
+    return Choice(why_not=Reason(Code.AMBIGUOUS, why_not))
 
 
 def _by_strategy(strategy: str, fitting: Sequence[Option], free: FreeCapacity) -> Option:

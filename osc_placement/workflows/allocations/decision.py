@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from osc_placement.model import allocation
 from osc_placement.nova import values
+from osc_placement.plan import reasons
+from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import expected, ports
 from osc_placement.workflows.allocations.capacity import FreeCapacity
 from osc_placement.workflows.allocations.choice import choose
@@ -30,21 +32,22 @@ LOG = logging.getLogger(__name__)
 _AUDIT = "run 'openstack placement allocation audit'"
 _ELSEWHERE = "it has allocations on {names}, where it is not: {audit}"
 _WRONG_SIZE = "it has {held}, but its flavor requests {requested}: {audit}"
-_NOTHING = "its flavor requests nothing"
+_NOTHING = Reason(Code.REQUESTS_NOTHING, "its flavor requests nothing")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
     """A server's consumer ``before`` and ``after``; equal if it stays as it is.
 
-    ``bindings``: providers to write to the binding profiles of its ports. ``refused``: the
-    server lacks something and does not get it, for ``reason``.
+    ``reason`` describes a change, or says why there is none. ``bindings``: providers to write
+    to the binding profiles of its ports. ``refused``: the server lacks something and does not
+    get it.
     """
 
     server: values.Server
     before: allocation.Consumer
     after: allocation.Consumer
-    reason: str = ""
+    reason: Reason = reasons.NONE
     bindings: Bindings = dataclasses.field(default_factory=dict)
     refused: bool = False
 
@@ -103,7 +106,7 @@ class _Deciding:
             reason = f"guessed ({chosen.guessed}): {reason}"
         after = self._with_option(server, before, chosen.option)
         bindings = self._bindings(server, chosen.option)
-        return Decision(server, before, after, reason, bindings)
+        return Decision(server, before, after, Reason(text=reason), bindings)
 
     def _with_option(
         self, server: values.Server, before: allocation.Consumer, option: expected.Option
@@ -139,22 +142,23 @@ class _Deciding:
             after = dataclasses.replace(
                 before, project_id=server.project_id, user_id=server.user_id
             )
-            return Decision(server, before, after, _owner_change(before, after))
+            return Decision(server, before, after, Reason(text=_owner_change(before, after)))
         wrong = self._why_wrong(server, before, away)
         bindings = ports.missing_bindings(self._snapshot, server)
         if bindings and known and not wrong and self._request.bind:
             uuids = {uuid for groups in bindings.values() for uuid in groups.values()}
             names = ", ".join(sorted(map(self._snapshot.name_of, uuids)))
-            return Decision(server, before, before, f"bind its port to {names}", bindings)
+            reason = Reason(text=f"bind its port to {names}")
+            return Decision(server, before, before, reason, bindings)
         return Decision(server, before, before, wrong)
 
     def _why_wrong(
         self, server: values.Server, before: allocation.Consumer, away: list[str]
-    ) -> str:
+    ) -> Reason:
         """What is wrong with allocations that heal does not change; the audit repairs them."""
         if away:
             names = ", ".join(sorted(set(map(self._snapshot.name_of, away))))
-            return _ELSEWHERE.format(names=names, audit=_AUDIT)
+            return Reason(Code.WRONG_HOST, _ELSEWHERE.format(names=names, audit=_AUDIT))
         request = expected.request_of(server)
         requested, held = request.total(), before.total()
         if (
@@ -162,8 +166,10 @@ class _Deciding:
             or request.undecided
             or all(held.get(name, 0) >= amount for name, amount in requested.items())
         ):
-            return ""
-        return _WRONG_SIZE.format(held=_amounts(held), requested=_amounts(requested), audit=_AUDIT)
+            return reasons.NONE
+        held_text, requested_text = _amounts(held), _amounts(requested)
+        text = _WRONG_SIZE.format(held=held_text, requested=requested_text, audit=_AUDIT)
+        return Reason(Code.WRONG_SIZE, text)
 
     def _describe(self, allocations: allocation.Allocations, root: str) -> str:
         """``on cmp-0001: VCPU=1, MEMORY_MB=2048; nfs-share: DISK_GB=20``, the root first."""

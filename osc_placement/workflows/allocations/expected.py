@@ -18,6 +18,8 @@ from osc_placement.client import query, responses
 from osc_placement.model import allocation
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.nova import flavor, values
+from osc_placement.plan import reasons
+from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import ports as allocations_ports
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
@@ -45,7 +47,7 @@ class Expected:
     """
 
     options: tuple[Option, ...] = ()
-    why_none: str = ""
+    why_none: Reason = reasons.NONE
     doubts: tuple[str, ...] = ()
 
 
@@ -123,11 +125,12 @@ def expect(snapshot: CloudSnapshot, server: values.Server, root: str) -> Expecte
     """
     request = missing_request(snapshot, server)
     if request.unknown:
-        return Expected(why_none="; ".join(request.unknown))
+        return Expected(why_none=Reason(Code.NO_FLAVOR, "; ".join(request.unknown)))
     unread = [uuid for uuid in _tree(snapshot, root) if uuid in snapshot.read_errors]
     if unread:
         why = snapshot.read_errors[unread[0]]
-        return Expected(why_none=f"{snapshot.name_of(unread[0])} cannot be read: {why}")
+        text = f"{snapshot.name_of(unread[0])} cannot be read: {why}"
+        return Expected(why_none=Reason(Code.UNREADABLE, text))
     sources = _sources(snapshot, root, request)
     candidates = _candidates(snapshot, server, root)
     if isinstance(candidates, errors.PlacementError) or not candidates:
@@ -241,7 +244,7 @@ def _why_none(
     request: flavor.ServerRequest,
     sources: _Sources,
     candidates: object,
-) -> str:
+) -> Reason:
     """Why Placement has no candidate: a class is not in the tree, an error, or no capacity."""
     offered = snapshot.classes_in_tree(root)
     name = snapshot.name_of(root)
@@ -250,14 +253,15 @@ def _why_none(
     absent = [each for each in needed if each not in offered]
     if absent:
         needs = ", ".join(f"{each} (it needs {needed[each]})" for each in absent)
-        return f"nothing in the tree of {name} has inventory of {needs}"
+        text = f"nothing in the tree of {name} has inventory of {needs}"
+        return Reason(Code.NO_INVENTORY, text)
     if isinstance(candidates, errors.PlacementError):
-        return f"Placement returned no candidates: {candidates}"
+        return Reason(Code.UNREADABLE, f"Placement returned no candidates: {candidates}")
     needs = ", ".join(
         f"{each} needs {amount}, {_free(snapshot, root, each)} free"
         for each, amount in needed.items()
     )
-    return f"no capacity in the tree of {name}: {needs}"
+    return Reason(Code.NO_CAPACITY, f"no capacity in the tree of {name}: {needs}")
 
 
 def _free(snapshot: CloudSnapshot, root: str, resource_class: str) -> int:

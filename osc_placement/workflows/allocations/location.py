@@ -11,21 +11,23 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from osc_placement.nova import values
+from osc_placement.plan import reasons
+from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
 EVACUATION = "evacuation"
 _DONE = "done"
 
-OFFLOADED = "it is shelved offloaded, on no host"
-NO_HOST = "it is on no host"
-BUILDING = "it is being built, and on no host yet"
-CELL_DOWN = "its cell is down: nova does not report it"
+OFFLOADED = Reason(Code.NO_HOST, "it is shelved offloaded, on no host")
+NO_HOST = Reason(Code.NO_HOST, "it is on no host")
+BUILDING = Reason(Code.BUILDING, "it is being built, and on no host yet")
+CELL_DOWN = Reason(Code.CELL_DOWN, "its cell is down: nova does not report it")
 _NO_NODE = "nova lists no compute node {node} of host {host}"
 _BUSY = "its task state is {task}"
 _VERIFY = "its {move} waits to be confirmed or reverted"
 _MOVES = "its {move} is {status}"
 
-_SOFT_DELETED = "it is soft-deleted: restore it, then heal it"
+_SOFT_DELETED = Reason(Code.SOFT_DELETED, "it is soft-deleted: restore it, then heal it")
 _NO_PROVIDER = "its host has no resource provider: nova-compute on {host} creates it at its start"
 _OTHER_UUID = "the provider {name} has another UUID than the compute node of that name"
 _READ_ERROR = "the allocations on {name} cannot be read: {why}"
@@ -45,9 +47,9 @@ class Location:
     with these trees. ``anywhere``: other trees are possible too.
     """
 
-    moving: str = ""
+    moving: Reason = reasons.NONE
     node: values.ComputeNode | None = None
-    absent: str = ""
+    absent: Reason = reasons.NONE
     roots: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()
     anywhere: bool = False
@@ -64,7 +66,7 @@ def locate(snapshot: CloudSnapshot, server: values.Server) -> Location:
     ends = [node, *_ends(snapshot, moves), *_evacuated_from(snapshot, server)]
     roots = frozenset(snapshot.root_of(end.uuid) for end in ends if end)
     moving = _why_moving(server, moves, snapshot.hosts)
-    absent = "" if node else _why_absent(server)
+    absent = reasons.NONE if node else _why_absent(server)
     return Location(
         moving=moving,
         node=node,
@@ -72,7 +74,8 @@ def locate(snapshot: CloudSnapshot, server: values.Server) -> Location:
         roots=roots,
         shared=frozenset(_shared(snapshot, roots)),
         # A task without a migration may be the start of a move to an unknown destination.
-        anywhere=bool(moving and (None in ends or not moves)) or absent not in {"", *ON_NO_HOST},
+        anywhere=bool(moving and (None in ends or not moves))
+        or absent not in {reasons.NONE, *ON_NO_HOST},
     )
 
 
@@ -82,7 +85,7 @@ def elsewhere(snapshot: CloudSnapshot, server: values.Server, location: Location
     return [uuid for uuid in held if not location.may_hold(snapshot.root_of(uuid))]
 
 
-def skip_reason(snapshot: CloudSnapshot, server: values.Server, location: Location) -> str:
+def skip_reason(snapshot: CloudSnapshot, server: values.Server, location: Location) -> Reason:
     """Why a server's allocations cannot be judged now; empty if they can."""
     if location.moving:
         return location.moving
@@ -96,12 +99,14 @@ def skip_reason(snapshot: CloudSnapshot, server: values.Server, location: Locati
             each.name == node.hostname and each.parent_uuid is None
             for each in snapshot.providers.values()
         )
-        reason = _OTHER_UUID if same_name else _NO_PROVIDER
-        return reason.format(host=node.host, name=node.hostname)
+        if same_name:
+            return Reason(Code.OTHER_UUID, _OTHER_UUID.format(name=node.hostname))
+        return Reason(Code.NO_PROVIDER, _NO_PROVIDER.format(host=node.host))
     for each in snapshot.trees.get(node.uuid, ()):
         if each.uuid in snapshot.read_errors:
-            return _READ_ERROR.format(name=each.name, why=snapshot.read_errors[each.uuid])
-    return ""
+            text = _READ_ERROR.format(name=each.name, why=snapshot.read_errors[each.uuid])
+            return Reason(Code.UNREADABLE, text)
+    return reasons.NONE
 
 
 def root_to_heal(snapshot: CloudSnapshot, server: values.Server) -> str | None:
@@ -112,34 +117,35 @@ def root_to_heal(snapshot: CloudSnapshot, server: values.Server) -> str | None:
     return location.node.uuid
 
 
-def describe(move: values.Migration) -> str:
+def describe(move: values.Migration) -> Reason:
     """What an open migration does to its server."""
     text = _VERIFY if move.status == "finished" else _MOVES
-    return text.format(move=move.type, status=move.status)
+    return Reason(Code.MOVING, text.format(move=move.type, status=move.status))
 
 
 def _why_moving(
     server: values.Server, moves: Sequence[values.Migration], hosts: values.Hosts
-) -> str:
+) -> Reason:
     if not server.known or server.host in hosts.unreachable:
         return CELL_DOWN
     if moves:
         return describe(moves[0])
     if server.task_state:
-        return _BUSY.format(task=server.task_state)
+        return Reason(Code.BUSY, _BUSY.format(task=server.task_state))
     if server.vm_state == "building" and not server.host:
         return BUILDING
     if server.vm_state == "resized":
-        return _VERIFY.format(move="resize")
-    return ""
+        return Reason(Code.MOVING, _VERIFY.format(move="resize"))
+    return reasons.NONE
 
 
-def _why_absent(server: values.Server) -> str:
+def _why_absent(server: values.Server) -> Reason:
     if server.vm_state == "shelved_offloaded":
         return OFFLOADED
     if not server.host:
         return NO_HOST
-    return _NO_NODE.format(node=server.node, host=server.host)
+    text = _NO_NODE.format(node=server.node, host=server.host)
+    return Reason(Code.NO_COMPUTE_NODE, text)
 
 
 def _ends(

@@ -94,7 +94,7 @@ class NovaPreconditions:
             reason = _MISSING
         else:
             # Nova may create a migration before it changes the server.
-            reason = location.describe(migration) if migration is not None else ""
+            reason = location.describe(migration).text if migration is not None else ""
         if reason:
             LOG.info("%s: precondition not met: %s", uuid, reason)
         return reason
@@ -151,9 +151,9 @@ def _difference(
     if server.is_deleted:
         return _DELETED
     if not server.known:
-        return location.CELL_DOWN
+        return location.CELL_DOWN.text
     if migration is not None:
-        return location.describe(migration)
+        return location.describe(migration).text
     now = _state_of(server)
     for field in dataclasses.fields(ServerState):
         new, old = getattr(now, field.name), getattr(before, field.name)

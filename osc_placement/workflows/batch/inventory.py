@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.model import inventory, provider
-from osc_placement.plan import change, guards, plan
+from osc_placement.plan import change, guards, plan, reasons
 from osc_placement.plan.kinds import inventories
 from osc_placement.plan.kinds.inventories import InventoryState
+from osc_placement.plan.reasons import Code
 from osc_placement.workflows.batch import expression
 
 _KIND = inventories.TYPE
@@ -89,7 +90,7 @@ def _targeted(observed: Observed, target: Target, exactly: bool) -> Item:
     try:
         target_state = InventoryState.of(target(observed.inventories))
     except errors.InvalidInput as error:
-        return change.Skipped(_KIND.name, subject, reason=str(error), refused=True)
+        return _invalid(subject, error)
     after = InventoryState({**dict.fromkeys(found.classes), **target_state.classes})
     before = _KIND.select(found, after)
     if _KIND.equal(before, after):
@@ -144,25 +145,35 @@ def decide(observed: Observed, request: Request) -> Item:
     """The change of one provider, or the reason to skip it."""
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
     try:
-        before, after, reasons = _requested(observed, request)
+        before, after, notes = _requested(observed, request)
     except ValueError as error:
-        return change.Skipped(_KIND.name, subject, reason=str(error), refused=True)
+        return _invalid(subject, error)
     if not after.classes:
-        return change.Skipped(_KIND.name, subject, reason="; ".join(reasons))
+        return change.Skipped(_KIND.name, subject, reason="; ".join(notes), code=Code.NO_INVENTORY)
     if _KIND.equal(before, after):
-        return change.Skipped(
-            _KIND.name, subject, before, after, "; ".join(reasons), unchanged=True
-        )
+        return change.Skipped(_KIND.name, subject, before, after, "; ".join(notes), unchanged=True)
     before, after = _differing(before, after)
     amended = inventories.amended(observed.inventories, after)
     refused = inventories.refusals(
         observed.inventories, amended, observed.usages or {}, request.allow
     )
     if refused:
-        return change.Skipped(_KIND.name, subject, before, after, "; ".join(refused), refused=True)
-    reasons = _effects(observed, amended) + reasons + _written_back(after)
-    return change.Change(
-        _KIND.name, subject, before, after, observed.generation, "; ".join(reasons)
+        return change.Skipped(
+            _KIND.name,
+            subject,
+            before,
+            after,
+            reasons.joined_texts(refused),
+            reasons.joined_codes(refused),
+            refused=True,
+        )
+    notes = _effects(observed, amended) + notes + _written_back(after)
+    return change.Change(_KIND.name, subject, before, after, observed.generation, "; ".join(notes))
+
+
+def _invalid(subject: change.Subject, error: Exception) -> change.Skipped:
+    return change.Skipped(
+        _KIND.name, subject, reason=str(error), code=Code.INVALID_VALUE, refused=True
     )
 
 

@@ -9,6 +9,7 @@ from osc_placement.engine import standard
 from osc_placement.model import provider
 from osc_placement.plan import change, guards, plan
 from osc_placement.plan.kinds import memberships, trait as trait_kind
+from osc_placement.plan.reasons import Code
 
 _OWNED = (
     "compute drivers and nova own standard traits"
@@ -104,5 +105,7 @@ def decide(
     refused = [name for name in differing if not after[name] and name in kept]
     if refused:
         text = f"{', '.join(refused)}: {reason}"
-        return change.Skipped(kind.name, subject, old, new, text, refused=True)
+        return change.Skipped(
+            kind.name, subject, old, new, text, Code.STANDARD_TRAITS, refused=True
+        )
     return change.Change(kind.name, subject, old, new, observed.generation)

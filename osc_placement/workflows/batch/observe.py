@@ -17,6 +17,7 @@ from osc_placement.model import provider
 from osc_placement.plan import change, workers as plan_workers
 from osc_placement.plan.kinds import inventories, memberships
 from osc_placement.plan.progress import Progress
+from osc_placement.plan.reasons import Code
 from osc_placement.workflows import selector
 from osc_placement.workflows.batch import inventory, membership
 
@@ -179,7 +180,9 @@ def _read_each(
                 raise
             LOG.info("skipped %s of provider %s: %s", kind, item.name, error)
             subject = change.Subject(item.name, item.uuid)
-            return change.Skipped(kind, subject, reason=str(error), refused=True)
+            return change.Skipped(
+                kind, subject, reason=str(error), code=Code.UNREADABLE, refused=True
+            )
 
     progress.start(f"reading {kind}", len(providers))
     found: list[T | change.Skipped] = []

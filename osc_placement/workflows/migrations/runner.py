@@ -47,6 +47,9 @@ class Slice:
     neutron: neutron_api.Neutron | None = None
 
 
+#: How a change ends that the run began and did not make, without an error.
+_NOT_MADE = (plan_result.Status.SKIPPED, plan_result.Status.REFUSED, plan_result.Status.STALE)
+
 #: Yields the slices after a position; a pass begins with "".
 Slices = Callable[[Services, str], Iterator[Slice]]
 
@@ -240,9 +243,7 @@ class _Run:
             report = self._apply(item, part)
             applied = report.count(plan_result.Status.APPLIED)
             count.done, count.left = count.done + applied, count.left - applied
-            skipped += report.count(plan_result.Status.SKIPPED) + report.count(
-                plan_result.Status.STALE
-            )
+            skipped += sum(report.count(status) for status in _NOT_MADE)
             self._record(item, report)
             if report.limited or report.interrupted or report.halted:
                 return False

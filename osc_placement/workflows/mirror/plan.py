@@ -13,20 +13,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.model import provider
 from osc_placement.nova import values
-from osc_placement.plan import change, plan
+from osc_placement.plan import change, plan, reasons
 from osc_placement.plan.kinds import memberships
+from osc_placement.plan.reasons import Code, Reason
 
 _NO_PROVIDER = "it has no resource provider: nova-compute on {host} creates one when it starts"
-_NO_NODE = "nova lists a compute service of this host, but no compute node"
-_UNKNOWN_HOST = "nova lists neither a compute node nor a compute service of this host"
-_CELL_DOWN = "its cell is down: nova cannot list its compute nodes"
+_NO_NODE = Reason(
+    Code.NO_COMPUTE_NODE, "nova lists a compute service of this host, but no compute node"
+)
+_UNKNOWN_HOST = Reason(
+    Code.UNKNOWN_HOST, "nova lists neither a compute node nor a compute service of this host"
+)
+_CELL_DOWN = Reason(Code.CELL_DOWN, "its cell is down: nova cannot list its compute nodes")
 _CELLS_DOWN = "nova lists no compute node of this host, perhaps because {hosts} is down"
 _KIND = memberships.AGGREGATES.name
 
-_NO_HOSTS = "the host aggregate has no hosts: nothing to mirror"
-_NO_AGGREGATE = "the host is in none of the host aggregates"
+_NO_HOSTS = Reason(Code.EMPTY_AGGREGATE, "the host aggregate has no hosts: nothing to mirror")
+_NO_AGGREGATE = Reason(Code.NO_AGGREGATE, "the host is in none of the host aggregates")
 _NOT_A_NODE = "it is not a compute node of nova"
-_MAY_BE_A_NODE = "it may be a compute node that nova cannot list now"
+_MAY_BE_A_NODE = Reason(Code.CELL_DOWN, "it may be a compute node that nova cannot list now")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class _Decision:
     remove: dict[str, str] = dataclasses.field(default_factory=dict)
     right: dict[str, str] = dataclasses.field(default_factory=dict)
     stale: dict[str, str] = dataclasses.field(default_factory=dict)
-    why_stale: list[str] = dataclasses.field(default_factory=list)
+    why_stale: list[Reason] = dataclasses.field(default_factory=list)
     refused: bool = False
 
 
@@ -117,7 +122,7 @@ class _Mirror:
                 missing[subject][aggregate.uuid] = aggregate.name
             if not aggregate.hosts and not self._request.hosts:
                 subject = change.Subject(aggregate.name, aggregate.uuid)
-                yield change.Skipped(_KIND, subject, reason=_NO_HOSTS)
+                yield _skipped(subject, _NO_HOSTS)
         for uuid, name in self._deleted():
             self._find_stale(values.HostAggregate("", name, uuid), frozenset(), deleted=True)
         for subject, names in missing.items():
@@ -194,16 +199,18 @@ class _Mirror:
         *,
         named: bool,
         deleted: bool,
-    ) -> str:
+    ) -> Reason:
         """The reason to keep a stale member; empty to remove it."""
         prune = self._request.prune or aggregate.uuid in self._request.forget
         where = "nova has deleted it" if deleted else "its host is not in it"
         if uuid in self._node:
-            return "" if prune else f"in {aggregate.name}, but {where}: --prune removes it"
+            text = f"in {aggregate.name}, but {where}: --prune removes it"
+            return reasons.NONE if prune else Reason(Code.STALE_MEMBER, text)
         if not (named and prune):
             what = self._not_a_node(self._provider[uuid])
-            return f"in {aggregate.name}, but {what}: --prune --provider removes it"
-        return _MAY_BE_A_NODE if self._may_be_a_node(aggregate) else ""
+            text = f"in {aggregate.name}, but {what}: --prune --provider removes it"
+            return Reason(Code.NOT_A_COMPUTE_NODE, text)
+        return _MAY_BE_A_NODE if self._may_be_a_node(aggregate) else reasons.NONE
 
     def _not_a_node(self, item: provider.Provider) -> str:
         if item.name in self._hostnames:
@@ -225,17 +232,20 @@ class _Mirror:
             memberships.Aggregates(dict.fromkeys(names, False)),
             memberships.Aggregates.of(names),
             f"to {_joined(names.values())}; {reason}",
+            reason.code,
             refused=True,
         )
 
-    def _why_missing(self, subject: change.Subject) -> str:
+    def _why_missing(self, subject: change.Subject) -> Reason:
         hosts = self._snapshot.hosts
         if subject.uuid:
-            return _NO_PROVIDER.format(host=self._node[subject.uuid].host)
+            text = _NO_PROVIDER.format(host=self._node[subject.uuid].host)
+            return Reason(Code.NO_PROVIDER, text)
         if subject.name in hosts.unreachable:
             return _CELL_DOWN
         if hosts.unreachable:
-            return _CELLS_DOWN.format(hosts=f"the cell of {_joined(hosts.unreachable)}")
+            text = _CELLS_DOWN.format(hosts=f"the cell of {_joined(hosts.unreachable)}")
+            return Reason(Code.CELL_DOWN, text)
         return _NO_NODE if subject.name in hosts.services else _UNKNOWN_HOST
 
     def _decided(
@@ -260,7 +270,8 @@ class _Mirror:
                 subject,
                 memberships.Aggregates.of(decision.stale),
                 memberships.Aggregates(dict.fromkeys(decision.stale, False)),
-                "; ".join(dict.fromkeys(decision.why_stale)),
+                reasons.joined_texts(dict.fromkeys(decision.why_stale)),
+                reasons.joined_codes(decision.why_stale),
                 refused=decision.refused,
             )
         if decision.right and not after and not decision.stale:
@@ -273,7 +284,11 @@ class _Mirror:
         mirrored = {host for aggregate in self._aggregates() for host in aggregate.hosts}
         for host in sorted(self._request.hosts - mirrored):
             subject = change.Subject(host, "")
-            yield change.Skipped(_KIND, subject, reason=_NO_AGGREGATE)
+            yield _skipped(subject, _NO_AGGREGATE)
+
+
+def _skipped(subject: change.Subject, reason: Reason) -> change.Skipped:
+    return change.Skipped(_KIND, subject, reason=reason.text, code=reason.code)
 
 
 def _moves(decision: _Decision) -> str:

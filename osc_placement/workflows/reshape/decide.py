@@ -10,6 +10,7 @@ from osc_placement import errors
 from osc_placement.model import provider
 from osc_placement.plan import change, guards
 from osc_placement.plan.kinds import reshape
+from osc_placement.plan.reasons import Code
 from osc_placement.workflows.reshape import (
     assign,
     consumers,
@@ -81,14 +82,22 @@ def decide_request(
                 raise
             subject = change.Subject(root.name, root.uuid)
             reason, refused = "; ".join(error.reasons), own is not None
+            code = _code(error) if refused else Code.NOTHING_TO_MOVE
             LOG.info("skipping the tree of %s: %s", root.name, reason)
             skipped.append(
-                change.Skipped(reshape.TYPE.name, subject, reason=reason, refused=refused)
+                change.Skipped(
+                    reshape.TYPE.name, subject, reason=reason, code=code, refused=refused
+                )
             )
         else:
             taken |= decision.resolved.new_names
             decisions.append(decision)
     return (_merge(decisions, before) if request.roots else decisions[0]), skipped
+
+
+def _code(error: errors.InvalidInput) -> Code:
+    is_owned = isinstance(error, refusals.NovaOwned)
+    return Code.NOVA_OWNED if is_owned else Code.RESHAPE_REFUSED
 
 
 def decide(
@@ -107,9 +116,12 @@ def decide(
     problems.check()
     inventories = reshape_inventories.inventories(resolved, problems)
     problems.reasons += refusals.impossible_deletions(before, resolved, inventories)
-    if guards.NOVA_OWNED not in allow:
-        problems.reasons += refusals.nova_owned(before, resolved)
     demands = consumers.demands(before, resolved, inventories, problems)
+    if guards.NOVA_OWNED not in allow:
+        owned = refusals.nova_owned(before, resolved)
+        if owned and not problems:
+            raise refusals.NovaOwned(owned)
+        problems.reasons += owned
     problems.check()
     placed = assign.assign(demands, before, resolved, inventories, options, problems)
     problems.check()

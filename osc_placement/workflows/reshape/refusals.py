@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.plan import guards
 from osc_placement.workflows.reshape import resolve, snapshot
@@ -54,6 +55,10 @@ def _description(node: snapshot.Node) -> tuple[object, ...]:
     """What a document may change of a provider."""
     item = node.provider
     return item.name, item.parent_uuid, node.traits, node.aggregates
+
+
+class NovaOwned(errors.InvalidInput):
+    """Only the guard nova-owned refuses the reshape."""
 
 
 def nova_owned(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> list[str]:

@@ -18,6 +18,7 @@ Cell = Mapping[str, object] | None
 _WORST = (
     result.Status.FAILED,
     result.Status.STALE,
+    result.Status.REFUSED,
     result.Status.SKIPPED,
     result.Status.PLANNED,
     result.Status.APPLIED,
@@ -34,6 +35,7 @@ class Row:
     after: Cell
     status: str
     reason: str = ""
+    code: str = ""
 
 
 class Rows:
@@ -71,7 +73,8 @@ class Rows:
         was, now = self._before.nodes.get(uuid), self._after.nodes.get(uuid)
         results = self._results.get(uuid, [])
         reason = _reason(uuid, results, self._names)
-        return Row(uuid, _usage(was), _usage(now), _status(results), reason)
+        status = _status(results)
+        return Row(uuid, _usage(was), _usage(now), status, reason, _code(results, status))
 
     def consumers(self, uuid: str) -> Iterator[Row]:
         """The rows of the consumers whose allocation on a provider changes."""
@@ -80,7 +83,8 @@ class Rows:
             was = self._before.consumers[consumer].allocations.get(uuid)
             now = self._after.consumers[consumer].allocations.get(uuid)
             guess = self._guesses.get((consumer, uuid), "") if now else ""
-            yield Row(consumer, was, now, _status(results), guess)
+            status = _status(results)
+            yield Row(consumer, was, now, status, guess, _code(results, status))
 
     def _changed(self) -> dict[str, list[str]]:
         """``{provider uuid: consumers whose allocation on it changes}``"""
@@ -110,6 +114,11 @@ def _usage(node: snapshot.Node | None) -> Cell:
 def _status(results: Sequence[result.ChangeResult]) -> str:
     statuses = {item.status for item in results}
     return next((str(status) for status in _WORST if status in statuses), "unchanged")
+
+
+def _code(results: Sequence[result.ChangeResult], status: str) -> str:
+    """The code of the change that the status of a row is from."""
+    return next((item.code for item in results if item.status == status), "")
 
 
 def _reason(uuid: str, results: Sequence[result.ChangeResult], names: change.Names) -> str:

@@ -41,11 +41,11 @@ def test_shrinking_sends_one_more_request_for_all_usages() -> None:
     assert client.count()["GET /resource_providers/{}/usages"] == 0
 
 
-def test_usages_of_a_full_provider_are_read_and_it_is_skipped() -> None:
+def test_usages_of_a_full_provider_are_read_and_it_is_refused() -> None:
     full = embedded.Host("host-999", used={"VCPU": 512, "MEMORY_MB": 65024})
     client = embedded.Client([*embedded.hosts(3), full])
     report = amend(client, "VCPU:allocation_ratio=4")
-    assert statuses(report) == {"applied": 3, "skipped": 1}
+    assert statuses(report) == {"applied": 3, "refused": 1}
     assert report.exit_code() == 6
     assert client.count()["GET /resource_providers/{}/usages"] == 1
     assert ratios(client) == {4.0, 16.0}
@@ -79,7 +79,8 @@ def test_guards_are_checked_again_after_a_conflict() -> None:
 
     client.before_write(embedded.once_each(allocate))
     report = amend(client, "VCPU:allocation_ratio=4")
-    assert statuses(report) == {"skipped": 1}
+    assert statuses(report) == {"refused": 1}
+    assert report.results[0].code == "over-capacity"
     assert "300 used" in report.results[0].reason
     assert ratios(client) == {16.0}
 

@@ -152,7 +152,7 @@ def test_an_edited_plan_is_refused() -> None:
         plan.from_json(text)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "null", "{", '{"format_version": 2}', "\x00"])
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", "{", '{"format_version": 3}', "\x00"])
 def test_other_files_are_refused(text: str) -> None:
     with pytest.raises(plan.PlanRefused, match="not a plan file"):
         plan.from_json(text)
@@ -168,8 +168,8 @@ def test_a_plan_cut_short_is_refused(length: int) -> None:
 
 def test_another_format_version_is_refused() -> None:
     document = json.loads(some().to_json())
-    document["format_version"] = 3
-    with pytest.raises(plan.PlanRefused, match="format version 3"):
+    document["format_version"] = 2
+    with pytest.raises(plan.PlanRefused, match="format version 2"):
         plan.from_json(json.dumps(document))
 
 

@@ -8,9 +8,9 @@ from osc_placement.plan import change, result
 from osc_placement.plan.result import Status
 
 
-def report(*statuses: Status, refused: bool = False, **fields: Any) -> result.RunReport:
+def report(*statuses: Status, **fields: Any) -> result.RunReport:
     results = tuple(
-        result.ChangeResult("traits", change.Subject("a", "b"), {}, {}, status, open=refused)
+        result.ChangeResult("traits", change.Subject("a", "b"), {}, {}, status)
         for status in statuses
     )
     return result.RunReport(results, "here", **fields)
@@ -22,16 +22,18 @@ def report(*statuses: Status, refused: bool = False, **fields: Any) -> result.Ru
         (report(), 0),
         (report(Status.APPLIED, Status.UNCHANGED), 0),
         (report(Status.SKIPPED), 0),
-        (report(Status.APPLIED, Status.SKIPPED, refused=True), 6),
+        (report(Status.APPLIED, Status.REFUSED), 6),
         (report(Status.APPLIED, Status.PLANNED, limited=True), 5),
-        (report(Status.PLANNED, Status.SKIPPED, refused=True, limited=True), 5),
+        (report(Status.PLANNED, Status.REFUSED, limited=True), 5),
         (report(Status.STALE, Status.APPLIED), 7),
         (report(Status.STALE, limited=True), 7),
         (report(Status.STALE, Status.FAILED, limited=True), 6),
         (report(Status.APPLIED, Status.PLANNED, halted="why"), 6),
         (report(Status.FAILED, interrupted=True), 130),
         (report(Status.PLANNED, dry_run=True), 3),
-        (report(Status.UNCHANGED, Status.SKIPPED, refused=True, dry_run=True), 0),
+        (report(Status.UNCHANGED, Status.SKIPPED, dry_run=True), 0),
+        (report(Status.UNCHANGED, Status.REFUSED, dry_run=True), 6),
+        (report(Status.PLANNED, Status.REFUSED, dry_run=True), 6),
     ],
 )
 def test_the_exit_code_is_the_worst_of_all_results(found: result.RunReport, code: int) -> None:
@@ -39,7 +41,7 @@ def test_the_exit_code_is_the_worst_of_all_results(found: result.RunReport, code
 
 
 def test_a_dry_run_exits_with_0_without_detailed_exitcode() -> None:
-    assert report(Status.PLANNED, dry_run=True).exit_code() == 0
+    assert report(Status.PLANNED, Status.REFUSED, dry_run=True).exit_code() == 0
 
 
 def test_the_summary_counts_each_status() -> None:

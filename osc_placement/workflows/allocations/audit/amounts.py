@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
+from osc_placement.plan import reasons
 from osc_placement.workflows.allocations import expected
 from osc_placement.workflows.allocations.capacity import FreeCapacity
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
@@ -145,7 +146,7 @@ def correct(
             addition = {uuid: {resource_class: more}}
             shortages = free.shortages(addition)
             if shortages:
-                return Correction(why_not="; ".join(shortages))
+                return Correction(why_not=reasons.joined_texts(shortages))
             added.append(addition)
         if amount:
             part[resource_class] = amount

@@ -52,7 +52,7 @@ def _changes(snapshot: CloudSnapshot, decision: Decision) -> list[Finding]:
     }
     found = []
     if parts or decision.bindings:
-        proposed = finding.describe(snapshot, parts) if parts else decision.reason
+        proposed = finding.describe(snapshot, parts) if parts else decision.reason.text
         repair = Repair(parts, None if before.allocations else owner, nova, decision.bindings)
         evidence = _evidence(before, parts)
         found.append(Finding(MISSING, subject, hosts, evidence, proposed, repair))
@@ -105,7 +105,7 @@ def _skipped(
             evidence = f"{location.moving}, but has {held}"
             yield _unknown(snapshot, server, evidence, _STUCK.format(since=server.updated))
     elif location.absent not in ON_NO_HOST and _requests_something(server):
-        yield _unknown(snapshot, server, _NOTHING, decision.reason)
+        yield _unknown(snapshot, server, _NOTHING, decision.reason.text)
 
 
 def _requests_something(server: values.Server) -> bool:

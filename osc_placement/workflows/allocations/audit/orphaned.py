@@ -81,7 +81,7 @@ def _why_open(move: values.Migration, server: values.Server | None) -> str:
     if server is None or server.is_deleted:
         return ""
     if not server.known:
-        return location.CELL_DOWN
+        return location.CELL_DOWN.text
     both_failed = move.status == "error" and server.vm_state == "error"
     return "the migration and its server are both in error" if both_failed else ""
 

@@ -54,7 +54,7 @@ def _judge(
     """The finding for a server with the allocations ``away`` from its location."""
     wrong = _wrong_host(snapshot, server, location, away)
     if location.moving:
-        return wrong.as_unknown(location.moving)
+        return wrong.as_unknown(location.moving.text)
     if location.node is None:
         return _on_no_host(snapshot, server, location, away)
     reason = _why_not_a_host(snapshot, away)
@@ -170,7 +170,7 @@ def _wrong_host(
     location: Location,
     away: allocation.Allocations,
 ) -> Finding:
-    on = f"it is on {server.host}" if location.node else location.absent
+    on = f"it is on {server.host}" if location.node else location.absent.text
     return Finding(
         WRONG_HOST,
         change.Subject(server.name or server.uuid, server.uuid),

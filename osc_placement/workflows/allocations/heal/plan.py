@@ -28,7 +28,7 @@ def _item(snapshot: CloudSnapshot, decision: Decision) -> change.Change | change
             server.name,
             decision.before,
             decision.after,
-            reason=decision.reason,
+            reason=decision.reason.text,
             precondition=precondition.of(server),
         )
         return plans.with_bindings(planned, snapshot, decision.bindings)
@@ -39,7 +39,8 @@ def _item(snapshot: CloudSnapshot, decision: Decision) -> change.Change | change
         subject,
         state,
         state,
-        decision.reason,
+        decision.reason.text,
+        decision.reason.code,
         unchanged=not decision.reason,
         refused=decision.refused,
     )

@@ -219,7 +219,8 @@ def test_a_standard_trait_is_not_removed_unless_it_is_allowed() -> None:
     client = embedded.Client([embedded.Host("cmp-1", traits=("HW_CPU_X86_AVX2", "CUSTOM_A"))])
     removal = {"remove": ["HW_CPU_X86_AVX2", "CUSTOM_A"]}
     report = applied(client, plan.plan_traits(client, IN_AGGREGATE, **removal))
-    assert report.count(result.Status.SKIPPED) == 1
+    assert report.count(result.Status.REFUSED) == 1
+    assert report.results[0].code == "standard-traits"
     assert report.exit_code() == 6
     assert "--allow standard-traits" in report.results[0].reason
     allowed = plan.plan_traits(client, IN_AGGREGATE, **removal, allow=["standard-traits"])
@@ -285,11 +286,14 @@ def test_adding_and_removing_the_same_name_is_an_error() -> None:
         plan.plan_traits(cloud(), EVERYTHING, add=["CUSTOM_A"], remove=["CUSTOM_A"])
 
 
-def test_a_provider_that_cannot_be_read_is_skipped_and_others_are_changed() -> None:
+def test_a_provider_that_cannot_be_read_is_refused_and_others_are_changed() -> None:
     client = cloud()
     client.before(embedded.about("cmp-1", embedded.refuse(404, "gone")))
     report = applied(client, plan.plan_amend(client, IN_AGGREGATE, ["VCPU:total=64"]))
-    assert [str(item.status) for item in report.results] == ["skipped", "applied"]
+    assert [(str(item.status), item.code) for item in report.results] == [
+        ("refused", "unreadable"),
+        ("applied", ""),
+    ]
     assert report.exit_code() == 6
 
 

@@ -248,9 +248,10 @@ def test_a_provider_with_a_new_inventory_is_not_deleted(
     more = {**before.inventories, "DISK_GB": inventory.Inventory(7)}
     cloud.rival.replace_inventories(gpu, before.generation, more)
     report = cloud.take_back(path)
-    left = next(item for item in report.results if item.subject.name == "gpu" and item.open)
-    assert (left.status, left.reason) == (
-        "skipped",
+    left = next(item for item in report.results if item.status == "refused")
+    assert (left.subject.name, left.code, left.reason) == (
+        "gpu",
+        "not-empty",
         "it is not empty: it has inventories DISK_GB",
     )
     found = cloud.state()

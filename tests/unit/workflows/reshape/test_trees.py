@@ -150,7 +150,10 @@ moves:
     request = decide.ReshapeRequest(parse.parse(text, "m"), roots=tuple(roots), options=PACK)
     found, skipped = decide.decide_request(request, before)
     assert {move.source for move in found.resolved.moves} == {uuid_of("a"), uuid_of("d")}
-    assert {(item.subject.name, item.refused) for item in skipped} == {("b", True), ("c", False)}
+    assert {(item.subject.name, item.refused, item.code) for item in skipped} == {
+        ("b", True, "reshape-refused"),
+        ("c", False, "nothing-to-move"),
+    }
     assert found.before.consumers.keys() == {uuid_of("both")}
     listed = reshape_changes.changes(found)
     assert [item.subject.name for item in listed if item.kind == "reshape"] == ["a, d"]
