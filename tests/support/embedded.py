@@ -10,6 +10,7 @@ import collections
 import copy
 import dataclasses
 import io
+import itertools
 import json
 import urllib.parse
 import uuid as uuid_module
@@ -58,8 +59,8 @@ class Request(NamedTuple):
 
     @property
     def is_write(self) -> bool:
-        """Whether the request can change the state."""
-        return self.method != "GET"
+        """Whether the request can change the state; an empty reshape only checks the policy."""
+        return self.method != "GET" and (self.path, self.body) != ("/reshaper", {})
 
 
 #: Returns a response in place of the server's, raises the error of a broken connection, or
@@ -104,11 +105,20 @@ def _read(environ: dict[str, Any]) -> Request:
 
 
 class Client(api.Client):
-    """A client of its own server in memory; ``rival`` is another client of it, not recorded."""
+    """A client of its own server in memory; ``rival`` is another client of it, not recorded.
 
-    def __init__(self, hosts: Iterable[Host] = (), target: str = TARGET) -> None:
+    The server starts with ``hosts``, or with the state document ``load``.
+    """
+
+    def __init__(
+        self,
+        hosts: Iterable[Host] = (),
+        target: str = TARGET,
+        *,
+        load: Mapping[str, Any] | None = None,
+    ) -> None:
         given = list(hosts)
-        placement = service.InProcessPlacement(load=_document(given)).start()
+        placement = service.InProcessPlacement(load=load or _document(given)).start()
         self._app = placement.app
         self._proxy = Proxy(placement.app)
         super().__init__(wsgi.in_process(lambda: self._proxy, target), microversion.MAXIMUM)
@@ -152,6 +162,10 @@ class Client(api.Client):
         """The number of writes sent."""
         return sum(request.is_write for request in self.sent)
 
+    def export(self) -> dict[str, Any]:
+        """The whole state, as a document that ``load`` accepts."""
+        return self._app.export()
+
     def stored(self, name: str) -> Stored:
         """The provider of a name or UUID."""
         (found,) = [item for item in self.all_stored() if name in (item.name, item.uuid)]
@@ -159,7 +173,7 @@ class Client(api.Client):
 
     def all_stored(self) -> list[Stored]:
         """All providers."""
-        providers = self._app.export()["providers"]
+        providers = self.export()["providers"]
         return [Stored(uuid, fields, self.rival) for uuid, fields in providers.items()]
 
 
@@ -276,6 +290,17 @@ def _document(given: Iterable[Host]) -> dict[str, Any]:
         },
         "consumers": {},
     }
+
+
+def at(template: str, action: Action) -> Action:
+    """Run ``action`` at requests of a template."""
+    return lambda request: action(request) if request.template == template else None
+
+
+def nth(number: int, action: Action) -> Action:
+    """Run ``action`` at one request, counted from 1."""
+    reached = itertools.count(1)
+    return lambda request: action(request) if next(reached) == number else None
 
 
 def once_each(action: Action) -> Action:

@@ -1,25 +1,21 @@
-"""A cloud behind a proxy that interrupts requests, and its reshape."""
+"""A cloud and its reshape, which tests interrupt."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.client import api, wsgi
 from osc_placement.plan import apply as plan_apply, file, result
-from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan
 from osc_placement.workflows.reshape.document import parse
-from tests.support import plans
+from tests.support import embedded, plans
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.cloud_builder import uuid_of
 
 OLD = microversion.Microversion(1, 37)
-NEW = microversion.MAXIMUM
 READING = ReadContext(workers=1)
 PROVIDERS: dict[str, Any] = {
     "cn1": (None, {"VCPU": 16, "VGPU": 8}),
@@ -43,46 +39,21 @@ delete: [old]
 WRITES = 6
 
 
-class Killed(BaseException):
-    """Simulates kill -9: no error handler catches it."""
-
-
-class Between:
-    """A proxy that calls ``before`` and ``after`` each write with its number."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-        self.writes: list[str] = []
-        self.before: Callable[[int, str], None] = lambda number, path: None
-        self.after: Callable[[int, str], None] = lambda number, path: None
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        # The check of the policy rule is not a write.
-        if environ["REQUEST_METHOD"] == "GET" or environ.get("CONTENT_LENGTH") == "2":
-            return self._app(environ, start_response)
-        self.writes.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
-        number, path = len(self.writes), self.writes[-1]
-        self.before(number, path)
-        answer = self._app(environ, start_response)
-        self.after(number, path)
-        return answer
-
-    def close(self) -> None:
-        """The test closes the Placement."""
-
-
 class Cloud:
-    """A Placement that loads the cloud above, a client of it, and the proxy between them."""
+    """A client of a Placement that loads the cloud above, and another client."""
 
-    def __init__(self, placement: service.InProcessPlacement) -> None:
-        self.placement = placement
-        self.between = Between(placement.app)
-        self.client = api.Client(wsgi.in_process(lambda: self.between, "the cloud"), NEW)
-        self.rival = placement.client(NEW)
+    def __init__(self) -> None:
+        self.client = embedded.Client(load=cloud_builder.state(PROVIDERS, CONSUMERS))
+        self.rival = self.client.rival
         self.start = self.state()
 
+    @property
+    def writes(self) -> list[str]:
+        """The templates of the writes that the client sent."""
+        return [request.template for request in self.client.sent if request.is_write]
+
     def state(self) -> dict[str, Any]:
-        return cloud_builder.without_generations(self.placement.app.export())
+        return cloud_builder.without_generations(self.client.export())
 
     def prepare(self, moves: str = MOVES) -> reshape_plan.Prepared:
         request = decide.ReshapeRequest(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import requests
 
 from osc_placement import microversion
 from osc_placement.client import api, api_errors, retry, wsgi
@@ -18,19 +17,17 @@ from osc_placement.plan.kinds import base, provider as provider_kind
 from osc_placement.testing import service
 from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan
 from osc_placement.workflows.reshape.document import parse
-from tests.support import plans
+from tests.support import embedded, plans, scripted
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.cloud_builder import uuid_of
 from tests.support.reshape.interrupted import (
     CONSUMERS,
     MOVES,
-    NEW,
     OLD,
     PROVIDERS,
     READING,
     WRITES,
     Cloud,
-    Killed,
 )
 
 _DESCRIBED = """\
@@ -40,9 +37,8 @@ providers:
 
 
 @pytest.fixture
-def cloud() -> Iterator[Cloud]:
-    with service.InProcessPlacement(load=cloud_builder.state(PROVIDERS, CONSUMERS)) as placement:
-        yield Cloud(placement)
+def cloud() -> Cloud:
+    return Cloud()
 
 
 def statuses(report: result.RunReport) -> set[str]:
@@ -58,12 +54,12 @@ def test_the_requests_are_sent_in_order_without_repetition(
 ) -> None:
     report = cloud.reshape(tmp_path / "plan")
     assert statuses(report) == {"applied"}
-    assert [item.partition(" /")[2].partition("/")[0] for item in cloud.between.writes] == [
-        "traits",
-        "resource_providers",
-        "resource_providers",
-        "reshaper",
-        "resource_providers",
+    assert cloud.writes == [
+        "PUT /traits/{}",
+        "POST /resource_providers",
+        "PUT /resource_providers/{}/traits",
+        "POST /reshaper",
+        "DELETE /resource_providers/{}",
     ]
 
 
@@ -72,13 +68,10 @@ def test_the_requests_are_sent_in_order_without_repetition(
 def test_a_kill_between_any_two_steps_can_be_resumed_and_undone(
     cloud: Cloud, tmp_path: pathlib.Path, number: int, after_write: bool
 ) -> None:
-    def kill(reached: int, _: str) -> None:
-        if reached == number:
-            raise Killed
-
-    setattr(cloud.between, "after" if after_write else "before", kill)
+    act = cloud.client.after_write if after_write else cloud.client.before_write
+    act(embedded.nth(number, embedded.kill))
     path = tmp_path / "plan"
-    with pytest.raises(Killed):
+    with pytest.raises(embedded.Killed):
         cloud.reshape(path)
     assert all(
         sum(amounts.get("VGPU", 0) for amounts in item["allocations"].values()) in (0, 2, 4)
@@ -87,7 +80,7 @@ def test_a_kill_between_any_two_steps_can_be_resumed_and_undone(
     assert statuses(cloud.apply(path)) == {"applied"}
     done = cloud.state()
     assert uuid_of("old") not in done["providers"]
-    assert len([one for one in cloud.between.writes if "reshaper" in one]) <= 2
+    assert cloud.writes.count("POST /reshaper") <= 2
     assert statuses(cloud.take_back(path)) == {"applied"}
     assert cloud.state() == cloud.start
 
@@ -96,14 +89,10 @@ def test_a_kill_between_any_two_steps_can_be_resumed_and_undone(
 def test_a_lost_response_is_checked_and_not_repeated(
     cloud: Cloud, tmp_path: pathlib.Path, number: int
 ) -> None:
-    def cut(reached: int, _: str) -> None:
-        if reached == number:
-            raise requests.exceptions.ConnectionError("cut")
-
-    cloud.between.after = cut
+    cloud.client.after_write(embedded.nth(number, embedded.cut))
     report = cloud.reshape(tmp_path / "plan")
     assert statuses(report) == {"applied"}
-    assert len(cloud.between.writes) == WRITES - 1
+    assert len(cloud.writes) == WRITES - 1
 
 
 @pytest.mark.parametrize("number", range(1, WRITES))
@@ -112,14 +101,8 @@ def test_a_kill_during_undo_can_be_resumed(
 ) -> None:
     path = tmp_path / "plan"
     cloud.reshape(path)
-    cloud.between.writes.clear()
-
-    def kill(reached: int, _: str) -> None:
-        if reached == number:
-            raise Killed
-
-    cloud.between.after = kill
-    with pytest.raises(Killed):
+    cloud.client.after_write(embedded.nth(number, embedded.kill))
+    with pytest.raises(embedded.Killed):
         cloud.take_back(path)
     assert statuses(cloud.take_back(path)) == {"applied"}
     assert cloud.state() == cloud.start
@@ -127,13 +110,8 @@ def test_a_kill_during_undo_can_be_resumed(
 
 def just_before_the_reshape(cloud: Cloud, write: Callable[[], None]) -> None:
     """Run ``write`` once, between the read and the reshape request."""
-    pending = [write]
-
-    def interfere(_: int, path: str) -> None:
-        if path == "POST /reshaper" and pending:
-            pending.pop()()
-
-    cloud.between.before = interfere
+    first = embedded.nth(1, lambda request: write())
+    cloud.client.before_write(embedded.at("POST /reshaper", first))
 
 
 def test_an_unrelated_write_causes_one_more_read(cloud: Cloud, tmp_path: pathlib.Path) -> None:
@@ -143,7 +121,7 @@ def test_an_unrelated_write_causes_one_more_read(cloud: Cloud, tmp_path: pathlib
 
     just_before_the_reshape(cloud, bump)
     assert statuses(cloud.reshape(tmp_path / "plan")) == {"applied"}
-    assert cloud.between.writes.count("POST /reshaper") == 2
+    assert cloud.writes.count("POST /reshaper") == 2
     assert cloud.state()["providers"][uuid_of("cn1")]["traits"] == ["HW_CPU_X86_AVX2"]
 
 
@@ -167,11 +145,11 @@ def test_a_relevant_concurrent_write_makes_the_reshape_stale(
     just_before_the_reshape(cloud, write)
     report = cloud.reshape(tmp_path / "plan")
     assert of(report, "reshape").status == "stale"
-    assert cloud.between.writes.count("POST /reshaper") == 1
+    assert cloud.writes.count("POST /reshaper") == 1
     gone = [item for item in report.results if item.subject.name == "old"]
     assert [item.status for item in gone] == ["planned"]
     assert "a change that it depends on was not applied" in gone[0].reason
-    cloud.between.before = lambda number, path: None
+    cloud.client.before(embedded.nothing)
     cloud.take_back(tmp_path / "plan")
     left = cloud.state()
     assert left["providers"] == cloud.start["providers"]
@@ -220,7 +198,7 @@ def test_a_version_without_new_parents_is_refused_before_the_first_step(
     newer, cloud.client = cloud.client, cloud.client.at(microversion.Microversion(1, 36))
     with pytest.raises(api_errors.UnsupportedVersion, match=r"at least version 1\.37"):
         cloud.apply(path)
-    assert cloud.between.writes == []
+    assert cloud.writes == []
     cloud.client = newer
     assert statuses(cloud.apply(path)) == {"applied"}
 
@@ -273,16 +251,12 @@ def test_undo_continues_if_a_created_provider_is_already_deleted(
 def test_the_check_of_the_policy_rule_is_retried(cloud: Cloud, tmp_path: pathlib.Path) -> None:
     left = ["cut", "cut"]
 
-    class Cutting:
-        def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-            if environ["PATH_INFO"] == "/reshaper" and left:
-                raise requests.exceptions.ConnectionError(left.pop())
-            return cloud.placement.app(environ, start_response)
+    def cut(request: embedded.Request) -> None:
+        if left:
+            left.pop()
+            embedded.cut(request)
 
-        def close(self) -> None:
-            """The test closes the Placement."""
-
-    cloud.client = api.Client(wsgi.in_process(Cutting, "the cloud"), NEW)
+    cloud.client.before(embedded.at("POST /reshaper", cut))
     assert statuses(cloud.reshape(tmp_path / "plan")) == {"applied"}
     assert left == []
 
@@ -291,20 +265,7 @@ def test_a_service_that_stays_unavailable_stops_the_run_after_one_change(
     cloud: Cloud, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "_FIRST", 0.0)
-    posts = []
-
-    class Unavailable:
-        def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-            if environ["PATH_INFO"] == "/reshaper" and environ.get("CONTENT_LENGTH") != "2":
-                posts.append(environ["PATH_INFO"])
-                start_response("503 Service Unavailable", [("Content-Type", "text/plain")])
-                return [b""]
-            return cloud.placement.app(environ, start_response)
-
-        def close(self) -> None:
-            """The test closes the Placement."""
-
-    cloud.client = api.Client(wsgi.in_process(Unavailable, "the cloud"), NEW)
+    cloud.client.before_write(embedded.at("POST /reshaper", lambda request: scripted.Reply(503)))
     moves = "moves:\n" + "".join(
         f"- {{from: {name}, resources: {{VCPU: 1}}, to: {{name: {name}_numa0}}}}\n"
         for name in ("cn1", "cn3")
@@ -319,7 +280,7 @@ def test_a_service_that_stays_unavailable_stops_the_run_after_one_change(
     reshapes = [item for item in report.results if item.kind == "reshape"]
     assert [str(item.status) for item in reshapes] == ["failed", "planned"]
     assert "given up after 19 attempts: POST /reshaper" in reshapes[0].reason
-    assert len(posts) == retry.WRITES - 1
+    assert cloud.writes.count("POST /reshaper") == retry.WRITES - 1
     assert "HTTP 503" in report.halted
 
 
@@ -335,7 +296,7 @@ def test_a_user_without_the_policy_rule_is_refused_before_the_first_write() -> N
             def close(self) -> None:
                 """The block closes it."""
 
-        client = api.Client(wsgi.in_process(Admin, "the cloud"), NEW)
+        client = api.Client(wsgi.in_process(Admin, "the cloud"), microversion.MAXIMUM)
         request = decide.ReshapeRequest(
             parse.parse(MOVES, "m"), options=assign.AssignOptions("pack")
         )
@@ -344,7 +305,7 @@ def test_a_user_without_the_policy_rule_is_refused_before_the_first_write() -> N
             plans.apply_new(client, planned, "reshape", plan_apply.Options())
         assert "role service" in str(caught.value)
         assert placement.app.export() == before
-        placement.client(NEW).check_reshape()
+        placement.client().check_reshape()
         assert placement.app.export() == before
 
 
