@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from osc_placement.plan import apply, progress as plan_progress, result
     from osc_placement.plan.plan import ObservedPlan
     from osc_placement.workflows import selector as selection
-    from osc_placement.workflows.context import HostAggregates, ReadContext
+    from osc_placement.workflows.context import ReadContext
 
 COLUMNS = ("name", "uuid", "before", "after", "status", "reason", "code")
 
@@ -219,15 +219,7 @@ class PlanCommand(base.Lister):
     ) -> ReadContext:
         from osc_placement.workflows.context import ReadContext
 
-        return ReadContext(parsed_args.workers, shown, self._host_aggregates())
-
-    def _host_aggregates(self) -> HostAggregates | None:
-        if self._embedded():
-            return None
-        from osc_placement.nova import api
-
-        manager = self.app.client_manager
-        return lambda: api.host_aggregates(api.SessionNova(manager.sdk_connection))
+        return ReadContext(parsed_args.workers, shown, services.host_aggregates(self))
 
     def add_change_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of every changing command."""

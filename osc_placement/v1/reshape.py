@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import arguments, plan_command, provider_tree, rows, selector
+from osc_placement.v1 import arguments, plan_command, provider_tree, rows, selector, services
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -137,9 +137,8 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
                 if not selected
                 else "providers are selected, but the file does not contain $root"
             )
-        roots = (
-            reshape_plan.select_roots(client, selected, self._host_aggregates()) if selected else ()
-        )
+        aggregates = services.host_aggregates(self)
+        roots = reshape_plan.select_roots(client, selected, aggregates) if selected else ()
         return dataclasses.replace(request, document=moves, roots=roots)
 
 

@@ -18,6 +18,7 @@ from osc_placement.v1 import base
 if TYPE_CHECKING:
     from osc_placement.neutron import api as neutron_api
     from osc_placement.nova import api as nova_api
+    from osc_placement.workflows.context import HostAggregates
 
 
 class Services:
@@ -71,6 +72,18 @@ class Services:
             "check_precondition": precondition.NovaPreconditions(self.nova, self._opened),
             "neutron": self.neutron_for_ports,
         }
+
+
+def host_aggregates(command: base.PlacementCommand) -> HostAggregates | None:
+    """How a workflow reads nova's host aggregates; None on a database file."""
+    if not command.auth_required:
+        return None
+    from osc_placement.nova import api as nova_api
+
+    shell: Any = command.app
+    return lambda: nova_api.host_aggregates(
+        nova_api.SessionNova(shell.client_manager.sdk_connection)
+    )
 
 
 def add_recording(parser: argparse._ActionsContainer) -> None:

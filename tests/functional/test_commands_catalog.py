@@ -68,3 +68,21 @@ def test_a_long_list_shows_the_time_of_the_last_change(openstack: OpenStack) -> 
     assert classes["CUSTOM_GOLD"].endswith("GMT")
     code, text = openstack.fails("trait list", "--long", version="1.14")
     assert (code, "requires at least version 1.15" in text) == (1, True)
+
+
+def test_the_trait_matrix_compares_groups_and_lists_every_provider(openstack: OpenStack) -> None:
+    openstack.do("trait create", "CUSTOM_GOLD")
+    for name, traits in (("a", ["CUSTOM_GOLD"]), ("b", []), ("c", [])):
+        create(openstack, name)
+        given = [word for trait in ("HW_CPU_X86_AVX", *traits) for word in ("--trait", trait)]
+        openstack("resource provider trait set", name, *given)
+    found = openstack("resource provider trait matrix", "--all")
+    assert [{**row, "uuid": ""} for row in found] == [
+        {"name": name, "uuid": "", "CUSTOM_GOLD": name == "a", "HW_CPU_X86_AVX": True}
+        for name in "abc"
+    ]
+    found = openstack("resource provider trait matrix", "b", "a", "--differing")
+    assert [list(row) for row in found] == [["name", "uuid", "CUSTOM_GOLD"]] * 2
+    table = openstack.do("resource provider trait matrix", "--name-glob", "[abc]", "-f", "table")
+    assert "| 1     | 2         | b, c  | 1      |" in table
+    assert "| CUSTOM_GOLD    |   | x |" in table

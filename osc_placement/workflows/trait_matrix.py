@@ -1,0 +1,120 @@
+"""Which of the selected providers have which traits, with the fewest requests."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import functools
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from osc_placement.client import api, retry
+from osc_placement.model import provider
+from osc_placement.plan import workers
+from osc_placement.workflows import selector as selectors
+from osc_placement.workflows.context import ReadContext
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """Providers with equal traits, sorted by name."""
+
+    providers: tuple[provider.Provider, ...]
+    traits: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TraitMatrix:
+    """``traits`` are the columns, sorted; ``traits_of`` is ``{provider: its traits}``."""
+
+    traits: tuple[str, ...]
+    traits_of: Mapping[provider.Provider, frozenset[str]]
+
+    def differing(self) -> TraitMatrix:
+        """The traits that some providers have and others do not have."""
+        everywhere = frozenset(self.traits).intersection(*self.traits_of.values())
+        return TraitMatrix(
+            tuple(name for name in self.traits if name not in everywhere),
+            {item: traits - everywhere for item, traits in self.traits_of.items()},
+        )
+
+    def groups(self) -> list[Group]:
+        """The providers by their traits; the largest group first."""
+        found: dict[frozenset[str], list[provider.Provider]] = {}
+        for item, traits in self.traits_of.items():
+            found.setdefault(traits, []).append(item)
+        groups = [Group(tuple(items), traits) for traits, items in found.items()]
+        return sorted(groups, key=lambda group: (-len(group.providers), group.providers[0].name))
+
+
+def observe_matrix(
+    client: api.Client,
+    selector: selectors.Selector,
+    globs: Sequence[str] = (),
+    context: ReadContext | None = None,
+) -> TraitMatrix:
+    """The traits of the selected providers that match one of ``globs``; all traits without any.
+
+    Requests: the selection, one listing of the traits in use, and then one per trait or one per
+    provider, whichever is less.
+    Errors: InvalidInput for an invalid or empty selection.
+    """
+    context = context or ReadContext()
+    chosen = selectors.select(client, selector, context.host_aggregates)
+    in_use = retry.read(lambda: client.list_traits(associated=True))
+    names = [name for name in sorted(in_use) if not globs or _matches(name, globs)]
+    if len(names) < len(chosen.providers):
+        traits_of = _by_trait(client, chosen, names, context)
+    else:
+        traits_of = _by_provider(client, chosen, frozenset(names), context)
+    LOG.info("%d traits of %d providers", len(names), len(chosen.providers))
+    present = frozenset[str]().union(*traits_of.values())
+    return TraitMatrix(tuple(name for name in names if name in present), traits_of)
+
+
+def _matches(name: str, globs: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+
+
+def _by_trait(
+    client: api.Client, chosen: selectors.Selection, names: Sequence[str], context: ReadContext
+) -> dict[provider.Provider, frozenset[str]]:
+    filters = dict(chosen.filters or {})
+
+    def members(name: str) -> frozenset[str]:
+        required = [*filters.get("required", ()), name]
+        listing = functools.partial(client.list_providers, **{**filters, "required": required})
+        return frozenset(item.uuid for item in retry.read(listing))
+
+    having = dict(zip(names, _each(members, names, context), strict=True))
+    return {
+        item: frozenset(name for name, uuids in having.items() if item.uuid in uuids)
+        for item in chosen.providers
+    }
+
+
+def _by_provider(
+    client: api.Client, chosen: selectors.Selection, names: frozenset[str], context: ReadContext
+) -> dict[provider.Provider, frozenset[str]]:
+    def traits(item: provider.Provider) -> frozenset[str]:
+        read = functools.partial(client.list_provider_traits, item.uuid)
+        return names.intersection(retry.read(read).traits)
+
+    found = _each(traits, chosen.providers, context)
+    return dict(zip(chosen.providers, found, strict=True))
+
+
+def _each(
+    read: Callable[[T], frozenset[str]], items: Sequence[T], context: ReadContext
+) -> list[frozenset[str]]:
+    context.progress.start("reading traits", len(items))
+    found = []
+    for traits in workers.each(read, items, context.workers):
+        found.append(traits)
+        context.progress.advance()
+    return found
