@@ -57,7 +57,7 @@ class ApiError(errors.PlacementError):
 
     ``status`` is the HTTP status, 0 without a response; ``code`` the API's error code, None
     below 1.23; ``detail`` the server's text; ``request_id`` the x-openstack-request-id, by
-    which the server's log names the request.
+    which the server's log names the request; ``retry_after`` the seconds to wait before a retry.
     """
 
     def __init__(
@@ -67,11 +67,13 @@ class ApiError(errors.PlacementError):
         *,
         code: str | None = None,
         request_id: str | None = None,
+        retry_after: float = 0.0,
         method: str = "",
         url: str = "",
     ) -> None:
         self.status, self.detail, self.code = status, detail, code
-        self.request_id, self.method, self.url = request_id, method, url
+        self.request_id, self.retry_after = request_id, retry_after
+        self.method, self.url = method, url
         super().__init__(detail)
 
     def __str__(self) -> str:
@@ -173,12 +175,21 @@ def from_status(
     *,
     code: str | None = None,
     request_id: str | None = None,
+    retry_after: float = 0.0,
     method: str = "",
     url: str = "",
 ) -> ApiError:
     """The error for an HTTP status and Placement's error code or, below 1.23, its text."""
     kind = _kind(status, code, detail, writing=method not in {"GET", "HEAD", "OPTIONS"})
-    return kind(status, detail, code=code, request_id=request_id, method=method, url=url)
+    return kind(
+        status,
+        detail,
+        code=code,
+        request_id=request_id,
+        retry_after=retry_after,
+        method=method,
+        url=url,
+    )
 
 
 def _kind(status: int, code: str | None, detail: str, *, writing: bool) -> type[ApiError]:

@@ -28,11 +28,20 @@ _CONFLICT_PAUSE = 0.1
 _FIRST = 0.05
 _LONGEST = 2.0
 
+#: The longest pause, in seconds, that a server can request with Retry-After.
+MAX_RETRY_AFTER = 30.0
+
 
 def backoff(attempts: int) -> Iterator[float]:
     """The seconds to wait before each further attempt, with jitter against lockstep."""
     for attempt in range(attempts - 1):
         yield min(_LONGEST, _FIRST * 2**attempt) * random.uniform(0.5, 1.0)
+
+
+def pause_after(error: Exception | None, pause: float) -> float:
+    """The seconds to wait after an error: ``pause``, or longer if the server requests it."""
+    requested = error.retry_after if isinstance(error, api_errors.ApiError) else 0.0
+    return max(pause, min(requested, MAX_RETRY_AFTER))
 
 
 def call(
@@ -48,8 +57,9 @@ def call(
         except Exception as error:
             if not is_transient(error):
                 raise
-            LOG.debug("retry in %.2f seconds: %s", pause, error)
-        time.sleep(pause)
+            wait = pause_after(error, pause)
+            LOG.debug("retry in %.2f seconds: %s", wait, error)
+        time.sleep(wait)
     return function()
 
 

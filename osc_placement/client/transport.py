@@ -38,6 +38,18 @@ EMBEDDED_URL = "http://placement.embedded"
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
+class _WithoutTraceback(logging.Filter):
+    """Removes the traceback that urllib3 logs for a damaged header of a response."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Accept every record."""
+        record.exc_info = None
+        return True
+
+
+logging.getLogger("urllib3.connection").addFilter(_WithoutTraceback())
+
+
 class ParsedResponse(NamedTuple):
     """A successful response; ``body`` is the parsed JSON, None for an empty body."""
 
@@ -67,6 +79,8 @@ class Transport:
         self.application = application
         self._place = place
         self._timeout = timeout
+        # A report names the target also when the token can no longer be renewed.
+        self._target: str | None = None
         #: Whether a write was sent.
         self.has_written = False
         self._range: tuple[microversion.Microversion, microversion.Microversion] | None = None
@@ -74,7 +88,12 @@ class Transport:
 
     @property
     def target(self) -> str:
-        """The endpoint with the cloud's name, or the file."""
+        """The endpoint with the cloud's name, or the file. Authenticates the first time."""
+        if self._target is None:
+            self._target = self._find_target()
+        return self._target
+
+    def _find_target(self) -> str:
         if self._adapter.endpoint_override == EMBEDDED_URL:
             return self._place or EMBEDDED_URL
         endpoint = self._adapter.get_endpoint() or "no endpoint"
@@ -156,20 +175,37 @@ class Transport:
 
     def _send_once_or_twice(self, method: str, url: str, **options: Any) -> requests.Response:
         try:
-            return self._adapter.request(url, method, **options)
+            return self._send_authenticated(method, url, **options)
         except keystoneauth1.exceptions.ClientException as error:
             # A kept-alive connection that the server has closed fails like this.
             if method not in _READS or not was_sent(error) or is_timeout(error):
                 raise self._failure(error, method, url) from error
             LOG.debug("%s %s: repeated, the connection broke: %s", method, url, error)
             try:
-                return self._adapter.request(url, method, **options)
+                return self._send_authenticated(method, url, **options)
             except keystoneauth1.exceptions.ClientException as again:
                 raise self._failure(again, method, url) from again
+
+    def _send_authenticated(self, method: str, url: str, **options: Any) -> requests.Response:
+        """Send a request, and again if its token has expired and another thread renews it.
+
+        keystoneauth renews a token in one of the threads that receive a 401, and returns the 401
+        in the others. A request with an expired token was not carried out.
+        """
+        response = self._adapter.request(url, method, **options)
+        if response.status_code != 401:
+            return response
+        sent = response.request.headers.get("X-Auth-Token")
+        if sent is None or self._adapter.get_token() == sent:
+            return response
+        return self._adapter.request(url, method, **options)
 
     def _failure(
         self, error: keystoneauth1.exceptions.ClientException, method: str, url: str
     ) -> errors.PlacementError:
+        if isinstance(error, keystoneauth1.exceptions.Unauthorized):
+            # Not ConnectionFailed: retries could lock the account.
+            return api_errors.ApiError(401, str(error.message), method=method, url=url)
         if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
             return api_errors.ConnectionFailed(str(error))
         reason = _short(error)
@@ -277,9 +313,16 @@ def _refusal(response: requests.Response, method: str, url: str) -> api_errors.A
         str(document["detail"]).strip(),
         code=document.get("code"),
         request_id=document.get("request_id") or api_errors.request_id_of(response),
+        retry_after=_retry_after(response),
         method=method,
         url=url,
     )
+
+
+def _retry_after(response: requests.Response) -> float:
+    """The seconds of the header Retry-After; 0 without the header, and for a date."""
+    value = response.headers.get("retry-after", "")
+    return float(value) if value.isascii() and value.isdigit() else 0.0
 
 
 def _error_document(response: requests.Response) -> dict[str, Any] | None:

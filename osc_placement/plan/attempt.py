@@ -177,7 +177,7 @@ class Attempt:
                 self._change.subject.name,
                 self._last_error,
             )
-            if self._context.stop.wait(pause):
+            if self._context.stop.wait(retry.pause_after(self._last_error, pause)):
                 break
         return self._give_up()
 

@@ -15,6 +15,7 @@ import requests
 from osc_placement import testing
 from osc_placement.testing import service
 from tests.support.peer import loading, state
+from tests.support.reshape import cloud_builder
 
 NAMES = ("embedded", "loopback", "placement")
 HEADERS = {"x-auth-token": "admin", "accept": "application/json"}
@@ -93,11 +94,16 @@ class Loopback(OverHttp):
         self.first_generation = first_generation
         self._start()
 
-    def load(self, sample: str) -> None:
+    def load(self, sample: str | dict[str, Any]) -> None:
+        """Start it again with a sample cloud, or with a document of its own form."""
         self.stop()
         self._start(sample)
 
-    def _start(self, sample: str | None = None) -> None:
+    def state(self) -> dict[str, Any]:
+        """Everything that it stores, without generations."""
+        return cloud_builder.without_generations(self._placement.app.export())
+
+    def _start(self, sample: str | dict[str, Any] | None = None) -> None:
         self._placement = service.LoopbackPlacement(
             load=sample, legacy_rbac=True, first_generation=self.first_generation
         ).start()

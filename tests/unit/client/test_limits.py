@@ -60,3 +60,12 @@ def test_a_read_that_is_redirected_forever_ends() -> None:
         with pytest.raises(api_errors.Redirected):
             over_http(url, 5).send("GET", "/traits")
         assert len(received) == 6
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("7", 7.0), ("soon", 0.0), ("-1", 0.0)])
+def test_the_seconds_of_retry_after_are_read(value: str, seconds: float) -> None:
+    busy = f"HTTP/1.1 503 Busy\r\nRetry-After: {value}\r\nContent-Length: 0\r\n\r\n"
+    with listening(busy.encode()) as (url, _):
+        with pytest.raises(api_errors.OutcomeUnknown) as caught:
+            over_http(url, 5).send("PUT", "/traits/x")
+        assert caught.value.retry_after == seconds

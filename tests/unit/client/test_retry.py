@@ -64,3 +64,12 @@ def test_a_read_that_the_server_refuses_is_not_retried() -> None:
     with pytest.raises(api_errors.Forbidden):
         retry.read(function)
     assert len(calls) == 1
+
+
+def test_a_pause_is_as_long_as_the_server_requests_within_a_limit() -> None:
+    busy = api_errors.ApiError(503, "busy", retry_after=7.0)
+    assert retry.pause_after(busy, 0.1) == 7.0
+    assert retry.pause_after(busy, 9.0) == 9.0
+    asleep = api_errors.ApiError(503, "busy", retry_after=86_400.0)
+    assert retry.pause_after(asleep, 0.1) == retry.MAX_RETRY_AFTER
+    assert retry.pause_after(api_errors.ConnectionFailed("refused"), 0.1) == 0.1
