@@ -98,8 +98,9 @@ def read(path: pathlib.Path) -> plan_module.Plan:
 
 
 def make_directory(path: pathlib.Path) -> None:
-    """Create a directory that only its owner can enter; an existing one stays unchanged."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Create a directory and its parents, for their owner only; existing ones stay unchanged."""
+    for folder in (*reversed(path.parents), path):
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def sync_directory(path: pathlib.Path) -> None:

@@ -17,12 +17,13 @@ import json
 import os
 import pathlib
 import shlex
+import stat
 import threading
 from collections.abc import Mapping
 from typing import IO, Any, NamedTuple, Protocol
 
 from osc_placement import errors
-from osc_placement.plan import file as plan_file, plan as plan_module
+from osc_placement.plan import file as plan_file, plan as plan_module, schema
 
 
 class State(enum.StrEnum):
@@ -91,7 +92,8 @@ class Journal:
         self._file = _open_locked(path)
         if restart:
             self._file.truncate(0)
-        self.entries = _load(self._file)
+        with plan_file.explained(path):
+            self.entries = _load(self._file, path)
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         self._written = self._synced = 0
@@ -166,16 +168,41 @@ def check_replaceable(path: pathlib.Path, plan: plan_module.Plan) -> None:
 def read_entries(path: pathlib.Path) -> dict[str, Entry]:
     """The entries of a journal, without opening it for writing; empty without a journal."""
     try:
-        with path.open("rb") as file:
-            return _load(file)
+        with _open(path, os.O_RDONLY, "rb") as file:
+            return _load(file, path)
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise plan_module.PlanRefused(
+            f"the journal {path} cannot be read: {error.strerror}"
+        ) from error
+
+
+def _open(path: pathlib.Path, flags: int, mode: str) -> IO[bytes]:
+    """Open a regular file. Errors: OSError; PlanRefused for a link or a special file.
+
+    A link could make the program write to a file of another user.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise plan_module.PlanRefused(
+                f"the journal {path} is a symbolic link. Nothing was changed. Remove the link"
+            ) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise plan_module.PlanRefused(
+            f"the journal {path} is not a regular file. Nothing was changed. Remove it"
+        )
+    return os.fdopen(descriptor, mode)
 
 
 def _open_locked(path: pathlib.Path) -> IO[bytes]:
     with plan_file.explained(path):
         plan_file.make_directory(path.parent)
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+b")
+        file = _open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, "r+b")
         plan_file.sync_directory(path.parent)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -187,7 +214,7 @@ def _open_locked(path: pathlib.Path) -> IO[bytes]:
     return file
 
 
-def _load(file: IO[bytes]) -> dict[str, Entry]:
+def _load(file: IO[bytes], path: pathlib.Path) -> dict[str, Entry]:
     """Read every complete line; an incomplete last line is truncated if the file is writable."""
     file.seek(0)
     content = file.read()
@@ -198,10 +225,12 @@ def _load(file: IO[bytes]) -> dict[str, Entry]:
     for number, text in enumerate(content[:whole].splitlines(), 1):
         try:
             line = json.loads(text)
+            schema.check_line(line)
             entries[line["key"]] = _merge(entries.get(line["key"]), line)
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, RecursionError) as error:
             raise plan_module.PlanRefused(
-                f"the journal {file.name} is damaged in line {number}"
+                f"the journal {path} is damaged in line {number}: {error}. Nothing was changed."
+                " Restore it from a backup, or remove it to begin the plan again"
             ) from error
     return entries
 

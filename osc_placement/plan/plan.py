@@ -14,7 +14,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api
-from osc_placement.plan import change as change_module
+from osc_placement.plan import change as change_module, schema
 from osc_placement.plan.kinds import registry
 
 FORMAT_VERSION = 3
@@ -173,6 +173,7 @@ def from_json(text: str) -> Plan:
             " use the program that wrote it, or make a new plan"
         )
     try:
+        schema.check_plan(document)
         plan = _from_document(document)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise PlanRefused(f"the plan is damaged: {error}") from error

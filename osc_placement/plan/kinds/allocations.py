@@ -10,9 +10,15 @@ from osc_placement import microversion
 from osc_placement.client import api
 from osc_placement.model import allocation
 from osc_placement.plan import change
-from osc_placement.plan.kinds import base
+from osc_placement.plan.kinds import base, forms
 
 TYPE_STAYS = "a consumer's type cannot be unset"
+
+#: The properties of a consumer's state.
+STATE: dict[str, forms.Schema] = {
+    "allocations": forms.ALLOCATIONS,
+    **dict.fromkeys(("project_id", "user_id", "consumer_type"), forms.OPTIONAL_TEXT),
+}
 
 _OWNER = ("project_id", "user_id", "consumer_type")
 
@@ -93,6 +99,7 @@ class Allocations(ConsumerType[ConsumerState]):
 
     name = "allocations"
     state = ConsumerState
+    schema = forms.record(**STATE)
     #: One second of work for a server; six more requests find the cause of a refusal.
     bulk_size = 64
 

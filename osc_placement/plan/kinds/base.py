@@ -14,6 +14,7 @@ from osc_placement.client import api
 from osc_placement.neutron import api as neutron_api
 from osc_placement.plan import change, reasons
 from osc_placement.plan.change import S
+from osc_placement.plan.kinds import forms
 
 #: The value of each fact on one side of a change.
 Side = Iterable[tuple["Fact", change.Value]]
@@ -66,6 +67,8 @@ class ChangeType(abc.ABC, Generic[S]):
     name: str
     #: The class of its states; its ``from_dict`` reads the form of a plan file.
     state: type[S]
+    #: The JSON schema of the form in which plan files have its states.
+    schema: ClassVar[forms.Schema]
     #: A state holds everything about its subject: a change replaces all of it.
     whole: ClassVar[bool] = False
     #: A change takes several requests, and can stop between them.

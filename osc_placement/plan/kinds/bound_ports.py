@@ -16,7 +16,7 @@ from osc_placement import errors
 from osc_placement.client import api_errors
 from osc_placement.neutron import api as neutron_api, port as neutron_port
 from osc_placement.plan import change
-from osc_placement.plan.kinds import allocations, base
+from osc_placement.plan.kinds import allocations, base, forms
 
 #: ``{port uuid: {request group: provider uuid}}``
 Bindings = Mapping[str, Mapping[str, str]]
@@ -45,6 +45,7 @@ class BoundPorts(allocations.ConsumerType[BoundState]):
 
     name = "bound allocations"
     state = BoundState
+    schema = forms.record(**allocations.STATE, ports=forms.mapping(forms.mapping(forms.TEXT)))
     in_parts = True
     needs_neutron = True
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from osc_placement.model import inventory
 from osc_placement.plan import change
-from osc_placement.plan.kinds import base
+from osc_placement.plan.kinds import base, forms
 from osc_placement.plan.reasons import Code, Reason
 
 #: ``{field: value}`` of an inventory, all fields or some.
@@ -51,6 +51,7 @@ class Inventories(base.ChangeType[InventoryState]):
 
     name = "inventories"
     state = InventoryState
+    schema = forms.mapping(forms.nullable(forms.FIELDS))
 
     def read(
         self, services: base.Services, subject: change.Subject, after: InventoryState

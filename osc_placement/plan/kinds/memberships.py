@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 from osc_placement.client import api_errors
 from osc_placement.plan import change
-from osc_placement.plan.kinds import base
+from osc_placement.plan.kinds import base, forms
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ M = TypeVar("M", bound=Membership)
 
 class MembershipType(base.ChangeType[M]):
     """Only the named members change; all others stay."""
+
+    schema = forms.mapping(forms.FLAG)
 
     def read_to_undo(
         self, services: base.Services, subject: change.Subject, after: M

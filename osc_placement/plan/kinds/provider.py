@@ -10,7 +10,7 @@ from typing import Any
 
 from osc_placement.client import api, api_errors
 from osc_placement.plan import change
-from osc_placement.plan.kinds import base
+from osc_placement.plan.kinds import base, forms
 from osc_placement.plan.reasons import Code, Reason
 
 
@@ -58,6 +58,7 @@ class Provider(base.ChangeType[ProviderState]):
 
     name = "provider"
     state = ProviderState
+    schema = forms.record(dict.fromkeys(("name", "parent"), forms.OPTIONAL_TEXT))
 
     def read(
         self, services: base.Services, subject: change.Subject, after: ProviderState

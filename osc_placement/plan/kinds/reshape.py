@@ -10,7 +10,7 @@ from osc_placement import microversion
 from osc_placement.client import api, responses, retry
 from osc_placement.model import allocation, inventory
 from osc_placement.plan import change, guards, workers
-from osc_placement.plan.kinds import base
+from osc_placement.plan.kinds import base, forms
 
 #: ``{resource class: inventory}`` of the classes that change; None for no inventory.
 Classes = Mapping[str, inventory.Inventory | None]
@@ -128,6 +128,11 @@ class Reshape(base.ChangeType[ReshapeState]):
 
     name = "reshape"
     state = ReshapeState
+    schema = forms.record(
+        inventories=forms.mapping(forms.mapping(forms.nullable(forms.INVENTORY))),
+        allocations=forms.mapping(forms.ALLOCATIONS),
+        others=forms.ALLOCATIONS,
+    )
 
     def read(
         self, services: base.Services, subject: change.Subject, after: ReshapeState

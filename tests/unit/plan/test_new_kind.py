@@ -19,7 +19,7 @@ import pytest
 
 from osc_placement.client import api
 from osc_placement.plan import apply, change, executor, file, plan, result
-from osc_placement.plan.kinds import base, registry
+from osc_placement.plan.kinds import base, forms, registry
 from tests.support import embedded, plans
 
 NAMES = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
@@ -44,6 +44,7 @@ class ResourceClass(base.ChangeType[ClassState]):
 
     name = "resource class"
     state = ClassState
+    schema = forms.record(exists=forms.FLAG)
     has_uuid = False
 
     def read(

@@ -1,0 +1,197 @@
+"""The schema of plan files and journals: it fits the values, and any other file is refused."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import hashlib
+import json
+import pathlib
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.model import inventory
+from osc_placement.plan import (
+    apply,
+    change,
+    file as plan_file,
+    journal,
+    plan,
+    precondition,
+    schema,
+    undo,
+)
+from osc_placement.plan.kinds import (
+    allocations,
+    bound_ports,
+    inventories,
+    memberships,
+    provider,
+    registry,
+    reshape,
+    trait,
+)
+from tests.support import embedded, plans
+
+P = "9b90f358-eef8-59dc-8915-d26426425d22"
+CONSUMER = allocations.ConsumerState({P: {"VCPU": 1}}, "project", "user", None)
+VGPU = inventory.Inventory(total=4)
+STATES: dict[str, tuple[change.State, change.State]] = {
+    "allocations": (allocations.ConsumerState(), CONSUMER),
+    "bound allocations": (
+        bound_ports.BoundState(),
+        bound_ports.BoundState.with_ports(CONSUMER, {P: {"group": P}}),
+    ),
+    "inventories": (
+        inventories.InventoryState({"VCPU": {"total": 4}}),
+        inventories.InventoryState({"VCPU": {"total": 8, "allocation_ratio": 1.5}}),
+    ),
+    "aggregates": (memberships.Aggregates({P: False}), memberships.Aggregates({P: True})),
+    "traits": (memberships.Traits({"CUSTOM_A": False}), memberships.Traits({"CUSTOM_A": True})),
+    "provider": (provider.ABSENT, provider.ProviderState("cn", P)),
+    "reshape": (
+        reshape.ReshapeState({P: {"VGPU": None}}, {P: {P: {"VGPU": 0}}}, {P: {"VGPU": 0}}),
+        reshape.ReshapeState({P: {"VGPU": VGPU}}, {P: {P: {"VGPU": 1}}}, {P: {"VGPU": 0}}),
+    ),
+    "trait": (trait.Existence({"CUSTOM_A": False}), trait.Existence({"CUSTOM_A": True})),
+}
+SERVER = precondition.ServerState("host", "node", "active", None, {"VCPU": 1})
+VALUES: tuple[Any, ...] = (
+    *(None, True, 0, -1, 1.5, 1e400, "", "x", "\ud800", "\x1b[2J", [], [[]], {}, {"x": 1}),
+    *([None], {"x": None}, {"": {}}, 10**30, "x" * 100_000),
+)
+
+
+def every_kind() -> plan.Plan:
+    """A plan with a change and a skipped item of each kind."""
+    items: list[change.Change | change.Skipped] = []
+    for kind, (before, after) in STATES.items():
+        subject = change.Subject(kind, P)
+        expected = precondition.Precondition(SERVER, no_migration=True)
+        items.append(change.Change(kind, subject, before, after, precondition=expected))
+        items.append(change.Skipped(kind, subject, before, None, "a reason"))
+    capacities = {"VCPU": plan.Capacity(1, 2, 3)}
+    return plan.make(items, target="http://p", capacities=capacities, names={P: "cn"})
+
+
+def test_every_kind_has_a_plan_that_is_written_and_read() -> None:
+    assert STATES.keys() == registry.CHANGE_TYPES.keys()
+    made = every_kind()
+    assert plan.from_json(made.to_json()) == made
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        (plan.Plan, schema.PLAN),
+        (change.Change, schema.CHANGE),
+        (change.Skipped, schema.SKIPPED),
+        (plan.Capacity, schema.PLAN["properties"]["capacities"]["additionalProperties"]),
+    ],
+)
+def test_the_schema_has_the_fields_of_the_value(kind: Any, form: dict[str, Any]) -> None:
+    assert form["properties"].keys() == {field.name for field in dataclasses.fields(kind)}
+    assert set(form["required"]) == form["properties"].keys()
+
+
+def test_an_error_names_the_place_and_quotes_little() -> None:
+    document = json.loads(every_kind().to_json())
+    document["changes"][0]["before"]["allocations"] = "x" * 100_000
+    with pytest.raises(plan.PlanRefused, match=r"changes\[0\]\.before\.allocations: 'xxx") as error:
+        plan.from_json(json.dumps(document))
+    assert len(str(error.value)) < 400
+
+
+def mutated(document: Any, chance: random.Random) -> Any:
+    """A copy in which one value is replaced, removed or added."""
+    document = copy.deepcopy(document)
+    while True:
+        place = chance.choice(list(containers(document)))
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        if not keys:
+            continue
+        key = chance.choice(keys)
+        action = chance.randrange(4)
+        if action == 0:
+            del place[key]
+        elif action == 1 and isinstance(place, dict):
+            place["unknown"] = chance.choice(VALUES)
+        else:
+            place[key] = chance.choice(VALUES)
+        return document
+
+
+def containers(document: Any) -> Iterator[Any]:
+    """Every object and every list of a document."""
+    if isinstance(document, dict | list):
+        yield document
+        for inner in document.values() if isinstance(document, dict) else document:
+            yield from containers(inner)
+
+
+def read_or_refuse(read: Callable[[pathlib.Path], Any], path: pathlib.Path) -> Any:
+    """What is read, or None if it is refused with an error that names the file."""
+    try:
+        return read(path)
+    except plan.PlanRefused as error:
+        message = str(error)
+    assert str(path) in message
+    return None
+
+
+def signed(document: dict[str, Any]) -> str:
+    """The text of a plan file with a matching digest, as a forger writes it."""
+    unsigned = {key: value for key, value in document.items() if key != "digest"}
+    text = json.dumps(unsigned, sort_keys=True, separators=(",", ":"))
+    digest = "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+    return json.dumps({**unsigned, "digest": digest})
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_forged_plan_is_applied_undone_or_refused_with_one_error(
+    seed: int, tmp_path: pathlib.Path
+) -> None:
+    chance = random.Random(seed)
+    client = embedded.Client(embedded.hosts(1))
+    made = dataclasses.replace(every_kind(), target=client.target, created="2026-01-01")
+    document = json.loads(made.to_json())
+    path = tmp_path / "plan"
+    for _ in range(20):
+        path.write_text(signed(mutated(document, chance)))
+        read = read_or_refuse(plan_file.read, path)
+        if read is None:
+            continue
+        read.summary()
+        for item in read.items():
+            registry.describe_change(item.kind, item.before, item.after)
+        undo.inverse(read)
+        try:
+            plans.apply_file(client, read, path, apply.Options(dry_run=True))
+        except errors.PlacementError:
+            continue
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_mutated_journal_is_read_or_refused_with_its_path(
+    seed: int, tmp_path: pathlib.Path
+) -> None:
+    chance = random.Random(seed)
+    made = every_kind()
+    lines = [
+        {"key": item.key, "state": "applied", "before": item.before.to_dict()}
+        for item in made.changes
+    ]
+    path = tmp_path / "journal"
+    for _ in range(20):
+        changed = mutated(lines, chance)
+        path.write_text("".join(json.dumps(line) + "\n" for line in changed))
+        undo.inverse(made, read_or_refuse(journal.read_entries, path))
+    for _ in range(20):
+        raw = bytearray("".join(json.dumps(line) + "\n" for line in lines).encode())
+        raw[chance.randrange(len(raw))] = chance.randrange(256)
+        path.write_bytes(raw)
+        undo.inverse(made, read_or_refuse(journal.read_entries, path))
