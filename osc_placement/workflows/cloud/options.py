@@ -1,0 +1,90 @@
+"""The options of a query in a state of the engine: its different candidate allocations. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Collection, Iterable, Mapping
+
+from osc_placement.engine import state
+from osc_placement.engine.candidates import budget as budgets, forest as forests, plan as plans
+from osc_placement.model import candidate
+from osc_placement.workflows.cloud import packing
+
+#: Candidates of one tree that are examined.
+PER_TREE = 2_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a query. ``is_complete``: no tree has more than ``PER_TREE`` candidates."""
+
+    options: tuple[packing.Option, ...]
+    is_complete: bool = True
+
+    @property
+    def roots(self) -> Collection[str]:
+        """The root UUIDs of the trees that options take resources from."""
+        return {option.root_uuid for option in self.options}
+
+    def of_hosts(self, base: state.State) -> Options:
+        """The options that take resources from the tree itself, not only from sharing providers."""
+        kept = (
+            each for each in self.options if not base.tree[each.root_uuid].isdisjoint(_of(each))
+        )
+        return dataclasses.replace(self, options=tuple(kept))
+
+    def within(self, roots: Collection[str]) -> Options:
+        """The options of some trees."""
+        kept = tuple(option for option in self.options if option.root_uuid in roots)
+        return dataclasses.replace(self, options=kept)
+
+
+def find(
+    base: state.State,
+    query: candidate.CandidateQuery,
+    budget: budgets.SearchBudget | None = None,
+    per_tree: int = PER_TREE,
+) -> Options:
+    """The options of a query, tree by tree. Raises the errors of ``budget``.
+
+    Candidates of sharing providers alone count once, in the tree of the first of these providers.
+    """
+    plan = plans.prepare(base, dataclasses.replace(query, limit=None))
+    forest = forests.Forest(base, plan, budget)
+    found: dict[frozenset[tuple[packing.Slot, int]], packing.Option] = {}
+    is_complete = True
+    for root_uuid in forest.roots():
+        if not plan.admits_root(base.providers[root_uuid]):
+            continue
+        candidates = forest.candidates_in(root_uuid)
+        for each in itertools.islice(candidates, per_tree):
+            option = _option(base, root_uuid, each)
+            found.setdefault(frozenset(option.amounts.items()), option)
+        is_complete = is_complete and next(candidates, None) is None
+    return Options(tuple(found.values()), is_complete)
+
+
+def _option(base: state.State, root_uuid: str, found: candidate.Candidate) -> packing.Option:
+    amounts = {
+        (uuid, name): amount
+        for uuid, resources in found.allocations.items()
+        for name, amount in resources.items()
+    }
+    if base.tree[root_uuid].isdisjoint(found.allocations):
+        root_uuid = base.providers[next(iter(found.allocations))].root_uuid
+    return packing.Option(root_uuid, amounts)
+
+
+def _of(option: packing.Option) -> Iterable[str]:
+    return (uuid for uuid, _ in option.amounts)
+
+
+def free_amounts(
+    base: state.State, options: Iterable[packing.Option]
+) -> Mapping[packing.Slot, int]:
+    """What is free in the slots of the options."""
+    return {
+        (uuid, name): base.providers[uuid].inventories[name].capacity - base.used(uuid).get(name, 0)
+        for uuid, name in packing.slots_of(options)
+    }

@@ -1,0 +1,153 @@
+"""The count and the placement of requests, compared with brute force."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Mapping, Sequence
+
+import pytest
+
+from osc_placement.engine.candidates import budget as budgets
+from osc_placement.workflows.cloud import packing, placing
+from osc_placement.workflows.cloud.packing import Option, Slot
+
+CLASSES = ("VCPU", "DISK_GB")
+
+
+def option(root: str, **amounts: int) -> Option:
+    """``option("host", host_VCPU=2)``."""
+    return Option(root, {_slot(text): amount for text, amount in amounts.items()})
+
+
+def _slot(text: str) -> Slot:
+    provider, _, name = text.partition("_")
+    return provider, name
+
+
+def free(**amounts: int) -> dict[Slot, int]:
+    return {_slot(text): amount for text, amount in amounts.items()}
+
+
+def brute_most(options: Sequence[Option], left: Mapping[Slot, int]) -> int:
+    """The largest number of requests, by trying every sequence of options."""
+    best = 0
+    for at, each in enumerate(options):
+        if each.fits(left):
+            after = {slot: left[slot] - each.amounts.get(slot, 0) for slot in left}
+            best = max(best, 1 + brute_most(options[at:], after))
+    return best
+
+
+def brute_fits(choices: Sequence[Sequence[Option]], left: Mapping[Slot, int]) -> bool:
+    """Whether an option for each request fits, by trying every combination."""
+    return any(_all_fit(chosen, left) for chosen in itertools.product(*choices))
+
+
+def _all_fit(chosen: Iterable[Option], left: Mapping[Slot, int]) -> bool:
+    used = dict.fromkeys(left, 0)
+    for each in chosen:
+        for slot, amount in each.amounts.items():
+            used[slot] += amount
+    return all(amount <= left[slot] for slot, amount in used.items() if amount)
+
+
+def draw_options(draw: random.Random, hosts: int, needed: Mapping[str, int]) -> list[Option]:
+    """Options on some hosts; the disk is on the host, on its second provider, or shared."""
+    found = {}
+    for number in range(hosts):
+        if draw.random() < 0.8:
+            for disk in draw.sample((f"h{number}", f"h{number}b", "shared"), draw.randint(1, 2)):
+                amounts = {
+                    (f"h{number}", "VCPU"): needed["VCPU"],
+                    (disk, "DISK_GB"): needed["DISK_GB"],
+                }
+                found[frozenset(amounts)] = Option(f"h{number}", amounts)
+    return list(found.values())
+
+
+def draw_free(draw: random.Random, hosts: int, largest: int) -> dict[Slot, int]:
+    providers = [f"h{n}{suffix}" for n in range(hosts) for suffix in ("", "b")] + ["shared"]
+    return {(uuid, name): draw.randint(-1, largest) for uuid in providers for name in CLASSES}
+
+
+def draw_needed(draw: random.Random) -> dict[str, int]:
+    return {name: draw.randint(1, 3) for name in CLASSES}
+
+
+@pytest.mark.parametrize("number", range(300))
+def test_the_count_equals_brute_force(number: int) -> None:
+    draw = random.Random(f"packing {number}")
+    options = draw_options(draw, 3, draw_needed(draw))
+    left = draw_free(draw, 3, 6)
+    found = packing.most(options, left)
+    assert found.is_exact
+    assert found.least == brute_most(options, left)
+    assert found.least == sum(times for _, times in found.chosen)
+    assert _all_fit([each for each, times in found.chosen for _ in range(times)], left)
+
+
+@pytest.mark.parametrize("number", range(300))
+def test_a_placement_exists_exactly_if_brute_force_finds_one(number: int) -> None:
+    draw = random.Random(f"placing {number}")
+    kinds = {kind: draw_options(draw, 3, draw_needed(draw)) for kind in "AB"}
+    requests = {f"server{n}": draw.choice("AB") for n in range(draw.randint(1, 6))}
+    left = draw_free(draw, 3, 7)
+    found = placing.place(requests, kinds, left, budgets.SearchBudget())
+    expected = brute_fits([kinds[kind] for kind in requests.values()], left)
+    assert (found is not None) == expected
+    if found is not None:
+        assert found.keys() == requests.keys()
+        assert all(found[name] in kinds[kind] for name, kind in requests.items())
+        assert _all_fit(found.values(), left)
+
+
+def test_without_effort_the_count_is_a_bound() -> None:
+    # One class alone allows three, and each host alone one; the truth needs a search.
+    options = [
+        option("a", a_VCPU=2, shared_DISK=1),
+        option("b", b_VCPU=2, shared_DISK=1),
+        option("b", b_VCPU=2, b_DISK=1),
+    ]
+    left = free(a_VCPU=6, b_VCPU=2, shared_DISK=2, b_DISK=9)
+    assert packing.most(options, left) == packing.Count(3, 3, packing.most(options, left).chosen)
+    assert (
+        packing.most(options, left, effort=0).least
+        <= 3
+        <= packing.most(options, left, effort=0).most
+    )
+
+
+def test_many_equal_hosts_without_room_are_proved_at_once() -> None:
+    hosts = 200
+    left = {(f"h{n}", name): 5 for n in range(hosts) for name in CLASSES}
+    kinds = {
+        size: [Option(f"h{n}", {(f"h{n}", name): size for name in CLASSES}) for n in range(hosts)]
+        for size in (2, 3)
+    }
+    requests = {f"large{n}": 3 for n in range(hosts)} | {f"small{n}": 2 for n in range(hosts)}
+    budget = budgets.SearchBudget(seconds=20)
+    assert placing.place(requests, kinds, left, budget) is not None
+    assert placing.place({**requests, "more": 2}, kinds, left, budget) is None
+
+
+def test_a_search_ends_with_its_budget() -> None:
+    draw = random.Random("hard")
+    left = {(f"h{n}", name): draw.randint(40, 60) for n in range(12) for name in CLASSES}
+    sizes = [(draw.randint(7, 23), draw.randint(7, 23)) for _ in range(60)]
+    kinds = {
+        size: [
+            Option(f"h{n}", dict(zip(((f"h{n}", "VCPU"), (f"h{n}", "DISK_GB")), size, strict=True)))
+            for n in range(12)
+        ]
+        for size in sizes
+    }
+    total = {name: sum(left[f"h{n}", name] for n in range(12)) for name in CLASSES}
+    requests = {}
+    for number, size in enumerate(sizes):
+        total = {name: total[name] - amount for name, amount in zip(CLASSES, size, strict=True)}
+        if min(total.values()) < 2:
+            break
+        requests[f"s{number}"] = size
+    with pytest.raises(budgets.SearchTooLong):
+        placing.place(requests, kinds, left, budgets.SearchBudget(seconds=0.2))
