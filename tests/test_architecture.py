@@ -39,6 +39,7 @@ BELOW_WORKFLOWS = (
     | ENGINE
     | {
         "workflows.cloud",
+        "workflows.compute_nodes",
         "workflows.context",
         "workflows.selector",
         "workflows.state_file",
@@ -51,6 +52,7 @@ WORKFLOWS = {
     "workflows.allocations.heal",
     "workflows.batch",
     "workflows.cloud",
+    "workflows.compute_nodes",
     "workflows.context",
     "workflows.migrations",
     "workflows.mirror",
@@ -85,6 +87,7 @@ LAYERS: dict[str, set[str]] = {
     "plan.reasons": {"plan.guards"},
     "plan.kinds": CHANGE_LEVEL | BELOW_PLAN,
     "plan": {"plan.kinds"} | CHANGE_LEVEL | BELOW_PLAN,
+    "workflows.compute_nodes": PLAN | BELOW_PLAN,
     "workflows.context": PLAN | BELOW_PLAN,
     "workflows.cloud": {"workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
     "workflows.selector": {"workflows.context"} | PLAN | BELOW_PLAN | ENGINE,

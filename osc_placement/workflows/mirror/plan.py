@@ -16,16 +16,8 @@ from osc_placement.nova import values
 from osc_placement.plan import change, plan, reasons
 from osc_placement.plan.kinds import memberships
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows import compute_nodes
 
-_NO_PROVIDER = "it has no resource provider: nova-compute on {host} creates one when it starts"
-_NO_NODE = Reason(
-    Code.NO_COMPUTE_NODE, "nova lists a compute service of this host, but no compute node"
-)
-_UNKNOWN_HOST = Reason(
-    Code.UNKNOWN_HOST, "nova lists neither a compute node nor a compute service of this host"
-)
-_CELL_DOWN = Reason(Code.CELL_DOWN, "its cell is down: nova cannot list its compute nodes")
-_CELLS_DOWN = "nova lists no compute node of this host, perhaps because {hosts} is down"
 _KIND = memberships.AGGREGATES.name
 
 _NO_HOSTS = Reason(Code.EMPTY_AGGREGATE, "the host aggregate has no hosts: nothing to mirror")
@@ -91,26 +83,16 @@ def plan_mirror(snapshot: Snapshot, request: Request) -> plan.Plan:
     return plan.make(_Mirror(snapshot, request).items())
 
 
-def stale(made: plan.Plan, snapshot: Snapshot) -> int:
+def stale(made: plan.Plan) -> int:
     """The number of stale compute nodes that a plan keeps without ``prune``."""
-    nodes = {node.uuid for node in snapshot.hosts.nodes}
-    return sum(
-        isinstance(item.before, memberships.Aggregates)
-        and bool(item.before.names())
-        and not item.unchanged
-        and item.subject.uuid in nodes
-        for item in made.skipped
-    )
+    return sum(Code.STALE_MEMBER in item.code.split(",") for item in made.skipped)
 
 
 class _Mirror:
     def __init__(self, snapshot: Snapshot, request: Request) -> None:
         self._snapshot, self._request = snapshot, request
-        self._nodes = snapshot.hosts.of_host()
-        self._node = {node.uuid: node for node in snapshot.hosts.nodes}
-        self._hostnames = {node.hostname for node in snapshot.hosts.nodes}
+        self._nodes = compute_nodes.ComputeNodes(snapshot.hosts, snapshot.providers)
         self._provider = {item.uuid: item for item in snapshot.providers}
-        self._root = {item.name: item for item in snapshot.providers if item.parent_uuid is None}
         self._decisions: dict[str, _Decision] = collections.defaultdict(_Decision)
 
     def items(self) -> Iterator[change.Change | change.Skipped]:
@@ -146,7 +128,7 @@ class _Mirror:
         """Decide for one aggregate; return its hosts and nodes without a provider."""
         expected, without_provider = set(), []
         for host in dict.fromkeys(aggregate.hosts):
-            found, without = self._providers_of(host)
+            found, without = self._nodes.providers_of(host)
             expected |= {item.uuid for item in found}
             if self._request.concerns(host):
                 without_provider += without
@@ -154,18 +136,6 @@ class _Mirror:
                     self._add_member(item, aggregate)
         self._find_stale(aggregate, frozenset(expected))
         return without_provider
-
-    def _providers_of(self, host: str) -> tuple[list[provider.Provider], list[change.Subject]]:
-        """The providers of a host's nodes; and its nodes, or the host, without a provider."""
-        found, without = [], []
-        nodes = self._nodes.get(host, ())
-        for node in nodes:
-            item = self._provider.get(node.uuid) or self._root.get(node.hostname)
-            if item is None:
-                without.append(change.Subject(node.hostname, node.uuid))
-            else:
-                found.append(item)
-        return found, without if nodes else [change.Subject(host, "")]
 
     def _add_member(self, item: provider.Provider, aggregate: values.HostAggregate) -> None:
         decision = self._decisions[item.uuid]
@@ -177,7 +147,7 @@ class _Mirror:
     ) -> None:
         """Decide for the members of an aggregate that are not nodes of its hosts."""
         for uuid in self._snapshot.members.get(aggregate.uuid, frozenset()) - expected:
-            node = self._node.get(uuid)
+            node = self._nodes.by_uuid.get(uuid)
             named = uuid in self._request.providers
             if uuid not in self._provider or not self._is_concerned(node, named=named):
                 continue
@@ -203,7 +173,7 @@ class _Mirror:
         """The reason to keep a stale member; empty to remove it."""
         prune = self._request.prune or aggregate.uuid in self._request.forget
         where = "nova has deleted it" if deleted else "its host is not in it"
-        if uuid in self._node:
+        if uuid in self._nodes.by_uuid:
             text = f"in {aggregate.name}, but {where}: --prune removes it"
             return reasons.NONE if prune else Reason(Code.STALE_MEMBER, text)
         if not (named and prune):
@@ -213,19 +183,19 @@ class _Mirror:
         return _MAY_BE_A_NODE if self._may_be_a_node(aggregate) else reasons.NONE
 
     def _not_a_node(self, item: provider.Provider) -> str:
-        if item.name in self._hostnames:
+        if item.name in self._nodes.hostnames:
             return "it has the name of a compute node and another UUID"
         return _NOT_A_NODE
 
     def _may_be_a_node(self, aggregate: values.HostAggregate) -> bool:
         """Whether a member that nova does not list may be a node of a cell that is down."""
         hosts = self._snapshot.hosts
-        unresolved = any(not self._nodes.get(host) for host in aggregate.hosts)
+        unresolved = any(not self._nodes.has(host) for host in aggregate.hosts)
         return bool(hosts.unreachable) or (not hosts.lists_down_cells and unresolved)
 
     def _missing(self, subject: change.Subject, names: Mapping[str, str]) -> change.Skipped:
         """A host without a node, or a node without a provider."""
-        reason = self._why_missing(subject)
+        reason = self._nodes.why_missing(subject)
         return change.Skipped(
             _KIND,
             subject,
@@ -235,18 +205,6 @@ class _Mirror:
             reason.code,
             refused=True,
         )
-
-    def _why_missing(self, subject: change.Subject) -> Reason:
-        hosts = self._snapshot.hosts
-        if subject.uuid:
-            text = _NO_PROVIDER.format(host=self._node[subject.uuid].host)
-            return Reason(Code.NO_PROVIDER, text)
-        if subject.name in hosts.unreachable:
-            return _CELL_DOWN
-        if hosts.unreachable:
-            text = _CELLS_DOWN.format(hosts=f"the cell of {_joined(hosts.unreachable)}")
-            return Reason(Code.CELL_DOWN, text)
-        return _NO_NODE if subject.name in hosts.services else _UNKNOWN_HOST
 
     def _decided(
         self, item: provider.Provider, decision: _Decision

@@ -1,0 +1,64 @@
+"""Nova's compute nodes and their resource providers. Pure; several workflows use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from osc_placement.model import provider
+from osc_placement.nova import values
+from osc_placement.plan import change
+from osc_placement.plan.reasons import Code, Reason
+
+_NO_PROVIDER = "it has no resource provider: nova-compute on {host} creates one when it starts"
+_NO_NODE = Reason(
+    Code.NO_COMPUTE_NODE, "nova lists a compute service of this host, but no compute node"
+)
+_UNKNOWN_HOST = Reason(
+    Code.UNKNOWN_HOST, "nova lists neither a compute node nor a compute service of this host"
+)
+_CELL_DOWN = Reason(Code.CELL_DOWN, "its cell is down: nova cannot list its compute nodes")
+_CELLS_DOWN = "nova lists no compute node of this host, perhaps because the cell of {hosts} is down"
+
+
+class ComputeNodes:
+    """``by_uuid`` is ``{uuid: compute node}``; ``hostnames`` are those of all nodes."""
+
+    def __init__(self, hosts: values.Hosts, providers: Iterable[provider.Provider]) -> None:
+        providers = list(providers)
+        self.by_uuid = {node.uuid: node for node in hosts.nodes}
+        self.hostnames = frozenset(node.hostname for node in hosts.nodes)
+        self._hosts, self._nodes = hosts, hosts.of_host()
+        self._provider = {item.uuid: item for item in providers}
+        self._root = {item.name: item for item in providers if item.parent_uuid is None}
+
+    def has(self, host: str) -> bool:
+        """Whether nova lists a compute node of a host."""
+        return bool(self._nodes.get(host))
+
+    def providers_of(self, host: str) -> tuple[list[provider.Provider], list[change.Subject]]:
+        """The providers of a host's nodes; and its nodes, or the host, without a provider.
+
+        The provider of a node has its UUID, or is the root provider with its hostname.
+        """
+        found, without = [], []
+        nodes = self._nodes.get(host, ())
+        for node in nodes:
+            item = self._provider.get(node.uuid) or self._root.get(node.hostname)
+            if item is None:
+                without.append(change.Subject(node.hostname, node.uuid))
+            else:
+                found.append(item)
+        return found, without if nodes else [change.Subject(host, "")]
+
+    def why_missing(self, subject: change.Subject) -> Reason:
+        """Why a node, or a host, of ``providers_of`` has no provider."""
+        if subject.uuid:
+            return Reason(
+                Code.NO_PROVIDER, _NO_PROVIDER.format(host=self.by_uuid[subject.uuid].host)
+            )
+        if subject.name in self._hosts.unreachable:
+            return _CELL_DOWN
+        if self._hosts.unreachable:
+            hosts = ", ".join(sorted(self._hosts.unreachable))
+            return Reason(Code.CELL_DOWN, _CELLS_DOWN.format(hosts=hosts))
+        return _NO_NODE if subject.name in self._hosts.services else _UNKNOWN_HOST
