@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
 from osc_placement import errors
-from osc_placement.client import api_errors, query, transport
+from osc_placement.client import api_errors, query, saved_cloud, transport
 from osc_placement.microversion import FEATURES, Microversion, negotiate
 
 T = TypeVar("T")
@@ -54,6 +54,17 @@ class Caller:
     def target(self) -> str:
         """The endpoint with the names of cloud and region, or the database file."""
         return self.transport.target
+
+    @property
+    def origin(self) -> str:
+        """The cloud of which the target is a snapshot; empty for a service and for other files."""
+        found = saved_cloud.find(self.transport)
+        return found.origin if found else ""
+
+    def recording(self) -> Mapping[str, Any]:
+        """The responses of nova and neutron in a snapshot, ``{"GET /path": body}``; or empty."""
+        found = saved_cloud.find(self.transport)
+        return found.recording() if found else {}
 
     def at(self, version: Microversion) -> Self:
         """A client of the same transport with another version."""

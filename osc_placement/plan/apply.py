@@ -71,7 +71,7 @@ def apply_plan(
     Errors: PlanRefused, before any request.
     """
     plan = planned.plan
-    _check(plan, client.target, options)
+    _check(plan, client, options)
     if plan.undoes:
         return undo_plan(client, plan, options, path)
     strict = path is not None or plan.relative
@@ -93,13 +93,13 @@ def undo_plan(
     """
     entries = journal_module.read_entries(journal_module.path_of(plan, client.target))
     inverse = undo.restricted(plan, entries) if plan.undoes else undo.inverse(plan, entries)
-    _check(inverse, client.target, options)
+    _check(inverse, client, options)
     return _Job(client, inverse, options, path, direction=attempt.Direction.UNDO).run()
 
 
-def _check(plan: plan_module.Plan, target: str, options: Options) -> None:
+def _check(plan: plan_module.Plan, client: api.Client, options: Options) -> None:
     """Refuse a plan that cannot be applied here. Sends nothing. Errors: PlanRefused."""
-    plan_module.check_target(plan, target)
+    plan_module.check_target(plan, client.target, client.origin)
     if options.dry_run:
         return
     if options.check_precondition is None and plan.has_preconditions:

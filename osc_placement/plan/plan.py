@@ -40,8 +40,9 @@ class Capacity:
 class Plan:
     """Changes and skipped items, each in the order of ``sort_key``.
 
-    ``target`` is the cloud or file that it was made for; ``created`` (UTC) distinguishes two
-    plans that are otherwise equal; both are empty until the plan is applied or written.
+    ``target`` is the cloud or file that it was made for, ``origin`` the cloud of which that file
+    is a snapshot, if it is one; ``created`` (UTC) distinguishes two plans that are otherwise
+    equal. They are empty until the plan is applied or written.
     ``relative``: amounts were computed from observed amounts. ``allow``: the guards that
     the operator overrides. ``undoes``: the digest of the plan that this one undoes.
     ``capacities`` is ``{resource class: Capacity}``, for classes whose inventory changes.
@@ -52,6 +53,7 @@ class Plan:
     skipped: tuple[change_module.Skipped, ...] = ()
     command: str = ""
     target: str = ""
+    origin: str = ""
     microversion: str = ""
     created: str = ""
     relative: bool = False
@@ -143,6 +145,7 @@ class ObservedPlan:
             self.plan,
             command=command,
             target=client.target,
+            origin=client.origin,
             microversion=str(client.microversion),
             created=now.isoformat(timespec="microseconds"),
         )
@@ -209,12 +212,15 @@ def place(target: str) -> str:
     return target.partition(" (")[0].rstrip("/")
 
 
-def check_target(plan: Plan, target: str, origin: str | None = None) -> None:
-    """Refuse a plan of another cloud; ``origin`` is the cloud of a snapshot.
+def check_target(plan: Plan, target: str, origin: str = "") -> None:
+    """Refuse a plan of another cloud; ``origin`` is the cloud of which the target is a snapshot.
 
+    A plan that was made on a cloud is accepted on snapshots of it; a plan that was made on a
+    snapshot is accepted on its cloud, and on other snapshots of it.
     Errors: PlanRefused. Sends nothing.
     """
-    if place(plan.target) not in {place(known) for known in (target, origin) if known}:
+    made_for = {place(known) for known in (plan.target, plan.origin) if known}
+    if made_for.isdisjoint(place(known) for known in (target, origin) if known):
         raise PlanRefused(
             f"the plan was made for {plan.target}, this is {target}: choose that cloud,"
             " or make a new plan here"

@@ -33,6 +33,7 @@ def inverse(plan: plan_module.Plan, entries: Entries | None = None) -> plan_modu
         [_inverse(item, entries) for item in plan.changes],
         command=f"undo of: {plan.command}",
         target=plan.target,
+        origin=plan.origin,
         microversion=plan.microversion,
         created=plan.created,
         allow=plan.allow,

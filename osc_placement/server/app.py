@@ -56,8 +56,11 @@ class App:
         cors_allowed_origins: Sequence[str] = (),
         config_file: str | None = None,
         request_limits: limits.Limits | None = None,
+        saved_cloud: sqlite.SavedCloud | None = None,
     ) -> None:
         self.repository = state
+        #: The snapshot in the database file; None for a state that was not saved from a cloud.
+        self.saved_cloud = saved_cloud
         self.threads = THREADS
         self.limits = request_limits or limits.Limits()
         self._authenticate = auth.keystone if config_file else auth.noauth2
@@ -178,11 +181,12 @@ def create_app(
     else:
         enforcer = policy.FromFile(policy_file, legacy_rbac)
     store = memory.MemoryStore() if database is None else sqlite.SqliteStore(database)
+    saved_cloud = store.saved_cloud if isinstance(store, sqlite.SqliteStore) else None
     try:
         state = repository.Repository(store, first_generation)
         if changes:
             state.load(changes)
-        return App(state, enforcer, cors_allowed_origins, config_file, request_limits)
+        return App(state, enforcer, cors_allowed_origins, config_file, request_limits, saved_cloud)
     except BaseException:
         store.close()
         raise

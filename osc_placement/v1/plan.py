@@ -44,7 +44,7 @@ class ShowPlan(plan_command.PlanCommand):
         self.summarize(
             [
                 f"Plan of {plan.created}: {plan.command}",
-                f"For {plan.target}: {plan.summary()}",
+                f"For {_target(plan)}: {plan.summary()}",
                 *(f"Note: {note}" for note in plan.notes),
                 f"Digest: {plan.digest}",
             ]
@@ -87,7 +87,8 @@ class _PlanFileCommand(plan_command.PlanCommand):
         from osc_placement.plan import file, plan
 
         self._plan = file.read(parsed_args.file)
-        plan.check_target(self._plan, self._client().target)
+        client = self._client()
+        plan.check_target(self._plan, client.target, client.origin)
 
     def execute(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> result.RunReport:
         options = self.apply_options(run, parsed_args)
@@ -168,6 +169,11 @@ class UndoPlan(_PlanFileCommand):
         from osc_placement.plan import apply
 
         return apply.undo_plan(client, self._plan, options, parsed_args.file)
+
+
+def _target(plan: plan.Plan) -> str:
+    """What a plan was made for, and the cloud of a snapshot."""
+    return f"{plan.target} (a snapshot of {plan.origin})" if plan.origin else plan.target
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:

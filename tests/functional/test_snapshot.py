@@ -90,6 +90,62 @@ def test_commands_run_on_a_snapshot(openstack: shell.OpenStack, sample: targets.
         assert sorted(map(json.dumps, there)) == sorted(map(json.dumps, here)), command
 
 
+HOST = "cmp-0001.lab.example.org"
+AMEND = ("resource provider inventory amend", "--resource", "VCPU:allocation_ratio=3", HOST)
+
+
+def ratio(target: targets.Target) -> float:
+    uuid = target.ask("GET", f"/resource_providers?name={HOST}")["resource_providers"][0]["uuid"]
+    path = f"/resource_providers/{uuid}/inventories"
+    found: float = target.ask("GET", path)["inventories"]["VCPU"]["allocation_ratio"]
+    return found
+
+
+def test_a_plan_of_the_cloud_is_rehearsed_on_its_snapshot_and_then_applied(
+    openstack: shell.OpenStack, sample: targets.Target
+) -> None:
+    openstack("placement snapshot save", CLOUD)
+    before = ratio(sample)
+    openstack.do(*AMEND, "--dry-run", "--plan-out", "plan.json")
+    rehearsed = on_file("placement", "plan", "apply", "plan.json", "-f", "json")
+    assert [row["status"] for row in json.loads(rehearsed.stdout)] == ["applied"]
+    assert openstack("placement snapshot show", CLOUD)["unchanged"] is False
+    assert ratio(sample) == before
+
+    applied = openstack("placement plan apply", "plan.json")
+    assert [row["status"] for row in applied] == ["applied"]
+    assert ratio(sample) == 3.0
+    undone = on_file("placement", "plan", "undo", "plan.json", "-f", "json")
+    assert [row["status"] for row in json.loads(undone.stdout)] == ["applied"]
+    assert ratio(sample) == 3.0
+
+
+def test_a_plan_of_a_snapshot_is_applied_to_the_cloud(
+    openstack: shell.OpenStack, sample: targets.Target
+) -> None:
+    openstack("placement snapshot save", CLOUD)
+    command, *arguments = AMEND
+    on_file(*command.split(), *arguments, "--dry-run", "--plan-out", "plan.json")
+    shown = shell.run(["placement", "plan", "show", "plan.json"])
+    assert "(a snapshot of " in shown.stderr
+    applied = openstack("placement plan apply", "plan.json")
+    assert [row["status"] for row in applied] == ["applied"]
+    assert ratio(sample) == 3.0
+
+
+def test_items_that_changed_after_the_snapshot_are_stale(
+    openstack: shell.OpenStack, sample: targets.Target
+) -> None:
+    openstack("placement snapshot save", CLOUD)
+    command, *arguments = AMEND
+    on_file(*command.split(), *arguments, "--dry-run", "--plan-out", "plan.json")
+    openstack.do(command, "--resource", "VCPU:allocation_ratio=7", HOST)
+    outcome = openstack.run("placement plan apply", "plan.json", "-f", "json")
+    assert outcome.code == 7
+    assert [row["status"] for row in json.loads(outcome.stdout)] == ["stale"]
+    assert ratio(sample) == 7.0
+
+
 class Writer(threading.Thread):
     """Changes inventories and aggregates of all providers, and records every state of each."""
 

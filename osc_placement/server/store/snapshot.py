@@ -111,9 +111,7 @@ class Snapshot:
             raise
         if self.metadata is not None and not self.metadata.is_finished:
             self.close()
-            raise errors.Unfinished(
-                f"the snapshot {path} is not complete: run the command that saves it again"
-            )
+            raise errors.Unfinished(unfinished(path))
 
     def __enter__(self) -> Self:
         return self
@@ -182,6 +180,11 @@ class Snapshot:
         """SHA-256 of the state; without generations, equal states of two clouds have one hash."""
         with explained(self.path):
             return state_hash(self._connection, generations=generations)
+
+
+def unfinished(path: str) -> str:
+    """The message about a snapshot that was not saved to its end."""
+    return f"the snapshot {path} is not complete: run the command that saves it again"
 
 
 _COUNTS = (

@@ -42,6 +42,21 @@ _CONSUMER = (
 _NAMED = ("name", "updated_at")
 
 
+class SavedCloud:
+    """What a snapshot file has besides the state.
+
+    ``origin`` identifies the cloud; it is empty for an anonymized file.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, metadata: snapshot.Metadata) -> None:
+        self._connection = connection
+        self.origin = metadata.origin
+
+    def recording(self) -> dict[str, Any]:
+        """The recorded responses of nova and neutron, ``{"GET /path": body}``; or empty."""
+        return snapshot.read_recording(self._connection)
+
+
 class SqliteStore:
     """The records in the file ``path``, which is created if it does not exist.
 
@@ -53,15 +68,10 @@ class SqliteStore:
         self._connection = open_file(path)
         self._identity = _identity(path)
         try:
-            self.snapshot = snapshot.read_metadata(self._connection)
+            self.saved_cloud = _saved_cloud(self._connection, path)
         except BaseException:
             self._connection.close()
             raise
-        if self.snapshot is not None and not self.snapshot.is_finished:
-            self._connection.close()
-            raise errors.Unfinished(
-                f"the snapshot {path} is not complete: run the command that saves it again"
-            )
 
     def load(self) -> record.Changes:
         """All records of the file; raises NotADatabase if it is damaged, with all problems."""
@@ -83,10 +93,6 @@ class SqliteStore:
                 " restore it from a copy"
             )
         return changes
-
-    def recording(self) -> dict[str, Any]:
-        """The recorded responses of nova and neutron, ``{"GET /path": body}``; often empty."""
-        return snapshot.read_recording(self._connection)
 
     def check(self) -> None:
         """Raise NotADatabase if the file itself is damaged; ``load`` checks its records."""
@@ -151,6 +157,15 @@ class SqliteStore:
         ]
         if rows:
             self._connection.executemany(_upsert(table, columns), rows)
+
+
+def _saved_cloud(connection: sqlite3.Connection, path: str) -> SavedCloud | None:
+    metadata = snapshot.read_metadata(connection)
+    if metadata is None:
+        return None
+    if not metadata.is_finished:
+        raise errors.Unfinished(snapshot.unfinished(path))
+    return SavedCloud(connection, metadata)
 
 
 def open_file(path: str) -> sqlite3.Connection:

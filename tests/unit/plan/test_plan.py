@@ -191,6 +191,17 @@ def test_a_plan_of_another_cloud_is_refused() -> None:
         plan.check_target(some(), "there")
 
 
+def test_a_plan_of_a_snapshot_is_accepted_on_its_cloud_and_on_other_snapshots_of_it() -> None:
+    rehearsed = dataclasses.replace(some(), target="a snapshot", origin="the cloud")
+    assert plan.from_json(rehearsed.to_json()) == rehearsed
+    plan.check_target(rehearsed, "a snapshot", origin="the cloud")
+    plan.check_target(rehearsed, "another snapshot", origin="the cloud")
+    plan.check_target(rehearsed, "the cloud")
+    for target, origin in (("there", ""), ("another snapshot", "another cloud")):
+        with pytest.raises(plan.PlanRefused, match="made for a snapshot"):
+            plan.check_target(rehearsed, target, origin)
+
+
 def test_the_order_of_the_input_does_not_change_the_plan() -> None:
     seen = [
         membership.Observed(one, 1, {"CUSTOM_A": index % 2 == 0})
