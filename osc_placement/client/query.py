@@ -168,3 +168,91 @@ def parse(text: str) -> Pairs:
     query = text.strip().strip("\"'").partition("HTTP/")[0].strip()
     query = query.rpartition("?")[2].rpartition(" ")[2]
     return urllib.parse.parse_qsl(query, keep_blank_values=True)
+
+
+def read_candidates(pairs: Pairs) -> candidate.CandidateQuery:
+    """The query of these parameters, the inverse of ``candidate_pairs``.
+
+    Errors: InvalidInput names every parameter that cannot be read. Names and amounts are not
+    checked: the server refuses them.
+    """
+    from osc_placement.model import candidate
+
+    problems = errors.InputErrors()
+    groups: dict[str, dict[str, list[str]]] = {}
+    whole: dict[str, list[str]] = {}
+    for name, value in pairs:
+        kind = next((kind for kind in _GROUPED if name.startswith(kind)), None)
+        if name in _WHOLE:
+            whole.setdefault(name, []).append(value)
+        elif kind is None:
+            problems.add(f"unknown parameter {name!r} in the query")
+        else:
+            group = groups.setdefault(name.removeprefix(kind), {})
+            group.setdefault(kind, []).append(value)
+    read = tuple(_read_group(suffix, values, problems) for suffix, values in groups.items())
+    limit = whole.get("limit", [""])[-1]
+    if limit and not limit.isdecimal():
+        problems.add(f"limit={limit} in the query is not a number")
+    problems.check()
+    required, forbidden = _signed(whole.get("root_required", []))
+    return candidate.CandidateQuery(
+        read,
+        isolate="isolate" in whole.get("group_policy", []),
+        same_subtree=tuple(frozenset(value.split(",")) for value in whole.get("same_subtree", [])),
+        root_required=frozenset(name for names in required for name in names),
+        root_forbidden=forbidden,
+        limit=int(limit) if limit else None,
+    )
+
+
+def _read_group(
+    suffix: str, values: Mapping[str, list[str]], problems: errors.InputErrors
+) -> candidate.RequestGroup:
+    from osc_placement.model import candidate
+
+    required, forbidden = _signed(values.get("required", []))
+    member_of, not_member_of = _signed(values.get("member_of", []))
+    return candidate.RequestGroup(
+        suffix,
+        _read_resources(f"resources{suffix}", values.get("resources", []), problems),
+        required=required,
+        forbidden=forbidden,
+        member_of=member_of,
+        forbidden_aggregates=not_member_of,
+        in_tree=values.get("in_tree", [None])[-1],
+    )
+
+
+def _read_resources(
+    parameter: str, values: Iterable[str], problems: errors.InputErrors
+) -> dict[str, int]:
+    found = {}
+    for item in ",".join(values).split(",") if values else ():
+        name, _, amount = item.partition(":")
+        if name and amount.isdecimal() and int(amount):
+            found[name] = int(amount)
+        else:
+            problems.add(f"{parameter}: {item!r} in the query is not CLASS:amount")
+    return found
+
+
+def _signed(values: Iterable[str]) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
+    """The required sets of alternatives, and the forbidden names, of ``A,!B`` and ``in:A,B``."""
+    required: list[frozenset[str]] = []
+    forbidden: set[str] = set()
+    for value in values:
+        plain = value.removeprefix("!")
+        if plain.startswith("in:"):
+            names = frozenset(plain.removeprefix("in:").split(","))
+            if value.startswith("!"):
+                forbidden |= names
+            else:
+                required.append(names)
+            continue
+        for name in value.split(","):
+            if name.startswith("!"):
+                forbidden.add(name[1:])
+            else:
+                required.append(frozenset({name}))
+    return tuple(required), frozenset(forbidden)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from osc_placement import errors, microversion
 from osc_placement.client import query
+from osc_placement.model import constraint
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
+from tests.support.candidates import cloud_builder
 
 
 def test_names_and_values_are_quoted() -> None:
@@ -105,3 +110,24 @@ def test_each_parameter_has_its_required_feature(
 )
 def test_a_query_is_parsed_from_each_form_in_a_log(text: str) -> None:
     assert query.parse(text) == [("resources", "VCPU:1"), ("limit", "5")]
+
+
+@pytest.mark.parametrize("number", range(100))
+def test_a_query_is_read_as_it_was_formatted(number: int) -> None:
+    draw = random.Random(f"query {number}")
+    request = cloud_builder.draw_query(draw, cloud_builder.draw_state(draw), microversion.MAXIMUM)
+    found = query.read_candidates(query.candidate_pairs(request))
+    assert set(constraint.constraints_of(found)) == set(constraint.constraints_of(request))
+
+
+def test_every_parameter_that_cannot_be_read_is_named() -> None:
+    pairs = query.parse("resources=VCPU,MEMORY_MB:x,DISK_GB:0&resource=VCPU:1&limit=many")
+    with pytest.raises(errors.InvalidInput) as raised:
+        query.read_candidates(pairs)
+    assert str(raised.value).splitlines() == [
+        "unknown parameter 'resource' in the query",
+        "resources: 'VCPU' in the query is not CLASS:amount",
+        "resources: 'MEMORY_MB:x' in the query is not CLASS:amount",
+        "resources: 'DISK_GB:0' in the query is not CLASS:amount",
+        "limit=many in the query is not a number",
+    ]
