@@ -75,8 +75,8 @@ def apply_plan(
     if plan.undoes:
         return undo_plan(client, plan, options, path)
     strict = path is not None or plan.relative
-    job = _Job(client, plan, options, path, strict=strict, known=planned.known)
-    return job.run(restart=restart)
+    known = planned.known
+    return _Job(client, plan, options, path, strict=strict, restart=restart, known=known).run()
 
 
 def undo_plan(
@@ -119,17 +119,18 @@ class _Job:
     options: Options
     path: pathlib.Path | None
     strict: bool = True
+    restart: bool = False
     direction: attempt.Direction = attempt.Direction.APPLY
     known: Mapping[str, change_module.Observed[Any]] = dataclasses.field(default_factory=dict)
 
-    def run(self, *, restart: bool = False) -> result.RunReport:
+    def run(self) -> result.RunReport:
         """All steps, from the plan file to the report."""
         path = self._write_plan()
         if self.options.dry_run or not self.plan.changes:
             return self._report(self._expected(), path)
         self._check_rights()
         undo_path = self._write_undo()
-        with self._journal(restart=restart) as journal:
+        with self._journal() as journal:
             run = self._execute(journal)
         report = dataclasses.replace(
             self._report(run.results, path),
@@ -167,12 +168,12 @@ class _Job:
             registry.CHANGE_TYPES[kind].check_rights(self.client, pairs)
 
     @contextlib.contextmanager
-    def _journal(self, *, restart: bool) -> Iterator[journal_module.JournalWriter]:
+    def _journal(self) -> Iterator[journal_module.JournalWriter]:
         if self.options.journal is not None:
             yield self.options.journal
             return
         path = journal_module.path_of(self.plan, self.client.target)
-        with contextlib.closing(journal_module.Journal(path, restart=restart)) as journal:
+        with contextlib.closing(journal_module.Journal(path, restart=self.restart)) as journal:
             yield journal
 
     def _execute(self, journal: journal_module.JournalWriter) -> executor.Run:
@@ -183,6 +184,7 @@ class _Job:
             threading.Event(),
             direction=self.direction,
             strict=self.strict,
+            relative=self.plan.relative and not self.restart,
             allow=frozenset({*self.plan.allow, *options.allow}),
             check_precondition=options.check_precondition or (lambda _: ""),
         )
@@ -211,13 +213,18 @@ class _Job:
     def _report(
         self, results: Iterable[result.ChangeResult], path: pathlib.Path | None
     ) -> result.RunReport:
-        plan = self.plan
+        plan, results = self.plan, list(results)
+        planned = achieved = plan.effects()
+        if not self.options.dry_run:
+            made = {item.key for item in results if item.succeeded}
+            achieved = plan.achieved_effects(made)
         return result.RunReport(
             result.ordered([*results, *map(result.of_skipped, plan.skipped)]),
             self.client.target,
             dry_run=self.options.dry_run,
             notes=plan.notes,
-            effects=plan.effects(),
+            effects=achieved,
+            planned_effects=() if planned == achieved else planned,
             names=plan.names,
             plan_path=path,
         )

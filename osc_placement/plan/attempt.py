@@ -65,8 +65,10 @@ PreconditionCheck = Callable[[change_module.Change], str]
 class RunContext:
     """What all changes of a run share.
 
-    ``strict``: a subject that changed after planning is stale. ``allow``: the guards that
-    the operator overrides. ``check_precondition`` checks the preconditions of changes.
+    ``strict``: a subject that changed after planning is stale. ``relative``: also if another
+    client changed it to the planned state, because its change and this one are two additions.
+    ``allow``: the guards that the operator overrides. ``check_precondition`` checks the
+    preconditions of changes.
     """
 
     services: base.Services
@@ -74,6 +76,7 @@ class RunContext:
     stop: threading.Event
     direction: Direction = Direction.APPLY
     strict: bool = True
+    relative: bool = False
     allow: Collection[str] = ()
     check_precondition: PreconditionCheck = lambda _: ""
 
@@ -213,9 +216,10 @@ class Attempt:
         """The result when nothing is to be written; None when the change is to be written."""
         change, observed = self._change, self._observed
         now = self._kind.select(observed.state, change.after)
-        if self._kind.equal(now, change.after):
+        is_done = self._kind.equal(now, change.after)
+        if is_done and (self._in_doubt or not self._context.relative):
             return self._already_done()
-        if self._is_stale(now):
+        if is_done or self._is_stale(now):
             drift = self._kind.describe_drift(change.before, now)
             reason = Reason(Code.CHANGED, f"changed concurrently to {drift}")
             return self._end(result.Status.STALE, reason)

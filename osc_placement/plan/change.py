@@ -55,7 +55,8 @@ class Change(Generic[S]):
     ``irreversible`` says why undo cannot restore ``before``; empty when it can.
     ``precondition`` must still be true in nova when the change is written; the caller of the
     engine supplies the function that checks it. ``group``: changes of one group depend on
-    each other; after a failure those of later stages do not begin.
+    each other; after a failure those of later stages do not begin. ``capacity`` is ``{resource
+    class: how much the change adds}``; ``over``: classes with more usage than capacity after it.
     """
 
     kind: str
@@ -68,6 +69,8 @@ class Change(Generic[S]):
     irreversible: str = ""
     precondition: plan_precondition.Precondition | None = None
     group: str = ""
+    capacity: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    over: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -88,6 +91,8 @@ class Change(Generic[S]):
             reason="",
             stage=-self.stage,
             precondition=None,
+            capacity={},
+            over=(),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,7 +110,8 @@ class Change(Generic[S]):
         expected = document["precondition"]
         if expected is not None:
             expected = plan_precondition.Precondition.from_dict(expected)
-        return cls(**{**_loaded(document, load), "precondition": expected})
+        fields = {"precondition": expected, "over": tuple(document["over"])}
+        return cls(**_loaded(document, load) | fields)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

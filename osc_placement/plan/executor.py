@@ -185,7 +185,7 @@ class _Run:
             self.result.halted = f"{ended.subject.name}: {ended.reason}"
 
     def _end(self, ended: result.ChangeResult) -> None:
-        group = self._groups.get(change_module.key(ended.kind, ended.subject))
+        group = self._groups.get(ended.key)
         if group and not ended.succeeded:
             self._failed_groups.add(group)
         self.result.results.append(ended)

@@ -9,7 +9,7 @@ import dataclasses
 import datetime
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from osc_placement import errors
@@ -98,11 +98,16 @@ class Plan:
 
     def effects(self) -> tuple[str, ...]:
         """The change of capacity of each resource class, over all providers of the plan."""
-        return tuple(
-            f"{resource_class} capacity {capacity.before} -> {capacity.after}"
-            + (f", over capacity on {capacity.over} of them" if capacity.over else "")
-            for resource_class, capacity in self.capacities.items()
-            if capacity.before != capacity.after or capacity.over
+        return _effects(self.capacities)
+
+    def achieved_effects(self, keys: Collection[str]) -> tuple[str, ...]:
+        """As ``effects``, of the changes with these keys only."""
+        made = [item for item in self.changes if item.key in keys]
+        return _effects(
+            {
+                name: capacity_after(name, each.before, made)
+                for name, each in self.capacities.items()
+            }
         )
 
     def to_json(self) -> str:
@@ -126,6 +131,22 @@ class Plan:
             "changes": [item.to_dict() for item in self.changes],
             "skipped": [item.to_dict() for item in self.skipped],
         }
+
+
+def capacity_after(name: str, before: int, changes: Iterable[change_module.Change]) -> Capacity:
+    """The capacity of the class ``name`` with changes, which was ``before`` without them."""
+    made = list(changes)
+    added = sum(item.capacity.get(name, 0) for item in made)
+    return Capacity(before, before + added, sum(name in item.over for item in made))
+
+
+def _effects(capacities: Mapping[str, Capacity]) -> tuple[str, ...]:
+    return tuple(
+        f"{resource_class} capacity {capacity.before} -> {capacity.after}"
+        + (f", over capacity on {capacity.over} of them" if capacity.over else "")
+        for resource_class, capacity in capacities.items()
+        if capacity.before != capacity.after or capacity.over
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -58,6 +58,11 @@ class ChangeResult:
     request_id: str = ""
 
     @property
+    def key(self) -> str:
+        """The key of the change within its plan."""
+        return change_module.key(self.kind, self.subject)
+
+    @property
     def succeeded(self) -> bool:
         """Whether the subject is in the requested state."""
         return self.status in (Status.APPLIED, Status.UNCHANGED)
@@ -74,7 +79,8 @@ class RunReport:
 
     ``target`` is the cloud or file. ``limited``: --max-count was reached with changes left.
     ``halted`` says why later changes did not begin. ``effects`` are the changes of capacity
-    of the complete plan. ``names`` are ``{provider uuid: name}``.
+    that the run made, of a dry run those of the plan; ``planned_effects`` are those of the
+    plan, if they are different. ``names`` are ``{provider uuid: name}``.
     """
 
     results: tuple[ChangeResult, ...]
@@ -85,6 +91,7 @@ class RunReport:
     halted: str = ""
     notes: tuple[str, ...] = ()
     effects: tuple[str, ...] = ()
+    planned_effects: tuple[str, ...] = ()
     plan_path: pathlib.Path | None = None
     undo_path: pathlib.Path | None = None
     names: change_module.Names = dataclasses.field(default_factory=dict)

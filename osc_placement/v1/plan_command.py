@@ -356,6 +356,8 @@ def undo_command(path: pathlib.Path | str) -> str:
 def _summary(report: result.RunReport) -> list[str]:
     """Target, counts and notes of a run, and the commands that continue and undo it."""
     lines = [f"On {report.target}: {'; '.join([report.summary(), *report.effects])}"]
+    if report.planned_effects:
+        lines.append(f"Planned: {'; '.join(report.planned_effects)}")
     lines += [f"Note: {note}" for note in report.notes]
     if report.halted:
         lines.append(f"Stopped: {report.halted}")

@@ -168,7 +168,16 @@ def decide(observed: Observed, request: Request) -> Item:
             refused=True,
         )
     notes = _effects(observed, amended) + notes + _written_back(after)
-    return change.Change(_KIND.name, subject, before, after, observed.generation, "; ".join(notes))
+    return change.Change(
+        _KIND.name,
+        subject,
+        before,
+        after,
+        observed.generation,
+        "; ".join(notes),
+        capacity=_added_capacity(observed.inventories, amended),
+        over=_over_capacity(amended, observed.usages or {}),
+    )
 
 
 def _invalid(subject: change.Subject, error: Exception) -> change.Skipped:
@@ -299,18 +308,24 @@ def _changed(item: Item) -> InventoryState:
 def _capacities(observed: Iterable[Observed], items: Iterable[Item]) -> dict[str, plan.Capacity]:
     """``{resource class: Capacity}`` over all of ``observed``, for the classes that change."""
     before: collections.Counter[str] = collections.Counter()
-    after: collections.Counter[str] = collections.Counter()
-    over: collections.Counter[str] = collections.Counter()
-    touched: set[str] = set()
-    for state, item in zip(observed, items, strict=True):
-        changed = _changed(item)
-        amended = inventories.amended(state.inventories, changed)
-        touched |= changed.classes.keys()
+    for state in observed:
         before.update({name: one.capacity for name, one in state.inventories.items()})
-        after.update({name: one.capacity for name, one in amended.items()})
-        usages = (state.usages or {}) if changed.classes else {}
-        over.update(name for name, used in usages.items() if used > _capacity(amended, name))
-    return {name: plan.Capacity(before[name], after[name], over[name]) for name in sorted(touched)}
+    changes = [item for item in items if isinstance(item, change.Change)]
+    touched = sorted({name for item in changes for name in item.after.classes})
+    return {name: plan.capacity_after(name, before[name], changes) for name in touched}
+
+
+def _added_capacity(before: inventory.Inventories, after: inventory.Inventories) -> dict[str, int]:
+    """``{resource class: how much more capacity after}``, of the classes that differ."""
+    added = {
+        name: _capacity(after, name) - _capacity(before, name)
+        for name in dict.fromkeys([*before, *after])
+    }
+    return {name: amount for name, amount in added.items() if amount}
+
+
+def _over_capacity(amended: inventory.Inventories, usages: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(name for name, used in usages.items() if used > _capacity(amended, name))
 
 
 def _capacity(inventories: inventory.Inventories, resource_class: str) -> int:

@@ -60,6 +60,38 @@ def test_a_provider_that_changed_after_planning_is_stale(tmp_path: pathlib.Path)
     assert ratios(client) == {20.0, 2.0}
 
 
+def test_the_report_has_the_achieved_change_of_capacity_and_the_planned_one(
+    tmp_path: pathlib.Path,
+) -> None:
+    client = embedded.Client(embedded.hosts(3))
+    path = tmp_path / "plan"
+    planned = amend(client, "VCPU:allocation_ratio=20", dry_run=True, plan_out=path)
+    assert (planned.effects, planned.planned_effects) == (("VCPU capacity 1536 -> 1920",), ())
+    client.stored("host-001").set_inventory("VCPU", allocation_ratio=2.0)
+    stale = plans.apply_file(client, plan_file.read(path), path, apply.Options())
+    assert stale.effects == ("VCPU capacity 1536 -> 1792",)
+    assert stale.planned_effects == ("VCPU capacity 1536 -> 1920",)
+
+
+def test_the_report_of_a_limited_run_counts_earlier_runs_of_the_plan() -> None:
+    client = embedded.Client(embedded.hosts(3))
+    first = amend(client, "VCPU:total+=8", max_count=1)
+    assert first.effects == ("VCPU capacity 1536 -> 1664",)
+    assert first.plan_path is not None
+    stored = plan_file.read(first.plan_path)
+    again = plans.apply_file(client, stored, first.plan_path, apply.Options())
+    assert (again.effects, again.planned_effects) == (("VCPU capacity 1536 -> 1920",), ())
+
+
+def test_providers_over_capacity_count_only_where_the_change_was_made() -> None:
+    client = embedded.Client(
+        [embedded.Host(f"host-{number}", used={"VCPU": 100}) for number in range(3)]
+    )
+    report = amend(client, "VCPU:allocation_ratio=2", allow=["over-capacity"], max_count=1)
+    assert report.effects == ("VCPU capacity 1536 -> 1088, over capacity on 1 of them",)
+    assert report.planned_effects == ("VCPU capacity 1536 -> 192, over capacity on 3 of them",)
+
+
 def test_undo_restores_exactly_what_was_applied(tmp_path: pathlib.Path) -> None:
     client = embedded.Client(embedded.hosts(10))
     client.stored("host-009").set_inventory("VCPU", allocation_ratio=20.0)

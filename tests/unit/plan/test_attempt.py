@@ -85,6 +85,16 @@ def test_guards_are_checked_again_after_a_conflict() -> None:
     assert ratios(client) == {16.0}
 
 
+def test_a_relative_change_is_stale_if_another_client_made_the_same_change() -> None:
+    client = embedded.Client(embedded.hosts(1))
+    write_before_each(client, "MEMORY_MB", reserved=513)
+    report = amend(client, "MEMORY_MB:reserved+=1")
+    assert statuses(report) == {"stale": 1}
+    assert report.results[0].code == "changed-concurrently"
+    assert "MEMORY_MB:reserved=513" in report.results[0].reason
+    assert report.exit_code() == 7
+
+
 def test_an_absolute_value_replaces_a_concurrent_one_and_undo_restores_it(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_change_has_only_fields_that_differ() -> None:
         generation=7,
         reason="VCPU capacity 512 -> 128, 60 used; DISK_GB capacity 990 -> 1990, 0 used;"
         " nova-compute writes DISK_GB:total back",
+        capacity={"VCPU": -384, "DISK_GB": 1000},
     )
 
 
