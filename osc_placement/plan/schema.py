@@ -46,7 +46,9 @@ SKIPPED = forms.record(
 )
 #: A plan without its format version and its digest.
 PLAN = forms.record(
-    **dict.fromkeys(("command", "target", "microversion", "created", "undoes"), forms.TEXT),
+    **dict.fromkeys(
+        ("command", "target", "origin", "microversion", "created", "undoes"), forms.TEXT
+    ),
     relative=forms.FLAG,
     **dict.fromkeys(("allow", "notes"), forms.array(forms.TEXT)),
     capacities=forms.mapping(
