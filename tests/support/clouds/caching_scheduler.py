@@ -6,20 +6,16 @@ Of ten servers, two have the right allocations, one has a placeholder owner, sev
 from __future__ import annotations
 
 import dataclasses
-import uuid as uuid_module
 from typing import Any
 
 from osc_placement.client import api
 from osc_placement.model import allocation, inventory
+from tests.support.embedded import uuid_of
 
 ZERO = "00000000-0000-0000-0000-000000000000"
 OWNERS = (("acme", "alice"), ("acme", "bob"), ("globex", "carol"))
 FLAVOR = {"vcpus": 1, "ram": 512, "disk": 10, "ephemeral": 0, "swap": 0, "extra_specs": {}}
 USES = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 10}
-
-
-def uuid_of(name: str) -> str:
-    return str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, name))
 
 
 @dataclasses.dataclass

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies
 
 from osc_placement.model import inventory
+from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
 
 CLASSES = ("VGPU", "VCPU", "CUSTOM_FPGA")
@@ -114,7 +115,7 @@ def check_laws(case: Case, before: dict[str, Any], after: dict[str, Any]) -> Non
         now = after["consumers"][uuid]
         assert _summed(consumer, case.changes) == _summed(now, case.changes)
         assert all(consumer[key] == now[key] for key in ("project", "user", "type"))
-    assert after["providers"][cloud_builder.uuid_of("share")]["inventories"]
+    assert after["providers"][uuid_of("share")]["inventories"]
     for uuid, provider in after["providers"].items():
         for name, fields in provider["inventories"].items():
             used = sum(

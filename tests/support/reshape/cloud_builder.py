@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import copy
-import uuid as uuid_module
 from collections.abc import Mapping
 from typing import Any
 
 from osc_placement.model import allocation, inventory, provider
 from osc_placement.workflows.reshape import snapshot
+from tests.support.embedded import uuid_of
 
 #: ``{name: (parent's name, {class: total or fields})}``
 Providers = Mapping[str, tuple[str | None, Mapping[str, Any]]]
 #: ``{name: {provider's name: {class: amount}}}``
 Consumers = Mapping[str, Mapping[str, Mapping[str, int]]]
-
-
-def uuid_of(name: str) -> str:
-    return str(uuid_module.uuid5(uuid_module.NAMESPACE_DNS, name))
 
 
 def state(

@@ -12,8 +12,8 @@ from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan
 from osc_placement.workflows.reshape.document import parse
 from tests.support import embedded, plans
+from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
-from tests.support.reshape.cloud_builder import uuid_of
 
 OLD = microversion.Microversion(1, 37)
 READING = ReadContext(workers=1)
@@ -78,5 +78,7 @@ class Cloud:
         client = self.rival.at(OLD)
         before = client.show_allocations(uuid_of(name))
         expected = {uuid_of(key): amounts for key, amounts in allocations.items()}
-        owner = {"project_id": "p", "user_id": "u"} if before.project_id is None else {}
+        owner: dict[str, Any] = (
+            {"project_id": "p", "user_id": "u"} if before.project_id is None else {}
+        )
         client.replace_allocations(dataclasses.replace(before, allocations=expected, **owner))

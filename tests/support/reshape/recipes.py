@@ -20,8 +20,8 @@ from osc_placement.workflows.reshape.recipe import (
     vgpu,
     yaml_writer,
 )
+from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
-from tests.support.reshape.cloud_builder import uuid_of
 
 A, B = "pci_0000_84_00_0", "pci_0000_85_00_0"
 NEW = "3f1c6a52-7b0e-4d8e-9a55-0c2f6a7d1e11"

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from osc_placement import errors
 from osc_placement.plan import (
     apply,
     executor,
     file as plan_file,
-    journal,
     plan as plan_module,
     result,
 )
@@ -49,7 +49,7 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch, after: int, part: int) -> None:
             return write(descriptor, data[:part])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(journal.os, "write", filled)
+    monkeypatch.setattr(os, "write", filled)
 
 
 def test_only_the_owner_can_read_the_files() -> None:
@@ -91,7 +91,7 @@ def test_an_undo_file_that_cannot_be_narrowed_stays_complete_and_valid(
     def once(path: pathlib.Path, plan: Any) -> None:
         calls.append(path)
         if len(calls) == 3:
-            raise apply.errors.PlacementError("no space")
+            raise errors.PlacementError("no space")
         write(path, plan)
 
     monkeypatch.setattr(plan_file, "write", once)
@@ -143,7 +143,7 @@ def test_a_file_of_another_kind_is_not_replaced(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "cloud.sqlite"
     file.write_bytes(b"SQLite format 3\x00 and more")
     for option in ("plan_out", "undo_out"):
-        with pytest.raises(apply.errors.PlacementError, match=r"is not a plan file\. Nothing was"):
+        with pytest.raises(errors.PlacementError, match=r"is not a plan file\. Nothing was"):
             applied(client, **{option: file})
     assert file.read_bytes().startswith(b"SQLite")
     assert client.writes == 0

@@ -21,7 +21,8 @@ from osc_placement.workflows.allocations.heal import observe
 from osc_placement.workflows.allocations.request import HealOptions, HealRequest
 from tests.support import embedded, plans, scripted
 from tests.support.clouds import caching_scheduler
-from tests.support.clouds.caching_scheduler import USES, uuid_of
+from tests.support.clouds.caching_scheduler import USES
+from tests.support.embedded import uuid_of
 
 EGRESS, INGRESS = "NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"
 BANDWIDTH = {EGRESS: 1000, INGRESS: 1000}
@@ -209,7 +210,8 @@ def test_lost_response_of_placement_is_resolved(was_applied: bool) -> None:
 @pytest.mark.parametrize("was_applied", [False, True])
 def test_lost_response_of_neutron_is_resolved(was_applied: bool) -> None:
     run = Run(1, port("p", "vm-0003"))
-    planned, lost = run.planned(), []
+    planned = run.planned()
+    lost: list[str] = []
 
     def lose(path: str) -> None:
         if not lost:

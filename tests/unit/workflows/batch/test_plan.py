@@ -7,7 +7,7 @@ import pytest
 from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.nova import values
-from osc_placement.plan import apply, plan as plan_module, result
+from osc_placement.plan import apply, file, plan as plan_module, result
 from osc_placement.plan.kinds import memberships
 from osc_placement.workflows import selector as batch_selector
 from osc_placement.workflows.batch import plan
@@ -197,7 +197,7 @@ def test_create_creates_a_custom_trait_first_and_undo_deletes_it_last() -> None:
     assert (writes[0].template, writes[0].subject) == (WRITE_TRAIT, "CUSTOM_NEW")
     assert report.count(result.Status.APPLIED) == 3
     assert report.undo_path is not None
-    made = apply.file.read(report.undo_path)
+    made = file.read(report.undo_path)
     back = plans.apply_file(client, made, report.undo_path, apply.Options())
     assert back.count(result.Status.APPLIED) == 3
     assert (client.sent[-1].template, client.sent[-1].subject) == (DELETE_TRAIT, "CUSTOM_NEW")
@@ -217,13 +217,13 @@ def test_a_trait_that_cannot_be_created_stops_the_run() -> None:
 
 def test_a_standard_trait_is_not_removed_unless_it_is_allowed() -> None:
     client = embedded.Client([embedded.Host("cmp-1", traits=("HW_CPU_X86_AVX2", "CUSTOM_A"))])
-    removal = {"remove": ["HW_CPU_X86_AVX2", "CUSTOM_A"]}
-    report = applied(client, plan.plan_traits(client, IN_AGGREGATE, **removal))
+    removal = ["HW_CPU_X86_AVX2", "CUSTOM_A"]
+    report = applied(client, plan.plan_traits(client, IN_AGGREGATE, remove=removal))
     assert report.count(result.Status.REFUSED) == 1
     assert report.results[0].code == "standard-traits"
     assert report.exit_code() == 6
     assert "--allow standard-traits" in report.results[0].reason
-    allowed = plan.plan_traits(client, IN_AGGREGATE, **removal, allow=["standard-traits"])
+    allowed = plan.plan_traits(client, IN_AGGREGATE, remove=removal, allow=["standard-traits"])
     assert any("nova-compute" in note for note in allowed.plan.notes)
     applied(client, allowed)
     assert client.stored("cmp-1").traits == set()
@@ -237,7 +237,7 @@ def test_setting_the_traits_of_an_aggregate_replaces_all_and_writes_no_files() -
     assert [client.stored(item.uuid).traits for item in members] == [{"CUSTOM_B"}] * 2
     assert [item.found for item in report.results] == [memberships.Traits.of(["CUSTOM_B"])] * 2
     assert client.count() == {READ_TRAITS: 2, WRITE_TRAITS: 2}
-    assert not apply.file.state_directory().exists()
+    assert not file.state_directory().exists()
 
 
 @pytest.mark.parametrize("exactly", [True, False])

@@ -12,7 +12,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.nova import api
-from osc_placement.plan import apply, file, result
+from osc_placement.plan import apply, executor, file, result
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.mirror import observe
 from tests.support import embedded, plans
@@ -139,7 +139,7 @@ def test_a_dry_run_writes_nothing_and_undo_reverts_everything(tmp_path: pathlib.
 
 def test_max_count_is_exact_and_the_next_run_continues() -> None:
     client, nova = cloud()
-    limits = apply.executor.Limits(max_count=4)
+    limits = executor.Limits(max_count=4)
     first = run(client, nova, limits=limits)
     assert (first.count(result.Status.APPLIED), first.exit_code()) == (4, 5)
     rest = run(client, nova, limits=limits)

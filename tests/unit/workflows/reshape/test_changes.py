@@ -14,8 +14,8 @@ from osc_placement.workflows.reshape import (
 )
 from osc_placement.workflows.reshape.document import parse
 from tests.support import plans
+from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
-from tests.support.reshape.cloud_builder import uuid_of
 from tests.support.reshape.documents import (
     MOVES,
     PACK,

@@ -12,7 +12,7 @@ from osc_placement.workflows.reshape import (
     assign,
 )
 from osc_placement.workflows.reshape.assignment import demand as question, search
-from tests.support.reshape.cloud_builder import uuid_of
+from tests.support.embedded import uuid_of
 from tests.support.reshape.documents import (
     CONSUMERS,
     MOVES,

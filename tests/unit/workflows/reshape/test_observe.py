@@ -6,8 +6,8 @@ import pytest
 
 from osc_placement.workflows.reshape import observe
 from tests.support import embedded
+from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
-from tests.support.reshape.cloud_builder import uuid_of
 from tests.support.reshape.interrupted import READING, Cloud
 
 

@@ -18,8 +18,8 @@ from osc_placement.workflows.reshape import (
     snapshot,
 )
 from osc_placement.workflows.reshape.document import parse
+from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
-from tests.support.reshape.cloud_builder import uuid_of
 
 PROVIDERS: dict[str, Any] = {
     "cn": (None, {"VCPU": 16, "VGPU": {"total": 8, "reserved": 1}}),

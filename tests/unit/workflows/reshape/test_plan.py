@@ -18,8 +18,8 @@ from osc_placement.testing import service
 from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan
 from osc_placement.workflows.reshape.document import parse
 from tests.support import embedded, plans, scripted
+from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
-from tests.support.reshape.cloud_builder import uuid_of
 from tests.support.reshape.interrupted import (
     CONSUMERS,
     MOVES,

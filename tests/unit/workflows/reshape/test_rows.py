@@ -10,8 +10,8 @@ from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan, rows
 from osc_placement.workflows.reshape.document import parse
+from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
-from tests.support.reshape.cloud_builder import uuid_of
 from tests.support.reshape.documents import CONSUMERS, MOVES, PROVIDERS, A, B, new
 
 

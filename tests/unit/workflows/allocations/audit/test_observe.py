@@ -18,7 +18,8 @@ from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.audit import observe
 from tests.support import embedded, plans
 from tests.support.clouds import caching_scheduler
-from tests.support.clouds.caching_scheduler import USES, uuid_of
+from tests.support.clouds.caching_scheduler import USES
+from tests.support.embedded import uuid_of
 
 DELETED = "GET /servers/detail?all_tenants=1&deleted=true"
 TASK = {"OS-EXT-STS:task_state": "migrating"}
@@ -90,12 +91,12 @@ class Run:
     ) -> result.RunReport:
         audited = self.audited(repair=True)
         meanwhile()
-        options = apply.Options(
+        how = apply.Options(
             limits=executor.Limits(workers=workers),
             check_precondition=precondition.NovaPreconditions(self.nova),
             **options,
         )
-        return plans.apply_new(self.client, audited.planned, "audit", options)
+        return plans.apply_new(self.client, audited.planned, "audit", how)
 
 
 def statuses(report: result.RunReport) -> dict[str, str]:

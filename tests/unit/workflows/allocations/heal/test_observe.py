@@ -19,7 +19,7 @@ from osc_placement.workflows.allocations.heal import observe
 from osc_placement.workflows.allocations.request import HealRequest
 from tests.support import embedded, plans
 from tests.support.clouds import caching_scheduler
-from tests.support.clouds.caching_scheduler import uuid_of
+from tests.support.embedded import uuid_of
 
 TASK = {"OS-EXT-STS:task_state": "migrating"}
 
@@ -45,7 +45,7 @@ class CountingNova(nova_api.RecordedNova):
 class Run:
     """One cloud, and what a test does with it."""
 
-    def __init__(self, **size: int) -> None:
+    def __init__(self, **size: Any) -> None:
         self.client = embedded.Client()
         self.cloud = caching_scheduler.OldCloud(self.client.rival, **size)
         self.nova = CountingNova(self.cloud.answers)

@@ -17,7 +17,7 @@ from osc_placement.workflows.reshape.recipe import (
     vgpu,
     yaml_writer,
 )
-from tests.support.reshape.cloud_builder import uuid_of
+from tests.support.embedded import uuid_of
 from tests.support.reshape.recipes import (
     DEVICES,
     A,

@@ -15,8 +15,8 @@ from osc_placement.workflows.reshape.recipe import (
     replacement,
     yaml_writer,
 )
+from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
-from tests.support.reshape.cloud_builder import uuid_of
 from tests.support.reshape.recipes import (
     CONSUMERS,
     NEW,
