@@ -33,6 +33,8 @@ CHANGE = forms.record(
     irreversible=forms.TEXT,
     precondition=forms.nullable(_PRECONDITION),
     group=forms.TEXT,
+    capacity=forms.mapping(forms.INTEGER),
+    over=forms.array(forms.TEXT),
 )
 SKIPPED = forms.record(
     kind=forms.TEXT,

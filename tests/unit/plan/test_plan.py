@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from osc_placement.model import inventory as model
-from osc_placement.plan import change, plan, precondition, undo
+from osc_placement.plan import change, plan, precondition, reasons, undo
 from osc_placement.plan.kinds import (
     allocations,
     base,
@@ -84,6 +84,9 @@ def changes(draw: st.DrawFn) -> change.Change:
         draw(st.text(max_size=5)),
         draw(st.integers(-1, 1)),
         precondition=draw(PRECONDITIONS),
+        group=draw(st.text(max_size=5)),
+        capacity=draw(small(TEXTS, st.integers())),
+        over=tuple(draw(st.lists(TEXTS, max_size=2))),
     )
 
 
@@ -96,8 +99,9 @@ def skipped(draw: st.DrawFn) -> change.Skipped:
         draw(st.none() | STATES[kind]),
         draw(st.none() | STATES[kind]),
         draw(st.text(max_size=5)),
-        draw(st.booleans()),
-        draw(st.booleans()),
+        draw(st.sampled_from(reasons.Code)),
+        unchanged=draw(st.booleans()),
+        refused=draw(st.booleans()),
     )
 
 
