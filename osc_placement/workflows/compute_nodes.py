@@ -1,11 +1,14 @@
-"""Nova's compute nodes and their resource providers. Pure; several workflows use it."""
+"""Nova's host aggregates, compute nodes and their providers; several workflows use them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Container, Iterable, Sequence
 
+from osc_placement import errors
+from osc_placement.client import api, retry
 from osc_placement.model import provider
-from osc_placement.nova import values
+from osc_placement.nova import api as nova_api, permission, values
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code, Reason
 
@@ -18,6 +21,48 @@ _UNKNOWN_HOST = Reason(
 )
 _CELL_DOWN = Reason(Code.CELL_DOWN, "its cell is down: nova cannot list its compute nodes")
 _CELLS_DOWN = "nova lists no compute node of this host, perhaps because the cell of {hosts} is down"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ComputeCloud:
+    """All host aggregates and compute hosts of nova, and all providers of Placement."""
+
+    aggregates: Sequence[values.HostAggregate] = ()
+    hosts: values.Hosts = dataclasses.field(default_factory=values.Hosts)
+    providers: Sequence[provider.Provider] = ()
+
+    def unknown_hosts(self, requested: Iterable[str]) -> list[str]:
+        """An error for each requested host that nova does not have."""
+        known = self.hosts.services | {node.host for node in self.hosts.nodes}
+        known |= {host for each in self.aggregates for host in each.hosts}
+        return unknown_hosts(requested, known)
+
+
+def observe_cloud(client: api.Client, nova: nova_api.Nova) -> ComputeCloud:
+    """Read both services.
+
+    Requests: to nova, the host aggregates, the services, and the hypervisors in pages; to
+    Placement, one listing. Errors: InvalidInput with every missing permission.
+    """
+    input_errors = errors.InputErrors()
+    cloud = ComputeCloud()
+    with permission.collected(input_errors):
+        cloud = dataclasses.replace(cloud, aggregates=nova_api.host_aggregates(nova))
+    with permission.collected(input_errors):
+        cloud = dataclasses.replace(cloud, hosts=nova_api.hosts(nova))
+    with permission.collected(input_errors):
+        cloud = dataclasses.replace(cloud, providers=retry.read(client.list_providers))
+    input_errors.check()
+    return cloud
+
+
+def unknown_hosts(requested: Iterable[str], known: Container[str]) -> list[str]:
+    """An error for each requested host that nova does not have."""
+    return [
+        f"nova has no compute host {host!r}: 'openstack compute service list' shows them"
+        for host in sorted(requested)
+        if host not in known
+    ]
 
 
 class ComputeNodes:

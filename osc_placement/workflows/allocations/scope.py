@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from osc_placement import errors
 from osc_placement.model import name
 from osc_placement.nova import api, lookup, values
+from osc_placement.workflows import compute_nodes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,11 +32,7 @@ class Scope:
     def unknown_hosts(self, hosts: values.Hosts) -> list[str]:
         """An error for each host that nova does not have; none if nova reports no host."""
         known = hosts.services | hosts.of_host().keys()
-        return [
-            f"nova has no compute host {host!r}: 'openstack compute service list' shows them"
-            for host in sorted((self.hosts or frozenset()) - known)
-            if known
-        ]
+        return compute_nodes.unknown_hosts(self.hosts or (), known) if known else []
 
     def select(self, servers: Iterable[values.Server]) -> list[values.Server]:
         """The servers in the scope, the oldest first."""

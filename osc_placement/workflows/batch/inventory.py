@@ -65,12 +65,19 @@ def plan_inventory(observed: Iterable[Observed], request: Request) -> plan.Plan:
     """
     providers = list(observed)
     items = _refused_if_all_lack_it([decide(item, request) for item in providers])
+    made = plan_items(providers, items, request.allow)
+    return dataclasses.replace(made, relative=request.relative)
+
+
+def plan_items(
+    observed: Iterable[Observed], items: Sequence[Item], allow: Iterable[str]
+) -> plan.Plan:
+    """The plan of one item per provider, in the same order, with notes and capacities."""
     return plan.make(
         items,
-        relative=request.relative,
-        allow=tuple(sorted(request.allow)),
+        allow=tuple(sorted(allow)),
         notes=_notes(items),
-        capacities=_capacities(providers, items),
+        capacities=_capacities(observed, items),
     )
 
 

@@ -62,7 +62,13 @@ def plan_amend(
     with input_errors.collected():
         chosen = batch_selector.select(client, selector, context.host_aggregates)
     input_errors.check()
-    return _plan_inventories(client, chosen, request, context)
+    return plan_observed(
+        client,
+        chosen,
+        lambda _: request,
+        lambda observed: inventory.plan_inventory(observed, request),
+        context,
+    )
 
 
 def plan_set_inventories(
@@ -86,7 +92,7 @@ def plan_set_inventories(
         )
         for item in observed
     }
-    return plan.ObservedPlan(_with_skipped(made, unread), known)
+    return plan.ObservedPlan(with_skipped(made, unread), known)
 
 
 def plan_traits(
@@ -122,7 +128,7 @@ def plan_traits(
     existing = [item for item in request.names if item not in made]
     found = _observed_traits(client, chosen, existing, context, remove)
     observed, unread = _without_skipped(found)
-    return plan.ObservedPlan(_with_skipped(membership.plan_traits(observed, request, made), unread))
+    return plan.ObservedPlan(with_skipped(membership.plan_traits(observed, request, made), unread))
 
 
 def plan_set_traits(
@@ -145,7 +151,7 @@ def plan_set_traits(
         for item in observed
     }
     return plan.ObservedPlan(
-        _with_skipped(membership.plan_replacement(observed, traits), unread), known
+        with_skipped(membership.plan_replacement(observed, traits), unread), known
     )
 
 
@@ -178,22 +184,28 @@ def plan_aggregates(
         client, chosen, request.names, context.workers, context.progress
     )
     observed, unread = _without_skipped(found)
-    return plan.ObservedPlan(_with_skipped(membership.plan_aggregates(observed, request), unread))
+    return plan.ObservedPlan(with_skipped(membership.plan_aggregates(observed, request), unread))
 
 
-def _plan_inventories(
+def plan_observed(
     client: api.Client,
     chosen: batch_selector.Selection,
-    request: inventory.Request,
+    request_of: Callable[[inventory.Observed], inventory.Request],
+    decide: Callable[[Sequence[inventory.Observed]], plan.Plan],
     context: ReadContext,
 ) -> plan.ObservedPlan:
+    """Read the inventories of the selection, and decide; usages only where a guard needs them.
+
+    ``request_of`` returns the request for one provider.
+    Requests: those of ``observe_inventories`` and ``observe_usages``.
+    """
     found = observe.observe_inventories(client, chosen.providers, context.workers, context.progress)
     observed, unread = _without_skipped(found)
-    losing = [item for item in observed if inventory.needs_usages(item, request)]
+    losing = [item for item in observed if inventory.needs_usages(item, request_of(item))]
     filled = observe.observe_usages(client, losing, chosen.filters, context.workers)
     with_usages = {item.provider.uuid: item for item in filled}
     observed = [with_usages.get(item.provider.uuid, item) for item in observed]
-    made = _with_skipped(inventory.plan_inventory(observed, request), unread)
+    made = with_skipped(decide(observed), unread)
     by_uuid = {item.provider.uuid: item for item in observed}
     known = {
         item.key: inventories.observed(
@@ -275,8 +287,8 @@ def _without_skipped(found: Iterable[T | change.Skipped]) -> tuple[list[T], list
     return observed, unread
 
 
-def _with_skipped(decided: plan.Plan, unread: Sequence[change.Skipped]) -> plan.Plan:
-    """The plan with the providers that could not be read added as skipped."""
-    skipped = sorted([*decided.skipped, *unread], key=change.Skipped.sort_key)
+def with_skipped(decided: plan.Plan, more: Sequence[change.Skipped]) -> plan.Plan:
+    """The plan with more skipped items: providers that could not be read."""
+    skipped = sorted([*decided.skipped, *more], key=change.Skipped.sort_key)
     LOG.info("%d changes planned, %d providers skipped", len(decided.changes), len(skipped))
     return dataclasses.replace(decided, skipped=tuple(skipped))

@@ -14,10 +14,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, lookup, retry
-from osc_placement.model import name, provider
-from osc_placement.nova import api as nova_api, lookup as nova_lookup, permission, values
+from osc_placement.model import name
+from osc_placement.nova import api as nova_api, lookup as nova_lookup
 from osc_placement.plan import plan, workers
 from osc_placement.workflows import state_file
+from osc_placement.workflows.compute_nodes import ComputeCloud, observe_cloud
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.mirror import plan as mirror_plan
 
@@ -64,7 +65,7 @@ def plan_mirror(
     Errors: InvalidInput with every unknown name, or with every missing permission.
     """
     client.require_feature("aggregate generation", "changing aggregates safely")
-    cloud = _read_cloud(client, nova)
+    cloud = observe_cloud(client, nova)
     resolved = _resolve(cloud, request)
     record = load_record(client.target)
     snapshot = _read_members(client, nova, cloud, record.values, resolved, context or ReadContext())
@@ -76,31 +77,10 @@ def plan_mirror(
     return Mirrored(plan.ObservedPlan(made), stale)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Cloud:
-    aggregates: Sequence[values.HostAggregate]
-    hosts: values.Hosts
-    providers: Sequence[provider.Provider]
-
-
-def _read_cloud(client: api.Client, nova: nova_api.Nova) -> _Cloud:
-    """Read both services. Errors: InvalidInput with every missing permission."""
-    input_errors = errors.InputErrors()
-    cloud = _Cloud((), values.Hosts(), ())
-    with permission.collected(input_errors):
-        cloud = dataclasses.replace(cloud, aggregates=nova_api.host_aggregates(nova))
-    with permission.collected(input_errors):
-        cloud = dataclasses.replace(cloud, hosts=nova_api.hosts(nova))
-    with permission.collected(input_errors):
-        cloud = dataclasses.replace(cloud, providers=retry.read(client.list_providers))
-    input_errors.check()
-    return cloud
-
-
 def _read_members(
     client: api.Client,
     nova: nova_api.Nova,
-    cloud: _Cloud,
+    cloud: ComputeCloud,
     recorded: Mapping[str, str],
     request: mirror_plan.Request,
     context: ReadContext,
@@ -145,14 +125,14 @@ def _members(
     return members
 
 
-def _resolve(cloud: _Cloud, request: MirrorRequest) -> mirror_plan.Request:
+def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> mirror_plan.Request:
     """The request with UUIDs instead of names. Errors: InvalidInput with every error."""
-    input_errors = errors.InputErrors()
+    input_errors = errors.InputErrors(cloud.unknown_hosts(request.hosts))
     aggregates = nova_lookup.find_host_aggregates(
         cloud.aggregates, request.host_aggregates, input_errors
     )
     resolved = mirror_plan.Request(
-        hosts=_known_hosts(cloud, request.hosts, input_errors),
+        hosts=frozenset(request.hosts),
         aggregates=frozenset(item.uuid for item in aggregates.values()),
         prune=request.prune,
         providers=_known_providers(cloud, request.providers, input_errors),
@@ -164,21 +144,8 @@ def _resolve(cloud: _Cloud, request: MirrorRequest) -> mirror_plan.Request:
     return resolved
 
 
-def _known_hosts(
-    cloud: _Cloud, hosts: Iterable[str], input_errors: errors.InputErrors
-) -> frozenset[str]:
-    known = cloud.hosts.services | {node.host for node in cloud.hosts.nodes}
-    known |= {host for item in cloud.aggregates for host in item.hosts}
-    requested = frozenset(hosts)
-    for host in sorted(requested - known):
-        input_errors.add(
-            f"nova has no compute host {host!r}: 'openstack compute service list' shows them"
-        )
-    return requested
-
-
 def _known_providers(
-    cloud: _Cloud, texts: Sequence[str], input_errors: errors.InputErrors
+    cloud: ComputeCloud, texts: Sequence[str], input_errors: errors.InputErrors
 ) -> frozenset[str]:
     found = lookup.among(cloud.providers, texts)
     input_errors.reasons += [
@@ -188,7 +155,7 @@ def _known_providers(
 
 
 def _deleted_aggregates(
-    cloud: _Cloud, texts: Iterable[str], input_errors: errors.InputErrors
+    cloud: ComputeCloud, texts: Iterable[str], input_errors: errors.InputErrors
 ) -> frozenset[str]:
     current = {item.uuid: item.name for item in cloud.aggregates}
     found = set()

@@ -1,0 +1,157 @@
+"""The allocation ratios that the metadata of nova's host aggregates requests. Pure.
+
+Nova's old filters of CPU, RAM and disk read these keys at each scheduling decision. A host in
+several aggregates had the smallest value, and its own ratio where a value was invalid. Placement
+has ratios of inventories only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import decimal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from osc_placement.nova import flavor, values
+from osc_placement.plan import change, plan
+from osc_placement.plan.kinds import inventories
+from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows.batch import expression, inventory
+from osc_placement.workflows.compute_nodes import ComputeNodes
+
+_KIND = inventories.TYPE.name
+
+#: ``{metadata key: resource class}``
+CLASSES: Mapping[str, str] = {
+    "cpu_allocation_ratio": flavor.VCPU,
+    "ram_allocation_ratio": flavor.MEMORY_MB,
+    "disk_allocation_ratio": flavor.DISK_GB,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Value:
+    """One value in the metadata of a host aggregate; ``ratio`` is None if it is invalid."""
+
+    aggregate: values.HostAggregate
+    key: str
+    ratio: decimal.Decimal | None
+
+    @property
+    def text(self) -> str:
+        return f"{self.key}={self.aggregate.metadata[self.key]!r}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostRatios:
+    """The values for one host, by resource class, from all its aggregates."""
+
+    values: Mapping[str, Sequence[_Value]]
+
+    def assignments(self, classes: Iterable[str]) -> tuple[expression.Assignment, ...]:
+        """The smallest ratio of each of ``classes``; none of a class with an invalid value."""
+        return tuple(
+            expression.Assignment(name, "allocation_ratio", "=", smallest)
+            for name in self.values
+            if name in classes and (smallest := self._smallest(name)) is not None
+        )
+
+    def reasons(self, classes: Iterable[str]) -> Iterator[Reason]:
+        """Where each ratio comes from, and why a class gets none."""
+        for name, found in self.values.items():
+            smallest = self._smallest(name)
+            if name not in classes:
+                yield Reason(Code.NO_INVENTORY, f"it has no {name}")
+            elif smallest is None:
+                invalid = ", ".join(each.aggregate.name for each in found if each.ratio is None)
+                yield Reason(Code.INVALID_VALUE, f"{name}: invalid value in {invalid}")
+            else:
+                names = sorted({one.aggregate.name for one in found if one.ratio == smallest})
+                yield Reason(text=f"{name} from {', '.join(names)}")
+
+    def _smallest(self, name: str) -> decimal.Decimal | None:
+        found = [each.ratio for each in self.values[name]]
+        return None if None in found else min(filter(None, found))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RatioRequest:
+    """``by_provider`` is ``{provider uuid: the ratios of its host}``; ``skipped`` has reasons.
+
+    ``allow`` are the guards that the operator overrides.
+    """
+
+    by_provider: Mapping[str, HostRatios]
+    skipped: Sequence[change.Skipped]
+    allow: frozenset[str] = frozenset()
+
+    def of(self, observed: inventory.Observed) -> inventory.Request:
+        """The request for one provider: ratios of the classes that it has."""
+        ratios = self.by_provider[observed.provider.uuid]
+        return inventory.Request(ratios.assignments(observed.inventories), allow=self.allow)
+
+    def plan(self, observed: Sequence[inventory.Observed]) -> plan.Plan:
+        """Change the ratios of each provider, or skip it with the reason."""
+        return inventory.plan_items(observed, [*map(self._decide, observed)], self.allow)
+
+    def _decide(self, observed: inventory.Observed) -> inventory.Item:
+        reasons = list(self.by_provider[observed.provider.uuid].reasons(observed.inventories))
+        text = "; ".join(map(str, reasons))
+        request = self.of(observed)
+        if not request.assignments:
+            subject = change.Subject(observed.provider.name, observed.provider.uuid)
+            return change.Skipped(_KIND, subject, reason=text, code=reasons[0].code)
+        item = inventory.decide(observed, request)
+        return dataclasses.replace(item, reason="; ".join(filter(None, (text, item.reason))))
+
+
+def request_of(
+    aggregates: Iterable[values.HostAggregate],
+    nodes: ComputeNodes,
+    hosts: frozenset[str] | None,
+    allow: frozenset[str],
+) -> RatioRequest:
+    """The ratios for the compute nodes of ``hosts``, or of all hosts if it is None.
+
+    An invalid value, and a host without a provider, is skipped.
+    """
+    found: dict[str, dict[str, list[_Value]]] = {}
+    skipped = []
+    for value in _values(aggregates):
+        selected = [host for host in value.aggregate.hosts if hosts is None or host in hosts]
+        for host in selected:
+            by_class = found.setdefault(host, {})
+            by_class.setdefault(CLASSES[value.key], []).append(value)
+        if value.ratio is None and selected:
+            skipped.append(_invalid(value))
+    by_provider = {}
+    for host, by_class in found.items():
+        providers, missing = nodes.providers_of(host)
+        by_provider.update({item.uuid: HostRatios(by_class) for item in providers})
+        skipped += [_missing(subject, nodes) for subject in missing]
+    return RatioRequest(by_provider, skipped, allow)
+
+
+def _values(aggregates: Iterable[values.HostAggregate]) -> Iterator[_Value]:
+    for aggregate in aggregates:
+        for key in CLASSES:
+            if key in aggregate.metadata:
+                yield _Value(aggregate, key, _parsed(aggregate.metadata[key]))
+
+
+def _parsed(text: str) -> decimal.Decimal | None:
+    try:
+        ratio = decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        return None
+    return ratio if ratio.is_finite() and ratio > 0 else None
+
+
+def _invalid(value: _Value) -> change.Skipped:
+    subject = change.Subject(value.aggregate.name, value.aggregate.uuid)
+    text = f"{value.text} is not a number above 0: 'openstack aggregate set --property' corrects it"
+    return change.Skipped(_KIND, subject, reason=text, code=Code.INVALID_VALUE, refused=True)
+
+
+def _missing(subject: change.Subject, nodes: ComputeNodes) -> change.Skipped:
+    reason = nodes.why_missing(subject)
+    return change.Skipped(_KIND, subject, reason=reason.text, code=reason.code, refused=True)
