@@ -61,6 +61,12 @@ class Caller:
         found = saved_cloud.find(self.transport)
         return found.origin if found else ""
 
+    @property
+    def has_recording(self) -> bool:
+        """Whether ``recording`` has responses."""
+        found = saved_cloud.find(self.transport)
+        return found is not None and found.has_recording
+
     def recording(self) -> Mapping[str, Any]:
         """The responses of nova and neutron in a snapshot, ``{"GET /path": body}``; or empty."""
         found = saved_cloud.find(self.transport)

@@ -14,6 +14,9 @@ class SavedCloud(Protocol):
     @property
     def origin(self) -> str: ...
 
+    @property
+    def has_recording(self) -> bool: ...
+
     def recording(self) -> Mapping[str, Any]: ...
 
 

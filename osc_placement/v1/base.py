@@ -156,6 +156,15 @@ class PlacementCommand(command.Command):
         client: api.Client = self.app.client_manager.placement  # type: ignore[attr-defined]
         return client
 
+    def client(self) -> api.Client:
+        """The client at the microversion of the command line. Sends no request."""
+        return self._client()
+
+    @property
+    def runs_on_recording(self) -> bool:
+        """Whether the command runs on a snapshot with responses of nova."""
+        return self._embedded() and self._client().has_recording
+
     def _check_database(self, database: str) -> None:
         """Name the database file on stderr. Errors: PlacementError for a missing file."""
         may_create = self.writes and not getattr(self._arguments, "dry_run", False)

@@ -38,12 +38,15 @@ class Services:
 
         if self._parsed_args.nova_recording is not None:
             return _recorded(self._parsed_args.nova_recording)
+        if self._command.runs_on_recording:
+            return _saved(self._command)
         shell: Any = self._command.app
         if not self._command.auth_required:
             authenticate(
                 shell,
                 "reads nova",
-                "Select a cloud (OS_CLOUD) or a recording of nova's answers (--nova-recording)",
+                "Select a cloud (OS_CLOUD), a recording of nova's answers (--nova-recording) or a"
+                " snapshot that was saved --with-nova",
             )
         return nova_api.SessionNova(shell.client_manager.sdk_connection)
 
@@ -75,10 +78,13 @@ class Services:
 
 
 def host_aggregates(command: base.PlacementCommand) -> HostAggregates | None:
-    """How a workflow reads nova's host aggregates; None on a database file."""
+    """How a workflow reads nova's host aggregates; None on a database file without nova."""
+    from osc_placement.nova import api as nova_api
+
+    if command.runs_on_recording:
+        return lambda: nova_api.host_aggregates(_saved(command))
     if not command.auth_required:
         return None
-    from osc_placement.nova import api as nova_api
 
     shell: Any = command.app
     return lambda: nova_api.host_aggregates(
@@ -105,6 +111,14 @@ def add_skip_port_allocations(parser: argparse._ActionsContainer) -> None:
         help="Do not read neutron's ports with resource requests, and do not change their"
         " allocations",
     )
+
+
+def _saved(command: base.PlacementCommand) -> nova_api.RecordedNova:
+    """The responses of nova and neutron in the snapshot on which a command runs."""
+    from osc_placement.nova import api as nova_api
+
+    client = command.client()
+    return nova_api.RecordedNova(client.recording(), client.target)
 
 
 def _recorded(file: str) -> nova_api.RecordedNova:

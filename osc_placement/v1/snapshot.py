@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import functools
 import pathlib
 import sys
 import tempfile
@@ -61,6 +62,15 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
             help="Do not read project, user and type of each consumer, which needs one request"
             " per consumer; they are 'unknown' in the file",
         )
+        parser.add_argument(
+            "--with-nova",
+            action="store_true",
+            help="Also save what heal, audit and mirror read from nova (servers, hypervisors,"
+            " services, host aggregates, migrations, flavors) and from neutron (ports with resource"
+            " requests)",
+        )
+        services.add_recording(parser)
+        services.add_skip_port_allocations(parser)
         plan_command.add_workers(parser)
 
     def take_action(
@@ -73,11 +83,19 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
             parsed_args.file,
             owners=not parsed_args.without_owners,
             refresh=parsed_args.refresh,
+            also=self._nova(parsed_args) if parsed_args.with_nova else None,
         )
         with self._interruptible(parsed_args), progress.shown(quiet=self.is_quiet) as shown:
             report = save.save(client, request, _context(parsed_args, shown))
         fields = _saved_fields(parsed_args.file, report)
         return tuple(fields), tuple(fields.values())
+
+    def _nova(self, parsed_args: argparse.Namespace) -> save.Also:
+        """Reads nova and neutron into the file; opened now, so that a missing cloud is found."""
+        from osc_placement.workflows.snapshot import nova
+
+        cloud = services.Services(self, parsed_args)
+        return functools.partial(nova.record, cloud.nova, cloud.neutron_for_ports)
 
     @contextlib.contextmanager
     def _interruptible(self, parsed_args: argparse.Namespace) -> Iterator[None]:

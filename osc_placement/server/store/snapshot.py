@@ -215,6 +215,11 @@ def write_metadata(connection: sqlite3.Connection, metadata: Metadata) -> None:
     connection.executemany("INSERT OR REPLACE INTO snapshot (key, value) VALUES (?, ?)", rows)
 
 
+def has_recording(connection: sqlite3.Connection) -> bool:
+    """Whether responses of nova and neutron were recorded."""
+    return connection.execute("SELECT 1 FROM recording LIMIT 1").fetchone() is not None
+
+
 def read_recording(connection: sqlite3.Connection) -> dict[str, Any]:
     """The recorded responses of nova and neutron."""
     rows = connection.execute("SELECT request, body FROM recording ORDER BY request")

@@ -52,6 +52,11 @@ class SavedCloud:
         self._connection = connection
         self.origin = metadata.origin
 
+    @property
+    def has_recording(self) -> bool:
+        """Whether ``recording`` has responses; their bodies are not read."""
+        return snapshot.has_recording(self._connection)
+
     def recording(self) -> dict[str, Any]:
         """The recorded responses of nova and neutron, ``{"GET /path": body}``; or empty."""
         return snapshot.read_recording(self._connection)

@@ -31,6 +31,9 @@ LOG = logging.getLogger(__name__)
 
 Metadata = snapshot.Metadata
 
+#: Reads more than Placement into the file of a save.
+Also = Callable[[staging.Staging], None]
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -53,13 +56,13 @@ _TORN = "its allocations on several providers were read at different times"
 class SaveRequest:
     """The operator's arguments. ``owners``: read the project, user and type of each consumer.
 
-    ``refresh``: update the file if it exists. ``also`` reads more into the file, at the end.
+    ``refresh``: update the file if it exists. ``also`` reads nova into the file, at the end.
     """
 
     path: pathlib.Path
     owners: bool = True
     refresh: bool = False
-    also: Callable[[staging.Staging], None] | None = None
+    also: Also | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -213,6 +216,7 @@ class _Save:
         resource_classes = self._ask(self._client.list_resource_classes)
         if self._request.also is not None:
             self._request.also(self._file)
+            self._metadata = dataclasses.replace(self._metadata, nova_saved=time.time())
         self._add_notes()
         ended = dataclasses.replace(self._metadata, finished=time.time(), requests=self._requests)
         return self._file.finish(ended, traits, resource_classes)
@@ -222,6 +226,7 @@ class _Save:
         client, known = self._client, self._file.metadata
         if known is not None:
             _check_origin(self._file.path, known, client)
+            self._metadata = dataclasses.replace(self._metadata, nova_saved=known.nova_saved)
         self._file.begin(self._metadata)
         if not self._request.owners:
             self._file.clear_owners()

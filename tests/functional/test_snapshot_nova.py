@@ -1,0 +1,116 @@
+"""Heal, audit and mirror run on a snapshot alone that was saved with nova."""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+import urllib.parse
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from osc_placement.nova import api, flavors, servers
+from osc_placement.samples import sample
+from osc_placement.server.store import snapshot
+from osc_placement.testing import service
+from osc_placement.workflows.snapshot import nova, save
+from tests.support.peer import fixtures, shell, target as targets
+
+CLOUD = "cloud.sqlite"
+RECORDING = ("--nova-recording", "12-hosts")
+
+
+@pytest.fixture
+def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
+    yield from fixtures.embedded("embedded", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "placement allocation audit",
+        "placement allocation heal --dry-run",
+        "placement aggregate mirror --dry-run --prune",
+        "resource provider trait add --all --trait CUSTOM_RACK_A --dry-run",
+    ],
+)
+def test_a_command_gives_the_same_answers_on_the_snapshot_alone(
+    openstack: shell.OpenStack, target: targets.Target, command: str
+) -> None:
+    target.load("12-hosts")
+    openstack("placement snapshot save", CLOUD, "--with-nova", *RECORDING)
+    recording = RECORDING if command.startswith("placement") else ()
+    expected = openstack.run(command, *recording, "-f", "json")
+    words = ["--os-placement-database", CLOUD, *command.split(), "-f", "json"]
+    outcome = shell.run(words)
+    assert outcome.code == expected.code, outcome.stderr
+    rows = json.loads(outcome.stdout)
+    assert rows
+    assert rows == json.loads(expected.stdout)
+
+
+def test_host_aggregates_select_providers_on_the_snapshot(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    target.load("12-hosts")
+    openstack("placement snapshot save", CLOUD, "--with-nova", *RECORDING)
+    name = sample.sample_nova("12-hosts")["GET /v2.1/os-aggregates"]["aggregates"][0]["name"]
+    outcome = shell.run(
+        [
+            *("--os-placement-database", CLOUD, "resource", "provider", "trait", "add"),
+            *("--trait", "HW_CPU_X86_SGX", "--member-of", name, "--dry-run", "-f", "json"),
+        ]
+    )
+    assert outcome.code == 0, outcome.stderr
+    assert json.loads(outcome.stdout)
+
+
+def test_the_file_shows_when_nova_was_saved(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    target.load("12-hosts")
+    openstack("placement snapshot save", CLOUD, "--with-nova", *RECORDING)
+    shown = openstack("placement snapshot show", CLOUD)
+    assert shown["nova_saved"]
+    assert "GET /v2.1/os-aggregates" in shown["recorded"]
+    openstack("placement snapshot save", CLOUD, "--refresh")
+    again = openstack("placement snapshot show", CLOUD)
+    assert (again["nova_saved"], again["recorded"]) == (shown["nova_saved"], shown["recorded"])
+
+
+class PagedNova:
+    """The sample's nova, with four entries in a page."""
+
+    source = ""
+
+    def __init__(self) -> None:
+        self._recorded = api.RecordedNova(sample.sample_nova("12-hosts"), "")
+
+    def ask(self, path: str, version: str) -> Any:
+        body = self._recorded.ask(path, version)
+        ((key, items),) = body.items()
+        parameters = dict(urllib.parse.parse_qsl(path.partition("?")[2]))
+        if "limit" not in parameters:
+            return body
+        names = [str(item.get("uuid") or item["id"]) for item in items]
+        start = names.index(parameters["marker"]) + 1 if "marker" in parameters else 0
+        page = {key: items[start : start + 4]}
+        return {**page, f"{key}_links": [{"rel": "next"}]} if items[start + 4 :] else page
+
+
+def test_pages_of_nova_are_read_again_from_the_file(tmp_path: pathlib.Path) -> None:
+    paged, path = PagedNova(), tmp_path / CLOUD
+    with service.InProcessPlacement(load="12-hosts") as placement:
+        also = functools.partial(nova.record, paged, None)
+        save.save(placement.client(), save.SaveRequest(path, also=also))
+    with snapshot.Snapshot(str(path)) as opened:
+        recorded = api.RecordedNova(opened.recording(), str(path))
+        assert len(opened.recorded_requests()) > 10
+    assert len(servers.servers(paged)) > 4
+    assert servers.servers(recorded) == servers.servers(paged)
+    assert servers.deleted_servers(recorded) == servers.deleted_servers(paged)
+    assert servers.migrations(recorded) == servers.migrations(paged)
+    assert api.hosts(recorded) == api.hosts(paged)
+    assert flavors.flavors(recorded) == flavors.flavors(paged)
