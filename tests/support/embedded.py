@@ -9,10 +9,7 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
-import io
 import itertools
-import json
-import urllib.parse
 import uuid as uuid_module
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Self
@@ -38,31 +35,7 @@ AGGREGATE = uuid_of("aggregate one")
 GENERATION = 3
 
 
-class Request(NamedTuple):
-    """A request that the client sent; ``body`` is the parsed JSON, None without a body."""
-
-    method: str
-    path: str
-    query: str
-    body: Any
-
-    @property
-    def template(self) -> str:
-        """Method and path without names: ``PUT /resource_providers/{}/inventories``."""
-        parts = self.path[1:].split("/")
-        return f"{self.method} /" + "/".join("{}" if i % 2 else p for i, p in enumerate(parts))
-
-    @property
-    def subject(self) -> str:
-        """The UUID or the name in the path; empty without one."""
-        return self.path[1:].partition("/")[2].partition("/")[0]
-
-    @property
-    def is_write(self) -> bool:
-        """Whether the request can change the state; an empty reshape only checks the policy."""
-        return self.method != "GET" and (self.path, self.body) != ("/reshaper", {})
-
-
+Request = scripted.Request
 #: Returns a response in place of the server's, raises the error of a broken connection, or
 #: returns None.
 Action = Callable[[Request], scripted.Reply | None]
@@ -82,7 +55,7 @@ class Proxy:
         self.after: Action = nothing
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        request = _read(environ)
+        request = Request.read(environ)
         self.sent.append(request)
         reply = self.before(request)
         if reply is None:
@@ -94,14 +67,6 @@ class Proxy:
 
     def close(self) -> None:
         """The server has no files."""
-
-
-def _read(environ: dict[str, Any]) -> Request:
-    body = environ["wsgi.input"].read()
-    environ["wsgi.input"] = io.BytesIO(body)
-    path = urllib.parse.unquote(environ["PATH_INFO"])
-    content = json.loads(body) if body else None
-    return Request(environ["REQUEST_METHOD"], path, environ["QUERY_STRING"], content)
 
 
 class Client(api.Client):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -11,13 +12,43 @@ from osc_placement.microversion import Microversion
 
 
 class Request(NamedTuple):
-    """A request that the application received."""
+    """A request that an application received; ``body`` is the JSON, None without a body."""
 
     method: str
     path: str
     query: str
     version: str | None
     body: Any
+
+    @classmethod
+    def read(cls, environ: dict[str, Any]) -> Request:
+        """The request of a WSGI environment, which stays complete."""
+        body = environ["wsgi.input"].read()
+        environ["wsgi.input"] = io.BytesIO(body)
+        version = environ.get("HTTP_OPENSTACK_API_VERSION")
+        return cls(
+            environ["REQUEST_METHOD"],
+            environ["PATH_INFO"].encode("latin-1").decode(),
+            environ["QUERY_STRING"],
+            version and version.removeprefix("placement "),
+            json.loads(body) if body else None,
+        )
+
+    @property
+    def template(self) -> str:
+        """Method and path without names: ``PUT /resource_providers/{}/inventories``."""
+        parts = self.path[1:].split("/")
+        return f"{self.method} /" + "/".join("{}" if i % 2 else p for i, p in enumerate(parts))
+
+    @property
+    def subject(self) -> str:
+        """The UUID or the name in the path; empty without one."""
+        return self.path[1:].partition("/")[2].partition("/")[0]
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the request can change the state; an empty reshape only checks the policy."""
+        return self.method != "GET" and (self.path, self.body) != ("/reshaper", {})
 
 
 class Reply(NamedTuple):
@@ -42,18 +73,7 @@ class App:
         self._replies = list(replies)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
-        body = environ["wsgi.input"].read()
-        version = environ.get("HTTP_OPENSTACK_API_VERSION")
-        path = environ["PATH_INFO"].encode("latin-1").decode()
-        self.requests.append(
-            Request(
-                environ["REQUEST_METHOD"],
-                path,
-                environ["QUERY_STRING"],
-                version and version.removeprefix("placement "),
-                json.loads(body) if body else None,
-            )
-        )
+        self.requests.append(Request.read(environ))
         return self._replies.pop(0).send(start_response)
 
     def close(self) -> None:
