@@ -111,20 +111,39 @@ def without(query: CandidateQuery, removed: Collection[Constraint]) -> Candidate
         kept = _group_without(group, removed)
         if kept == group or kept.resources or (not group.resources and _selects(kept)):
             groups.append(kept)
-    suffixes = {group.suffix for group in groups}
-    subtrees = (
-        names & suffixes
+    suffixes = frozenset(group.suffix for group in groups)
+    subtrees = [
+        part
         for names in query.same_subtree
-        if Constraint(Kind.SAME_SUBTREE, names=tuple(sorted(names))) not in removed
-    )
+        for part in _subtree_without(query, names & suffixes, names, removed)
+    ]
     return dataclasses.replace(
         query,
         groups=tuple(groups),
         isolate=query.isolate and Constraint(Kind.ISOLATE) not in removed,
-        same_subtree=tuple(filter(None, subtrees)),
+        same_subtree=tuple(subtrees),
         root_required=_left(query.root_required, Kind.ROOT_REQUIRED, "", removed),
         root_forbidden=_left(query.root_forbidden, Kind.ROOT_FORBIDDEN, "", removed),
     )
+
+
+def _subtree_without(
+    query: CandidateQuery,
+    left: frozenset[str],
+    names: frozenset[str],
+    removed: Collection[Constraint],
+) -> Iterator[frozenset[str]]:
+    """The groups of a same_subtree that are left; each alone if the constraint is removed.
+
+    Placement refuses a group without resources that is in no same_subtree.
+    """
+    if Constraint(Kind.SAME_SUBTREE, names=tuple(sorted(names))) not in removed:
+        if left:
+            yield left
+        return
+    for group in query.groups:
+        if group.suffix in left and not group.resources:
+            yield frozenset({group.suffix})
 
 
 def _selects(group: RequestGroup) -> bool:

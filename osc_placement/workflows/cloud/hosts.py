@@ -35,6 +35,12 @@ class HostSearch:
             not tree.isdisjoint(found.allocations) for found in self.forest.candidates_in(root_uuid)
         )
 
+    def meets(self, root_uuid: str) -> bool:
+        """Whether a host, or only providers that share with its tree, can serve the query."""
+        if not self.plan.admits_root(self._base.providers[root_uuid]):
+            return False
+        return next(self.forest.candidates_in(root_uuid), None) is not None
+
     def serving(self, among: Iterable[str] | None = None) -> list[str]:
         """The hosts that can serve the query, of those given or of all."""
         if not self.plan.totals or any(group.impossible for group in self.plan.groups):

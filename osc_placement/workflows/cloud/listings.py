@@ -13,6 +13,10 @@ from osc_placement.model import candidate, inventory
 #: The most listings for one constraint on resources.
 PER_CONSTRAINT = 3
 
+#: The prefix of a set of alternative aggregates for a sharing provider in it. With one name for all
+#: members, the provider would share with the members of every aggregate of the set.
+SHARING = "sharing:"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Listings:
@@ -36,11 +40,35 @@ def merge_alternatives(query: candidate.CandidateQuery) -> candidate.CandidateQu
         dataclasses.replace(
             group,
             required=tuple(frozenset({any_of(names)}) for names in group.required),
-            member_of=tuple(frozenset({any_of(names)}) for names in group.member_of),
+            member_of=tuple(map(_merged_aggregates, group.member_of)),
         )
         for group in query.groups
     )
     return dataclasses.replace(query, groups=groups)
+
+
+def split_alternatives(query: candidate.CandidateQuery) -> candidate.CandidateQuery:
+    """The inverse of ``merge_alternatives``: the query as Placement accepts it."""
+    groups = tuple(
+        dataclasses.replace(
+            group,
+            required=tuple(map(_split, group.required)),
+            member_of=tuple(map(_split, group.member_of)),
+        )
+        for group in query.groups
+    )
+    return dataclasses.replace(query, groups=groups)
+
+
+def _split(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(
+        part for name in names for part in name.removeprefix(SHARING).removeprefix("in:").split(",")
+    )
+
+
+def _merged_aggregates(names: frozenset[str]) -> frozenset[str]:
+    merged = any_of(names)
+    return names if len(names) == 1 else frozenset({merged, SHARING + merged})
 
 
 def any_of(names: Iterable[str]) -> str:
@@ -62,7 +90,7 @@ def needed(query: candidate.CandidateQuery) -> Listings:
     return Listings(
         {name: _sums(name, amounts) for name, amounts in requested.items()},
         tuple(sorted(traits)),
-        tuple(sorted(aggregates)),
+        tuple(sorted(name for name in aggregates if not name.startswith(SHARING))),
     )
 
 

@@ -17,7 +17,8 @@ class CloudModel:
     ``is_complete``: the state has every record of the cloud. Otherwise it has all providers, but
     only the traits and aggregates of the query; and an inventory only tells which of the query's
     amounts fit, except those of the trees in ``read`` (root UUIDs), which are the real ones. A set
-    of alternative traits or aggregates is then one name, ``in:A,B``, in ``query`` and in the state.
+    of alternative traits or aggregates is then one name, ``in:A,B``, in ``query`` and in the state
+    (a second one for sharing providers in the aggregates).
     """
 
     state: state.State

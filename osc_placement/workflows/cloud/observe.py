@@ -128,7 +128,10 @@ class _Draft:
     def add_aggregate(self, name: str, found: Iterable[provider.Provider]) -> None:
         """Members of an aggregate, or of one of several."""
         for each in found:
-            self._aggregates.setdefault(each.uuid, {})[name] = None
+            shares = standard.SHARING_TRAIT in self._traits.get(each.uuid, ())
+            merged = name.startswith("in:")
+            own = listings.SHARING + name if shares and merged else name
+            self._aggregates.setdefault(each.uuid, {})[own] = None
 
     def add_amount(self, name: str, amount: int, found: Iterable[provider.Provider]) -> None:
         """Providers with room for an amount of a class."""

@@ -20,6 +20,9 @@ QUERY = clouds.query(
     root_forbidden=frozenset({"S"}),
 )
 
+#: The kinds of constraints between groups.
+BETWEEN = {Kind.ISOLATE, Kind.SAME_SUBTREE}
+
 
 def test_each_constraint_is_a_parameter_of_the_query() -> None:
     assert [str(each) for each in constraint.constraints_of(QUERY)] == [
@@ -51,13 +54,11 @@ def test_a_query_without_a_constraint_has_the_others(seed: int) -> None:
     for removed in every:
         left = constraint.constraints_of(constraint.without(query, [removed]))
         assert removed not in left
-        lost = {each for each in set(every) - set(left) if each.kind is not Kind.SAME_SUBTREE}
-        # A group that is removed loses its other conditions, and its suffix in the subtrees.
-        assert {each.suffix for each in lost} <= {removed.suffix}
-        if removed.kind is not Kind.RESOURCES and constraint.without(query, []).groups == (
-            constraint.without(query, [removed]).groups
-        ):
-            assert lost <= {removed}
+        lost = set(every) - set(left)
+        # A group that is removed loses its other conditions, and its place between groups.
+        assert {each.suffix for each in lost if each.kind not in BETWEEN} <= {removed.suffix}
+        if len(constraint.without(query, [removed]).groups) == len(query.groups):
+            assert lost == {removed}
 
 
 def test_a_group_goes_with_its_last_resources() -> None:

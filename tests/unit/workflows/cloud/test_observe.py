@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from osc_placement import microversion, testing
-from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.model import candidate, constraint
 from osc_placement.testing import service
 from osc_placement.workflows.cloud import hosts, listings, observe
 from osc_placement.workflows.context import ReadContext
-from tests.support.candidates import cloud_builder, clouds, comparison
+from tests.support.candidates import cloud_builder, clouds, explained
 
 VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
-
-
-class CountingClient(api.Client):
-    """Counts the requests by their first path segment and, for listings, parameter."""
-
-    def __init__(self, *words: Any, **more: Any) -> None:
-        super().__init__(*words, **more)
-        self.sent: Counter[str] = Counter()
-
-    def _send(self, method: str, *segments: str, **options: Any) -> Any:
-        pairs = options.get("pairs") or [("", "")]
-        self.sent["/".join([*segments[:1], *segments[2:], pairs[0][0]])] += 1
-        return super()._send(method, *segments, **options)
 
 
 @pytest.fixture
@@ -41,16 +25,9 @@ def placement() -> Iterator[service.InProcessPlacement]:
         yield started
 
 
-def seed(placement: service.InProcessPlacement, base: state.State) -> CountingClient:
-    session = placement.session()
-
-    def send(method: str, path: str, body: Any, version: str) -> tuple[int, Any]:
-        headers = {"openstack-api-version": f"placement {version}"}
-        answer = session.request(method, placement.url + path, json=body, headers=headers)
-        return answer.status_code, answer.json() if answer.content else None
-
-    comparison.seed(base, send)
-    return CountingClient(placement.client(VERSION).transport, VERSION)
+def seed(placement: service.InProcessPlacement, base: state.State) -> explained.CountingClient:
+    explained.seed(placement, base)
+    return explained.CountingClient(placement.client(VERSION).transport, VERSION)
 
 
 def serving(base: state.State, query: candidate.CandidateQuery) -> set[str]:
@@ -102,7 +79,7 @@ def test_the_number_of_requests_depends_on_the_query_alone(
 
 def test_a_database_file_is_read_without_requests() -> None:
     with service.InProcessPlacement(load="12-hosts") as placement:
-        client = CountingClient(placement.client(VERSION).transport, VERSION)
+        client = explained.CountingClient(placement.client(VERSION).transport, VERSION)
         query = clouds.query(clouds.group(VCPU=1))
         with observe.observed(client, query, CONTEXT) as found:
             assert found.is_complete

@@ -1,0 +1,1 @@
+"""Why a query has no allocation candidates, and which changes give one."""

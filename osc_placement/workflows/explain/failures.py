@@ -1,0 +1,114 @@
+"""Every condition that a host fails, with amounts, from the reasons of the engine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from osc_placement.engine import record, state
+from osc_placement.engine.candidates import forest as forests, plan as plans, report
+from osc_placement.engine.candidates.report import Reason
+from osc_placement.model import candidate
+from osc_placement.workflows.cloud.hosts import HostSearch
+from osc_placement.workflows.explain.values import Failure
+
+#: The reasons that are about an inventory.
+_AMOUNTS = {Reason.MIN_UNIT, Reason.MAX_UNIT, Reason.STEP_SIZE, Reason.CAPACITY}
+
+
+def failures(base: state.State, query: candidate.CandidateQuery, root_uuid: str) -> list[Failure]:
+    """The conditions that a host fails; empty if it can serve the query."""
+    search = HostSearch(base, query)
+    if root_uuid in search.serving([root_uuid]):
+        return []
+    found = list(_Explained(search.forest, root_uuid).failures())
+    if not found:
+        # Only providers of other trees would take part.
+        found = [Failure(base.providers[root_uuid].name, Reason.NO_PROVIDER)]
+    return list(dict.fromkeys(found))
+
+
+class _Explained:
+    """One host, and the plan of the query."""
+
+    def __init__(self, forest: forests.Forest, root_uuid: str) -> None:
+        self._forest, self._base, self._plan = forest, forest.base, forest.plan
+        self._root_uuid = root_uuid
+        self._host = self._base.providers[root_uuid].name
+        uuids = [*self._base.tree[root_uuid], *forest.sharing_with(root_uuid)]
+        self._providers = [self._base.providers[uuid] for uuid in uuids]
+
+    def failures(self) -> Iterator[Failure]:
+        for group in self._plan.groups:
+            yield from self._missing_traits(group)
+        for refusal in report.tree_refusals(self._forest, self._root_uuid):
+            if refusal.reason is Reason.NO_PROVIDER:
+                suffix, *classes = refusal.names
+                yield from self._no_provider(suffix, classes)
+            elif refusal.reason is not Reason.GROUP_REQUIRED:
+                yield Failure(self._host, refusal.reason, names=refusal.names)
+
+    def _missing_traits(self, group: plans.Group) -> Iterator[Failure]:
+        """The traits of a group that no provider has, where all its providers may have them."""
+        for any_of in group.group_required:
+            if all(any_of.isdisjoint(each.traits) for each in self._providers):
+                names = tuple(sorted(any_of))
+                yield Failure(self._host, Reason.REQUIRED, group.suffix, names=names)
+
+    def _no_provider(self, suffix: str, classes: Sequence[str]) -> Iterator[Failure]:
+        """Why no provider of the tree fits a slot: the reasons of those that come into question."""
+        slot = next(
+            each
+            for each in self._plan.slots
+            if each.group.suffix == suffix and set(each.resources) == set(classes)
+        )
+        suitable = [each for each in self._providers if each.inventories.keys() >= set(classes)]
+        if not suitable:
+            yield from self._no_inventory(slot)
+        for provider in suitable:
+            for refusal in report.provider_refusals(self._base, slot, provider):
+                yield self._failure(slot, provider, refusal)
+
+    def _no_inventory(self, slot: plans.Slot) -> Iterator[Failure]:
+        suffix, requested = slot.group.suffix, slot.resources
+        absent = [
+            name
+            for name in requested
+            if all(name not in each.inventories for each in self._providers)
+        ]
+        for name in absent:
+            amount = requested[name]
+            yield Failure(self._host, Reason.NO_INVENTORY, suffix, None, (name,), amount)
+        if requested and not absent:
+            # Each class exists, but no provider has all classes of the group.
+            yield Failure(self._host, Reason.NO_INVENTORY, suffix, names=tuple(requested))
+        root = self._base.providers[self._root_uuid]
+        for refusal in report.provider_refusals(self._base, slot, root):
+            if refusal.reason not in {*_AMOUNTS, Reason.NO_INVENTORY}:
+                yield self._failure(slot, root, refusal)
+
+    def _failure(
+        self, slot: plans.Slot, provider: record.ProviderRecord, refusal: report.Refusal
+    ) -> Failure:
+        free = used = inventory = None
+        if refusal.reason in _AMOUNTS:
+            inventory = provider.inventories[refusal.names[0]]
+            used = self._base.used(provider.uuid).get(refusal.names[0], 0)
+            free = inventory.capacity - used
+        return Failure(
+            self._host,
+            refusal.reason,
+            slot.group.suffix,
+            provider.name,
+            refusal.names,
+            refusal.requested,
+            free,
+            used,
+            inventory,
+        )
+
+
+def explained(
+    base: state.State, query: candidate.CandidateQuery, roots: Iterable[str]
+) -> list[Failure]:
+    """The failures of several hosts."""
+    return [failure for root in roots for failure in failures(base, query, root)]

@@ -1,0 +1,186 @@
+"""Which constraints a host fails: the smallest sets without which it can serve the query. Pure.
+
+Trees that fail the same constraints in the same places are searched once.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import itertools
+from collections.abc import Collection, Iterable, Sequence
+
+from osc_placement.engine import record
+from osc_placement.engine.candidates import plan as plans
+from osc_placement.model import constraint
+from osc_placement.model.constraint import Constraint, Kind
+from osc_placement.workflows.cloud.hosts import HostSearch
+from osc_placement.workflows.cloud.model import CloudModel
+
+Removed = frozenset[Constraint]
+
+#: Sets of constraints that are tried for one kind of tree, the smallest sets first.
+MOST_SETS = 800
+
+#: Constraints between groups: no single provider meets or fails them.
+_BETWEEN = {Kind.ISOLATE, Kind.SAME_SUBTREE}
+
+
+class Relaxations:
+    """The constraints of a query, tree by tree.
+
+    ``order`` has all constraints of the query, those on resources of a group before its others.
+    """
+
+    def __init__(self, model: CloudModel, order: Sequence[Constraint]) -> None:
+        self._model, self._order = model, tuple(order)
+        self._base = model.state
+        self._search = self.search(frozenset())
+        self._passing = [self._meeting(each) for each in self._order]
+        self._repeated = sorted(self._search.plan.repeated)
+        self._is_plain = not any(group.suffix for group in model.query.groups)
+        self._by_kind: dict[object, tuple[Removed, ...]] = {}
+        self._steps: dict[object, int] = {}
+
+    @functools.cache  # noqa: B019 (one object per explanation)
+    def search(self, removed: Removed) -> HostSearch:
+        """The search for the query without some constraints."""
+        return HostSearch(self._base, constraint.without(self._model.query, removed))
+
+    def step(self, root_uuid: str) -> int:
+        """How many constraints, in order, a host meets together; all only for a candidate."""
+        kind = self._kind(root_uuid)
+        if kind not in self._steps:
+            self._steps[kind] = self._find_step(root_uuid)
+        return self._steps[kind]
+
+    def smallest(self, root_uuid: str) -> tuple[Removed, ...]:
+        """The smallest sets of constraints without which a host can serve the query.
+
+        No set contains another one. The empty set alone for a candidate; none if no such set was
+        found among the first ``MOST_SETS``.
+        """
+        kind = self._kind(root_uuid)
+        if kind not in self._by_kind:
+            self._by_kind[kind] = tuple(self._find_smallest(root_uuid))
+        return self._by_kind[kind]
+
+    def _find_step(self, root_uuid: str) -> int:
+        every = len(self._order)
+
+        def fails(count: int) -> bool:
+            if count == every:
+                return not self._search.serves(root_uuid)
+            removed = frozenset(self._order[count:])
+            return count > 0 and not self.search(removed).meets(root_uuid)
+
+        return bisect.bisect_left(range(every + 1), True, key=fails) - 1
+
+    def _find_smallest(self, root_uuid: str) -> list[Removed]:
+        if self._search.serves(root_uuid):
+            return [frozenset()]
+        relevant = self._relevant(root_uuid)
+        if self._is_plain and self._is_flat(root_uuid):
+            # One provider serves all or nothing.
+            alone = frozenset(relevant)
+            return [alone] if self._is_possible(alone) else []
+        found: list[Removed] = []
+        for chosen in itertools.islice(_subsets(relevant), MOST_SETS):
+            removed = frozenset(chosen)
+            if any(smaller <= removed for smaller in found) or not self._is_possible(removed):
+                continue
+            if self.search(removed).serves(root_uuid):
+                found.append(removed)
+        return found
+
+    def _is_possible(self, removed: Removed) -> bool:
+        """Whether resources are left to request."""
+        return bool(self.search(removed).plan.totals)
+
+    def _is_flat(self, root_uuid: str) -> bool:
+        tree = self._base.tree[root_uuid]
+        return len(tree) == 1 and not self._search.forest.sharing_with(root_uuid)
+
+    def _relevant(self, root_uuid: str) -> list[Constraint]:
+        """The constraints that a provider of the tree fails or that no single provider decides."""
+        providers = [*self._base.tree[root_uuid], *self._search.forest.sharing_with(root_uuid)]
+        if self._is_plain and len(providers) == 1:
+            return [
+                each
+                for each, passing in zip(self._order, self._passing, strict=True)
+                if root_uuid not in passing
+            ]
+        return [
+            each
+            for each, passing in zip(self._order, self._passing, strict=True)
+            if each.kind in _BETWEEN
+            or each.kind is Kind.RESOURCES
+            or any(uuid not in passing for uuid in providers)
+        ]
+
+    def _kind(self, root_uuid: str) -> object:
+        """Trees of equal kinds meet and fail the same constraints, whichever are removed."""
+        tree = self._base.tree[root_uuid]
+        places = {uuid: place for place, uuid in enumerate(tree)}
+        return (
+            tuple(
+                (
+                    places.get(self._base.providers[uuid].parent_uuid or ""),
+                    tuple(uuid in passing for passing in self._passing),
+                    tuple(self._room(uuid, name) for name in self._repeated),
+                )
+                for uuid in tree
+            ),
+            tuple(self._search.forest.sharing_with(root_uuid)),
+        )
+
+    def _room(self, uuid: str, resource_class: str) -> object:
+        inventory = self._base.providers[uuid].inventories.get(resource_class)
+        if inventory is None:
+            return None
+        free = inventory.capacity - self._base.used(uuid).get(resource_class, 0)
+        return free, inventory.max_unit
+
+    def _meeting(self, each: Constraint) -> Collection[str]:
+        """The providers that meet a constraint by themselves."""
+        base, names = self._base, each.names
+        if each.kind is Kind.RESOURCES:
+            requested = {names[0]: each.amount or 0}
+            return {
+                uuid
+                for uuid in base.with_class[names[0]]
+                if plans.can_supply(base, base.providers[uuid], requested)
+            }
+        if each.kind in (Kind.REQUIRED, Kind.ROOT_REQUIRED):
+            return _members(base.with_trait[name] for name in names)
+        if each.kind is Kind.MEMBER_OF:
+            return _members(base.with_aggregate[name] for name in names)
+        if each.kind in (Kind.FORBIDDEN, Kind.ROOT_FORBIDDEN):
+            return base.providers.keys() - base.with_trait[names[0]]
+        if each.kind is Kind.NOT_MEMBER_OF:
+            return base.providers.keys() - base.with_aggregate[names[0]]
+        if each.kind is Kind.IN_TREE:
+            provider: record.ProviderRecord | None = base.providers.get(names[0])
+            return base.tree[provider.root_uuid] if provider else ()
+        return base.providers.keys()
+
+
+def _members(parts: Iterable[Collection[str]]) -> Collection[str]:
+    every = list(parts)
+    return every[0] if len(every) == 1 else set().union(*every)
+
+
+def _subsets(relevant: Sequence[Constraint]) -> Iterable[tuple[Constraint, ...]]:
+    """All subsets but the empty one, the smallest first."""
+    return itertools.chain.from_iterable(
+        itertools.combinations(relevant, size) for size in range(1, len(relevant) + 1)
+    )
+
+
+def minimal(sets: Iterable[Removed]) -> list[Removed]:
+    """The sets that contain no other one, the smallest first."""
+    found: list[Removed] = []
+    for each in sorted(set(sets), key=lambda one: (len(one), sorted(map(str, one)))):
+        if not any(smaller <= each for smaller in found):
+            found.append(each)
+    return found

@@ -1,0 +1,70 @@
+"""Clouds in a Placement, and the hosts that its responses name, for tests of explanations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from osc_placement.client import api, query as queries
+from osc_placement.engine import standard, state
+from osc_placement.model import candidate
+from osc_placement.testing import service
+from tests.support.candidates import comparison
+
+
+class CountingClient(api.Client):
+    """Counts the requests by path without UUIDs and, for listings, the first parameter."""
+
+    def __init__(self, *words: Any, **more: Any) -> None:
+        super().__init__(*words, **more)
+        self.sent: Counter[str] = Counter()
+
+    def _send(self, method: str, *segments: str, **options: Any) -> Any:
+        pairs = options.get("pairs") or [("", "")]
+        self.sent["/".join([*segments[:1], *segments[2:], pairs[0][0]])] += 1
+        return super()._send(method, *segments, **options)
+
+
+def seed(placement: service.InProcessPlacement, base: state.State) -> None:
+    """Write a cloud into an empty server."""
+    session = placement.session()
+
+    def send(method: str, path: str, body: Any, version: str) -> tuple[int, Any]:
+        headers = {"openstack-api-version": f"placement {version}"}
+        answer = session.request(method, placement.url + path, json=body, headers=headers)
+        return answer.status_code, answer.json() if answer.content else None
+
+    comparison.seed(base, send)
+
+
+def hosts_in_response(
+    client: api.Client, base: state.State, query: candidate.CandidateQuery
+) -> set[str]:
+    """The names of the hosts of which Placement returns a candidate."""
+    found = client.list_allocation_candidates(queries.candidate_pairs(query))
+    return {
+        base.providers[root].name
+        for request in found.requests
+        for root in _hosts(base, {*request.allocations, *_mapped(request.mappings or {})})
+        if not base.tree[root].isdisjoint(request.allocations)
+    }
+
+
+def _mapped(mappings: Any) -> Iterator[str]:
+    for uuids in mappings.values():
+        yield from uuids
+
+
+def _hosts(base: state.State, uuids: Iterable[str]) -> set[str]:
+    """The roots to whose tree each provider belongs, or with which it shares."""
+    return set.intersection(*(_served(base, uuid) for uuid in uuids))
+
+
+def _served(base: state.State, uuid: str) -> set[str]:
+    provider = base.providers[uuid]
+    served = {provider.root_uuid}
+    if standard.SHARING_TRAIT in provider.traits:
+        for aggregate in provider.aggregates:
+            served |= {base.providers[each].root_uuid for each in base.with_aggregate[aggregate]}
+    return served
