@@ -345,6 +345,9 @@ def _failed(error: errors.PlacementError) -> Reason:
 
 def _concerns_all(error: errors.PlacementError) -> bool:
     """Whether other changes would fail too: no permission, no service, or no usable answer."""
+    if isinstance(error, api_errors.UnexpectedResponse):
+        return True
     if isinstance(error, api_errors.ApiError):
-        return error.status in (401, 403, 503)
+        # 0: no response, because the connection broke.
+        return error.status in (0, 401, 403, 503)
     return not isinstance(error, api_errors.UnsupportedVersion)

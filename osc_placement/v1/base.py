@@ -17,7 +17,7 @@ from osc_lib.command import command
 
 from osc_placement import errors, microversion, plugin
 from osc_placement.client import api_errors
-from osc_placement.v1 import cells, help as help_format
+from osc_placement.v1 import cells, help as help_format, streams
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -101,16 +101,35 @@ class PlacementCommand(command.Command):
         if contradiction:
             self.usage_error(contradiction)
         try:
-            code = super().run(parsed_args)
+            with streams.checked(self.app):
+                code = super().run(parsed_args)
+        except streams.OutputFailed as error:
+            return self._report_lost_output(error)
         except errors.PlacementError as error:
             raise exceptions.CommandError(str(error)) from error
         except KeyboardInterrupt:
-            if self._is_connected and not self._client().transport.has_written:
-                sys.stderr.write("Interrupted: nothing was changed in Placement\n")
+            self._report_interrupt()
             raise
         finally:
             self._close()
         return code or self.exit_code
+
+    def _has_written(self) -> bool:
+        return self._is_connected and self._client().transport.has_written
+
+    def _report_lost_output(self, error: streams.OutputFailed) -> int:
+        """Say whether changes were made; the exit code. "list | head" is silent."""
+        if self._has_written():
+            streams.write_message(f"The command was carried out, but {error}")
+        elif not error.is_pipe:
+            streams.write_message(f"Nothing was changed, and {error}")
+        return error.exit_code
+
+    def _report_interrupt(self) -> None:
+        text = "nothing was changed in Placement"
+        if self._has_written():
+            text = "changes may have been made; check before a retry"
+        streams.write_message(f"Interrupted: {text}")
 
     def usage_error(self, text: str) -> NoReturn:
         """Exit with argparse's message and code 2."""

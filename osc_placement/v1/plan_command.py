@@ -194,25 +194,26 @@ class PlanCommand(base.Lister):
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the rows and the summary."""
+        several: Sequence[tables.Table] = ()
         if parsed_args.formatter == "table" and not parsed_args.columns:
             several = self.answer_tables(data)
+        try:
             if several:
                 tables.write(several, self.app.stdout, parsed_args)
-                self._print_summary()
                 return 0
-        try:
-            code: int = super().produce_output(parsed_args, column_names, data)
+            return super().produce_output(parsed_args, column_names, data)
         finally:
             self._print_summary()
-        return code
 
     def answer_tables(self, data: Any) -> Sequence[tables.Table]:
         """The tables to print instead of one table of all rows."""
         return ()
 
     def _print_summary(self) -> None:
-        sys.stdout.flush()
-        sys.stderr.writelines(f"{line}\n" for line in self._summary)
+        try:
+            sys.stdout.flush()
+        finally:
+            sys.stderr.writelines(f"{line}\n" for line in self._summary)
 
     def _context(
         self, parsed_args: argparse.Namespace, shown: plan_progress.Progress

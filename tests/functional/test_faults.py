@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 from typing import Any, NamedTuple
 
 import pytest
@@ -35,7 +36,7 @@ class Workflow(NamedTuple):
 
 
 WORKFLOWS = {
-    "amend": Workflow("resource provider inventory amend --all --resource MEMORY_MB:reserved+=7"),
+    "amend": Workflow("resource provider inventory amend --all --resource MEMORY_MB:reserved=7"),
     "heal": Workflow(f"placement allocation heal {RECORDED}", 6),
     "audit": Workflow(f"placement allocation audit {RECORDED} --repair", 4),
     "mirror": Workflow(f"placement aggregate mirror {RECORDED}", 6),
@@ -128,11 +129,10 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     pathlib.Path("moves.yaml").write_text(interrupted.MOVES)
 
 
-def undo_all(cloud: Cloud, ended: Ended) -> None:
-    """Undo every part of a run, the last one first."""
-    lines = [line for line in ended.stderr.splitlines() if line.startswith("To undo: openstack ")]
-    for line in reversed(lines):
-        assert cloud.run(command=line.removeprefix("To undo: openstack ")).code == 0
+def undo(cloud: Cloud, ended: Ended) -> None:
+    """Undo a run with the command that it prints."""
+    (command,) = re.findall(r"To undo: openstack (.*)", ended.stderr)
+    assert cloud.run(command=command).code == 0
 
 
 @pytest.mark.parametrize("fault", list(TRANSIENT))
@@ -144,8 +144,10 @@ def test_a_transient_fault_changes_neither_report_nor_result(name: str, fault: s
         assert cloud.proxy.faults[fault.partition(" ")[2]] > 0
         assert (ended.code, ended.rows) == (expected.code, expected.rows), ended.stderr
         assert ended.after == expected.after
-        undo_all(cloud, ended)
-        assert cloud.placement.state() == ended.before
+        # A consumer's type, which a migration sets, cannot be unset.
+        if name != "migrations":
+            undo(cloud, ended)
+            assert cloud.placement.state() == ended.before
 
 
 @pytest.mark.parametrize("fault", list(LASTING))

@@ -9,6 +9,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator
+from types import EllipsisType
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -76,13 +77,20 @@ class OpenStack:
         return run([*self._target.options, *pinned, *command.split(), *arguments], stdin)
 
 
-def run(arguments: list[str], stdin: str = "", merge: bool = False) -> Outcome:
+def run(
+    arguments: list[str],
+    stdin: str = "",
+    merge: bool = False,
+    stdout: io.StringIO | EllipsisType | None = ...,
+) -> Outcome:
     """``openstack ARGUMENTS``, which restores the state of this process afterwards.
 
-    ``merge`` writes stderr into stdout, as a terminal shows them.
+    ``merge`` writes stderr into stdout, as a terminal shows them. ``stdout`` is another stream;
+    None is a closed one.
     """
-    stdout = io.StringIO()
-    stderr = stdout if merge else io.StringIO()
+    if isinstance(stdout, EllipsisType):
+        stdout = io.StringIO()
+    stderr = stdout if merge and stdout is not None else io.StringIO()
     with (
         contextlib.redirect_stdout(stdout),
         contextlib.redirect_stderr(stderr),
@@ -97,7 +105,8 @@ def run(arguments: list[str], stdin: str = "", merge: bool = False) -> Outcome:
             code = shell.OpenStackShell().run(arguments)
         except SystemExit as ended:
             code = ended.code
-    return Outcome(int(code or 0), stdout.getvalue(), "" if merge else stderr.getvalue())
+    text = "" if stdout is None else stdout.getvalue()
+    return Outcome(int(code or 0), text, "" if merge else stderr.getvalue())
 
 
 @contextlib.contextmanager

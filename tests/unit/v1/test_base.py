@@ -40,7 +40,7 @@ def probe(api_client: api.Client | None = None, **settings: Any) -> Probe:
     manager = types.SimpleNamespace(
         placement=api_client, _cli_options=types.SimpleNamespace(config=settings)
     )
-    return Probe(types.SimpleNamespace(client_manager=manager), None)  # type: ignore[arg-type]
+    return Probe(types.SimpleNamespace(client_manager=manager, stdout=None), None)  # type: ignore[arg-type]
 
 
 ARGUMENTS = argparse.Namespace(colour=None)
@@ -149,9 +149,15 @@ def test_an_option_that_a_version_requires_is_a_usage_error(
     assert "the following arguments are required: --colour" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("writes", "is_said"), [(False, True), (True, False)])
-def test_an_interrupted_read_says_that_nothing_was_changed(
-    writes: bool, is_said: bool, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("writes", "message"),
+    [
+        (False, "nothing was changed in Placement"),
+        (True, "changes may have been made; check before a retry"),
+    ],
+)
+def test_an_interrupted_command_says_whether_anything_was_changed(
+    writes: bool, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Interrupted(Probe):
         """Stop"""
@@ -165,7 +171,7 @@ def test_an_interrupted_read_says_that_nothing_was_changed(
     api_client, _ = client(Reply(204))
     settings = types.SimpleNamespace(config={})
     manager = types.SimpleNamespace(placement=api_client, _cli_options=settings)
-    app = types.SimpleNamespace(client_manager=manager)
+    app = types.SimpleNamespace(client_manager=manager, stdout=None)
     with pytest.raises(KeyboardInterrupt):
         Interrupted(app, None).run(ARGUMENTS)  # type: ignore[arg-type]
-    assert ("nothing was changed in Placement" in capsys.readouterr().err) == is_said
+    assert capsys.readouterr().err == f"Interrupted: {message}\n"

@@ -22,7 +22,7 @@ def run(
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     options = types.SimpleNamespace(config={})
     manager = types.SimpleNamespace(placement=api_client, _cli_options=options)
-    made = command(types.SimpleNamespace(client_manager=manager), None)  # type: ignore[arg-type]
+    made = command(types.SimpleNamespace(client_manager=manager, stdout=None), None)  # type: ignore[arg-type]
     parsed = made.get_parser("openstack").parse_args(arguments)
     return made.take_action(parsed)  # type: ignore[no-any-return]
 
