@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import pathlib
 
@@ -50,7 +51,7 @@ def test_an_unlimited_run_makes_all_changes_and_reports_skipped_items(
 ) -> None:
     code, counts, message = run(openstack)
     assert (code, counts) == (0, {name: (count, count) for name, count in EXPECTED.items()})
-    assert "3 skipped" in message
+    assert "mirror_host_aggregates: 3 refused;" in message
     assert "placement plan undo" in message
 
 
@@ -60,6 +61,22 @@ def test_a_table_output_lists_migrations_and_problems(openstack: shell.OpenStack
     titles = [line for line in ended.stdout.splitlines() if line[:1].isalpha()]
     assert titles == ["Migrations", "Problems"]
     assert "| mirror_host_aggregates " in ended.stdout
+
+
+def test_the_counts_are_those_of_the_commands_that_the_notes_name(
+    openstack: shell.OpenStack,
+) -> None:
+    recording = ("--nova-recording", "12-hosts", "--dry-run")
+    notes = openstack.run(RUN, *recording).stdout
+    for name, command in (
+        ("mirror_host_aggregates", "placement aggregate mirror"),
+        ("heal_allocations", "placement allocation heal"),
+    ):
+        rows = openstack(command, *recording)
+        statuses = collections.Counter(row["status"] for row in rows)
+        (line,) = (line for line in notes.splitlines() if f"{command} --dry-run" in line)
+        assert line.split("|")[2].strip() == name
+        assert line.split("|")[3].strip().startswith(f"{statuses['refused']} refused;")
 
 
 def test_the_next_run_continues_at_the_cursor(

@@ -7,6 +7,7 @@ is applied. A cursor file keeps the position of a pass, so that the next run con
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import enum
 import logging
@@ -17,7 +18,14 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
-from osc_placement.plan import apply, attempt, executor, plan, result as plan_result
+from osc_placement.plan import (
+    apply,
+    attempt,
+    executor,
+    plan,
+    reasons,
+    result as plan_result,
+)
 from osc_placement.workflows import state_file
 from osc_placement.workflows.context import ReadContext
 
@@ -47,7 +55,7 @@ class Slice:
     neutron: neutron_api.Neutron | None = None
 
 
-#: How a change ends that the run began and did not make, without an error.
+#: The statuses of items that a run did not change, although there may be something to do.
 _NOT_MADE = (plan_result.Status.SKIPPED, plan_result.Status.REFUSED, plan_result.Status.STALE)
 
 #: Yields the slices after a position; a pass begins with "".
@@ -66,6 +74,12 @@ class Migration:
     slices: Slices
     remedy: str
     needs: str
+
+
+def _needs_attention(ended: plan_result.ChangeResult) -> bool:
+    """False for items that need no change; true for a server that nova changed since."""
+    is_skipped = ended.status is plan_result.Status.SKIPPED
+    return not is_skipped or ended.code == reasons.Code.CHANGED_IN_NOVA
 
 
 class Exit(enum.IntEnum):
@@ -94,7 +108,8 @@ class Count:
 class Result:
     """``counts`` by migration; ``undo`` files in the order of their creation.
 
-    ``failures`` are the errors of the last pass, ``notes`` the changes that were skipped.
+    ``failures`` are the errors of the last pass, ``notes`` the numbers of the items that it did
+    not change.
     """
 
     counts: dict[str, Count]
@@ -221,37 +236,41 @@ class _Run:
         after = self._cursor.positions.get(item.name, "")
         if after == Cursor.END:
             return
+        not_made: collections.Counter[plan_result.Status] = collections.Counter()
         try:
             self._services.client.require_feature(item.needs)
             for part in item.slices(self._services, after):
-                if not self._slice(item, part):
+                if not self._slice(item, part, not_made):
                     return
         except api_errors.UnsupportedVersion as error:
             self._result.notes.append(f"{item.name}: not supported by this Placement: {error}")
         except errors.PlacementError as error:
             self._result.failures.append(f"{item.name}: {error}")
             return
+        finally:
+            counts = [f"{not_made[status]} {status}" for status in _NOT_MADE if not_made[status]]
+            if counts:
+                self._result.notes.append(f"{item.name}: {', '.join(counts)}; {item.remedy}")
         self._cursor.move(item.name, Cursor.END)
 
-    def _slice(self, item: Migration, part: Slice) -> bool:
-        """Apply a slice; return whether to continue with the next one."""
+    def _slice(
+        self, item: Migration, part: Slice, not_made: collections.Counter[plan_result.Status]
+    ) -> bool:
+        """Apply a slice and count what was not changed; whether to continue with the next one."""
         count = self._result.counts[item.name]
         found = len(part.planned.plan.changes)
-        skipped = sum(item.refused for item in part.planned.plan.skipped)
+        results = plan_result.of_plan(part.planned.plan)
         count.left += found
         if found and not self._dry_run:
             report = self._apply(item, part)
             applied = report.count(plan_result.Status.APPLIED)
             count.done, count.left = count.done + applied, count.left - applied
-            skipped += sum(report.count(status) for status in _NOT_MADE)
+            results = report.results
             self._record(item, report)
             if report.limited or report.interrupted or report.halted:
                 return False
-        LOG.info(
-            "%s: %d planned, %d skipped, position %s", item.name, found, skipped, part.position
-        )
-        if skipped:
-            self._result.notes.append(f"{item.name}: {skipped} skipped; {item.remedy}")
+        not_made.update(ended.status for ended in results if _needs_attention(ended))
+        LOG.info("%s: %d planned, position %s", item.name, found, part.position)
         self._cursor.move(item.name, part.position)
         return True
 

@@ -80,7 +80,7 @@ def test_skipped_changes_are_noted_and_do_not_stop_the_run() -> None:
     given.nova.aggregates["all"].append("ghost")
     result = run(given)
     assert (counted(result), result.exit_code) == ((6, 6), Exit.DONE)
-    assert "1 skipped" in result.notes[0]
+    assert "1 refused;" in result.notes[0]
 
 
 def test_a_migration_keeps_stale_members() -> None:
