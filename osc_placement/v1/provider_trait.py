@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.client import lookup, retry
+from osc_placement.model import name
 from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import aggregate_members, arguments, base, plan_command, rows, selector
 
 if TYPE_CHECKING:
-    from osc_placement.client import api, responses
+    from osc_placement.client import api
     from osc_placement.plan.kinds import memberships
     from osc_placement.plan.plan import ObservedPlan
 
@@ -35,8 +37,8 @@ class ListResourceProviderTrait(base.Lister):
 class SetResourceProviderTrait(base.Lister):
     """Replace the traits of a resource provider
 
-    Traits that are not given are removed. To change single traits, use "resource provider
-    trait add" and "remove".
+    Traits that are not given are removed, with a warning about standard traits. To change
+    single traits, use "resource provider trait add" and "remove".
     """
 
     required_feature = "traits"
@@ -62,13 +64,27 @@ openstack resource provider trait set rack1-node7 \\
         traits = list(dict.fromkeys(parsed_args.trait))
         if not parsed_args.aggregate:
             uuid = lookup.provider_uuid(client, parsed_args.uuid)
-            return ("name",), _set(client, uuid, traits)
+            before, after = _set(client, uuid, traits)
+            self._warn_of_removed({*before} - {*after})
+            return ("name",), rows.names(after)
         from osc_placement.workflows.batch import plan as batch_plan
 
         members = aggregate_members.members(client, parsed_args.uuid)
         planned = batch_plan.plan_set_traits(client, members, traits)
         data = aggregate_members.apply_each(client, members, "set traits", planned, _rows)
+        removed = {trait for item in planned.plan.changes for trait in item.before.names()}
+        self._warn_of_removed(removed - {*traits})
         return ("resource_provider", "name"), data
+
+    def _warn_of_removed(self, removed: Iterable[str]) -> None:
+        """Warn about standard traits: most belong to nova's compute drivers."""
+        standard = sorted(item for item in removed if not item.startswith(name.CUSTOM_PREFIX))
+        if standard and not self.is_quiet:
+            sys.stderr.write(
+                f"Warning: the standard traits {', '.join(standard)} were removed; nova-compute"
+                " sets those of its driver again. To change single traits, use 'resource provider"
+                " trait add' and 'resource provider trait remove'\n"
+            )
 
 
 class DeleteResourceProviderTrait(base.Command):
@@ -168,9 +184,14 @@ def _rows(state: memberships.Traits) -> list[rows.Row]:
     return rows.names(state.names())
 
 
-def _set(client: api.Client, uuid: str, traits: Sequence[str]) -> list[rows.Row]:
-    def attempt() -> responses.ProviderTraits:
-        generation = client.list_provider_traits(uuid).generation
-        return client.replace_provider_traits(uuid, generation, traits)
+def _set(
+    client: api.Client, uuid: str, traits: Sequence[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Replace the traits of a provider; return those before and after."""
 
-    return rows.names(retry.on_conflict(attempt).traits)
+    def attempt() -> tuple[Sequence[str], Sequence[str]]:
+        found = client.list_provider_traits(uuid)
+        after = client.replace_provider_traits(uuid, found.generation, traits)
+        return found.traits, after.traits
+
+    return retry.on_conflict(attempt)

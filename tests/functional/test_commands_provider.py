@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.support.functional_cloud import (
@@ -255,6 +257,16 @@ def test_traits_of_a_provider_are_set_listed_and_deleted(openstack: OpenStack) -
     assert openstack("resource provider trait list", "node") == []
 
 
+def test_setting_traits_warns_which_standard_traits_it_removes(openstack: OpenStack) -> None:
+    openstack.do("trait create", "CUSTOM_GOLD")
+    create(openstack, "node")
+    given = ("--trait", "HW_CPU_X86_AVX", "--trait", "STORAGE_DISK_SSD", "--trait", "CUSTOM_GOLD")
+    assert "Warning" not in openstack.run("resource provider trait set", "node", *given).stderr
+    outcome = openstack.run("resource provider trait set", "node", "--trait", "STORAGE_DISK_SSD")
+    assert "Warning: the standard traits HW_CPU_X86_AVX were removed" in outcome.stderr
+    assert "'resource provider trait add'" in outcome.stderr
+
+
 def test_traits_are_set_on_all_members_of_an_aggregate(openstack: OpenStack) -> None:
     for name in ("one", "two"):
         create(openstack, name)
@@ -264,7 +276,9 @@ def test_traits_are_set_on_all_members_of_an_aggregate(openstack: OpenStack) -> 
         "resource provider trait set", AGGREGATE, "--aggregate", "--trait", "STORAGE_DISK_SSD"
     )
     assert [row["name"] for row in rows] == ["STORAGE_DISK_SSD"] * 2
-    assert openstack("resource provider trait set", AGGREGATE, "--aggregate") == []
+    outcome = openstack.run("resource provider trait set", AGGREGATE, "--aggregate", "-f", "json")
+    assert json.loads(outcome.stdout) == []
+    assert "Warning: the standard traits STORAGE_DISK_SSD were removed" in outcome.stderr
     code, text = openstack.fails("resource provider trait set", UNUSED_UUID, "--aggregate")
     assert code == 1
     assert f"No resource providers found in aggregate with uuid {UNUSED_UUID}." in text
