@@ -30,7 +30,7 @@ CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 60.0
 
 _REDIRECTS = frozenset({301, 302, 303, 305, 307, 308})
-_MAX_REDIRECTS = 5
+MAX_REDIRECTS = 5
 
 #: The URL of the embedded server; it is never resolved.
 EMBEDDED_URL = "http://placement.embedded"
@@ -163,7 +163,7 @@ class Transport:
     def _follow(self, method: str, url: str, **options: Any) -> requests.Response:
         """Send a request, and follow redirects of reads within the same origin."""
         response = self._send_once_or_twice(method, url, **options)
-        for _ in range(_MAX_REDIRECTS):
+        for _ in range(MAX_REDIRECTS):
             if response.status_code not in _REDIRECTS:
                 return response
             target = urllib.parse.urljoin(response.url, response.headers.get("location", ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 
 import keystoneauth1.session
@@ -69,3 +70,17 @@ def test_the_seconds_of_retry_after_are_read(value: str, seconds: float) -> None
         with pytest.raises(api_errors.OutcomeUnknown) as caught:
             over_http(url, 5).send("PUT", "/traits/x")
         assert caught.value.retry_after == seconds
+
+
+def test_a_server_that_accepts_no_connection_ends_a_request_with_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport, "CONNECT_TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as stack:
+        address = full.getsockname()
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(address)
+        with pytest.raises(api_errors.TimedOut, match=r"no connection within 0\.2 s"):
+            over_http(f"http://127.0.0.1:{address[1]}").send("PUT", "/traits/x")

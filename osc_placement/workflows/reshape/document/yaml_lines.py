@@ -15,7 +15,7 @@ from osc_placement import errors
 Path = tuple[str | int, ...]
 
 #: The nodes that aliases may add to a document: a few nested aliases stand for billions.
-_MAX_ADDED = 10_000
+MAX_ADDED = 10_000
 
 #: The characters of an invalid value that a message shows.
 _SHOWN = 40
@@ -43,9 +43,9 @@ def load(text: str, source: str, problems: errors.InputErrors) -> Data:
     loader = _Loader(source, problems)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        if node is not None and _added(node) > _MAX_ADDED:
+        if node is not None and _added(node) > MAX_ADDED:
             problems.add(
-                f"{source}: its aliases add more than {_MAX_ADDED:,} nodes: write fewer aliases"
+                f"{source}: its aliases add more than {MAX_ADDED:,} nodes: write fewer aliases"
             )
             return Data(None, {})
         data = loader.plain(node, ()) if node is not None else None
@@ -68,7 +68,7 @@ def _added(root: yaml.Node) -> int:
     def size(node: yaml.Node) -> int:
         if node not in sizes:
             # An alias within its own anchor has no end.
-            sizes[node] = _MAX_ADDED + 2
+            sizes[node] = MAX_ADDED + 2
             sizes[node] = 1 + sum(map(size, _children(node)))
         return sizes[node]
 

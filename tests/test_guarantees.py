@@ -1,0 +1,75 @@
+"""The page "Guarantees": its limits are those of the code, and its options and tests exist."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import pathlib
+import re
+
+import pytest
+
+from osc_placement import plugin
+from osc_placement.client import retry, transport
+from osc_placement.plan import guards
+from osc_placement.plan.kinds import allocations
+from osc_placement.server import connection, context, limits, options, serve
+from osc_placement.server.schemas import validation
+from osc_placement.v1 import reshape
+from osc_placement.workflows.reshape import assign
+from osc_placement.workflows.reshape.document import yaml_lines
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGE = (ROOT / "doc" / "source" / "user" / "guarantees.rst").read_text("utf-8")
+ROW = re.compile(r"^   \* - (.+)\n     - (.+)\n     - (.+)\n     - ``(.+)``$", re.MULTILINE)
+ROWS = ROW.findall(PAGE)
+KIB, MIB = 1024, 1024 * 1024
+
+#: The value of each limit in the code.
+LIMITS = {
+    "Time to connect": f"{transport.CONNECT_TIMEOUT:g} s",
+    "Time to wait for a part of a response": f"{transport.READ_TIMEOUT:g} s",
+    "Redirects of a read": f"{transport.MAX_REDIRECTS}",
+    "Attempts at a read": f"{retry.READS}",
+    "Attempts at a write of a batch": f"{retry.WRITES}",
+    "Pause that ``Retry-After`` can request": f"{retry.MAX_RETRY_AFTER:g} s",
+    "Concurrent requests": f"{guards.WORKERS}",
+    "Consumers in one write": f"{allocations.TYPE.bulk_size}",
+    "Nodes that aliases add to a YAML document": f"{yaml_lines.MAX_ADDED}",
+    "Time to search for an assignment": f"{assign.TIMEOUT:g} s",
+    "Size of a body": f"{connection.MAX_BODY // MIB} MiB",
+    "Values in a body": f"{context.MAX_VALUES}",
+    "Size of the request line and the headers": f"{connection.MAX_HEADERS // KIB} KiB",
+    "Time from the first byte of a request to its last": f"{connection.REQUEST_SECONDS:g} s",
+    "Time until an idle connection is closed": f"{serve.IDLE_SECONDS} s",
+    "Connections": f"{serve.MAX_CONNECTIONS}",
+    "Unread responses of a client": f"{connection.MAX_UNREAD // MIB} MiB",
+    "Time of a search for allocation candidates": f"{limits.Limits.search_seconds:g} s",
+    "Size of a response with allocation candidates": f"{limits.Limits.response_bytes // MIB} MiB",
+    "Candidates of a query without ``limit``": f"{limits.Limits.candidates}",
+    "Characters of a document that an error quotes": f"{validation.MAX_QUOTED}",
+    "Time for requests in progress when the server stops": f"{serve.DRAIN_SECONDS:g} s",
+}
+
+
+def test_every_limit_of_the_page_is_that_of_the_code() -> None:
+    assert {name: default for name, default, _, _ in ROWS} == LIMITS
+
+
+def test_every_option_of_the_page_exists() -> None:
+    parsers = [
+        plugin.build_option_parser(argparse.ArgumentParser()),
+        reshape.Reshape(None, None).get_parser("openstack"),  # type: ignore[arg-type]
+        options.parser(),
+    ]
+    known = {name for parser in parsers for name in parser._option_string_actions}
+    named = {option.strip("`") for _, _, option, _ in ROWS} - {"\\"}
+    assert named
+    assert named <= known
+
+
+@pytest.mark.parametrize("test", sorted(set(re.findall(r"tests/\S+::\w+", PAGE))))
+def test_every_test_of_the_page_exists(test: str) -> None:
+    path, name = test.split("::")
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    assert name in {item.name for item in tree.body if isinstance(item, ast.FunctionDef)}
