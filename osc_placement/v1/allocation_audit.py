@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import arguments, base, plan_command, rows, services
+from osc_placement.v1 import arguments, base, plan_command, plan_rows, rows, services
 
 if TYPE_CHECKING:
     from osc_placement.plan import result
@@ -174,18 +174,18 @@ def _row(item: finding.Finding) -> rows.Row:
         item.subject.name,
         item.subject.uuid,
         ", ".join(item.hosts),
-        plan_command.Reasons(item.evidence),
-        plan_command.Reasons(item.proposed),
+        plan_rows.Reasons(item.evidence),
+        plan_rows.Reasons(item.proposed),
     )
 
 
 def _end(item: finding.Finding, results: Mapping[str, result.ChangeResult]) -> rows.Row:
     """Status and reason; all findings about a consumer have the same."""
     if not item.repair:
-        return ("skipped", plan_command.Reasons(""))
+        return ("skipped", plan_rows.Reasons(""))
     found = results[item.subject.uuid]
     reason = "" if str(found.status) in {"applied", "planned"} else found.reason
-    return (str(found.status), plan_command.Reasons(reason))
+    return (str(found.status), plan_rows.Reasons(reason))
 
 
 def _counts(findings: Sequence[finding.Finding]) -> str:

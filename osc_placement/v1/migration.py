@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from osc_placement.plan import guards as plan_guards
@@ -111,6 +111,9 @@ openstack placement migration run --max-count 50"""
         self._problems = [(kind, *_migration_and_reason(text)) for kind, text in problems]
         data = [(name, count.found, count.done) for name, count in result.counts.items()]
         return self.column_names, data
+
+    def is_unchanged(self, row: Mapping[str, Any]) -> bool:
+        return not row["found"]
 
     def answer_tables(self, data: Any) -> Sequence[tables.Table]:
         """The migrations, and what failed or was skipped."""

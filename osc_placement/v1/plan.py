@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import base, plan_command, services, tables
+from osc_placement.v1 import base, plan_command, plan_rows, services, tables
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -49,7 +49,7 @@ class ShowPlan(plan_command.PlanCommand):
                 f"Digest: {plan.digest}",
             ]
         )
-        return plan_command.COLUMNS, plan_command.result_rows(result.of_plan(plan), plan.names)
+        return plan_rows.COLUMNS, plan_rows.result_rows(result.of_plan(plan), plan.names)
 
     def answer_tables(self, data: Any) -> Sequence[tables.Table]:
         """Changes, items without a change, and capacity."""

@@ -7,14 +7,21 @@ import dataclasses
 import pathlib
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
-
-from cliff import columns
 
 from osc_placement import errors, microversion
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import arguments, base, progress, rows, selector, services, tables
+from osc_placement.v1 import (
+    arguments,
+    base,
+    plan_rows,
+    progress,
+    selector,
+    services,
+    summary,
+    tables,
+)
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -22,8 +29,6 @@ if TYPE_CHECKING:
     from osc_placement.plan.plan import ObservedPlan
     from osc_placement.workflows import selector as selection
     from osc_placement.workflows.context import ReadContext
-
-COLUMNS = ("name", "uuid", "before", "after", "status", "reason", "code")
 
 EXIT_CODES: Mapping[int, str] = {
     **base.EXIT_CODES,
@@ -34,29 +39,6 @@ EXIT_CODES: Mapping[int, str] = {
     7: "some items are stale: they changed after the plan was made",
     130: "interrupted; changes in progress were finished",
 }
-
-
-class Facts(columns.FormattableColumn[Any]):
-    """``{key: value}``; a table shows ``VCPU:total=4`` or ``no CUSTOM_A``, one fact per line."""
-
-    def __init__(self, facts: Mapping[str, Any], lines: Iterable[str]) -> None:
-        super().__init__(dict(facts))
-        self._lines = lines
-
-    def human_readable(self) -> str:
-        return "\n".join(self._lines)
-
-
-class Reasons(columns.FormattableColumn[str]):
-    """Reasons, separated by semicolons; a table shows one reason per line, and their code."""
-
-    def __init__(self, reasons: str, code: str = "") -> None:
-        super().__init__(reasons)
-        self._code = code
-
-    def human_readable(self) -> str:
-        lines = self._value.split("; ")
-        return "\n".join([*lines, f"[{self._code}]"] if self._code else lines)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,7 +70,7 @@ class PlanCommand(base.Lister):
     #: Whether changes depend on nova's servers and neutron's ports.
     uses_nova: ClassVar[bool] = False
 
-    column_names: ClassVar[Sequence[str]] = COLUMNS
+    column_names: ClassVar[Sequence[str]] = plan_rows.COLUMNS
 
     table_columns: Sequence[str] = ("name", "before", "after", "status", "reason")
 
@@ -97,6 +79,20 @@ class PlanCommand(base.Lister):
 
     #: Lines to print on stderr after the rows.
     _summary: Sequence[str] = ()
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Build the parser, with the options of the rows. Sends no request."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--all-rows",
+            action="store_true",
+            help="Print every row on a terminal, instead of a summary of more than"
+            f" {summary.MOST_ROWS} rows",
+        )
+        parser.add_argument(
+            "--changed-only", action="store_true", help="Omit the rows of unchanged items"
+        )
+        return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command, after a check of arguments that would hide its result."""
@@ -181,7 +177,7 @@ class PlanCommand(base.Lister):
         """Columns and rows of the result; sets the exit code and the summary on stderr."""
         self.exit_code = report.exit_code(detailed=parsed_args.detailed_exitcode)
         self.summarize(_summary(report))
-        return COLUMNS, result_rows(report.results, report.names)
+        return plan_rows.COLUMNS, plan_rows.result_rows(report.results, report.names)
 
     def command_line(self, parsed_args: argparse.Namespace) -> str:
         """The command line that the plan file records."""
@@ -194,9 +190,15 @@ class PlanCommand(base.Lister):
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the rows and the summary."""
+        if parsed_args.changed_only:
+            data = [
+                row
+                for row in data
+                if not self.is_unchanged(dict(zip(column_names, row, strict=True)))
+            ]
         several: Sequence[tables.Table] = ()
         if parsed_args.formatter == "table" and not parsed_args.columns:
-            several = self.answer_tables(data)
+            several = self._several_tables(parsed_args, column_names, list(data))
         try:
             if several:
                 tables.write(several, self.app.stdout, parsed_args)
@@ -208,6 +210,31 @@ class PlanCommand(base.Lister):
     def answer_tables(self, data: Any) -> Sequence[tables.Table]:
         """The tables to print instead of one table of all rows."""
         return ()
+
+    def is_unchanged(self, row: Mapping[str, Any]) -> bool:
+        """Whether --changed-only omits a row, ``{column: value}``."""
+        return row.get("status") == "unchanged"
+
+    def _several_tables(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]
+    ) -> Sequence[tables.Table]:
+        """The tables of the answer, summarized on a terminal; empty for one table of all rows."""
+        several = self.answer_tables(data)
+        if parsed_args.all_rows or not tables.is_terminal():
+            return several
+        if not several:
+            several = [self._one_table(column_names, data)]
+            if len(data) <= summary.MOST_ROWS:
+                return ()
+        found = [summary.of_table(table) for table in several]
+        if found != several:
+            self._summary = [*self._summary, "To print every row: --all-rows"]
+        return found
+
+    def _one_table(self, column_names: Sequence[str], data: Sequence[Any]) -> tables.Table:
+        places = [column_names.index(name) for name in self.table_columns if name in column_names]
+        rows = [tuple(row[place] for place in places) for row in data]
+        return tables.Table("Summary", [column_names[place] for place in places], rows)
 
     def _print_summary(self) -> None:
         try:
@@ -316,36 +343,6 @@ def add_workers(group: argparse._ActionsContainer) -> None:
         type=arguments.positive,
         default=plan_guards.WORKERS,
         help=f"How many requests run at the same time (default: {plan_guards.WORKERS})",
-    )
-
-
-def result_rows(results: Sequence[result.ChangeResult], names: Mapping[str, str]) -> list[rows.Row]:
-    """The values of COLUMNS. ``names`` is ``{provider uuid: name}``; a trait has no UUID."""
-    from osc_placement.plan.kinds import registry
-
-    return [
-        (
-            item.subject.name,
-            item.subject.uuid if registry.CHANGE_TYPES[item.kind].has_uuid else None,
-            *_facts(item, names),
-            str(item.status),
-            Reasons(item.reason, item.code),
-            str(item.code),
-        )
-        for item in results
-    ]
-
-
-def _facts(item: result.ChangeResult, names: Mapping[str, str]) -> tuple[Facts, Facts]:
-    """The cells of both states; tables show names instead of UUIDs."""
-    from osc_placement.plan.kinds import base, registry
-
-    kind = registry.CHANGE_TYPES[item.kind]
-    facts = registry.facts(item.kind, item.before, item.after)
-    named = registry.facts(item.kind, item.before, item.after, names)
-    return (
-        Facts({fact.key: fact.before for fact in facts}, kind.describe(base.before_side(named))),
-        Facts({fact.key: fact.after for fact in facts}, kind.describe(base.after_side(named))),
     )
 
 

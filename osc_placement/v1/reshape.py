@@ -10,7 +10,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import arguments, plan_command, provider_tree, rows, selector, services
+from osc_placement.v1 import (
+    arguments,
+    plan_command,
+    plan_rows,
+    provider_tree,
+    rows,
+    selector,
+    services,
+)
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -172,14 +180,14 @@ def _rows(
                 rows.Usages({}),
                 rows.Usages({}),
                 str(left.status),
-                plan_command.Reasons(left.reason, left.code),
+                plan_rows.Reasons(left.reason, left.code),
                 str(left.code),
             )
 
 
 def _row(line: reshape_rows.Row) -> rows.Row:
     before, after = (cell if cell is None else dict(cell) for cell in (line.before, line.after))
-    reasons = plan_command.Reasons(line.reason, line.code)
+    reasons = plan_rows.Reasons(line.reason, line.code)
     usages = rows.Usages(before), rows.Usages(after)
     return (line.uuid, *usages, line.status, reasons, str(line.code))
 

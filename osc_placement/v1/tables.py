@@ -48,10 +48,15 @@ def width_limit(parsed_args: argparse.Namespace) -> int | None:
     if parsed_args.max_width > 0:
         limit: int = parsed_args.max_width
         return limit
-    if not (parsed_args.fit_width or sys.stdout.isatty()):
+    if not (parsed_args.fit_width or is_terminal()):
         return None
     # Without a terminal and without COLUMNS the width is unknown.
     return shutil.get_terminal_size((0, 0)).columns or None
+
+
+def is_terminal() -> bool:
+    """Whether the tables are printed on a terminal."""
+    return sys.stdout.isatty()
 
 
 def note_dropped(fitted: Sequence[layout.Layout], width: int | None, stdout: TextIO) -> None:
