@@ -33,7 +33,7 @@ RUNS = {
     "placement plan apply": ("plan.json", "--dry-run"),
     "placement plan show": ("plan.json",),
     "placement plan undo": ("plan.json", "--dry-run"),
-    "placement reshape": ("moves.yaml", "--dry-run"),
+    "placement reshape": ("moves.yaml", "--dry-run", "--allow", "nova-owned"),
 }
 UUID = "04223a25-417d-580c-a706-c4cd6aa4087d"
 
