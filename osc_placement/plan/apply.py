@@ -131,7 +131,9 @@ class _Job:
         self._check_rights()
         undo_path = self._write_undo()
         with self._journal() as journal:
+            _describe(journal, self._described(path, undo_path))
             run = self._execute(journal)
+            _describe(journal, {"unfinished": _is_unfinished(run)})
         report = dataclasses.replace(
             self._report(run.results, path),
             limited=run.limited,
@@ -175,6 +177,22 @@ class _Job:
         path = journal_module.path_of(self.plan, self.client.target)
         with contextlib.closing(journal_module.Journal(path, restart=self.restart)) as journal:
             yield journal
+
+    def _described(
+        self, path: pathlib.Path | None, undo_path: pathlib.Path | None
+    ) -> dict[str, Any]:
+        """The fields of the run for its journal; an undo keeps those of the applied plan."""
+        plan, is_undo = self.plan, self.direction is attempt.Direction.UNDO
+        files = {"undo": path} if is_undo else {"plan": path, "undo": undo_path}
+        return {
+            "target": plan.target,
+            "command": plan.command.removeprefix(undo.COMMAND),
+            "created": plan.created,
+            **({} if is_undo else {"changes": len(plan.changes)}),
+            **{role: str(file.absolute()) for role, file in files.items() if file is not None},
+            "is_undo": is_undo,
+            "unfinished": True,
+        }
 
     def _execute(self, journal: journal_module.JournalWriter) -> executor.Run:
         options = self.options
@@ -228,6 +246,18 @@ class _Job:
             names=plan.names,
             plan_path=path,
         )
+
+
+def _describe(journal: journal_module.JournalWriter, fields: Mapping[str, Any]) -> None:
+    """Record fields of the run; without them the run is not listed, or as unfinished."""
+    with contextlib.suppress(journal_module.Unwritable):
+        journal.describe(fields)
+
+
+def _is_unfinished(run: executor.Run) -> bool:
+    """Whether running the plan again may make more changes."""
+    failed = any(item.status is result.Status.FAILED for item in run.results)
+    return run.limited or run.interrupted or bool(run.halted) or failed
 
 
 def _narrow_undo(

@@ -7,6 +7,7 @@ can read it.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import pathlib
 import tempfile
@@ -26,8 +27,12 @@ def state_directory() -> pathlib.Path:
 
 
 def default_path(plan: plan_module.Plan, role: str) -> pathlib.Path:
-    """The default path of a plan (``role`` "plan") or of its undo plan (``role`` "undo")."""
-    when = "".join(character for character in plan.created if character.isalnum())
+    """The default path of a plan (``role`` "plan") or of its undo plan (``role`` "undo").
+
+    The name begins with the time of the plan (UTC).
+    """
+    # No colons: scp and rsync take the text before a colon for a host.
+    when = datetime.datetime.fromisoformat(plan.created).strftime("%Y-%m-%dT%H-%M-%SZ")
     digest = plan.digest.removeprefix("sha256:")[:8]
     return state_directory() / f"{when}-{digest}.{role}.json"
 

@@ -3,7 +3,7 @@
 One JSON line per event, flushed to disk before the request is sent and after the response
 arrives, so that a kill at any moment leaves at most some changes *in doubt*. Apply and undo
 write the same journal. It is kept in the state directory, named after the plan's digest and
-the target.
+the target. A line with the key "run" describes the latest run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pathlib
 import shlex
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, Protocol
 
 from osc_placement import errors
@@ -67,6 +67,9 @@ class JournalWriter(Protocol):
     def note(self, *notes: Note) -> None:
         """Record events. Errors: Unwritable."""
 
+    def describe(self, fields: Mapping[str, Any]) -> None:
+        """Record fields of the run. Errors: Unwritable."""
+
 
 class MemoryJournal:
     """A journal that is not kept: for runs that can simply be repeated."""
@@ -77,6 +80,9 @@ class MemoryJournal:
     def note(self, *notes: Note) -> None:
         """Record events in memory."""
         self.entries.update((item.key, Entry(item.state, item.before)) for item in notes)
+
+    def describe(self, fields: Mapping[str, Any]) -> None:
+        """Do nothing: the run is not listed."""
 
 
 class Journal:
@@ -100,14 +106,21 @@ class Journal:
 
     def note(self, *notes: Note) -> None:
         """Record events; they are on disk when this returns. Errors: Unwritable."""
-        lines = [_line(item) for item in notes]
+        self._append([_line(item) for item in notes])
+
+    def describe(self, fields: Mapping[str, Any]) -> None:
+        """Record fields of the run, in addition to those of earlier calls."""
+        self._append([{schema.RUN_KEY: dict(fields)}])
+
+    def _append(self, lines: Sequence[dict[str, Any]]) -> None:
         try:
             with self._writing:
                 self._write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
                 self._written += 1
                 mine = self._written
                 for line in lines:
-                    self.entries[line["key"]] = _merge(self.entries.get(line["key"]), line)
+                    if schema.RUN_KEY not in line:
+                        self.entries[line["key"]] = _merge(self.entries.get(line["key"]), line)
             self._sync(mine)
         except OSError as error:
             raise Unwritable(
@@ -142,7 +155,12 @@ def path_of(plan: plan_module.Plan, target: str) -> pathlib.Path:
     """The path of a plan's journal for a target; an undo plan shares the journal of its plan."""
     identity = f"{plan.undoes or plan.digest} {plan_module.place(target)}"
     name = hashlib.sha256(identity.encode()).hexdigest()[:32]
-    return plan_file.state_directory() / "journal" / f"{name}.jsonl"
+    return directory() / f"{name}.jsonl"
+
+
+def directory() -> pathlib.Path:
+    """The directory of all journals."""
+    return plan_file.state_directory() / "journal"
 
 
 def check_replaceable(path: pathlib.Path, plan: plan_module.Plan) -> None:
@@ -199,6 +217,25 @@ def _open(path: pathlib.Path, flags: int, mode: str) -> IO[bytes]:
     return os.fdopen(descriptor, mode)
 
 
+def read_run(path: pathlib.Path) -> dict[str, Any]:
+    """The fields of the latest run; empty if the journal has none. Errors: OSError, PlanRefused."""
+    fields: dict[str, Any] = {}
+    with _open(path, os.O_RDONLY, "rb") as file:
+        for line in _lines(_complete(file), path):
+            fields |= line.get(schema.RUN_KEY, {})
+    return fields
+
+
+def is_running(path: pathlib.Path) -> bool:
+    """Whether another process has the journal open. Errors: OSError, PlanRefused."""
+    with _open(path, os.O_RDONLY, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
 def _open_locked(path: pathlib.Path) -> IO[bytes]:
     with plan_file.explained(path):
         plan_file.make_directory(path.parent)
@@ -216,23 +253,37 @@ def _open_locked(path: pathlib.Path) -> IO[bytes]:
 
 def _load(file: IO[bytes], path: pathlib.Path) -> dict[str, Entry]:
     """Read every complete line; an incomplete last line is truncated if the file is writable."""
+    content = _complete(file)
+    if len(content) < file.tell() and file.writable():
+        file.truncate(len(content))
+    entries: dict[str, Entry] = {}
+    for line in _lines(content, path):
+        if schema.RUN_KEY not in line:
+            entries[line["key"]] = _merge(entries.get(line["key"]), line)
+    return entries
+
+
+def _complete(file: IO[bytes]) -> bytes:
+    """The complete lines; the file is read to its end."""
     file.seek(0)
     content = file.read()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content) and file.writable():
-        file.truncate(whole)
-    entries: dict[str, Entry] = {}
-    for number, text in enumerate(content[:whole].splitlines(), 1):
+    return content[: content.rfind(b"\n") + 1]
+
+
+def _lines(content: bytes, path: pathlib.Path) -> Iterator[dict[str, Any]]:
+    """The objects of the lines. Errors: PlanRefused."""
+    for number, text in enumerate(content.splitlines(), 1):
         try:
             line = json.loads(text)
             schema.check_line(line)
-            entries[line["key"]] = _merge(entries.get(line["key"]), line)
+            if schema.RUN_KEY not in line:
+                line["state"] = State(line["state"])
         except (ValueError, RecursionError) as error:
             raise plan_module.PlanRefused(
                 f"the journal {path} is damaged in line {number}: {error}. Nothing was changed."
                 " Restore it from a backup, or remove it to begin the plan again"
             ) from error
-    return entries
+        yield line
 
 
 def _line(item: Note) -> dict[str, Any]:

@@ -63,6 +63,17 @@ PLAN = forms.record(
 #: One line of a journal.
 LINE = forms.record({"before": _STATE}, key=forms.TEXT, state=forms.TEXT)
 
+#: The key of a line that describes the run.
+RUN_KEY = "run"
+RUN = forms.record(
+    {
+        **dict.fromkeys(("target", "command", "created", "plan", "undo"), forms.TEXT),
+        "changes": forms.INTEGER,
+        "is_undo": forms.FLAG,
+        "unfinished": forms.FLAG,
+    }
+)
+
 
 def check_plan(document: Any) -> None:
     """Check the document of a plan file. Errors: ValueError with the place and the reason."""
@@ -75,6 +86,9 @@ def check_plan(document: Any) -> None:
 
 def check_line(document: Any) -> None:
     """Check a line of a journal. Errors: ValueError with the place and the reason."""
+    if isinstance(document, dict) and document.keys() == {RUN_KEY}:
+        _check(RUN_KEY, document[RUN_KEY], RUN_KEY)
+        return
     _check("line", document)
     _check_state(document["key"].rpartition(" ")[0], document.get("before"), "before")
 
@@ -102,7 +116,7 @@ def _validator(name: str) -> Callable[[Any], tuple[str, str] | None]:
     # Imported here: most commands read no plan file.
     import jsonschema
 
-    schemas: Mapping[str, forms.Schema] = {"plan": PLAN, "line": LINE}
+    schemas: Mapping[str, forms.Schema] = {"plan": PLAN, "line": LINE, RUN_KEY: RUN}
     schema = schemas.get(name) or registry.CHANGE_TYPES[name].schema
     validator = jsonschema.Draft202012Validator(schema)
 

@@ -14,6 +14,9 @@ from osc_placement.plan import (
 )
 from osc_placement.plan.kinds import registry
 
+#: The begin of the command of an undo plan.
+COMMAND = "undo of: "
+
 _IRREVERSIBLE = "it cannot be undone: {}"
 _NOT_APPLIED = reasons.Reason(reasons.Code.NOT_APPLIED, "it was never applied here")
 
@@ -31,7 +34,7 @@ def inverse(plan: plan_module.Plan, entries: Entries | None = None) -> plan_modu
     """
     return plan_module.make(
         [_inverse(item, entries) for item in plan.changes],
-        command=f"undo of: {plan.command}",
+        command=f"{COMMAND}{plan.command}",
         target=plan.target,
         origin=plan.origin,
         microversion=plan.microversion,

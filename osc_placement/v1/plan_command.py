@@ -348,7 +348,7 @@ def add_workers(group: argparse._ActionsContainer) -> None:
 
 def undo_command(path: pathlib.Path | str) -> str:
     """The line that shows how to undo a run."""
-    return f"To undo: {_plan_command('undo', path)}"
+    return f"To undo: {plan_command('undo', path)}"
 
 
 def _summary(report: result.RunReport) -> list[str]:
@@ -360,7 +360,7 @@ def _summary(report: result.RunReport) -> list[str]:
     if report.halted:
         lines.append(f"Stopped: {report.halted}")
     if report.limited or report.interrupted:
-        again = _plan_command("apply", report.plan_path) if report.plan_path else ""
+        again = plan_command("apply", report.plan_path) if report.plan_path else ""
         lines.append(f"Changes are left. To continue: {again or 'run the same command again'}")
     elif report.plan_path:
         lines.append(f"Plan: {report.plan_path}")
@@ -369,7 +369,8 @@ def _summary(report: result.RunReport) -> list[str]:
     return lines
 
 
-def _plan_command(verb: str, path: pathlib.Path | str) -> str:
+def plan_command(verb: str, path: pathlib.Path | str) -> str:
+    """The command line that applies or undoes a plan file."""
     return f"openstack placement plan {verb} {shlex.quote(str(path))}"
 
 

@@ -126,7 +126,9 @@ class Terminal:
         """Replace what differs from run to run."""
         line = line.replace(os.environ["XDG_STATE_HOME"], f"{HOME}/.local/state")
         line = line.replace(str(self._folder), HOME)
-        line = re.sub(r"\d{8}T\d{16}-[0-9a-f]{8}", "20260101T0900000000000000-3a5c7e91", line)
+        time = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ-[0-9a-f]{8}"
+        line = re.sub(time, "2026-01-01T09-00-00Z-3a5c7e91", line)
+        line = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+", "2026-01-01T09:00:00+", line)
         return line.rstrip()
 
 

@@ -36,14 +36,17 @@ def ratios(client: embedded.Client) -> list[float]:
 
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch, after: int, part: int) -> None:
-    """After ``after`` lines the disk has room for ``part`` bytes."""
+    """After ``after`` lines about changes the disk has room for ``part`` bytes.
+
+    The first line describes the run.
+    """
     written = 0
     write = os.write
 
     def filled(descriptor: int, data: bytes) -> int:
         nonlocal written
         written += 1
-        if written <= after:
+        if written <= after + 1:
             return write(descriptor, data)
         if part:
             return write(descriptor, data[:part])
@@ -63,7 +66,7 @@ def test_only_the_owner_can_read_the_files() -> None:
 
 
 @pytest.mark.parametrize("part", [0, 9])
-@pytest.mark.parametrize("after", [0, 1, 2, 3])
+@pytest.mark.parametrize("after", [-1, 0, 1, 2, 3])
 def test_a_full_disk_ends_the_run_and_the_plan_file_continues(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, after: int, part: int
 ) -> None:

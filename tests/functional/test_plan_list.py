@@ -1,0 +1,65 @@
+"""``placement plan list`` and ``plan prune``."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.functional.test_batch import AMEND, HOSTS
+from tests.support.peer import fixtures, shell, target as targets
+
+LIST = "placement plan list"
+PRUNE = "placement plan prune"
+
+
+@pytest.fixture
+def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
+    yield from fixtures.embedded("embedded", tmp_path)
+
+
+@pytest.fixture
+def cloud(openstack: shell.OpenStack, target: targets.Target) -> shell.OpenStack:
+    """The sample cloud with an unfinished relative plan and an applied one."""
+    target.load("12-hosts")
+    openstack.run(AMEND, *HOSTS, "--resource", "VCPU:reserved+=2", "--max-count", "1")
+    openstack.do(AMEND, *HOSTS, "--resource", "DISK_GB:reserved=3")
+    return openstack
+
+
+def local(command: str, *arguments: str) -> shell.Outcome:
+    """The outcome of a command without a cloud."""
+    return shell.run([*command.split(), *arguments])
+
+
+def test_the_list_names_the_commands_that_continue_and_undo(cloud: shell.OpenStack) -> None:
+    applied, unfinished = cloud(LIST)
+    assert (applied["status"], applied["changes"], applied["to_continue"]) == ("applied", 2, "")
+    assert (unfinished["status"], unfinished["applied"]) == ("unfinished", 1)
+    assert unfinished["command"].startswith("resource provider inventory amend")
+    assert unfinished["target"].endswith("placement.sqlite")
+    table = local(LIST)
+    assert f"To continue: {unfinished['to_continue']}\n" == table.stderr
+    cloud.do(unfinished["to_continue"].removeprefix("openstack "))
+    cloud.do(unfinished["to_undo"].removeprefix("openstack "))
+    assert [row["status"] for row in cloud(LIST)] == ["applied", "undone"]
+    assert [row["undoable"] for row in cloud(LIST)] == [True, False]
+    assert len(cloud(LIST, "--status", "undone")) == 1
+
+
+def test_prune_shows_first_and_keeps_unfinished_plans(cloud: shell.OpenStack) -> None:
+    old = ("--older-than", "0")
+    assert cloud(PRUNE) == []
+    shown = cloud(PRUNE, *old)
+    assert [row["result"] for row in shown] == ["would be deleted", "kept"]
+    assert "Nothing was deleted" in local(PRUNE, *old).stderr
+    assert all(pathlib.Path(path).exists() for row in shown for path in row["files"])
+    done = cloud(PRUNE, *old, "--delete")
+    assert [row["result"] for row in done] == ["deleted", "kept"]
+    assert not any(pathlib.Path(path).exists() for path in done[0]["files"])
+    assert [row["status"] for row in cloud(LIST)] == ["unfinished"]
+    (row,) = cloud(PRUNE, *old, "--delete", "--unfinished")
+    assert (row["status"], row["result"]) == ("unfinished", "deleted")
+    assert cloud(LIST) == []
+    assert local(LIST).code == 0

@@ -1,0 +1,104 @@
+"""The plans that were applied here: their status, and what continues and undoes them."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from osc_placement.plan import apply, file as plan_file, journal, plan, record
+from tests.support import embedded, plans
+from tests.support.batch_runs import amend
+
+RATIO = "VCPU:allocation_ratio=20"
+
+
+def only() -> record.Record:
+    (found,) = record.read_all().found
+    return found
+
+
+def test_a_finished_plan_is_applied_and_can_be_undone(state_home: pathlib.Path) -> None:
+    client = embedded.Client(embedded.hosts(3))
+    report = amend(client, RATIO)
+    found = only()
+    assert (found.status, found.changes, found.applied) == (record.Status.APPLIED, 3, 3)
+    assert (found.command, found.target) == ("a test", client.target)
+    assert found.undo_file == report.undo_path
+    assert found.plan is None
+    assert found.files == [report.undo_path, found.journal]
+
+
+def test_a_limited_plan_is_unfinished_until_it_is_continued(tmp_path: pathlib.Path) -> None:
+    client = embedded.Client(embedded.hosts(3))
+    path = tmp_path / "plan.json"
+    amend(client, RATIO, max_count=2, plan_out=path)
+    found = only()
+    assert (found.status, found.applied, found.plan) == (record.Status.UNFINISHED, 2, path)
+    plans.apply_file(client, plan_file.read(path), path, apply.Options())
+    assert (only().status, only().applied) == (record.Status.APPLIED, 3)
+    plans.undo_file(client, plan_file.read(path), path)
+    found = only()
+    assert (found.status, found.undone, found.undo_file) == (record.Status.UNDONE, 3, None)
+    assert found.command == "a test"
+
+
+def test_a_killed_run_is_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kill(self: journal.Journal, fields: Mapping[str, Any]) -> None:
+        describe(self, fields)
+        if not fields["unfinished"]:
+            raise KeyboardInterrupt
+
+    describe = journal.Journal.describe
+    monkeypatch.setattr(journal.Journal, "describe", kill)
+    client = embedded.Client(embedded.hosts(2))
+    amend(client, RATIO, max_count=1)
+    assert only().status is record.Status.UNFINISHED
+    opened = journal.Journal(only().journal)
+    assert only().status is record.Status.RUNNING
+    with pytest.raises(plan.PlanRefused, match="another process"):
+        record.delete(only())
+    opened.close()
+
+
+def test_a_stale_plan_has_the_status_nothing_applied(tmp_path: pathlib.Path) -> None:
+    client = embedded.Client(embedded.hosts(1))
+    path = tmp_path / "plan.json"
+    amend(client, RATIO, dry_run=True, plan_out=path)
+    assert record.read_all() == record.Records([], [])
+    amend(client, "VCPU:allocation_ratio=30")
+    plans.apply_file(client, plan_file.read(path), path, apply.Options())
+    found = {item.status: item for item in record.read_all().found}
+    assert found.keys() == {record.Status.APPLIED, record.Status.NOTHING}
+    assert found[record.Status.NOTHING].undo_file is None
+
+
+def test_a_damaged_journal_is_reported_and_the_others_are_listed() -> None:
+    amend(embedded.Client(embedded.hosts(1)), RATIO)
+    (journal.directory() / "damaged.jsonl").write_text("nonsense\n")
+    records = record.read_all()
+    assert [item.status for item in records.found] == [record.Status.APPLIED]
+    (error,) = records.errors
+    assert "damaged.jsonl is damaged in line 1" in error
+
+
+def test_deleting_keeps_the_files_that_the_operator_named(tmp_path: pathlib.Path) -> None:
+    client = embedded.Client(embedded.hosts(1))
+    path = tmp_path / "plan.json"
+    report = amend(client, RATIO, plan_out=path)
+    assert record.older_than([only()], 1) == []
+    (found,) = record.older_than([only()], 0)
+    record.delete(found)
+    assert path.exists()
+    assert report.undo_path
+    assert not report.undo_path.exists()
+    assert record.read_all().found == []
+
+
+def test_the_name_of_a_default_file_begins_with_a_readable_time() -> None:
+    made = plan.Plan((), created="2026-01-01T09:05:07.123456+00:00")
+    path = plan_file.default_path(made, "undo")
+    assert path.name.startswith("2026-01-01T09-05-07Z-")
+    assert path.name.endswith(".undo.json")
