@@ -27,6 +27,7 @@ RUNS = {
     "resource provider aggregate add": ("--all", "--aggregate", "UUID", "--dry-run"),
     "resource provider aggregate remove": ("--all", "--aggregate", "UUID", "--dry-run"),
     "placement aggregate mirror": (*RECORDED, "--dry-run"),
+    "placement aggregate ratios": (*RECORDED, "--dry-run"),
     "placement allocation audit": (*RECORDED, "--repair", "--dry-run"),
     "placement allocation heal": (*RECORDED, "--dry-run"),
     "placement migration run": (*RECORDED, "--dry-run"),
