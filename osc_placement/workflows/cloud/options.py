@@ -22,29 +22,11 @@ class Options:
     options: tuple[packing.Option, ...]
     is_complete: bool = True
 
-    @property
-    def roots(self) -> Collection[str]:
-        """The root UUIDs of the trees that options take resources from."""
-        return {option.root_uuid for option in self.options}
-
-    def of_hosts(self, base: state.State) -> Options:
-        """The options that take resources from the tree itself, not only from sharing providers."""
-        kept = (
-            each for each in self.options if not base.tree[each.root_uuid].isdisjoint(_of(each))
-        )
-        return dataclasses.replace(self, options=tuple(kept))
-
-    def within(self, roots: Collection[str]) -> Options:
-        """The options of some trees."""
-        kept = tuple(option for option in self.options if option.root_uuid in roots)
-        return dataclasses.replace(self, options=kept)
-
 
 def find(
     base: state.State,
     query: candidate.CandidateQuery,
     budget: budgets.SearchBudget | None = None,
-    per_tree: int = PER_TREE,
 ) -> Options:
     """The options of a query, tree by tree. Raises the errors of ``budget``.
 
@@ -58,9 +40,11 @@ def find(
         if not plan.admits_root(base.providers[root_uuid]):
             continue
         candidates = forest.candidates_in(root_uuid)
-        for each in itertools.islice(candidates, per_tree):
+        for each in itertools.islice(candidates, PER_TREE):
             option = _option(base, root_uuid, each)
-            found.setdefault(frozenset(option.amounts.items()), option)
+            key = frozenset(option.amounts.items())
+            if option.is_of_host or key not in found:
+                found[key] = option
         is_complete = is_complete and next(candidates, None) is None
     return Options(tuple(found.values()), is_complete)
 
@@ -71,13 +55,17 @@ def _option(base: state.State, root_uuid: str, found: candidate.Candidate) -> pa
         for uuid, resources in found.allocations.items()
         for name, amount in resources.items()
     }
-    if base.tree[root_uuid].isdisjoint(found.allocations):
-        root_uuid = base.providers[next(iter(found.allocations))].root_uuid
-    return packing.Option(root_uuid, amounts)
+    if not base.tree[root_uuid].isdisjoint(found.allocations):
+        return packing.Option(root_uuid, amounts)
+    first = base.providers[next(iter(found.allocations))]
+    return packing.Option(first.root_uuid, amounts, is_of_host=False)
 
 
-def _of(option: packing.Option) -> Iterable[str]:
-    return (uuid for uuid, _ in option.amounts)
+def uses_trees(base: state.State, option: packing.Option, roots: Collection[str]) -> bool:
+    """Whether an option takes something from one of these trees."""
+    return bool(roots) and any(
+        base.providers[uuid].root_uuid in roots for uuid, _ in option.amounts
+    )
 
 
 def free_amounts(

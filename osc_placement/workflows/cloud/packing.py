@@ -25,10 +25,15 @@ _MOST_OPTIONS = 200
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Option:
-    """One way to serve a request, with resources of the tree ``root_uuid`` or shared with it."""
+    """One way to serve a request, with resources of the tree ``root_uuid`` or shared with it.
+
+    ``is_of_host``: that tree serves the request. Otherwise sharing providers serve it alone, and
+    ``root_uuid`` is the tree of one of them.
+    """
 
     root_uuid: str
     amounts: Amounts
+    is_of_host: bool = True
 
     def fits(self, left: Amounts) -> bool:
         """Whether the amounts are free."""
@@ -172,7 +177,10 @@ def totals(option: Option) -> dict[str, int]:
 
 
 def units(requests: Iterable[Amounts]) -> dict[str, int]:
-    """``{resource class: the greatest common divisor of its amounts}``."""
+    """``{resource class: the greatest common divisor of its amounts}``.
+
+    What is free beyond a multiple of it cannot be used.
+    """
     found: dict[str, int] = {}
     for amounts in requests:
         for (_, name), amount in amounts.items():

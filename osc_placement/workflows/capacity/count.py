@@ -1,0 +1,142 @@
+"""How often a request fits, in all hosts or in some of them, and what remains. Pure."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from osc_placement.engine import record, standard, state
+from osc_placement.engine.candidates import forest as forests, plan as plans
+from osc_placement.model import candidate
+from osc_placement.workflows.cloud import options, packing
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClassCapacity:
+    """One class on the providers that the request may use, in units of the class.
+
+    ``fits``: how often the request would fit if it needed this class alone. ``left`` is free after
+    the last request that fits; ``fragmented`` is the part of it on providers with less than one
+    request needs.
+    """
+
+    name: str
+    requested: int
+    capacity: int
+    used: int
+    free: int
+    fits: int
+    left: int
+    fragmented: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Capacity:
+    """How often a request fits.
+
+    ``hosts`` is the number of hosts where it fits once. ``classes`` are those of the request; the
+    scarcest one comes first.
+    """
+
+    count: packing.Count
+    hosts: int
+    classes: tuple[ClassCapacity, ...]
+
+    @property
+    def scarcest(self) -> str:
+        """The class of which the fewest requests find enough."""
+        return self.classes[0].name
+
+
+class Counter:
+    """Counts one request on a state of a cloud; the counts of several parts are independent.
+
+    ``without`` are the root UUIDs of trees that are left out.
+    """
+
+    def __init__(
+        self,
+        base: state.State,
+        query: candidate.CandidateQuery,
+        without: Collection[str] = (),
+    ) -> None:
+        self._base, self._without = base, without
+        self._plan = plans.prepare(base, query)
+        self._forest = forests.Forest(base, self._plan)
+        self._found = options.find(base, query)
+        self._by_root: dict[str, list[packing.Option]] = collections.defaultdict(list)
+        for option in self._found.options:
+            if not options.uses_trees(base, option, without):
+                self._by_root[option.root_uuid].append(option)
+        self._free = options.free_amounts(base, self._found.options)
+
+    def count(self, roots: Iterable[str]) -> Capacity:
+        """How often the request fits on the hosts with these roots."""
+        roots = list(roots)
+        chosen = [option for root in roots for option in self._by_root.get(root, ())]
+        found = packing.most(chosen, self._free)
+        taken: collections.Counter[packing.Slot] = collections.Counter()
+        for option, number in found.chosen:
+            for slot, amount in option.amounts.items():
+                taken[slot] += number * amount
+        providers = self._providers(roots)
+        classes = [self._class(name, providers, taken) for name in self._plan.totals]
+        if not self._found.is_complete:
+            upper = min(each.fits for each in classes)
+            found = dataclasses.replace(found, most=max(upper, found.least))
+        hosts = sum(1 for root in roots if root in self._by_root)
+        return Capacity(found, hosts, tuple(sorted(classes, key=lambda each: each.fits)))
+
+    def _providers(self, roots: Sequence[str]) -> list[record.ProviderRecord]:
+        """The providers of the trees that the request may use, and those that share with them."""
+        uuids: dict[str, None] = {}
+        for root in roots:
+            if self._plan.admits_root(self._base.providers[root]):
+                uuids.update(dict.fromkeys(self._base.tree[root]))
+                uuids.update(dict.fromkeys(self._forest.sharing_with(root)))
+        found = (self._base.providers[uuid] for uuid in uuids)
+        return [each for each in found if each.root_uuid not in self._without]
+
+    def _class(
+        self,
+        name: str,
+        providers: Iterable[record.ProviderRecord],
+        taken: Mapping[packing.Slot, int],
+    ) -> ClassCapacity:
+        slots = [slot for slot in self._plan.slots if name in slot.resources]
+        amounts = [slot.resources[name] for slot in slots]
+        unit = math.gcd(*amounts)
+        capacity = used = free = usable = left = fragmented = 0
+        for provider in providers:
+            held = provider.inventories.get(name)
+            fitting = [slot for slot in slots if slot.group.admits(self._base, provider)]
+            if held is None or not fitting:
+                continue
+            used_here = self._base.used(provider.uuid).get(name, 0)
+            free_here = max(held.capacity - used_here, 0)
+            left_here = free_here - taken.get((provider.uuid, name), 0)
+            capacity, used = capacity + held.capacity, used + used_here
+            free, left = free + free_here, left + left_here
+            if any(held.suits_units(slot.resources[name]) for slot in fitting):
+                usable += free_here // unit * unit
+            if left_here < min(amounts):
+                fragmented += left_here
+        requested = sum(amounts)
+        fits = usable // requested
+        return ClassCapacity(name, requested, capacity, used, free, fits, left, fragmented)
+
+
+def hosts_of(base: state.State) -> list[str]:
+    """The root UUIDs of all hosts: of all trees that offer more than shared resources."""
+    return [
+        uuid
+        for uuid, provider in base.providers.items()
+        if provider.root_uuid == uuid
+        and any(_is_own(base.providers[each]) for each in base.tree[uuid])
+    ]
+
+
+def _is_own(provider: record.ProviderRecord) -> bool:
+    return bool(provider.inventories) and standard.SHARING_TRAIT not in provider.traits

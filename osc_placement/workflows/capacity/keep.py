@@ -1,0 +1,171 @@
+"""How often a request fits while any hosts may fail and their servers still find room. Pure.
+
+An upper bound: after the failure of some hosts, their servers and all requests share the others.
+The lower bound is a placement of requests for which every failure was tried: the requests on the
+failed hosts move, the others stay. With servers of one size both are equal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import itertools
+from collections.abc import Iterator, Sequence
+
+from osc_placement.engine.candidates import budget as budgets
+from osc_placement.model import candidate
+from osc_placement.workflows.capacity import moves as capacity_moves, servers
+from osc_placement.workflows.cloud import packing
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kept:
+    """How many requests fit with ``failures`` hosts in reserve: from ``least`` to ``most``.
+
+    ``unsafe`` are the root UUIDs of hosts whose servers do not find room even without a request.
+    ``is_complete`` is False if the time did not suffice to try every failure.
+    """
+
+    failures: int
+    least: int
+    most: int
+    unsafe: tuple[str, ...] = ()
+    is_complete: bool = True
+
+
+def keep(
+    moves: capacity_moves.Moves,
+    query: candidate.CandidateQuery,
+    hosts: Sequence[str],
+    failures: int,
+) -> Kept:
+    """How often a request fits while any ``failures`` of the hosts may fail."""
+    return _Reserve(moves, query, hosts, failures).count()
+
+
+class _Reserve:
+    def __init__(
+        self,
+        moves: capacity_moves.Moves,
+        query: candidate.CandidateQuery,
+        hosts: Sequence[str],
+        failures: int,
+    ) -> None:
+        self._moves, self._query = moves, query
+        self._failures = min(failures, len(hosts))
+        # Failures of the hosts with the most servers first: they give the lowest bound early.
+        self._hosts = sorted(hosts, key=lambda root: -len(moves.servers_on([root])))
+
+    def count(self) -> Kept:
+        upper = self._most_after(())
+        try:
+            for failed in self._all_failures():
+                if not self._fits_after(failed, upper):
+                    upper = self._largest_after(failed, upper)
+                    if upper < 0:
+                        return Kept(self._failures, 0, 0, failed)
+        except budgets.SearchTooLong:
+            return Kept(self._failures, 0, upper, is_complete=False)
+        try:
+            return Kept(self._failures, self._safe_number(upper), upper)
+        except budgets.SearchTooLong:
+            return Kept(self._failures, 0, upper, is_complete=False)
+
+    def _all_failures(self) -> Iterator[tuple[str, ...]]:
+        return itertools.combinations(self._hosts, self._failures)
+
+    def _largest_after(self, failed: tuple[str, ...], upper: int) -> int:
+        """The largest number that fits after a failure, below ``upper``; -1 for none."""
+        low, high = -1, upper
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._fits_after(failed, middle):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _fits_after(self, failed: Sequence[str], number: int) -> bool:
+        """Whether the servers of failed hosts and so many requests fit on the others."""
+        self._moves.budget.check()
+        moved = self._moves.servers_on(failed)
+        first = self._moves.first_fit(failed, moved)
+        if len(first) == len(moved) and self._most_after(failed, moved, first) >= number:
+            return True
+        return self._moves.place(failed, moved, [self._query] * number) is not None
+
+    def _most_after(
+        self,
+        failed: Sequence[str],
+        moved: Sequence[servers.Server] = (),
+        placement: capacity_moves.Placement | None = None,
+    ) -> int:
+        left = self._moves.free(failed, moved)
+        for option in (placement or {}).values():
+            for slot, amount in option.amounts.items():
+                left[slot] -= amount
+        count = packing.most(self._moves.options_of(self._query, failed), left)
+        return count.least if failed else count.most
+
+    def _safe_number(self, upper: int) -> int:
+        """The largest number found for which a placement survives every failure."""
+        if self._is_safe(upper):
+            return upper
+        low, high = 0, upper
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._is_safe(middle):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _is_safe(self, number: int) -> bool:
+        return any(
+            self._survives(chosen)
+            for chosen in (self._spread(number), self._packed(number))
+            if chosen is not None
+        )
+
+    def _survives(self, chosen: Sequence[packing.Option]) -> bool:
+        """Whether requests with these options, and all servers, survive every failure."""
+        base = self._moves.base
+        for failed in self._all_failures():
+            self._moves.budget.check()
+            lost: list[packing.Option] = []
+            stay: list[packing.Option] = []
+            for option in chosen:
+                trees = {base.providers[uuid].root_uuid for uuid, _ in option.amounts}
+                (lost if trees & set(failed) else stay).append(option)
+            requests = [self._query] * len(lost)
+            if self._moves.place(failed, None, requests, stay) is None:
+                return False
+        return True
+
+    def _spread(self, number: int) -> list[packing.Option] | None:
+        """Options for requests that are placed where the most room is."""
+        left = self._moves.free((), ())
+        heap = [
+            (-option.repeats(left), at, option)
+            for at, option in enumerate(self._moves.options_of(self._query, ()))
+        ]
+        heapq.heapify(heap)
+        chosen: list[packing.Option] = []
+        while heap and len(chosen) < number:
+            room, at, option = heapq.heappop(heap)
+            current = option.repeats(left)
+            if current == 0:
+                continue
+            if -room == current:
+                chosen.append(option)
+                for slot, amount in option.amounts.items():
+                    left[slot] -= amount
+            heapq.heappush(heap, (-option.repeats(left), at, option))
+        return chosen if len(chosen) == number else None
+
+    def _packed(self, number: int) -> list[packing.Option] | None:
+        """Options for requests that fill one host after the other."""
+        left = self._moves.free((), ())
+        found = packing.most(self._moves.options_of(self._query, ()), left)
+        chosen = [option for option, times in found.chosen for _ in range(times)]
+        return chosen[:number] if len(chosen) >= number else None

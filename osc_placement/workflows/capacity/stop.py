@@ -1,0 +1,184 @@
+"""Whether hosts may stop at once, and a largest set of hosts that may. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+
+from osc_placement.engine import state
+from osc_placement.engine.candidates import budget as budgets
+from osc_placement.model import candidate, constraint
+from osc_placement.workflows.capacity import moves as capacity_moves, servers
+from osc_placement.workflows.cloud import options, packing
+
+#: Seconds for each attempt to name fewer servers that do not fit.
+_SECONDS_TO_NAME = 1.0
+
+#: Servers that do not fit alone and of which the constraints are named.
+_MOST_NAMED = 20
+
+
+class Answer(enum.StrEnum):
+    """Whether hosts may stop."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A server without a place, and the constraints or amounts that prevent one."""
+
+    server: servers.Server
+    reasons: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer for ``hosts`` (root UUIDs).
+
+    YES: ``placement`` has an option for each server, by its key. NO: the other servers fit without
+    ``unplaced``. UNKNOWN: ``reason`` says why. For a largest set, YES means that no larger set may
+    stop.
+    """
+
+    answer: Answer
+    hosts: tuple[str, ...]
+    placement: Mapping[str, packing.Option] = dataclasses.field(default_factory=dict)
+    unplaced: tuple[Unplaced, ...] = ()
+    reason: str = ""
+
+
+def may_stop(moves: capacity_moves.Moves, roots: Sequence[str]) -> Verdict:
+    """Whether the servers of these hosts fit on the others, all at the same time."""
+    hosts = tuple(roots)
+    try:
+        found = moves.place(hosts)
+    except budgets.SearchTooLong as error:
+        return Verdict(Answer.UNKNOWN, hosts, reason=str(error))
+    if found is not None:
+        return Verdict(Answer.YES, hosts, found)
+    if not moves.is_complete:
+        reason = f"a host has more than {options.PER_TREE} candidates for a server"
+        return Verdict(Answer.UNKNOWN, hosts, reason=reason)
+    unplaced, reason = _unplaced(moves, hosts)
+    return Verdict(Answer.NO, hosts, unplaced=unplaced, reason=reason)
+
+
+def largest(moves: capacity_moves.Moves, roots: Sequence[str], limit: int) -> Verdict:
+    """A largest set of at most ``limit`` of these hosts that may stop at once.
+
+    A set may stop only if each of its parts may. So hosts are added to sets that may stop, those
+    with the fewest servers first.
+    """
+    order = sorted(roots, key=lambda root: len(moves.servers_on([root])))
+    best: tuple[str, ...] = ()
+    try:
+        placement = moves.place(best) or {}
+        for chosen, found in _growing(moves, order, limit):
+            if len(chosen) > len(best):
+                best, placement = chosen, found
+            if len(best) == min(limit, len(order)):
+                break
+    except budgets.SearchTooLong as error:
+        return Verdict(Answer.UNKNOWN, best, placement, reason=str(error))
+    if len(best) < min(limit, len(order)) and not moves.is_complete:
+        reason = f"a host has more than {options.PER_TREE} candidates for a server"
+        return Verdict(Answer.UNKNOWN, best, placement, reason=reason)
+    if best:
+        return Verdict(Answer.YES, best, placement)
+    return may_stop(moves, order[:1])
+
+
+def _growing(
+    moves: capacity_moves.Moves, order: Sequence[str], limit: int
+) -> Iterator[tuple[tuple[str, ...], Mapping[str, packing.Option]]]:
+    """Sets of hosts that may stop, each larger than all sets before it."""
+    largest_size = 0
+    # Each entry is a set that may stop, and the position after its last host.
+    stack: list[tuple[tuple[str, ...], int]] = [((), 0)]
+    while stack:
+        chosen, start = stack.pop()
+        can_grow_to = min(limit, len(chosen) + len(order) - start)
+        if can_grow_to <= largest_size:
+            continue
+        larger = (*chosen, order[start])
+        stack.append((chosen, start + 1))
+        found = moves.place(larger)
+        if found is None:
+            continue
+        if len(larger) > largest_size:
+            largest_size = len(larger)
+            yield larger, found
+        stack.append((larger, start + 1))
+
+
+def _unplaced(
+    moves: capacity_moves.Moves, hosts: Sequence[str]
+) -> tuple[tuple[Unplaced, ...], str]:
+    """Servers without which all others fit, and the amount that shows why."""
+    every = moves.servers_on(hosts)
+    left = moves.free(hosts, every)
+    alone = [
+        server
+        for server in every
+        if not any(each.fits(left) for each in moves.options_of(server.query, hosts))
+    ]
+    found = [
+        Unplaced(server, tuple(_preventing(moves, hosts, server)) if at < _MOST_NAMED else ())
+        for at, server in enumerate(alone)
+    ]
+    rest = [server for server in every if server not in alone]
+    dropped = _dropped(moves, hosts, rest)
+    found += [Unplaced(server, ("it fits only without other servers",)) for server in dropped]
+    return tuple(found), moves.shortage(hosts, rest) if dropped else ""
+
+
+def _dropped(
+    moves: capacity_moves.Moves, hosts: Sequence[str], rest: Sequence[servers.Server]
+) -> list[servers.Server]:
+    """Servers to leave out so that the others fit; small servers are kept."""
+
+    def fits(kept: Sequence[servers.Server]) -> bool:
+        try:
+            return moves.limited_to(_SECONDS_TO_NAME).place(hosts, kept) is not None
+        except budgets.SearchTooLong:
+            return False
+
+    order = sorted(rest, key=_size)
+    first = moves.first_fit(hosts, order)
+    kept = [server for server in order if server.key in first]
+    dropped = [server for server in order if server.key not in first]
+    for server in dropped[:_MOST_NAMED]:
+        if fits([*kept, server]):
+            kept.append(server)
+    return [server for server in dropped if server not in kept]
+
+
+def _size(server: servers.Server) -> tuple[int, str]:
+    amounts = (sum(resources.values()) for resources in server.allocations.values())
+    return sum(amounts), server.uuid
+
+
+def _preventing(
+    moves: capacity_moves.Moves, hosts: Sequence[str], server: servers.Server
+) -> Iterator[str]:
+    """The single constraints without which the server would fit, else all of them together."""
+    left = moves.released(hosts)
+    every = constraint.constraints_of(server.query)
+    found = [
+        each for each in every if _serves(left, constraint.without(server.query, {each}), hosts)
+    ]
+    for each in found:
+        yield f"no other host has room with {each}"
+    if not found:
+        yield f"no other host has {' and '.join(map(str, every))}"
+
+
+def _serves(base: state.State, query: candidate.CandidateQuery, hosts: Sequence[str]) -> bool:
+    return any(
+        each.is_of_host and not options.uses_trees(base, each, hosts)
+        for each in options.find(base, query).options
+    )

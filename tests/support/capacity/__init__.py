@@ -1,0 +1,1 @@
+"""Small clouds for capacity, and brute force."""

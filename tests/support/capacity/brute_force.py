@@ -1,0 +1,152 @@
+"""How often a request fits, and whether servers fit, by trying every sequence of claims.
+
+Each claim is a write of the engine, with its checks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from osc_placement.engine import allocation, draft, record, state
+from osc_placement.engine.candidates import forest as forests, plan as plans, search
+from osc_placement.model import allocation as model, candidate, inventory
+from tests.support.candidates import cloud_builder
+
+Allowed = Callable[[candidate.Candidate], bool]
+
+
+def small_state(draw: random.Random) -> state.State:
+    """A cloud of ``cloud_builder`` with little capacity, so that brute force ends."""
+    base = cloud_builder.draw_state(draw)
+    small = state.State()
+    providers = {
+        uuid: dataclasses.replace(
+            each,
+            inventories={
+                name: inventory.Inventory(
+                    draw.choice((1, 2, 3, 4)), max_unit=held.max_unit, step_size=held.step_size
+                )
+                for name, held in each.inventories.items()
+            },
+        )
+        for uuid, each in base.providers.items()
+    }
+    small.apply(
+        record.Changes(providers, traits=base.traits, resource_classes=base.resource_classes)
+    )
+    return small
+
+
+def claims(
+    base: state.State, query: candidate.CandidateQuery, allowed: Allowed = lambda _: True
+) -> Iterator[model.Allocations]:
+    """The different allocations that a request can claim now, tree by tree.
+
+    A search of the whole cloud names only one tree for a candidate of sharing providers alone.
+    """
+    seen = set()
+    plan = plans.prepare(base, query)
+    forest = forests.Forest(base, plan)
+    admitted = [root for root in forest.roots() if plan.admits_root(base.providers[root])]
+    for found in itertools.chain.from_iterable(map(forest.candidates_in, admitted)):
+        key = frozenset((u, frozenset(a.items())) for u, a in found.allocations.items())
+        if key not in seen and allowed(found):
+            seen.add(key)
+            yield found.allocations
+
+
+def claim(base: state.State, name: str, allocations: model.Allocations) -> state.State:
+    """A copy of the state with one more consumer. Raises the engine's errors."""
+    changed = draft.Draft(base, now=0.0)
+    allocation.write(changed, [allocation.Claim(name, allocations)])
+    after = base.copy()
+    after.apply(changed.changes())
+    return after
+
+
+def most(
+    base: state.State, query: candidate.CandidateQuery, allowed: Allowed = lambda _: True
+) -> int:
+    """The largest number of claims one after the other."""
+    known: dict[object, int] = {}
+
+    def largest(current: state.State) -> int:
+        key = usage(current)
+        if key not in known:
+            known[key] = max(
+                (
+                    1 + largest(claim(current, f"claim {len(current.consumers)}", each))
+                    for each in claims(current, query, allowed)
+                ),
+                default=0,
+            )
+        return known[key]
+
+    return largest(base)
+
+
+def fit(base: state.State, queries: Sequence[candidate.CandidateQuery], allowed: Allowed) -> bool:
+    """Whether all requests can be claimed."""
+
+    @functools.cache
+    def rest(key: object, at: int) -> bool:
+        if at == len(queries):
+            return True
+        current = states[key]
+        for each in claims(current, queries[at], allowed):
+            after = claim(current, f"new {at}", each)
+            states[usage(after)] = after
+            if rest(usage(after), at + 1):
+                return True
+        return False
+
+    states = {usage(base): base}
+    return rest(usage(base), 0)
+
+
+def usage(base: state.State) -> frozenset[tuple[str, str, int]]:
+    """What is used, as a comparable value."""
+    return frozenset(
+        (uuid, name, amount)
+        for uuid in base.providers
+        for name, amount in base.used(uuid).items()
+        if amount
+    )
+
+
+def without_trees(base: state.State, roots: Collection[str]) -> Allowed:
+    """Whether a candidate takes something from its own tree, and nothing from these trees."""
+
+    def allowed(found: candidate.Candidate) -> bool:
+        trees = {base.providers[uuid].root_uuid for uuid in found.allocations}
+        return found.root_uuid in trees and trees.isdisjoint(roots)
+
+    return allowed
+
+
+def with_servers(
+    draw: random.Random, base: state.State, queries: Sequence[candidate.CandidateQuery]
+) -> tuple[state.State, Mapping[str, str]]:
+    """The cloud with a few claimed requests, and ``{consumer: root UUID of its host}``."""
+    hosts = {}
+    for number in range(draw.randint(1, 5)):
+        query = draw.choice(queries)
+        found = [
+            each
+            for each in search.search(base, query)
+            if not base.tree[each.root_uuid].isdisjoint(each.allocations)
+        ]
+        if found:
+            chosen = draw.choice(found)
+            base = claim(base, f"server {number}", chosen.allocations)
+            hosts[f"server {number}"] = chosen.root_uuid
+    return base, hosts
+
+
+def subsets(roots: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
+    """All sets of so many hosts."""
+    return itertools.combinations(roots, size)

@@ -1,0 +1,107 @@
+"""How often a request fits with hosts in reserve: bounds of what brute force finds."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from osc_placement import microversion
+from osc_placement.engine import state
+from osc_placement.engine.candidates import budget as budgets
+from osc_placement.model import candidate
+from osc_placement.workflows.capacity import count, keep, moves as capacity_moves, servers
+from osc_placement.workflows.cloud import packing
+from tests.support.candidates import cloud_builder, clouds
+from tests.support.candidates.clouds import group, provider, query
+from tests.support.capacity import brute_force
+
+
+def moves_for(
+    base: state.State, request: candidate.CandidateQuery, seconds: float | None = None
+) -> capacity_moves.Moves:
+    known = servers.servers_on(base, count.hosts_of(base))
+    return capacity_moves.Moves(base, known, budgets.SearchBudget(seconds), [request])
+
+
+def brute_keep(
+    moves: capacity_moves.Moves, request: candidate.CandidateQuery, failures: int
+) -> int:
+    """The largest number with a placement that survives, by trying every placement; -1 for none."""
+    choices = moves.options_of(request, ())
+    best = -1
+    for number in range(12):
+        placements = itertools.combinations_with_replacement(choices, number)
+        if not any(survives(moves, request, failures, each) for each in placements):
+            break
+        best = number
+    return best
+
+
+def survives(
+    moves: capacity_moves.Moves,
+    request: candidate.CandidateQuery,
+    failures: int,
+    placed: Sequence[packing.Option],
+) -> bool:
+    left = moves.free((), ())
+    for option in placed:
+        left = {slot: left[slot] - option.amounts.get(slot, 0) for slot in left}
+    if any(left[slot] < 0 for option in placed for slot in option.amounts):
+        return False
+    hosts = count.hosts_of(moves.base)
+    for failed in itertools.combinations(hosts, min(failures, len(hosts))):
+        trees = [
+            {moves.base.providers[uuid].root_uuid for uuid, _ in option.amounts}
+            for option in placed
+        ]
+        stay = [each for each, used in zip(placed, trees, strict=True) if not used & set(failed)]
+        lost = len(placed) - len(stay)
+        if moves.place(failed, None, [request] * lost, stay) is None:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("number", range(80))
+def test_the_number_with_hosts_in_reserve_is_within_its_bounds(number: int) -> None:
+    draw = random.Random(f"keep {number}")
+    base = brute_force.small_state(draw)
+    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(4)]
+    base, _ = brute_force.with_servers(draw, base, queries)
+    request = queries[0]
+    moves = moves_for(base, request)
+    failures = draw.randint(1, 2)
+    found = keep.keep(moves, request, count.hosts_of(base), failures)
+    expected = brute_keep(moves, request, failures)
+    assert found.least <= max(expected, 0) <= found.most
+    assert bool(found.unsafe) == (expected < 0)
+
+
+def test_servers_of_one_size_give_an_exact_number() -> None:
+    base = clouds.cloud(*(provider(f"h{n}", VCPU=8) for n in range(4)))
+    base = brute_force.claim(base, "s0", {"h0": {"VCPU": 2}})
+    base = brute_force.claim(base, "s1", {"h1": {"VCPU": 2}})
+    request = query(group(VCPU=2))
+    found = keep.keep(moves_for(base, request), request, count.hosts_of(base), 1)
+    # Three hosts have room for twelve servers, and two exist.
+    assert found == keep.Kept(1, 10, 10)
+
+
+def test_a_host_whose_servers_find_no_room_is_named() -> None:
+    base = clouds.cloud(provider("a", VCPU=8), provider("b", VCPU=2))
+    base = brute_force.claim(base, "s", {"a": {"VCPU": 4}})
+    request = query(group(VCPU=1))
+    found = keep.keep(moves_for(base, request), request, count.hosts_of(base), 1)
+    assert found == keep.Kept(1, 0, 0, unsafe=("a",))
+
+
+def test_without_time_the_number_is_an_upper_bound() -> None:
+    base = clouds.cloud(*(provider(f"h{n}", VCPU=8) for n in range(40)))
+    request = query(group(VCPU=2))
+    moves = moves_for(base, request)
+    moves.budget = budgets.SearchBudget(0.0)
+    found = keep.keep(moves, request, count.hosts_of(base), 3)
+    assert (found.least, found.is_complete) == (0, False)
+    assert found.most >= 4 * 37
