@@ -11,10 +11,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import microversion
+from osc_placement import interrupt, microversion
 
 if TYPE_CHECKING:
     from osc_placement.client import api, transport, wsgi
+
+# From here on: "openstack" itself does not handle Ctrl-C while it imports modules.
+interrupt.install()
 
 API_NAME = "placement"
 DEFAULT_API_VERSION = "1"

@@ -72,6 +72,8 @@ WORKFLOWS = {
 #: A module belongs to the longest part that matches its name.
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
+    "interrupt": set(),
+    "programs": {"interrupt", "server"},
     "microversion": set(),
     "model": set(),
     "samples": set(),
@@ -122,14 +124,14 @@ LAYERS: dict[str, set[str]] = {
     | BELOW_WORKFLOWS,
     "workflows": BELOW_WORKFLOWS,
     "v1": WORKFLOWS | PLAN | BELOW_PLAN | {"plugin"},
-    "plugin": {"client", "model"},
+    "plugin": {"client", "interrupt", "model"},
     "testing": {"client", "engine", "model", "plugin", "samples", "server", "v1"} | WORKFLOWS,
 }
 
 #: The server's public API, and the modules besides ``testing`` that may use it: the in-process
 #: transport of the plugin, the dry run of a reshape, and snapshots, which are files of the server.
 SERVER_API = ("osc_placement.server", "osc_placement.server.store")
-SERVER_USERS = ("plugin", "workflows.reshape.sandbox", "workflows.snapshot")
+SERVER_USERS = ("plugin", "programs", "workflows.reshape.sandbox", "workflows.snapshot")
 
 #: Only the modules that read options know the names of the sample clouds.
 SAMPLES = "osc_placement.samples.sample"
