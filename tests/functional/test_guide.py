@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import configparser
 import pathlib
+import re
 
 import pytest
 
 from tests.support import guide
 
-PAGES = sorted(
-    page for page in guide.DOCS.rglob("*.rst") if next(guide.steps(page.read_text()), None)
-)
+PAGES = [
+    page
+    for page in (guide.README, *sorted(guide.DOCS.rglob("*.rst")))
+    if next(guide.steps(page.read_text()), None)
+]
 
 
 @pytest.fixture
@@ -25,6 +29,23 @@ def terminal(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> guide.T
 def test_a_page_shows_the_real_output(page: pathlib.Path, terminal: guide.Terminal) -> None:
     found = list(guide.differences(page, terminal))
     assert not found, "\n\n".join(found)
+
+
+def test_the_readme_starts_with_commands_that_need_no_cloud() -> None:
+    commands = [step.command for step in guide.steps(guide.README.read_text())]
+    assert commands[:2] == [
+        "pip install .",
+        "osc-placement-server --database cloud.sqlite --load 12-hosts --exit",
+    ]
+    assert sum(command.startswith("openstack ") for command in commands) >= 4
+
+
+def test_install_names_the_extras_of_the_package() -> None:
+    extras = configparser.ConfigParser()
+    extras.read(guide.README.parent / "setup.cfg")
+    text = (guide.DOCS / "install.rst").read_text().partition("\nExtras\n")[2]
+    named = re.findall(r"^``(\w+)``$", text, re.MULTILINE)
+    assert named == list(extras["options.extras_require"])
 
 
 def test_the_pages_have_commands() -> None:

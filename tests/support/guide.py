@@ -7,6 +7,7 @@ A literal block may hold these lines, which run in the order of the page, on the
 ``12-hosts``:
 
 * ``$ openstack ...`` with its output below it, compared line by line; ``...`` matches any lines;
+* ``$ osc-placement-server --database FILE --load SAMPLE --exit``: the next commands use this file;
 * ``$ echo $?``, the exit code of the command before it;
 * ``$ cat FILE`` with the file's content below it, which is written to the file;
 * ``openstack ...`` without output, which only has to run.
@@ -19,6 +20,7 @@ import os
 import pathlib
 import re
 import shlex
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -28,6 +30,7 @@ from unittest import mock
 from tests.support.peer import process, shell, target as targets
 
 DOCS = process.ROOT / "doc" / "source"
+README = process.ROOT / "README.rst"
 INDENT = " " * 4
 AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
 
@@ -108,6 +111,8 @@ class Terminal:
             return step.output
         if command == "echo $?":
             return [str(self.code)]
+        if words[:1] == ["osc-placement-server"]:
+            return self._load(words[1:])
         skipped = SKIPPED if step.output is not None else (*SKIPPED, *SKIPPED_WITHOUT_OUTPUT)
         if words[:1] != ["openstack"] or command.startswith(skipped):
             return None
@@ -121,6 +126,18 @@ class Terminal:
             lines = shell.without_database(ended.stderr).splitlines()
             return lines if step.output is not None else [ended.stdout]
         return [self._shown(line) for line in ended.stdout.splitlines() if _is_shown(line)]
+
+    def _load(self, arguments: list[str]) -> list[str]:
+        """Load a sample into a file, which the next commands use."""
+        database = self._folder / arguments[arguments.index("--database") + 1]
+        database.unlink(missing_ok=True)
+        server = [sys.executable, "-m", "osc_placement.server", *arguments]
+        ended = subprocess.run(
+            server, cwd=self._folder, capture_output=True, text=True, check=False
+        )
+        self.code = ended.returncode
+        self._cloud = targets.OnFile(database)
+        return [*ended.stdout.splitlines(), *ended.stderr.splitlines()]
 
     def _shown(self, line: str) -> str:
         """Replace what differs from run to run."""
