@@ -16,6 +16,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
+def printable_lines(text: str) -> str:
+    """Text of several lines with escapes instead of other control characters."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def format_rows(formatter: str, rows: Iterable[Sequence[Any]]) -> Iterable[Sequence[Any]]:
     """The rows for a formatter of cliff; JSON and YAML get the values unchanged."""
     if formatter not in _TEXT_FORMATS:
@@ -34,8 +39,7 @@ def _format(formatter: str, cell: Any) -> Any:
     if formatter == "table":
         if not isinstance(cell, columns.FormattableColumn):
             return printable(cell) if isinstance(cell, str) else cell
-        lines = str(cell.human_readable()).split("\n")
-        return "\n".join(map(printable, lines))
+        return printable_lines(str(cell.human_readable()))
     if isinstance(cell, columns.FormattableColumn):
         cell = cell.machine_readable()
     if isinstance(cell, dict | list | tuple):

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from osc_placement.v1 import streams
+
 if TYPE_CHECKING:
     import rich.progress
 
@@ -24,7 +26,7 @@ def shown(*, quiet: bool) -> Iterator[plan_progress.Progress]:
     import rich.console
     import rich.progress
 
-    console = rich.console.Console(stderr=True)
+    console = rich.console.Console(file=streams.terminal())
     columns = (
         *rich.progress.Progress.get_default_columns(),
         rich.progress.MofNCompleteColumn(),

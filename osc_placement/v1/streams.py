@@ -1,15 +1,21 @@
-"""stdout and stderr that may be closed or full: neither hides what a command has done."""
+"""stdout and stderr of a command.
+
+They may be closed or full, which does not hide what the command has done. Messages and log records
+have escapes instead of the control characters of names.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
 from osc_placement import errors
+from osc_placement.v1 import cells
 
 #: The exit code of a command whose output could not be written.
 EXIT_CODE = 8
@@ -74,13 +80,14 @@ class _Stderr:
     """stderr, or a closed one; what cannot be written is lost, and no error."""
 
     def __init__(self, stream: TextIO | None) -> None:
-        self._stream = stream or io.StringIO()
+        #: Writes control sequences unchanged, for progress bars.
+        self.raw = stream or io.StringIO()
 
     def write(self, text: str) -> int:
-        """Write as far as possible."""
+        """Write as far as possible, with escapes."""
         with contextlib.suppress(OSError):
-            self._stream.write(text)
-            self._stream.flush()
+            self.raw.write(cells.printable_lines(text))
+            self.raw.flush()
         return len(text)
 
     def writelines(self, lines: Iterator[str]) -> None:
@@ -91,7 +98,25 @@ class _Stderr:
         """Do nothing: ``write`` flushes."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        return getattr(self.raw, name)
+
+
+class _Escape(logging.Filter):
+    """Escapes control characters in log records; the shell logs the errors of commands too."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Accept every record."""
+        record.msg, record.args = cells.printable_lines(record.getMessage()), ()
+        if record.exc_info and not record.exc_text:
+            trace = logging.Formatter().formatException(record.exc_info)
+            record.exc_text = cells.printable_lines(trace)
+        return True
+
+
+def terminal() -> TextIO:
+    """stderr for control sequences."""
+    raw: TextIO = getattr(sys.stderr, "raw", sys.stderr)
+    return raw
 
 
 def write_message(text: str) -> None:
@@ -106,6 +131,9 @@ def checked(app: Any) -> Iterator[None]:
     ``app`` is cliff's application, which has a ``stdout``. Errors: OutputFailed.
     """
     _reserve_descriptors()
+    for handler in logging.getLogger().handlers:
+        if not any(isinstance(item, _Escape) for item in handler.filters):
+            handler.addFilter(_Escape())
     stdout, stderr = _Stdout(sys.stdout), _Stderr(sys.stderr)
     before, app.stdout = app.stdout, stdout
     try:
