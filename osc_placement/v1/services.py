@@ -17,7 +17,7 @@ from osc_placement.v1 import base
 
 if TYPE_CHECKING:
     from osc_placement.neutron import api as neutron_api
-    from osc_placement.nova import api as nova_api
+    from osc_placement.nova import api as nova_api, flavors
     from osc_placement.workflows.context import HostAggregates
 
 
@@ -60,6 +60,16 @@ class Services:
             return neutron_api.RecordedNeutron(self.nova.recorded, self.nova.source)
         shell: Any = self._command.app
         return neutron_api.SessionNeutron(shell.client_manager.sdk_connection)
+
+    @functools.cached_property
+    def glance(self) -> flavors.Glance:
+        """Glance of the same cloud or recording."""
+        from osc_placement.nova import api as nova_api, flavors
+
+        if isinstance(self.nova, nova_api.RecordedNova):
+            return flavors.RecordedGlance(self.nova)
+        shell: Any = self._command.app
+        return flavors.SessionGlance(shell.client_manager.sdk_connection)
 
     @property
     def neutron_for_ports(self) -> neutron_api.Neutron | None:

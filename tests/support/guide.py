@@ -44,7 +44,8 @@ SKIPPED_WITHOUT_OUTPUT = (
 )
 #: Commands that get the sample's recording of nova and neutron.
 WITH_NOVA = re.compile(
-    r"openstack placement (allocation|aggregate|migration run|plan (apply|undo)|reshape recipe)\b"
+    r"openstack (allocation candidate explain"
+    r"|placement (allocation|aggregate|migration run|plan (apply|undo)|reshape recipe))\b"
 )
 RECORDING = "--nova-recording"
 

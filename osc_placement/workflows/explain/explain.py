@@ -22,7 +22,7 @@ NEAREST = 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExplainRequest:
-    """A query, and the hosts to explain: those named, or ``nearest`` ones.
+    """A query, and the hosts to explain: those named, or ``nearest`` ones if none can serve it.
 
     ``order`` are the constraints of the query in the order of the funnel.
     """
@@ -87,7 +87,7 @@ class _Explainer:
         steps = {root: self._relaxations.step(root) for root in every}
         serving = [root for root, step in steps.items() if step == len(self._order)]
         failing = [root for root in every if steps[root] < len(self._order)]
-        chosen = list(named) or self._nearest(failing, steps)
+        chosen = list(named) or ([] if serving else self._nearest(failing, steps))
         detailed = self._reader.with_trees(model, chosen)
         found: list[Change] = []
         if not serving:

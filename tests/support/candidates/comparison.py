@@ -172,7 +172,7 @@ def excuse(case: Case, real: Answer, ours: Answer) -> str:
 
     The Conformance page of the documentation lists the reasons.
     """
-    if _adds_up(case.query):
+    if adds_up(case.query):
         return "adds up in place"
     if real.fault.startswith("500") and _shares_below_root(case.base):
         return "fails for a sharing provider below a root"
@@ -183,7 +183,8 @@ def excuse(case: Case, real: Answer, ours: Answer) -> str:
     return ""
 
 
-def _adds_up(query: candidate.CandidateQuery) -> bool:
+def adds_up(query: candidate.CandidateQuery) -> bool:
+    """Whether openstack-placement adds up amounts in place, which changes its answer."""
     unsuffixed = {name for group in query.groups if not group.suffix for name in group.resources}
     return query.isolate and any(
         unsuffixed & group.resources.keys() for group in query.groups if group.suffix

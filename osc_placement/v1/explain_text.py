@@ -1,0 +1,79 @@
+"""The texts of an explanation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from osc_placement.model.inventory import Inventory
+    from osc_placement.workflows.explain.values import Change, Failure
+
+#: What a failure says; ``{names}`` are its class, traits, aggregates or suffixes.
+_REASONS = {
+    "no_inventory": "no inventory of {names}",
+    "min_unit": "{names}: min_unit is {available}",
+    "max_unit": "{names}: max_unit is {available}",
+    "step_size": "{names}: step_size is {available}",
+    "capacity": "{names}: {free} free",
+    "required": "lacks {names}",
+    "forbidden": "has {names}",
+    "member_of": "not in aggregate {names}",
+    "forbidden_aggregate": "in aggregate {names}",
+    "in_tree": "not in the tree of {names}",
+    "root_required": "the root lacks {names}",
+    "root_forbidden": "the root has {names}",
+    "no_provider": "no provider of its tree takes part",
+    "group_required": "no combination of providers has all traits",
+    "combined_capacity": "not enough capacity for all groups together",
+    "isolate": "too few providers for group_policy=isolate",
+    "same_subtree": "no providers of one subtree (same_subtree)",
+    "not_nested": "several providers of one tree are needed",
+    "combination": "no combination of providers fits",
+}
+
+
+def failure(item: Failure) -> str:
+    """Why a host fails: ``VCPU: 2 free, 8 requested (total 64, ...)``."""
+    text = _REASONS[str(item.reason)].format(
+        names=_names(item), free=item.free, available=_limit(item)
+    )
+    if item.requested is not None:
+        text += f", {item.requested} requested"
+    if item.inventory is not None:
+        text += f" ({_amounts(item.inventory, item.used or 0)})"
+    return text
+
+
+def _names(item: Failure) -> str:
+    joined = " or ".join(item.names) if str(item.reason) in {"required", "member_of"} else None
+    return joined or " and ".join(item.names)
+
+
+def _limit(item: Failure) -> Any:
+    field = str(item.reason)
+    return getattr(item.inventory, field, None) if item.inventory is not None else None
+
+
+def _amounts(held: Inventory, used: int) -> str:
+    fields = [f"total {held.total}"]
+    if held.reserved:
+        fields.append(f"reserved {held.reserved}")
+    if held.allocation_ratio != 1:
+        fields.append(f"ratio {held.allocation_ratio:g}")
+    return ", ".join([*fields, f"used {used}"])
+
+
+def change(item: Change) -> str:
+    """What to change: ``remove required=CUSTOM_X; request VCPU:12 instead of 16``."""
+    if str(item.action) == "free":
+        return f"free {item.amount} {item.resource_class} on {item.provider}"
+    if str(item.action) == "raise":
+        return f"raise the capacity of {item.resource_class} on {item.provider} by {item.amount}"
+    parts = [f"remove {each}" for each in item.removed]
+    for each, amount in item.amounts.items():
+        name = f"{each.names[0]}{f' in group {each.suffix}' if each.suffix else ''}"
+        if amount:
+            parts.append(f"request {amount} {name} instead of {each.amount}")
+        else:
+            parts.append(f"request no {name}")
+    return "; ".join(parts)

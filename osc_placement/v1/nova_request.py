@@ -1,0 +1,117 @@
+"""The options that describe nova's request for a server, and reading that request."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+from osc_placement.v1 import base, services
+
+if TYPE_CHECKING:
+    from osc_placement.nova import request, scheduler_options
+    from osc_placement.workflows.cloud import nova_request
+
+#: The request filters that are off by default: the values of --filter, and nova's options.
+FILTERS = {
+    "tenant-aggregates": "limit_tenants_to_placement_aggregate",
+    "image-type": "query_placement_for_image_type_support",
+    "isolated-aggregates": "enable_isolated_aggregate_filtering",
+    "image-metadata": "image_metadata_prefilter",
+    "owner": "owner",
+}
+
+#: The options of a new server, which --server excludes.
+_NEW_SERVER = ("flavor", "image", "boot_from_volume", "project", "port")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of nova's request."""
+    group = parser.add_argument_group("nova's request for a server")
+    group.add_argument("--flavor", metavar="<flavor>", help="A flavor, by name or ID")
+    group.add_argument("--server", metavar="<uuid>", help="The flavor, image and ports of a server")
+    group.add_argument("--image", metavar="<image>", help="An image, by name or ID")
+    group.add_argument("--boot-from-volume", action="store_true", help="The root disk is a volume")
+    group.add_argument(
+        "--availability-zone", metavar="<zone>", help="The requested availability zone"
+    )
+    group.add_argument("--project", metavar="<uuid>", help="The project of the server, by UUID")
+    group.add_argument(
+        "--port",
+        metavar="<uuid>",
+        action="append",
+        default=[],
+        help="A port of neutron with a resource request. Repeatable.",
+    )
+    group.add_argument(
+        "--nova-conf",
+        metavar="<file>",
+        type=pathlib.Path,
+        help="The nova.conf of nova's scheduler, which says which request filters are on",
+    )
+    group.add_argument(
+        "--filter",
+        dest="filters",
+        metavar="<filter>",
+        action="append",
+        default=[],
+        choices=sorted(FILTERS),
+        help=f"A request filter that is on: {', '.join(sorted(FILTERS))}. Repeatable.",
+    )
+    services.add_recording(group)
+
+
+def is_given(parsed_args: argparse.Namespace) -> bool:
+    """Whether the command line describes a server."""
+    return bool(parsed_args.flavor or parsed_args.server)
+
+
+def check(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> None:
+    """Exit with a usage error for options that exclude each other."""
+    given = [name for name in _NEW_SERVER if getattr(parsed_args, name)]
+    if parsed_args.server and given:
+        option = given[0].replace("_", "-")
+        command.usage_error(f"argument --server: not allowed with argument --{option}")
+    if not is_given(parsed_args) and (given or parsed_args.availability_zone):
+        command.usage_error("one of the arguments --flavor --server is required")
+
+
+def scheduler(parsed_args: argparse.Namespace) -> scheduler_options.SchedulerOptions:
+    """The options of nova's scheduler. Errors: PlacementError for an invalid nova.conf."""
+    from osc_placement.nova import scheduler_options
+
+    on: dict[str, Any] = {FILTERS[name]: True for name in parsed_args.filters}
+    options = scheduler_options.SchedulerOptions()
+    if parsed_args.nova_conf is not None:
+        options = scheduler_options.read_nova_conf(parsed_args.nova_conf, options)
+    return dataclasses.replace(options, **on)
+
+
+def opened(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace
+) -> nova_request.RequestServices:
+    """Nova, neutron and glance of the cloud or of the recording."""
+    from osc_placement.workflows.cloud import nova_request
+
+    found = services.Services(command, parsed_args)
+    return nova_request.RequestServices(found.nova, lambda: found.neutron, lambda: found.glance)
+
+
+def read(
+    opened: nova_request.RequestServices, parsed_args: argparse.Namespace
+) -> request.NovaRequest:
+    """Nova's request. Requests and errors: as ``workflows.cloud.nova_request``."""
+    from osc_placement.workflows.cloud import nova_request
+
+    options = nova_request.RequestOptions(
+        flavor=parsed_args.flavor,
+        image=parsed_args.image,
+        from_volume=parsed_args.boot_from_volume,
+        availability_zone=parsed_args.availability_zone,
+        project_id=parsed_args.project,
+        ports=tuple(parsed_args.port),
+        server=parsed_args.server,
+        scheduler=scheduler(parsed_args),
+    )
+    return nova_request.observe_request(opened, options)
