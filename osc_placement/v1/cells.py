@@ -42,6 +42,6 @@ def _format(formatter: str, cell: Any) -> Any:
         return printable_lines(str(cell.human_readable()))
     if isinstance(cell, columns.FormattableColumn):
         cell = cell.machine_readable()
-    if isinstance(cell, dict | list | tuple):
+    if isinstance(cell, dict | list | tuple | bool):
         return json.dumps(cell)
     return printable(cell) if isinstance(cell, str) and formatter == "value" else cell

@@ -22,6 +22,7 @@ DROP_ORDER = (
     "consumer_generation",
     "user_id",
     "project_id",
+    "consumer_type",
     "step_size",
     "min_unit",
     "max_unit",

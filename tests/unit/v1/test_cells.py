@@ -13,9 +13,9 @@ TRAITS = rows.Lines(["HW_A", "HW_B"])
 
 @pytest.mark.parametrize("formatter", ["csv", "value"])
 def test_structures_are_json_in_csv_and_value(formatter: str) -> None:
-    row = cells.format_row(formatter, (TRAITS, {"VCPU": 1}, [1], 4, None))
+    row = cells.format_row(formatter, (TRAITS, {"VCPU": 1}, [1], 4, None, True))
     assert [json.loads(str(cell)) for cell in row[:3]] == [["HW_A", "HW_B"], {"VCPU": 1}, [1]]
-    assert row[3:] == (4, None)
+    assert row[3:] == (4, None, "true")
 
 
 def test_json_gets_the_values() -> None:

@@ -1,0 +1,213 @@
+"""JSON, YAML, CSV and value output of every command contain data only.
+
+No drawing characters, no two numbers in one text ("2/8"), no notation of Python.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import pathlib
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from osc_placement.v1 import base
+from tests.support.peer import shell, target as targets
+from tests.test_documented import COMMANDS, load
+
+HOST = "cmp-0012.lab.example.org"
+AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
+SERVER = "0c57cadb-fc21-585e-9f39-000d38c633c1"
+OWNER = ("--project-id", "p1", "--user-id", "u1")
+RECORDED = ("--nova-recording", "12-hosts")
+DRY = "--dry-run"
+
+#: ``{command: its arguments}``, several where options add columns.
+RUNS: dict[str, list[tuple[str, ...]]] = {
+    "allocation candidate list": [
+        ("--resource", "VCPU=1"),
+        ("--resource", "VCPU=1", "--long"),
+    ],
+    "placement aggregate mirror": [(*RECORDED, DRY)],
+    "placement aggregate ratios": [(*RECORDED, DRY)],
+    "placement allocation audit": [RECORDED, (*RECORDED, "--repair", DRY)],
+    "placement allocation heal": [(*RECORDED, DRY)],
+    "placement migration list": [()],
+    "placement migration run": [(*RECORDED, DRY)],
+    "placement plan apply": [("plan.json", DRY)],
+    "placement plan list": [()],
+    "placement plan prune": [("--older-than", "0")],
+    "placement plan show": [("plan.json",)],
+    "placement plan undo": [("plan.json", DRY)],
+    "placement reshape": [("moves.yaml", DRY, "--allow", "nova-owned")],
+    "placement snapshot diff": [("first.snapshot", "second.snapshot")],
+    "placement snapshot save": [("new.snapshot",)],
+    "placement snapshot show": [("first.snapshot",)],
+    "placement status": [(), ("--check",)],
+    "resource class list": [()],
+    "resource class show": [("VCPU",)],
+    "resource provider aggregate add": [(HOST, "--aggregate", AGGREGATE, DRY)],
+    "resource provider aggregate list": [(HOST,)],
+    "resource provider aggregate remove": [("cmp-0007.lab.example.org", "--aggregate", AGGREGATE)],
+    "resource provider aggregate set": [
+        ("cmp-0011.lab.example.org", "--aggregate", AGGREGATE, "--generation", "2")
+    ],
+    "resource provider allocation amend": [(SERVER, "--allocation", f"rp={HOST},VCPU=2")],
+    "resource provider allocation set": [
+        (SERVER, "--allocation", f"rp={HOST},VCPU=3,MEMORY_MB=64", *OWNER)
+    ],
+    "resource provider allocation show": [(SERVER,), (SERVER, "--long")],
+    "resource provider allocation unset": [(SERVER, "--resource-class", "VGPU")],
+    "resource provider consumer list": [(HOST, *RECORDED)],
+    "resource provider create": [("new-host",)],
+    "resource provider inventory amend": [(HOST, "--resource", "VCPU:total=99", DRY)],
+    "resource provider inventory class set": [(HOST, "VCPU", "--total", "64")],
+    "resource provider inventory list": [(HOST,)],
+    "resource provider inventory set": [
+        (HOST, "--amend", "--resource", "VGPU=9"),
+        (AGGREGATE, "--aggregate", "--amend", "--resource", "DISK_GB:reserved=4"),
+    ],
+    "resource provider inventory show": [(HOST, "VCPU")],
+    "resource provider list": [(), ("--long",)],
+    "resource provider set": [(HOST, "--name", "renamed")],
+    "resource provider show": [(HOST,), (HOST, "--allocations")],
+    "resource provider trait add": [(HOST, "--trait", "HW_CPU_X86_SSE42", DRY)],
+    "resource provider trait list": [(HOST,)],
+    "resource provider trait matrix": [("--all",)],
+    "resource provider trait remove": [(HOST, "--trait", "HW_CPU_X86_SSE42", DRY)],
+    "resource provider trait set": [(HOST, "--trait", "HW_CPU_X86_SSE42")],
+    "resource provider tree show": [("cmp-0006.lab.example.org", "--long")],
+    "resource provider unset": [("--parent-provider", "cmp-0006:NIC Switch agent")],
+    "resource provider usage show": [(HOST,)],
+    "resource usage show": [("p1",), ("p1", "--long")],
+    "trait list": [()],
+    "trait show": [("HW_CPU_X86_AVX2",)],
+}
+
+MOVES = f"""\
+moves:
+- {{from: {HOST}, resources: {{VGPU: 4}}, to: {{name: gpu0}}}}
+- {{from: {HOST}, resources: {{VGPU: 4}}, to: {{name: gpu1}}}}
+assign: {{{SERVER}: gpu0}}
+"""
+
+#: The text of upstream's plugin, which scripts parse.
+UPSTREAMS_COLUMN = "inventory used/capacity"
+
+#: New UUIDs, and seconds.
+DIFFERENT_EACH_TIME = {"placement snapshot save", "resource provider create"}
+
+DRAWN = re.compile("[│├└─┌┐┘┬┴┼]")
+PAIR = re.compile(r"(?<![\w.-])\d+/\d+(?![\w.-])")
+PYTHON = re.compile(r"\b(True|False)\b|[{\[(]'|': |<\w+\.[\w.]+ |\bdatetime\.")
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with a cloud that has a consumer of VGPU, a plan, moves and a snapshot."""
+    folder = tmp_path_factory.mktemp("cloud")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        cloud = targets.OnFile(folder / "cloud.sqlite")
+        cloud.load("12-hosts")
+        openstack = shell.OpenStack(cloud)
+        (folder / "moves.yaml").write_text(MOVES)
+        inventory = "resource provider inventory"
+        openstack.do(f"{inventory} set", HOST, "--amend", "--resource", "VGPU=8")
+        allocation = ("--allocation", f"rp={HOST},VGPU=2,VCPU=1", *OWNER)
+        openstack.do("resource provider allocation set", SERVER, *allocation)
+        openstack.do("placement snapshot save", "first.snapshot")
+        amend = ("--resource", "VCPU:reserved+=1", "--plan-out", "plan.json")
+        openstack.do(f"{inventory} amend", HOST, *amend)
+        openstack.do("placement snapshot save", "second.snapshot")
+    shutil.copytree(folder, folder.with_name("pristine"))
+    return folder
+
+
+class Cloud:
+    """Runs each command on the prepared folder, whatever earlier commands have changed."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._folder = folder
+        self._openstack = shell.OpenStack(targets.OnFile(folder / "cloud.sqlite"))
+
+    def run(self, command: str, *arguments: str) -> str:
+        """The stdout of a command that succeeds or finds something."""
+        for path in self._folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.copytree(self._folder.with_name("pristine"), self._folder, dirs_exist_ok=True)
+        outcome = self._openstack.run(command, *arguments)
+        warned = (command, outcome.code) == ("placement status", 1)
+        assert warned or outcome.code in (0, 3), outcome
+        return outcome.stdout
+
+
+@pytest.fixture
+def cloud(prepared: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Cloud:
+    monkeypatch.chdir(prepared)
+    monkeypatch.setenv("XDG_STATE_HOME", str(prepared / "state"))
+    return Cloud(prepared)
+
+
+def test_the_list_has_every_command_with_output() -> None:
+    with_output = {
+        entry.replace("_", " ")
+        for entry, path in COMMANDS.items()
+        if issubclass(load(path), base.Lister | base.ShowOne)
+    }
+    assert with_output == set(RUNS)
+
+
+def texts(value: Any, column: str = "") -> Iterator[tuple[str, str]]:
+    """``(column, text)`` of every text in an answer."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield column, key
+            yield from texts(inner, column or key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from texts(inner, column)
+    elif isinstance(value, str):
+        yield column, value
+
+
+def problems(text: str, column: str = "") -> list[str]:
+    found = [pattern.pattern for pattern in (DRAWN, PYTHON) if pattern.search(text)]
+    if column != UPSTREAMS_COLUMN and PAIR.search(text):
+        found.append(PAIR.pattern)
+    return found
+
+
+def formats_of(command: str) -> list[str]:
+    is_list = issubclass(load(COMMANDS[command.replace(" ", "_")]), base.Lister)
+    return ["json", "yaml", "value", *(["csv"] if is_list else [])]
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_the_output_for_programs_is_data(command: str, cloud: Cloud) -> None:
+    for arguments in RUNS[command]:
+        shown = {name: cloud.run(command, *arguments, "-f", name) for name in formats_of(command)}
+        data = json.loads(shown["json"])
+        assert [found for column, text in texts(data) for found in problems(text, column)] == []
+        if command not in DIFFERENT_EACH_TIME:
+            assert yaml.safe_load(shown["yaml"]) == data
+        check_csv(shown.get("csv", ""))
+        exempt = UPSTREAMS_COLUMN if command == "allocation candidate list" else ""
+        assert problems(shown["value"], exempt) == []
+
+
+def check_csv(text: str) -> None:
+    """Each cell is data, and a structure is JSON."""
+    rows = csv.DictReader(io.StringIO(text))
+    for row in rows:
+        for column, cell in row.items():
+            assert not problems(cell, column)
+            if cell[:1] in ("{", "["):
+                json.loads(cell)
