@@ -119,6 +119,7 @@ LAYERS: dict[str, set[str]] = {
     "workflows.migrations": {
         "workflows.allocations",
         "workflows.allocations.heal",
+        "workflows.batch",
         "workflows.mirror",
     }
     | BELOW_WORKFLOWS,

@@ -14,7 +14,7 @@ from osc_placement.v1 import base, plan_command, progress, services, tables
 class ListMigrations(base.Lister):
     """List the online data migrations, in the order in which they run
 
-    No cloud is needed.
+    "migration run --migration" runs those that do not run by default. No cloud is needed.
     """
 
     writes = False
@@ -28,7 +28,8 @@ class ListMigrations(base.Lister):
         from osc_placement.workflows.migrations import registry
 
         known = registry.MIGRATIONS
-        return ("migration", "description"), [(item.name, item.description) for item in known]
+        columns = ("migration", "description", "by_default")
+        return columns, [(item.name, item.description, item.by_default) for item in known]
 
 
 class RunMigrations(plan_command.PlanCommand):
@@ -50,7 +51,8 @@ class RunMigrations(plan_command.PlanCommand):
     example = """\
 openstack placement migration run --dry-run
 openstack placement migration run
-openstack placement migration run --max-count 50"""
+openstack placement migration run --max-count 50
+openstack placement migration run --migration import_aggregate_ratios"""
 
     #: ``(kind, migration, reason)`` of failures and skipped items.
     _problems: Sequence[tuple[str, ...]] = ()
@@ -58,6 +60,13 @@ openstack placement migration run --max-count 50"""
     column_names = table_columns = ("migration", "found", "done")
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--migration",
+            metavar="<migration>",
+            action="append",
+            default=[],
+            help='Only this migration ("migration list" shows them). May be repeated.',
+        )
         parser.add_argument(
             "--dry-run",
             action="store_true",
@@ -87,6 +96,12 @@ openstack placement migration run --max-count 50"""
             self.exit_code = runner.Exit.BAD_VALUE
             self.summarize(["--max-count must be at least 1"])
             return self.column_names, []
+        known = [item.name for item in registry.MIGRATIONS]
+        unknown = [item for item in parsed_args.migration if item not in known]
+        if unknown:
+            self.exit_code = runner.Exit.BAD_VALUE
+            self.summarize([f"unknown migration {', '.join(unknown)}: use {', '.join(known)}"])
+            return self.column_names, []
         self.check_recording(parsed_args)
         client = self.connect()
         cloud = services.Services(self, parsed_args)
@@ -96,7 +111,7 @@ openstack placement migration run --max-count 50"""
                     client, cloud.nova, cloud.neutron, self._context(parsed_args, shown)
                 ),
                 self.cmd_name or "",
-                registry.MIGRATIONS,
+                registry.selected(parsed_args.migration),
                 max_count=parsed_args.max_count,
                 cursor=parsed_args.cursor,
                 dry_run=parsed_args.dry_run,

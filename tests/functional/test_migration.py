@@ -55,6 +55,20 @@ def test_an_unlimited_run_makes_all_changes_and_reports_skipped_items(
     assert "placement plan undo" in message
 
 
+def test_a_migration_that_changes_capacities_runs_only_when_it_is_named(
+    openstack: shell.OpenStack,
+) -> None:
+    listed = openstack("placement migration list")
+    assert [row["migration"] for row in listed if row["by_default"]] == list(EXPECTED)
+    code, counts, message = run(openstack, "--migration", "import_aggregate_ratios")
+    assert (code, counts) == (0, {"import_aggregate_ratios": (7, 7)})
+    assert "'openstack placement aggregate ratios --dry-run' shows them" in message
+    recording = ("--nova-recording", "12-hosts", "--allow", "recorded-nova")
+    ended = openstack.run(RUN, *recording, "--migration", "nothing")
+    assert ended.code == 127
+    assert "unknown migration nothing: use mirror_host_aggregates, " in ended.stderr
+
+
 def test_a_table_output_lists_migrations_and_problems(openstack: shell.OpenStack) -> None:
     recording = ("--nova-recording", "12-hosts", "--allow", "recorded-nova")
     ended = openstack.run(RUN, *recording)
@@ -99,7 +113,10 @@ def test_an_invalid_count_exits_with_127_or_2(
 
 def test_list_needs_no_cloud() -> None:
     ended = shell.run(["placement", "migration", "list", "-f", "json"])
-    assert [row["migration"] for row in json.loads(ended.stdout)] == list(EXPECTED)
+    assert [row["migration"] for row in json.loads(ended.stdout)] == [
+        *EXPECTED,
+        "import_aggregate_ratios",
+    ]
 
 
 def test_a_dry_run_shows_the_counts_and_changes_nothing(openstack: shell.OpenStack) -> None:

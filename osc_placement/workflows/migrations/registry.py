@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.heal import observe as heal_observe
 from osc_placement.workflows.allocations.request import HealRequest
+from osc_placement.workflows.batch import aggregate_ratios
 from osc_placement.workflows.migrations import consumers
 from osc_placement.workflows.migrations.runner import Cursor, Migration, Services, Slice
 from osc_placement.workflows.mirror import observe as mirror_observe
@@ -20,6 +21,17 @@ def _mirror(services: Services, _: str) -> Iterator[Slice]:
     planned = mirror_observe.plan_mirror(
         services.client, services.nova, mirror_observe.MirrorRequest(), services.context
     ).planned
+    yield Slice(Cursor.END, planned)
+
+
+def _ratios(services: Services, _: str) -> Iterator[Slice]:
+    """One slice, because a ratio depends on all host aggregates of a host."""
+    planned = aggregate_ratios.plan_aggregate_ratios(
+        services.client,
+        services.nova,
+        aggregate_ratios.AggregateRatioRequest(),
+        services.context,
+    )
     yield Slice(Cursor.END, planned)
 
 
@@ -82,4 +94,17 @@ MIGRATIONS: Sequence[Migration] = (
         "'openstack resource provider allocation show' shows each",
         needs="consumer types",
     ),
+    Migration(
+        "import_aggregate_ratios",
+        "Sets the allocation ratios of nova's host aggregates on the inventories of their hosts",
+        _ratios,
+        "'openstack placement aggregate ratios --dry-run' shows them",
+        needs="resource classes",
+        by_default=False,
+    ),
 )
+
+
+def selected(names: Sequence[str]) -> list[Migration]:
+    """The migrations with these names, or those that run by default, in their order."""
+    return [item for item in MIGRATIONS if (item.name in names if names else item.by_default)]

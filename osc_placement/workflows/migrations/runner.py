@@ -12,7 +12,7 @@ import dataclasses
 import enum
 import logging
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors
@@ -66,7 +66,8 @@ Slices = Callable[[Services, str], Iterator[Slice]]
 class Migration:
     """``slices`` reads and plans; ``remedy`` says how the operator can see skipped changes.
 
-    ``needs`` is the feature that Placement must support.
+    ``needs`` is the feature that Placement must support. ``by_default``: it runs when the
+    operator names no migration.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Migration:
     slices: Slices
     remedy: str
     needs: str
+    by_default: bool = True
 
 
 def _needs_attention(ended: plan_result.ChangeResult) -> bool:
@@ -145,10 +147,18 @@ class Cursor:
         self.positions[migration] = position
         self._save()
 
-    def restart(self) -> None:
-        """Clear all positions at the end of a pass."""
-        if self.positions:
-            self.positions.clear()
+    def is_at_start(self, migrations: Collection[str]) -> bool:
+        """Whether none of these migrations has a position."""
+        return self.positions.keys().isdisjoint(migrations)
+
+    def restart(self, migrations: Collection[str]) -> None:
+        """Clear the positions of these migrations at the end of a pass."""
+        if not self.is_at_start(migrations):
+            self.positions = {
+                name: position
+                for name, position in self.positions.items()
+                if name not in migrations
+            }
             self._save()
 
     def _save(self) -> None:
@@ -201,7 +211,7 @@ class _Run:
     def run(self) -> Result:
         result = self._result
         while True:
-            from_the_start, before = not self._cursor.positions, result.done
+            from_the_start, before = self._cursor.is_at_start(result.counts), result.done
             self._pass()
             progress = result.done > before
             if self._dry_run:
@@ -229,7 +239,7 @@ class _Run:
             if not self._is_finished():
                 self._migrate(item)
         if not self._is_finished():
-            self._cursor.restart()
+            self._cursor.restart(result.counts)
 
     def _migrate(self, item: Migration) -> None:
         """Run one migration to its end or to the limit of the run."""

@@ -25,6 +25,7 @@ def services(count: int = 6) -> tuple[embedded.Client, Any]:
 
 
 MIRROR = registry.MIGRATIONS[:1]
+TYPES = ["mirror_host_aggregates", "set_consumer_types"]
 
 
 def run(given: Any, **options: Any) -> runner.Result:
@@ -172,9 +173,21 @@ def test_an_unusable_cursor_is_reported_and_does_not_stop_the_run(
     assert str(tmp_path) in result.notes[-1]
 
 
+def test_a_run_of_some_migrations_keeps_the_positions_of_the_others(
+    tmp_path: pathlib.Path,
+) -> None:
+    cursor = tmp_path / "cursor"
+    _, given = services()
+    runner.run(given, "a test", MIRROR, cursor=cursor, max_count=2)
+    position = runner.Cursor(given.client.target, cursor)
+    position.move("other", "h3")
+    runner.run(given, "a test", MIRROR, cursor=cursor)
+    assert runner.Cursor(given.client.target, cursor).positions == {"other": "h3"}
+
+
 def test_an_unsupported_migration_is_noted_and_is_not_an_error() -> None:
     client, given = services()
     given = dataclasses.replace(given, client=client.at(microversion.Microversion(1, 37)))
-    result = runner.run(given, "a test", [registry.MIGRATIONS[0], registry.MIGRATIONS[-1]])
+    result = runner.run(given, "a test", registry.selected(TYPES))
     assert result.exit_code is Exit.DONE
     assert any("1.38" in note for note in result.notes)
