@@ -25,30 +25,42 @@ _SHOWN = 5
 _List = Callable[..., "list[provider.Provider]"]
 
 
-def provider_uuid(client: api.Client, text: str) -> str:
-    """The UUID of the provider with the name or UUID ``text``.
-
-    Requests: none for a UUID, whose existence is not checked; one GET for a name, and one
-    listing if it is unknown. Errors: UnknownProvider.
-    """
-    return provider_uuids(client, [text])[text]
+def provider_uuid(client: api.Client, text: str, *, check: bool = False) -> str:
+    """The UUID of the provider with the name or UUID ``text``; see ``provider_uuids``."""
+    return provider_uuids(client, [text], check=check)[text]
 
 
-def provider_uuids(client: api.Client, texts: Iterable[str]) -> dict[str, str]:
+def provider_uuids(
+    client: api.Client, texts: Iterable[str], *, check: bool = False
+) -> dict[str, str]:
     """``{text: uuid}`` for names and UUIDs, in the order given.
 
-    Requests: none for UUIDs; one GET for each of up to five names, one listing for more
-    names, and one if a name is unknown. Errors: UnknownProvider for every text that is
-    unknown or ambiguous.
+    ``check``: a UUID that no provider has may be a name. Without it, UUIDs are returned as
+    they are; a command that fails then looks for such a name (``v1.base``).
+    Requests: none for UUIDs without ``check``; one GET for each of up to five texts, two for
+    the UUID of no provider, one listing for more texts, and one if a name is unknown.
+    Errors: UnknownProvider for every name that is unknown or ambiguous.
     """
     requested = list(dict.fromkeys(texts))
     names = [text for text in requested if not name.is_uuid(text)]
-    found = _matching(client.list_providers, names)
+    found = _matching(client.list_providers, requested if check else names)
     _check(client, names, found)
     return {
-        text: found[text][0].uuid if text in found else name.canonical_uuid(text)
+        text: found[text][0].uuid if found.get(text) else name.canonical_uuid(text)
         for text in requested
     }
+
+
+def named_like_uuid(client: api.Client, text: str) -> str | None:
+    """The UUID of the provider whose name is the UUID ``text``, if no provider has that UUID.
+
+    Requests: none if ``text`` is not a UUID; one GET, and a second one for an unknown UUID.
+    """
+    if not name.is_uuid(text):
+        return None
+    found = _single(client.list_providers, text)
+    is_other = len(found) == 1 and found[0].uuid != name.canonical_uuid(text)
+    return found[0].uuid if is_other else None
 
 
 def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provider.Provider]:

@@ -166,7 +166,7 @@ openstack resource provider allocation unset <consumer_uuid> \\
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         client = self.connect(_many(parsed_args))
-        uuids = set(lookup.provider_uuids(client, parsed_args.provider).values())
+        uuids = set(lookup.provider_uuids(client, parsed_args.provider, check=True).values())
         classes = set(parsed_args.resource_class)
 
         def attempt() -> None:

@@ -75,7 +75,8 @@ def resolve(
     texts = [provider for given in parts.values() for provider in given]
     uuids: dict[str, str] = {}
     with problems.collected():
-        uuids = lookup.provider_uuids(client, texts)
+        # A PUT for an unknown provider leaves a consumer, so that a second PUT is refused.
+        uuids = lookup.provider_uuids(client, texts, check=True)
     problems.check()
     found: Parts = {consumer: {} for consumer in parts}
     for consumer, given in parts.items():

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from osc_placement import errors, microversion
 
+#: The attribute of parsed arguments that lists those which name resource providers.
+PROVIDER_ARGUMENTS = "provider_arguments"
+
 RESOURCE_FORM = "Arguments to --resource must be of form <resource_class>=<value>"
 
 
@@ -52,6 +55,12 @@ def read_file(path: pathlib.Path) -> str:
 def add_provider(parser: argparse.ArgumentParser) -> None:
     """Add the positional provider; its ``dest`` is ``uuid``, as in upstream's commands."""
     parser.add_argument("uuid", metavar="<provider>", help="Name or UUID of the resource provider")
+    name_providers(parser, "uuid")
+
+
+def name_providers(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Declare the arguments (by ``dest``) that name resource providers, by name or UUID."""
+    parser.set_defaults(**{PROVIDER_ARGUMENTS: names})
 
 
 def add_consumer(parser: argparse.ArgumentParser) -> None:

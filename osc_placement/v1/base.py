@@ -17,7 +17,7 @@ from osc_lib.command import command
 
 from osc_placement import errors, microversion, plugin
 from osc_placement.client import api_errors
-from osc_placement.v1 import cells, help as help_format, streams
+from osc_placement.v1 import arguments, cells, help as help_format, streams
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -102,7 +102,7 @@ class PlacementCommand(command.Command):
             self.usage_error(contradiction)
         try:
             with streams.checked(self.app):
-                code = super().run(parsed_args)
+                code = self._run(parsed_args)
         except streams.OutputFailed as error:
             return self._report_lost_output(error)
         except errors.PlacementError as error:
@@ -113,6 +113,32 @@ class PlacementCommand(command.Command):
         finally:
             self._close()
         return code or self.exit_code
+
+    def _run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; once more if the UUID of no provider is the name of one.
+
+        Requests: none more, unless Placement refuses a request with 400 or 404.
+        """
+        try:
+            return int(super().run(parsed_args) or 0)
+        except api_errors.ApiError as error:
+            if error.status not in (400, 404) or not self._replace_names(parsed_args):
+                raise
+        return int(super().run(parsed_args) or 0)
+
+    def _replace_names(self, parsed_args: argparse.Namespace) -> bool:
+        """Replace names of providers that look like UUIDs in the arguments; whether any was."""
+        from osc_placement.client import lookup
+
+        replaced = False
+        for argument in getattr(parsed_args, arguments.PROVIDER_ARGUMENTS, ()):
+            value = getattr(parsed_args, argument)
+            texts = value if isinstance(value, list) else [value]
+            found = [text and lookup.named_like_uuid(self._client(), text) for text in texts]
+            renewed = [uuid or text for uuid, text in zip(found, texts, strict=True)]
+            setattr(parsed_args, argument, renewed if texts is value else renewed[0])
+            replaced = replaced or any(found)
+        return replaced
 
     def _has_written(self) -> bool:
         return self._is_connected and self._client().transport.has_written

@@ -185,7 +185,8 @@ def _query(client: api.Client, parsed_args: argparse.Namespace) -> candidate.Can
     uuids: dict[str, str] = {}
     parsed = [request_group.read(group, problems) for group in groups]
     with problems.collected():
-        uuids = lookup.provider_uuids(client, request_group.provider_texts(groups))
+        texts = request_group.provider_texts(groups)
+        uuids = lookup.provider_uuids(client, texts, check=True)
     problems.check()
     parsed = [
         dataclasses.replace(group, in_tree=uuids[group.in_tree]) if group.in_tree else group

@@ -48,6 +48,7 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
             metavar="<provider>",
             help="Name or UUID of the resource provider; with --aggregate, UUID of an aggregate",
         )
+        arguments.name_providers(parser, "uuid")
         fields = "; ".join(
             f"{field} - {text}" for field, text in inventory_commands.FIELD_HELP.items()
         )

@@ -52,6 +52,7 @@ openstack resource provider trait set rack1-node7 \\
             metavar="<provider>",
             help="Name or UUID of the resource provider; with --aggregate, UUID of an aggregate",
         )
+        arguments.name_providers(parser, "uuid")
         _add_trait(parser, required=False)
         parser.add_argument(
             "--aggregate",

@@ -45,6 +45,8 @@ class ShowResourceProviderTree(base.Lister):
         client = self.connect()
         uuid = lookup.provider_uuid(client, parsed_args.uuid)
         found = client.list_providers(in_tree=uuid)
+        if not found and (named := lookup.named_like_uuid(client, uuid)):
+            found = client.list_providers(in_tree=named)
         if not found:
             raise errors.PlacementError(f"No resource provider with uuid {uuid} found")
         tree = provider.ProviderTree(found)

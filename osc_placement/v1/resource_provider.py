@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ openstack resource provider create \\
         )
         parser.add_argument("--uuid", metavar="<uuid>", help="UUID of the resource provider")
         parser.add_argument("name", metavar="<name>", help="Name of the resource provider")
+        arguments.name_providers(parser, "parent_provider")
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -97,14 +99,17 @@ openstack resource provider list --resource VCPU=8 \\
         with problems.collected():
             in_tree = in_tree and lookup.provider_uuid(client, in_tree)
         problems.check()
-        found = client.list_providers(
+        list_providers = functools.partial(
+            client.list_providers,
             name=parsed_args.name,
             uuid=parsed_args.uuid,
-            in_tree=in_tree,
             resources=resources,
             required=arguments.required(parsed_args.required, parsed_args.forbidden),
             member_of=arguments.member_of(aggregates, parsed_args.not_member_of),
         )
+        found = list_providers(in_tree=in_tree)
+        if in_tree and not found and (named := lookup.named_like_uuid(client, in_tree)):
+            found = list_providers(in_tree=named)
         version = client.microversion
         if parsed_args.long:
             return _long(client, found)
@@ -157,6 +162,7 @@ openstack --os-placement-api-version 1.37 resource provider set \\
             help="Name or UUID of the parent. Before Placement API 1.37 only for a provider"
             " without a parent." + arguments.since("nested providers"),
         )
+        arguments.name_providers(parser, "uuid", "parent_provider")
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -226,10 +232,13 @@ openstack resource provider delete --tree rack1-node7"""
             nargs="+",
             help="Name or UUID of the resource provider. May be repeated.",
         )
+        arguments.name_providers(parser, "uuid")
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         client = self.connect([("nested providers", "--tree")] if parsed_args.tree else [])
-        uuids = list(lookup.provider_uuids(client, parsed_args.uuid).values())
+        # After the first deletion the command cannot run again with another UUID.
+        check = len(parsed_args.uuid) > 1
+        uuids = list(lookup.provider_uuids(client, parsed_args.uuid, check=check).values())
         if parsed_args.tree:
             uuids = _with_descendants(client, uuids)
         _delete_each(client, uuids)
