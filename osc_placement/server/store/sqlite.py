@@ -41,6 +41,9 @@ _CONSUMER = (
 )
 _NAMED = ("name", "updated_at")
 
+#: In seconds since 1970; the header Last-Modified has no later dates.
+_YEAR_10000 = 253_402_300_800
+
 
 class SavedCloud:
     """What a snapshot file has besides the state.
@@ -330,6 +333,8 @@ def _to_date(row: tuple[Any, ...]) -> float:
 def _date(value: Any) -> float:
     if not isinstance(value, int | float):
         raise TypeError(f"updated_at {value!r} is not a number")
+    if not 0 <= value < _YEAR_10000:
+        raise ValueError(f"updated_at {value!r} is not a date before the year 10000")
     return value
 
 

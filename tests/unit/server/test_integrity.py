@@ -63,6 +63,10 @@ DAMAGE = {
     ),
     "a generation of another type": ("UPDATE provider SET generation = 'x'", "generation 'x'"),
     "a date of another type": ("UPDATE consumer SET updated_at = 'x'", "updated_at 'x'"),
+    "a date that no header has": (
+        "UPDATE provider SET updated_at = 1099511627776",
+        "is not a date before the year 10000",
+    ),
     "an invalid custom name": (
         "INSERT INTO trait VALUES ('x', 1.0)",
         "'x' is not a name",
