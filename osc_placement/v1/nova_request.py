@@ -44,6 +44,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="A port of neutron with a resource request. Repeatable.",
     )
+    add_scheduler_options(group)
+    services.add_recording(group)
+
+
+def add_scheduler_options(group: argparse._ActionsContainer) -> None:
+    """Add the options that say which request filters of nova are on."""
     group.add_argument(
         "--nova-conf",
         metavar="<file>",
@@ -59,7 +65,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=sorted(FILTERS),
         help=f"A request filter that is on: {', '.join(sorted(FILTERS))}. Repeatable.",
     )
-    services.add_recording(group)
 
 
 def is_given(parsed_args: argparse.Namespace) -> bool:

@@ -1,0 +1,108 @@
+"""``placement flavor audit``."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from osc_placement import microversion
+from osc_placement.v1 import base, nova_request, plan_command, progress, services
+
+if TYPE_CHECKING:
+    from osc_placement.workflows.flavors import audit
+
+COLUMNS = ("name", "id", "code", "hosts", "hosts_if_empty", "candidates", "complete", "reason")
+
+
+class AuditFlavors(base.Lister):
+    """Find flavors that no host, one host or too many candidates can serve
+
+    Sends nova's query for each flavor, without an image and an availability zone. The code is
+    ok; invalid (nova or Placement refuses the query); unknown_name (a trait or class does not
+    exist, also a forbidden trait); no_host (not even without allocations); full (only without
+    the present allocations); no_host_now (on a service, which does not tell these two apart);
+    one_host; many_candidates (Placement returns only some, so nova may not see all hosts).
+    """
+
+    writes = False
+    required_feature = "candidate root_required"
+    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    exit_codes = {**base.EXIT_CODES, 3: "a flavor has a code of --fail-on"}
+    example = """\
+openstack placement flavor audit
+openstack placement flavor audit --fail-on unknown_name \\
+    --fail-on no_host m1.large"""
+
+    column_names = COLUMNS
+    table_columns = ("name", "code", "hosts", "hosts_if_empty", "reason")
+    _summary: str = ""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        from osc_placement.workflows.flavors import audit
+
+        codes = [str(code) for code in audit.Code if code is not audit.Code.OK]
+        parser.add_argument(
+            "flavors",
+            metavar="<flavor>",
+            nargs="*",
+            help="Flavors by name or ID (default: all flavors)",
+        )
+        parser.add_argument(
+            "--fail-on",
+            metavar="<code>",
+            action="append",
+            default=[],
+            choices=codes,
+            help=f"Exit with 3 if a flavor has this code: {', '.join(codes)}. Repeatable.",
+        )
+        nova_request.add_scheduler_options(parser)
+        plan_command.add_workers(parser)
+        services.add_recording(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows.context import ReadContext
+        from osc_placement.workflows.flavors import audit
+
+        nova = services.Services(self, parsed_args).nova
+        client = self.connect()
+        with progress.shown(quiet=self.is_quiet) as shown:
+            found = audit.audit(
+                client,
+                nova,
+                parsed_args.flavors,
+                nova_request.scheduler(parsed_args),
+                ReadContext(parsed_args.workers, shown),
+            )
+        if any(str(each.code) in parsed_args.fail_on for each in found):
+            self.exit_code = 3
+        counts = collections.Counter(str(each.code) for each in found)
+        parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
+        self._summary = f"On {client.target}: {len(found)} flavors: {parts}\n"
+        return COLUMNS, _rows(found)
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the rows and the counts."""
+        code = super().produce_output(parsed_args, column_names, data)
+        if not self.is_quiet:
+            sys.stdout.flush()
+            sys.stderr.write(self._summary)
+        return code
+
+
+def _rows(found: Sequence[audit.AuditedFlavor]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            each.name,
+            each.id,
+            str(each.code),
+            each.hosts,
+            each.empty_hosts,
+            each.candidates,
+            not each.is_bound,
+            each.reason,
+        )
+        for each in found
+    ]

@@ -1,0 +1,1 @@
+"""Which flavors can start, and why the others cannot."""

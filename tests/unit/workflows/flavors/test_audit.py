@@ -1,0 +1,112 @@
+"""The codes of audited flavors, and the requests that an audit sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from osc_placement import errors, microversion
+from osc_placement.engine import record, state
+from osc_placement.model import inventory
+from osc_placement.nova import api, scheduler_options
+from osc_placement.testing import service
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.flavors import audit
+from tests.support.candidates import explained
+
+CONTEXT = ReadContext(workers=1)
+UUID = "00000000-0000-4000-8000-{:012}"
+
+
+def recorded(**specs: Mapping[str, str]) -> api.RecordedNova:
+    """Nova with a flavor of 4 VCPU for each set of extra specs."""
+    flavors = [
+        {
+            "id": name, "name": name, "vcpus": 4, "ram": 16, "disk": 0, "swap": 0,
+            "OS-FLV-EXT-DATA:ephemeral": 0, "extra_specs": dict(found),
+        }
+        for name, found in specs.items()
+    ]  # fmt: skip
+    return api.RecordedNova({"GET /v2.1/flavors/detail": {"flavors": flavors}}, "flavors")
+
+
+FLAVORS: dict[str, Mapping[str, str]] = {
+    "ok": {},
+    "one_host": {"trait:CUSTOM_ONE": "required"},
+    "full": {"resources:VCPU": "8"},
+    "no_host": {"resources:VCPU": "9"},
+    "unknown_name": {"trait:CUSTOM_NOPE": "forbidden"},
+    "invalid": {"hw:cpu_policy": "bogus"},
+}
+
+
+@pytest.fixture
+def placement() -> Iterator[service.InProcessPlacement]:
+    """Two hosts with 8 VCPU, of which one is used."""
+    held = {"VCPU": inventory.Inventory(8), "MEMORY_MB": inventory.Inventory(64)}
+    hosts = {
+        UUID.format(n): record.ProviderRecord(
+            UUID.format(n), f"host{n}", UUID.format(n), inventories=held,
+            traits=frozenset({"CUSTOM_ONE"} if n else ()),
+        )
+        for n in range(2)
+    }  # fmt: skip
+    base = state.State()
+    used = {uuid: {"VCPU": 1} for uuid in hosts}
+    consumer = record.ConsumerRecord(UUID.format(9), 1, "p", "u", used)
+    base.apply(record.Changes(hosts, {consumer.uuid: consumer}, {"CUSTOM_ONE": 0.0}))
+    with service.InProcessPlacement() as started:
+        explained.seed(started, base)
+        yield started
+
+
+def counting(placement: service.InProcessPlacement) -> explained.CountingClient:
+    version = microversion.MAXIMUM
+    return explained.CountingClient(placement.client(version).transport, version)
+
+
+def audited(
+    client: explained.CountingClient, nova: api.Nova, *names: str, **options: Any
+) -> dict[str, audit.AuditedFlavor]:
+    scheduler = scheduler_options.SchedulerOptions(**options)
+    return {each.name: each for each in audit.audit(client, nova, names, scheduler, CONTEXT)}
+
+
+def test_each_code_is_found_with_one_request_per_flavor(
+    placement: service.InProcessPlacement,
+) -> None:
+    client = counting(placement)
+    found = audited(client, recorded(**FLAVORS))
+    assert {name: str(each.code) for name, each in found.items()} == {
+        name: name for name in FLAVORS
+    }
+    assert [found["ok"].hosts, found["one_host"].hosts, found["full"].empty_hosts] == [2, 1, 2]
+    assert "CUSTOM_NOPE" in found["unknown_name"].reason
+    # Nothing is sent for a flavor that nova refuses.
+    assert sum(client.sent.values()) == len(FLAVORS) - 1
+
+
+def test_a_service_does_not_tell_full_from_impossible(
+    placement: service.InProcessPlacement,
+) -> None:
+    client = counting(placement)
+    client.transport.application = lambda: None
+    found = audited(client, recorded(**FLAVORS), "full", "no_host")
+    assert {str(each.code) for each in found.values()} == {"no_host_now"}
+    assert sum(client.sent.values()) == 2
+
+
+def test_too_many_candidates_are_counted_up_to_novas_limit(
+    placement: service.InProcessPlacement,
+) -> None:
+    client = counting(placement)
+    found = audited(client, recorded(**FLAVORS), "ok", max_placement_results=1)
+    assert (str(found["ok"].code), found["ok"].hosts) == ("many_candidates", 1)
+
+
+def test_an_unknown_flavor_is_named(placement: service.InProcessPlacement) -> None:
+    client = counting(placement)
+    with pytest.raises(errors.InvalidInput, match="absent"):
+        audited(client, recorded(**FLAVORS), "absent")
