@@ -89,6 +89,11 @@ def among(
     return {text: _by_uuid(by_uuid, text) or by_name.get(text, []) for text in texts}
 
 
+def provider_names(client: api.Client, uuids: Iterable[str]) -> dict[str, str]:
+    """``{uuid: name}`` of the providers that exist. Requests: as ``find_providers``."""
+    return {uuid: item.name for uuid, item in find_providers(client, uuids).items()}
+
+
 def unknown_provider(text: str) -> str:
     """The message about a name or UUID that no provider has."""
     return f"No resource provider has the name or UUID {text!r}"

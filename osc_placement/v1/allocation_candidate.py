@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
+from osc_placement.client import lookup
 from osc_placement.v1 import base, candidate_query, rows
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ class ListAllocationCandidate(base.Lister):
     it. Options after --group belong to that group, which a single provider must satisfy. The
     options before it can be satisfied by several providers of a tree. --query sends a query
     string from nova or a log. From Placement API 1.34, or with --long, the column mappings
-    shows which providers satisfy which group.
+    shows which providers satisfy which group. A table, and --long, have the names of the
+    providers too, with one request each, or one listing for more than five.
     """
 
     writes = False
@@ -47,7 +49,13 @@ openstack allocation candidate list \\
         candidate_query.check(self, parsed_args)
         client = self.connect(candidate_query.features(parsed_args), optional)
         found = client.list_allocation_candidates(candidate_query.request(client, parsed_args))
-        return _answer(found, client.microversion, long=parsed_args.long)
+        columns, data = _answer(found, client.microversion, long=parsed_args.long)
+        if not self.shows_names(parsed_args, long=parsed_args.long):
+            return columns, data
+        at = COLUMNS.index("resource provider")
+        names = lookup.provider_names(client, [row[at] for row in data])
+        is_table = parsed_args.formatter == "table"
+        return rows.add_provider_names(columns, data, at, names, is_table=is_table)
 
 
 def _answer(

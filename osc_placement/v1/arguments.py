@@ -89,41 +89,6 @@ def add_traits(parser: argparse._ActionsContainer, what: str, feature: str) -> N
     )
 
 
-def add_aggregates(parser: argparse.ArgumentParser, what: str, feature: str) -> None:
-    """Add ``--member-of``, upstream's hidden ``--aggregate-uuid``, and ``--not-member-of``."""
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument(
-        "--member-of",
-        metavar="<member_of>",
-        action="append",
-        default=[],
-        help=(
-            f"UUID of an aggregate that {what} must be a member of. Several separated by"
-            " commas: a member of at least one. May be repeated from Placement API 1.24; all"
-            " conditions must hold. With '!' before it: not a member (1.32)."
-            f"{since(feature)} For example, a member of agg1 or agg2, and of agg3:"
-            " --member-of <agg1>,<agg2> --member-of <agg3>"
-        ),
-    )
-    group.add_argument(
-        "--aggregate-uuid",
-        dest="aggregate_uuid",
-        action="append",
-        default=[],
-        help=argparse.SUPPRESS,
-    )
-    parser.add_argument(
-        "--not-member-of",
-        metavar="<aggregate>",
-        action="append",
-        default=[],
-        help=(
-            f"UUID of an aggregate that {what} must not be a member of. Several separated by"
-            " commas: a member of none. May be repeated." + since("forbidden aggregates")
-        ),
-    )
-
-
 def old_aggregates(values: Sequence[str]) -> list[str]:
     """The values of ``--aggregate-uuid``, as one alternative of ``--member-of``."""
     return [",".join(values)] if values else []

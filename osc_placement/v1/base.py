@@ -288,6 +288,12 @@ class Lister(PlacementCommand, command.Lister):
         """``(column names, rows)``."""
         raise NotImplementedError
 
+    def shows_names(self, parsed_args: argparse.Namespace, *, long: bool) -> bool:
+        """Whether to read the names of providers: for a table, for --long, or for -c."""
+        if parsed_args.columns:
+            return "provider_name" in parsed_args.columns
+        return long or parsed_args.formatter == "table"
+
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the rows."""
         if parsed_args.formatter == "table":

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import api_errors, lookup
-from osc_placement.v1 import arguments, base, rows
+from osc_placement.v1 import arguments, base, rows, selector, services
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -61,7 +62,8 @@ class ListResourceProvider(base.Lister):
 openstack resource provider list --member-of <aggregate> \\
     --required HW_CPU_X86_AVX2
 openstack resource provider list --resource VCPU=8 \\
-    --not-member-of <aggregate> --long"""
+    --not-member-of <aggregate> --long
+openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--uuid", metavar="<uuid>", help="UUID of the resource provider")
@@ -75,22 +77,20 @@ openstack resource provider list --resource VCPU=8 \\
             + arguments.since("provider resources"),
         )
         parser.add_argument(
-            "--in-tree",
-            metavar="<in_tree>",
-            help="Only the tree of this provider (name or UUID)."
-            + arguments.since("nested providers"),
-        )
-        arguments.add_traits(parser, "a provider", "provider required traits")
-        arguments.add_aggregates(parser, "a provider", "provider member_of")
-        parser.add_argument(
             "--long",
             action="store_true",
             help="Also show traits, aggregates, inventories, updated",
         )
+        selector.add_selector(parser, selector.OPTIONAL)
+        parser.add_argument("--aggregate-uuid", action="append", default=[], help=argparse.SUPPRESS)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        aggregates = parsed_args.member_of + arguments.old_aggregates(parsed_args.aggregate_uuid)
-        client = self.connect(_list_features(parsed_args, aggregates))
+        from osc_placement.workflows import selector as selection
+
+        if parsed_args.aggregate_uuid and parsed_args.member_of:
+            self.usage_error("argument --member-of: not allowed with argument --aggregate-uuid")
+        parsed_args.member_of += arguments.old_aggregates(parsed_args.aggregate_uuid)
+        client = self.connect(_list_features(parsed_args))
         if parsed_args.aggregate_uuid:
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")
         problems = errors.InputErrors()
@@ -98,14 +98,17 @@ openstack resource provider list --resource VCPU=8 \\
         in_tree = parsed_args.in_tree
         with problems.collected():
             in_tree = in_tree and lookup.provider_uuid(client, in_tree)
-        problems.check()
+        # A listing accepts the UUID of no provider, and has no rows; a selector refuses it.
+        selected = dataclasses.replace(selector.read_selector(parsed_args), in_tree=None)
         list_providers = functools.partial(
-            client.list_providers,
+            selection.listed,
+            client,
+            selected,
+            services.host_aggregates(self),
+            problems,
             name=parsed_args.name,
             uuid=parsed_args.uuid,
             resources=resources,
-            required=arguments.required(parsed_args.required, parsed_args.forbidden),
-            member_of=arguments.member_of(aggregates, parsed_args.not_member_of),
         )
         found = list_providers(in_tree=in_tree)
         if in_tree and not found and (named := lookup.named_like_uuid(client, in_tree)):
@@ -284,19 +287,10 @@ def _parent_feature(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
     return [("nested providers", "--parent-provider")]
 
 
-def _list_features(
-    parsed_args: argparse.Namespace, aggregates: Sequence[str]
-) -> Iterator[tuple[str, str]]:
+def _list_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     if parsed_args.resource:
         yield "provider resources", "--resource"
-    if parsed_args.in_tree:
-        yield "nested providers", "--in-tree"
-    yield from arguments.trait_features(
-        parsed_args.required, parsed_args.forbidden, "provider required traits"
-    )
-    yield from arguments.aggregate_features(
-        aggregates, parsed_args.not_member_of, "provider member_of"
-    )
+    yield from selector.features(parsed_args)
 
 
 def _shown(item: provider.Provider, client: api.Client) -> tuple[tuple[str, ...], tuple[Any, ...]]:

@@ -128,9 +128,29 @@ def allocation_rows(
     if microversion.supports(version, "consumer types"):
         owner += (consumer.consumer_type,)
     return [
-        (uuid, generations.get(uuid), dict(resources), *owner)
+        (uuid, generations.get(uuid), Amounts(dict(resources)), *owner)
         for uuid, resources in consumer.allocations.items()
     ]
+
+
+def add_provider_names(
+    columns: tuple[str, ...],
+    data: Iterable[Row],
+    at: int,
+    names: Mapping[str, str],
+    *,
+    is_table: bool,
+) -> tuple[tuple[str, ...], list[Row]]:
+    """Add the column provider_name for the UUIDs in the column ``at``.
+
+    A table has it before the UUIDs. Other formats have it at the end, after the columns that
+    scripts count.
+    """
+    to = at if is_table else len(columns)
+    return (
+        (*columns[:to], "provider_name", *columns[to:]),
+        [(*row[:to], names.get(row[at]), *row[to:]) for row in data],
+    )
 
 
 def names(items: Iterable[str]) -> list[Row]:

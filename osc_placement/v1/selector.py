@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from osc_placement.workflows import selector
 
 
-def add_selector(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of SELECTOR."""
+#: What a batch operation does with an empty selection, and a list.
+REQUIRED = "An empty selection is an error."
+OPTIONAL = "Without options all providers match."
+
+
+def add_selector(parser: argparse.ArgumentParser, empty: str = REQUIRED) -> None:
+    """Add the arguments of SELECTOR; ``empty`` describes an empty selection."""
     group = parser.add_argument_group(
-        "which providers",
-        "A provider must match every option that is given. An empty selection is an error.",
+        "which providers", f"A provider must match every option that is given. {empty}"
     )
     group.add_argument(
         "providers", metavar="<provider>", nargs="*", help="Name or UUID of a resource provider"

@@ -110,6 +110,30 @@ def select(
     return Selection(tuple(found), filters if many else None)
 
 
+def listed(
+    client: api.Client,
+    selector: Selector,
+    host_aggregates: HostAggregates | None,
+    input_errors: errors.InputErrors,
+    **filters: Any,
+) -> list[provider.Provider]:
+    """The providers that match a selector and other ``filters`` of the listing, if any.
+
+    In the server's order; without a selector all providers.
+    Requests: one listing, and those of ``select`` for names.
+    Errors: InvalidInput with ``input_errors`` and all unknown names and aggregates; the
+    server's own for traits.
+    """
+    selected = _filters(client, selector, host_aggregates, input_errors)
+    named = _named(client, selector.providers, input_errors)
+    input_errors.check()
+    found = client.list_providers(**filters, **selected)
+    if named is not None:
+        uuids = {item.uuid for item in named}
+        found = [item for item in found if item.uuid in uuids]
+    return _with_names(found, selector.name_globs)
+
+
 def unknown_traits(client: api.Client, names: Iterable[str]) -> list[str]:
     """The traits of ``names`` that the cloud does not have. Requests: one GET, if any name."""
     requested = list(dict.fromkeys(names))
@@ -240,8 +264,11 @@ def _narrowed(
     else:
         kept = {item.uuid for item in listed}
         found = [item for item in named if item.uuid in kept]
-    if globs:
-        found = [
-            item for item in found if any(fnmatch.fnmatchcase(item.name, glob) for glob in globs)
-        ]
-    return sorted(found, key=lambda item: (item.name, item.uuid))
+    return sorted(_with_names(found, globs), key=lambda item: (item.name, item.uuid))
+
+
+def _with_names(found: list[provider.Provider], globs: Sequence[str]) -> list[provider.Provider]:
+    """The providers with a name that one of the patterns matches; all without patterns."""
+    if not globs:
+        return found
+    return [item for item in found if any(fnmatch.fnmatchcase(item.name, glob) for glob in globs)]

@@ -228,3 +228,14 @@ def test_a_consumer_must_be_a_uuid(
     assert outcome.code == 1
     assert "'notauuid' is not a UUID" in outcome.stderr
     assert openstack(SHOW, UNUSED_UUID) == []
+
+
+def test_tables_and_long_answers_have_the_names_of_providers(openstack: OpenStack) -> None:
+    uuid = create(openstack, "cn1", VCPU=8)
+    consumer = allocate(openstack, uuid, "VCPU=2")
+    table = openstack.do(SHOW, consumer)
+    assert f"| cn1           | {uuid} |" in table
+    assert "| VCPU=2 " in table
+    assert "provider_name" not in openstack(SHOW, consumer)[0]
+    (row,) = openstack(SHOW, consumer, "--long")
+    assert (row["provider_name"], row["resources"]) == ("cn1", {"VCPU": 2})

@@ -159,3 +159,18 @@ def test_the_old_aggregate_option_works_with_a_warning(
     assert outcome.stdout.strip() == nodes["small"]
     warning = "The --aggregate-uuid option is deprecated, please use --member-of instead."
     assert outcome.messages.strip() == warning
+
+
+def test_tables_and_long_lists_have_the_names_of_providers(
+    openstack: OpenStack, nodes: dict[str, str]
+) -> None:
+    query = (LIST, "--resource", "VCPU=4")
+    table = openstack.do(*query)
+    assert "| # | allocation | provider_name | resource provider " in table
+    assert f"| VCPU=4     | big           | {nodes['big']} |" in table
+    assert list(openstack(*query)[0])[:4] == COLUMNS
+    assert "provider_name" not in openstack(*query)[0]
+    (row,) = openstack(*query, "--long")
+    assert list(row)[-1] == "provider_name"
+    assert row["provider_name"] == "big"
+    assert openstack.do(*query, "-c", "provider_name", "-f", "value").split() == ["big"]

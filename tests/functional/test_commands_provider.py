@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 
 import pytest
 
@@ -196,6 +197,27 @@ def test_a_list_is_filtered_by_aggregates(openstack: OpenStack) -> None:
     assert listed("--not-member-of", OTHER_AGGREGATE) == {"one", "none"}
     assert listed("--member-of", f"!{OTHER_AGGREGATE}") == {"one", "none"}
     assert listed("--member-of", AGGREGATE, "--not-member-of", OTHER_AGGREGATE) == {"one"}
+
+
+def test_a_list_accepts_the_selectors_of_batch_operations(
+    openstack: OpenStack, tmp_path: pathlib.Path
+) -> None:
+    for name in ("rack1-1", "rack1-2", "rack2-1"):
+        create(openstack, name, VCPU=8)
+
+    def listed(*arguments: str) -> list[str]:
+        return [row["name"] for row in openstack("resource provider list", *arguments)]
+
+    assert sorted(listed("--name-glob", "rack1-*")) == ["rack1-1", "rack1-2"]
+    assert listed("rack1-2", "--name-glob", "rack*") == ["rack1-2"]
+    assert listed("rack1-2", "--resource", "VCPU=9") == []
+    (tmp_path / "hosts").write_text("rack2-1\n")
+    assert listed("rack1-2", "rack2-1", "--providers-from", "hosts", "--name-glob", "rack2*") == [
+        "rack2-1"
+    ]
+    assert len(listed("--all")) == 3
+    code, text = openstack.fails("resource provider list", "rack9")
+    assert (code, "'rack9'" in text) == (1, True)
 
 
 def test_the_old_aggregate_option_works_with_a_warning(openstack: OpenStack) -> None:
