@@ -30,6 +30,7 @@ DRY = "--dry-run"
 
 #: ``{command: its arguments}``, several where options add columns.
 RUNS: dict[str, list[tuple[str, ...]]] = {
+    "allocation candidate explain": [("--resource", "VCPU=60", "--required", "CUSTOM_RACK_A")],
     "allocation candidate list": [
         ("--resource", "VCPU=1"),
         ("--resource", "VCPU=1", "--long"),
