@@ -92,9 +92,9 @@ def _threads(specs: Properties, image: Properties) -> Iterator[Trait]:
 
 def _tpm(specs: Properties, image: Properties) -> Iterator[Trait]:
     version = _agreed(specs, image, "hw:tpm_version", "hw_tpm_version")
-    model = _agreed(specs, image, "hw:tpm_model", "hw_tpm_model")
     if version is None:
         return
+    model = _agreed(specs, image, "hw:tpm_model", "hw_tpm_model")
     if version.text not in _TPM_VERSIONS:
         raise Refused(f"{version.origin} is not one of {', '.join(_TPM_VERSIONS)}")
     name = model.text if model else "tpm-tis"
