@@ -39,6 +39,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "placement aggregate ratios": [(*RECORDED, DRY)],
     "placement allocation audit": [RECORDED, (*RECORDED, "--repair", DRY)],
     "placement allocation heal": [(*RECORDED, DRY)],
+    "placement flavor audit": [("m1.small", *RECORDED)],
     "placement migration list": [()],
     "placement migration run": [(*RECORDED, DRY)],
     "placement plan apply": [("plan.json", DRY)],
