@@ -132,9 +132,16 @@ LAYERS: dict[str, set[str]] = {
 }
 
 #: The server's public API, and the modules besides ``testing`` that may use it: the in-process
-#: transport of the plugin, the dry run of a reshape, and snapshots, which are files of the server.
+#: transport of the plugin, the dry run of a reshape, a plan on a copy, and snapshots, which are
+#: files of the server.
 SERVER_API = ("osc_placement.server", "osc_placement.server.store")
-SERVER_USERS = ("plugin", "programs", "workflows.reshape.sandbox", "workflows.snapshot")
+SERVER_USERS = (
+    "plugin",
+    "programs",
+    "workflows.capacity.after",
+    "workflows.reshape.sandbox",
+    "workflows.snapshot",
+)
 
 #: Only the modules that read options know the names of the sample clouds.
 SAMPLES = "osc_placement.samples.sample"

@@ -85,8 +85,7 @@ class PlacementCommand(command.Command):
         if self.required_feature is not None:
             minimum = microversion.FEATURES[self.required_feature]
             parts.append(f"Needs Placement API {minimum} or later.")
-        known = {**self.exit_codes, streams.EXIT_CODE: "the output could not be written"}
-        codes = "; ".join(f"{code} {text}" for code, text in sorted(known.items()))
+        codes = "; ".join(f"{code} {text}" for code, text in self.exit_codes.items())
         parts.append(f"Exit codes: {codes}.")
         hooks = (hook.obj.get_epilog() for hook in self._hooks if hook.obj is not None)
         parts += [text for text in hooks if text]

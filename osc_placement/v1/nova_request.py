@@ -26,11 +26,22 @@ FILTERS = {
 _NEW_SERVER = ("flavor", "image", "boot_from_volume", "project", "port")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of nova's request."""
+def add_options(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the options of nova's request; ``several``: of requests for new servers only."""
     group = parser.add_argument_group("nova's request for a server")
-    group.add_argument("--flavor", metavar="<flavor>", help="A flavor, by name or ID")
-    group.add_argument("--server", metavar="<uuid>", help="The flavor, image and ports of a server")
+    if several:
+        group.add_argument(
+            "--flavor",
+            metavar="<flavor>",
+            action="append",
+            help="A flavor, by name or ID. Repeatable.",
+        )
+        group.set_defaults(server=None)
+    else:
+        group.add_argument("--flavor", metavar="<flavor>", help="A flavor, by name or ID")
+        group.add_argument(
+            "--server", metavar="<uuid>", help="The flavor, image and ports of a server"
+        )
     group.add_argument("--image", metavar="<image>", help="An image, by name or ID")
     group.add_argument("--boot-from-volume", action="store_true", help="The root disk is a volume")
     group.add_argument(
@@ -107,10 +118,17 @@ def read(
     opened: nova_request.RequestServices, parsed_args: argparse.Namespace
 ) -> request.NovaRequest:
     """Nova's request. Requests and errors: as ``workflows.cloud.nova_request``."""
+    return read_flavor(opened, parsed_args, parsed_args.flavor)
+
+
+def read_flavor(
+    opened: nova_request.RequestServices, parsed_args: argparse.Namespace, flavor: str | None
+) -> request.NovaRequest:
+    """Nova's request for one of several flavors; otherwise like ``read``."""
     from osc_placement.workflows.cloud import nova_request
 
     options = nova_request.RequestOptions(
-        flavor=parsed_args.flavor,
+        flavor=flavor,
         image=parsed_args.image,
         from_volume=parsed_args.boot_from_volume,
         availability_zone=parsed_args.availability_zone,

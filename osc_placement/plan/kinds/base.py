@@ -139,6 +139,10 @@ class ChangeType(abc.ABC, Generic[S]):
         """Write several changes in one request: all of them or none."""
         raise NotImplementedError
 
+    def in_placement(self, item: change.Change[S]) -> change.Change[Any]:
+        """The same change without what it writes to other services."""
+        return item
+
     def load(self, document: Mapping[str, Any]) -> S:
         """Read the form of a plan file; LookupError, TypeError or ValueError for anything else."""
         loaded: S = self.state.from_dict(document)  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Self
+from typing import Any, Self
 
 from osc_placement import errors
 from osc_placement.client import api_errors
@@ -38,6 +38,12 @@ class BoundState(allocations.ConsumerState):
             for field in dataclasses.fields(allocations.ConsumerState)
         }
         return cls(**fields, ports={uuid: dict(groups) for uuid, groups in sorted(ports.items())})
+
+    def without_ports(self) -> allocations.ConsumerState:
+        """The state of the consumer alone."""
+        return allocations.ConsumerState(
+            self.allocations, self.project_id, self.user_id, self.consumer_type
+        )
 
 
 class BoundPorts(allocations.ConsumerType[BoundState]):
@@ -78,6 +84,14 @@ class BoundPorts(allocations.ConsumerType[BoundState]):
         except errors.PlacementError as refusal:
             _restore(neutron, written, before, refusal)
             raise
+
+    def in_placement(self, item: change.Change[BoundState]) -> change.Change[Any]:
+        """The change of the consumer alone."""
+        before, after = (side.without_ports() for side in (item.before, item.after))
+        change_of_any: change.Change[Any] = item
+        return dataclasses.replace(
+            change_of_any, kind=allocations.TYPE.name, before=before, after=after
+        )
 
     def facts(
         self, before: BoundState, after: BoundState, names: change.Names = base.NO_NAMES

@@ -99,20 +99,17 @@ class TooManySums(errors.PlacementError):
 
 
 def _sums(resource_class: str, amounts: list[int]) -> tuple[int, ...]:
-    """What one provider may have to supply: the sums of the amounts of any groups; and 1.
-
-    A query without candidates may have some with lower amounts.
-    """
+    """What one provider may have to supply: the sums of the amounts of any groups."""
     sums = {0}
     for amount in amounts:
         sums |= {each + amount for each in sums}
-        if len(sums) > PER_CONSTRAINT * len(amounts):
+        if len(sums) > PER_CONSTRAINT * len(amounts) + 1:
             raise TooManySums(
                 f"the {len(amounts)} groups with {resource_class} request more than"
-                f" {PER_CONSTRAINT * len(amounts) - 1} different sums of it: use groups with equal"
+                f" {PER_CONSTRAINT * len(amounts)} different sums of it: use groups with equal"
                 " amounts, or a copy of the cloud in a database file (--os-placement-database)"
             )
-    return tuple(sorted({*sums, 1} - {0}))
+    return tuple(sorted(sums - {0}))
 
 
 def inventory_for(fitting: Iterable[int]) -> inventory.Inventory:

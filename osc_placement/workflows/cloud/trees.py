@@ -22,7 +22,7 @@ _USAGE = "usage"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Amounts:
+class Amounts:
     """The inventories and the usage of one provider."""
 
     inventories: inventory.Inventories
@@ -46,13 +46,13 @@ class TreeReader:
         if not needed:
             return model
         read = functools.partial(self._read_tree, model)
-        found: dict[str, _Amounts] = {}
+        found: dict[str, Amounts] = {}
         for amounts in workers.each(read, needed, self._context.workers):
             found |= amounts
         changed = with_amounts(model.state, found)
         return dataclasses.replace(model, state=changed, read=model.read | set(needed))
 
-    def _read_tree(self, model: CloudModel, root: str) -> dict[str, _Amounts]:
+    def _read_tree(self, model: CloudModel, root: str) -> dict[str, Amounts]:
         tree = list(model.state.tree[root])
         if len(tree) <= _FEW:
             return {uuid: self._read_provider(uuid) for uuid in tree}
@@ -64,13 +64,13 @@ class TreeReader:
         found = {uuid: _summarized(summaries[uuid]) for uuid in tree if uuid in summaries}
         for uuid in named[: PER_TREE - 1]:
             read = retry.read(functools.partial(self._client.list_inventories, uuid))
-            found[uuid] = _Amounts(read.inventories, found[uuid].used)
+            found[uuid] = Amounts(read.inventories, found[uuid].used)
         return found
 
-    def _read_provider(self, uuid: str) -> _Amounts:
+    def _read_provider(self, uuid: str) -> Amounts:
         client = self._client
         inventories = retry.read(lambda: client.list_inventories(uuid)).inventories
-        return _Amounts(inventories, retry.read(lambda: client.list_usages(uuid)))
+        return Amounts(inventories, retry.read(lambda: client.list_usages(uuid)))
 
     def _summaries(self, model: CloudModel, root: str) -> Mapping[str, responses.ProviderSummary]:
         """Capacities and usages of a whole tree, if any of its providers has room."""
@@ -110,14 +110,14 @@ def _classes(summaries: Mapping[str, responses.ProviderSummary], uuid: str) -> I
         yield from summaries[uuid].resources
 
 
-def _summarized(summary: responses.ProviderSummary) -> _Amounts:
-    return _Amounts(
+def _summarized(summary: responses.ProviderSummary) -> Amounts:
+    return Amounts(
         {name: inventory.Inventory(held.capacity) for name, held in summary.resources.items()},
         {name: held.used for name, held in summary.resources.items()},
     )
 
 
-def with_amounts(base: state.State, found: Mapping[str, _Amounts]) -> state.State:
+def with_amounts(base: state.State, found: Mapping[str, Amounts]) -> state.State:
     """A copy of a state with other inventories and usages for some providers."""
     changed = base.copy()
     used = {

@@ -54,8 +54,9 @@ def _change(
         hosts = len(relaxations.search(removed).serving())
         return Change(Action.RELAX, hosts, removed=others)
     query = constraint.without(model.query, others)
+    least = amounts.reduced(query, dict.fromkeys(lowered, 1))
     if not model.is_complete:
-        model = read_capacities(amounts.reduced(query, dict.fromkeys(lowered, 1)))
+        model = read_capacities(least)
     found = _best_amounts(model.state, query, lowered)
     if found is None:
         hosts = len(relaxations.search(removed).serving())

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import itertools
 import random
+import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from osc_placement.engine import allocation, draft, record, state
@@ -24,7 +25,7 @@ def small_state(draw: random.Random) -> state.State:
     base = cloud_builder.draw_state(draw)
     small = state.State()
     providers = {
-        uuid: dataclasses.replace(
+        own: dataclasses.replace(
             each,
             inventories={
                 name: inventory.Inventory(
@@ -33,7 +34,7 @@ def small_state(draw: random.Random) -> state.State:
                 for name, held in each.inventories.items()
             },
         )
-        for uuid, each in base.providers.items()
+        for own, each in base.providers.items()
     }
     small.apply(
         record.Changes(providers, traits=base.traits, resource_classes=base.resource_classes)
@@ -142,8 +143,9 @@ def with_servers(
         ]
         if found:
             chosen = draw.choice(found)
-            base = claim(base, f"server {number}", chosen.allocations)
-            hosts[f"server {number}"] = chosen.root_uuid
+            name = str(uuid.UUID(int=number + 1))
+            base = claim(base, name, chosen.allocations)
+            hosts[name] = chosen.root_uuid
     return base, hosts
 
 

@@ -72,7 +72,7 @@ def test_the_number_of_requests_depends_on_the_query_alone(
     assert client.sent == {
         "resource_providers/": 1,
         "resource_providers/required": 3,
-        "resource_providers/resources": 4,
+        "resource_providers/resources": 3,
         "resource_providers/member_of": 1,
     }
 

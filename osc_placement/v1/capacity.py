@@ -1,0 +1,273 @@
+"""``placement capacity show``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import microversion
+from osc_placement.v1 import (
+    arguments,
+    base,
+    candidate_query,
+    nova_request,
+    plan_command,
+    progress,
+    rows,
+    services,
+    tables,
+)
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.model import candidate
+    from osc_placement.workflows.capacity import show
+    from osc_placement.workflows.context import HostAggregates
+
+COLUMNS = (
+    "request",
+    "part",
+    "plan",
+    "fits",
+    "fits_at_most",
+    "exact",
+    "hosts",
+    "scarcest",
+    "with_failures",
+    "with_failures_at_most",
+    "unsafe_hosts",
+    "classes",
+)
+
+#: The parts of the cloud that --by counts.
+PARTS = ("aggregate", "host", "zone")
+
+
+class ShowCapacity(base.Lister):
+    """Show how many servers of a flavor, or how many requests, still fit
+
+    Counts how often each request fits, alone, in the whole cloud or in each host, aggregate or
+    zone. Without --by, a second table shows what remains of each class: "fits" is the number
+    of requests for which this class alone would be enough, "left" is free after the last
+    request, and "fragmented" is the part of it on providers with less than one request needs.
+    Where hosts share a provider or offer very many choices the count can be a lower bound;
+    then "exact" is False, and "fits_at_most" is the upper bound. Only reads.
+    """
+
+    writes = False
+    names_database = False
+    required_feature = "nested candidates"
+    default_version = microversion.MAXIMUM
+    example = """\
+openstack placement capacity show --resource VCPU=4 \\
+    --resource MEMORY_MB=8192
+openstack placement capacity show --flavor m1.small --flavor m1.large
+openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
+
+    #: Lines to print on stderr after the rows.
+    _summary: Sequence[str] = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        candidate_query.add_options(parser, limit=False)
+        group = parser.add_argument_group("what to count")
+        group.add_argument(
+            "--by", choices=PARTS, help="Count each host, aggregate or availability zone alone"
+        )
+        group.add_argument(
+            "--without",
+            metavar="<host>",
+            action="append",
+            default=[],
+            help="Leave out this host (name or UUID of a provider). May be repeated.",
+        )
+        group.add_argument(
+            "--after",
+            metavar="<plan>",
+            type=pathlib.Path,
+            help="Also count after the changes of this plan file; needs a database file",
+        )
+        group.add_argument(
+            "--keep",
+            metavar="<count>",
+            type=arguments.positive,
+            help="Also count what fits while any so many hosts may fail and their servers still"
+            " find room; needs a database file",
+        )
+        group.add_argument(
+            "--timeout",
+            metavar="<seconds>",
+            type=arguments.positive,
+            default=60,
+            help="How long to try failures for --keep (default: 60)",
+        )
+        plan_command.add_workers(group)
+        nova_request.add_options(parser, several=True)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows.capacity import show
+        from osc_placement.workflows.context import ReadContext
+
+        plan = self._plan(parsed_args)
+        client, queries, assumptions = self._queries(parsed_args)
+        with progress.shown(quiet=self.is_quiet) as shown:
+            found = show.show(
+                client,
+                show.ShowRequest(
+                    queries,
+                    by=None if parsed_args.by is None else show.By(parsed_args.by),
+                    without=parsed_args.without,
+                    keep=parsed_args.keep,
+                    seconds=parsed_args.timeout,
+                    after=plan,
+                ),
+                ReadContext(parsed_args.workers, shown),
+                self._host_aggregates(parsed_args),
+            )
+        self._summary = [f"Assumed: {text}" for text in dict.fromkeys(assumptions)]
+        self._summary += [f"Not applied: {failure}" for failure in found.failures]
+        unsafe = dict.fromkeys(
+            name for row in found.rows if row.kept is not None for name in row.kept.unsafe
+        )
+        self._summary += [
+            f"The servers of {name} find no room on the other hosts, so nothing more is safe"
+            for name in unsafe
+        ]
+        return COLUMNS, [_row(each, parsed_args) for each in found.rows]
+
+    def _queries(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[api.Client, Mapping[str, candidate.CandidateQuery], Sequence[str]]:
+        """The client, ``{title: query}``, and assumptions. Errors: as the service refuses one."""
+        from osc_placement.client import query
+
+        nova_request.check(self, parsed_args)
+        if nova_request.is_given(parsed_args):
+            if candidate_query.has_options(parsed_args) or parsed_args.query:
+                self.usage_error("argument --flavor: not allowed with options of a query")
+            opened = nova_request.opened(self, parsed_args)
+            known = {
+                name: nova_request.read_flavor(opened, parsed_args, name)
+                for name in dict.fromkeys(parsed_args.flavor)
+            }
+            queries = {name: each.query for name, each in known.items()}
+            assumptions = [text for each in known.values() for text in each.assumptions]
+            pairs = [pair for each in queries.values() for pair in query.candidate_pairs(each)]
+            client = self.connect(query.candidate_features(pairs).items())
+        else:
+            candidate_query.check(self, parsed_args)
+            client = self.connect(candidate_query.features(parsed_args))
+            found = candidate_query.read(client, parsed_args)
+            queries, assumptions = {_title(found): found}, []
+        queries = {name: dataclasses.replace(each, limit=None) for name, each in queries.items()}
+        for each in queries.values():
+            client.list_allocation_candidates([*query.candidate_pairs(each), ("limit", "1")])
+        return client, queries, assumptions
+
+    def _plan(self, parsed_args: argparse.Namespace) -> Any:
+        from osc_placement.plan import file
+
+        path = parsed_args.after
+        return None if path is None else (file.read(path), path)
+
+    def _host_aggregates(self, parsed_args: argparse.Namespace) -> HostAggregates | None:
+        """Nova's host aggregates; None for a database file without a recording."""
+        from osc_placement.nova import api as nova_api
+
+        if parsed_args.nova_recording is None:
+            return services.host_aggregates(self)
+        opened = services.Services(self, parsed_args)
+        return lambda: nova_api.host_aggregates(opened.nova)
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print two tables, or all rows in other formats."""
+        code = 0
+        if parsed_args.formatter != "table" or parsed_args.columns:
+            code = super().produce_output(parsed_args, column_names, data)
+        else:
+            tables.write(_tables(data, parsed_args), self.app.stdout, parsed_args)
+        if not self.is_quiet:
+            sys.stdout.flush()
+            sys.stderr.writelines(f"{line}\n" for line in self._summary)
+        return code
+
+
+def _title(query: candidate.CandidateQuery) -> str:
+    """``VCPU:2,DISK_GB:10``."""
+    return ",".join(
+        f"{name}:{amount}" for group in query.groups for name, amount in group.resources.items()
+    )
+
+
+class _Classes(rows.Lines):
+    """``[{class, requested, …}]``; a table shows ``VCPU=left``."""
+
+    def human_readable(self) -> str:
+        return "\n".join(f"{each['class']}={each['left']}" for each in self._value)
+
+
+def _row(row: show.Row, parsed_args: argparse.Namespace) -> rows.Row:
+    capacity, kept = row.capacity, row.kept
+    return (
+        row.title,
+        row.part or None,
+        None if parsed_args.after is None else ("after" if row.is_after else "before"),
+        capacity.count.least,
+        capacity.count.most,
+        capacity.count.is_exact,
+        capacity.hosts,
+        capacity.scarcest,
+        None if kept is None else kept.least,
+        None if kept is None else kept.most,
+        None if kept is None else rows.Lines(list(kept.unsafe)),
+        _Classes(
+            [
+                {
+                    "class": each.name,
+                    "requested": each.requested,
+                    "capacity": each.capacity,
+                    "used": each.used,
+                    "free": each.free,
+                    "fits": each.fits,
+                    "left": each.left,
+                    "fragmented": each.fragmented,
+                }
+                for each in capacity.classes
+            ]
+        ),
+    )
+
+
+def _tables(data: Any, parsed_args: argparse.Namespace) -> list[tables.Table]:
+    """What fits, and what remains of each class."""
+    found = [dict(zip(COLUMNS, row, strict=True)) for row in data]
+    keys = ["request"]
+    keys += [parsed_args.by] if parsed_args.by else []
+    keys += ["plan"] if parsed_args.after else []
+    counts, classes = [], []
+    for row in found:
+        key = (
+            row["request"],
+            *((row["part"],) if parsed_args.by else ()),
+            *((row["plan"],) if parsed_args.after else ()),
+        )
+        fits = _bounds(row["fits"], row["fits_at_most"])
+        reserve = _bounds(row["with_failures"], row["with_failures_at_most"])
+        counts.append(
+            (*key, fits, *((reserve,) if parsed_args.keep else ()), row["hosts"], row["scarcest"])
+        )
+        classes += [(*key, *each.values()) for each in row["classes"].machine_readable()]
+    kept = [f"with {parsed_args.keep} failing"] if parsed_args.keep else []
+    names = ("class", "requested", "capacity", "used", "free", "fits", "left", "fragmented")
+    shown = [tables.Table("Capacity", (*keys, "fits", *kept, "hosts", "scarcest"), counts)]
+    if not parsed_args.by:
+        shown.append(tables.Table("Classes", (*keys, *names), classes))
+    return shown
+
+
+def _bounds(least: int | None, most: int | None) -> str:
+    """``5`` for an exact number, ``5 to 8`` for bounds."""
+    return str(least) if least == most else f"{least} to {most}"

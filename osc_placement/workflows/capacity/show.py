@@ -1,0 +1,209 @@
+"""How many requests fit: now, with hosts in reserve, and after a plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.client import api, lookup
+from osc_placement.client.api_errors import UnknownProvider
+from osc_placement.engine import state
+from osc_placement.engine.candidates import budget as budgets
+from osc_placement.model import candidate
+from osc_placement.nova.values import HostAggregate
+from osc_placement.plan import plan as plan_module
+from osc_placement.workflows.capacity import after, count, keep, moves, observe, servers
+from osc_placement.workflows.cloud.model import CloudModel
+from osc_placement.workflows.context import ReadContext
+
+#: Hosts in no aggregate or availability zone.
+NO_PART = "(none)"
+
+
+class By(enum.StrEnum):
+    """What to count separately."""
+
+    HOST = "host"
+    AGGREGATE = "aggregate"
+    ZONE = "zone"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShowRequest:
+    """The operator's arguments.
+
+    ``queries`` is ``{title: query}``. ``without`` are names or UUIDs of providers. ``keep`` is the
+    number of hosts in reserve, ``seconds`` the time for it. ``after`` is a plan and its file.
+    """
+
+    queries: Mapping[str, candidate.CandidateQuery]
+    by: By | None = None
+    without: Sequence[str] = ()
+    keep: int | None = None
+    seconds: float = 60.0
+    after: tuple[plan_module.Plan, pathlib.Path] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One count. ``part`` is a host, aggregate or zone; empty for the whole cloud.
+
+    ``is_after``: after the plan. ``kept`` is set with hosts in reserve.
+    """
+
+    title: str
+    part: str
+    is_after: bool
+    capacity: count.Capacity
+    kept: keep.Kept | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shown:
+    """The counts; ``failures`` are the changes of the plan that could not be applied."""
+
+    rows: tuple[Row, ...]
+    failures: tuple[str, ...] = ()
+
+
+#: Gives nova's host aggregates; None where nova is not available.
+HostAggregates = Callable[[], Sequence[HostAggregate]] | None
+
+
+def show(
+    client: api.Client,
+    request: ShowRequest,
+    context: ReadContext,
+    host_aggregates: HostAggregates = None,
+) -> Shown:
+    """Count how often requests fit.
+
+    Requests, to a service, for each query: those of ``observe.observed``; with ``by`` also one for
+    each aggregate. None to a database file. ``keep`` and ``after`` need a database file.
+    Errors: UnknownProvider, PlanRefused, PlacementError.
+    """
+    if request.keep is not None:
+        after.require_copy(client, "--keep")
+    if request.after is not None:
+        after.require_copy(client, "--after")
+        after.check_plan(request.after[0], client)
+    rows: list[Row] = []
+    failures: tuple[str, ...] = ()
+    parts = _Parts(client, request.by, host_aggregates)
+    for title, query in request.queries.items():
+        with observe.observed(client, query, context) as model:
+            shown = _State(model, request, parts, title)
+            rows += shown.rows(is_after=False)
+            if request.after is not None:
+                with after.applied(model.state, *request.after) as changed:
+                    copy = dataclasses.replace(model, state=changed.state)
+                    shown = _State(copy, request, parts, title)
+                    rows += shown.rows(is_after=True)
+                    failures = changed.failures
+    return Shown(tuple(rows), failures)
+
+
+class _Parts:
+    """The parts of the cloud that are counted separately: ``{name: UUIDs of providers in it}``."""
+
+    def __init__(self, client: api.Client, by: By | None, host_aggregates: HostAggregates) -> None:
+        self._client, self.by = client, by
+        known = [] if by in (None, By.HOST) or host_aggregates is None else host_aggregates()
+        if by is By.ZONE and host_aggregates is None:
+            raise errors.PlacementError(
+                "availability zones are in nova: select a cloud, or give --nova-recording"
+            )
+        self._known = list(known)
+        self._members: dict[str, frozenset[str]] = {}
+
+    def of(self, base: state.State, *, is_complete: bool) -> dict[str, frozenset[str]]:
+        """The members of each aggregate or zone."""
+        if self.by is By.ZONE:
+            zones: dict[str, frozenset[str]] = {}
+            for each in self._known:
+                if zone := each.metadata.get("availability_zone"):
+                    found = self._members_of(base, each.uuid, is_complete=is_complete)
+                    zones[zone] = zones.get(zone, frozenset()) | found
+            return zones
+        names = {each.uuid: each.name for each in self._known}
+        uuids = list(base.with_aggregate) if is_complete else list(names)
+        return {
+            names.get(uuid, uuid): self._members_of(base, uuid, is_complete=is_complete)
+            for uuid in uuids
+        }
+
+    def _members_of(self, base: state.State, uuid: str, *, is_complete: bool) -> frozenset[str]:
+        if is_complete:
+            return frozenset(base.with_aggregate[uuid])
+        if uuid not in self._members:
+            listed = self._client.list_providers(member_of=[uuid])
+            self._members[uuid] = frozenset(each.uuid for each in listed)
+        return self._members[uuid]
+
+
+class _State:
+    """The rows of one query on one state."""
+
+    def __init__(
+        self,
+        model: CloudModel,
+        request: ShowRequest,
+        parts: _Parts,
+        title: str,
+    ) -> None:
+        self._base, self._query, self._is_complete = model.state, model.query, model.is_complete
+        self._request, self._parts, self._title = request, parts, title
+        self._without = frozenset(_roots(self._base, request.without))
+        self._counter = count.Counter(self._base, self._query, self._without)
+
+    def rows(self, *, is_after: bool) -> Iterator[Row]:
+        for part, roots in self._split():
+            kept = self._kept(roots) if self._request.keep else None
+            yield Row(self._title, part, is_after, self._counter.count(roots), kept)
+
+    def _split(self) -> Iterable[tuple[str, list[str]]]:
+        every = [
+            uuid
+            for uuid, each in self._base.providers.items()
+            if each.root_uuid == uuid and uuid not in self._without
+        ]
+        if self._parts.by is None:
+            return [("", every)]
+        hosts = [uuid for uuid in count.hosts_of(self._base) if uuid not in self._without]
+        if self._parts.by is By.HOST:
+            return sorted((self._base.providers[uuid].name, [uuid]) for uuid in hosts)
+        members = self._parts.of(self._base, is_complete=self._is_complete)
+        found = [
+            (name, [uuid for uuid in hosts if uuid in uuids])
+            for name, uuids in sorted(members.items())
+        ]
+        others = [uuid for uuid in hosts if not any(uuid in uuids for uuids in members.values())]
+        return [each for each in [*found, (NO_PART, others)] if each[1]]
+
+    def _kept(self, roots: Sequence[str]) -> keep.Kept:
+        hosts = [uuid for uuid in count.hosts_of(self._base) if uuid in set(roots)]
+        known = servers.servers_on(self._base, hosts)
+        budget = budgets.SearchBudget(self._request.seconds)
+        outside = {each.root_uuid for each in self._base.providers.values()} - set(roots)
+        found = moves.Moves(self._base, known, budget, [self._query], self._without | outside)
+        if not found.is_complete:
+            raise errors.PlacementError(
+                "--keep: a host has too many allocation candidates for one of the requests"
+            )
+        usable = {option.root_uuid for option in found.options_of(self._query, ())}
+        hosts = [uuid for uuid in hosts if uuid in usable]
+        kept = keep.keep(found, self._query, hosts, self._request.keep or 0)
+        names = tuple(self._base.providers[uuid].name for uuid in kept.unsafe)
+        return dataclasses.replace(kept, unsafe=names)
+
+
+def _roots(base: state.State, texts: Sequence[str]) -> list[str]:
+    """The root UUIDs of providers by name or UUID. Errors: UnknownProvider."""
+    found = {text: text if text in base.providers else base.named.get(text, "") for text in texts}
+    unknown = [lookup.unknown_provider(text) for text, uuid in found.items() if not uuid]
+    if unknown:
+        raise UnknownProvider(unknown)
+    return [base.providers[uuid].root_uuid for uuid in found.values()]

@@ -1,0 +1,217 @@
+"""``placement capacity show``, and what it counts on openstack-placement."""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from typing import Any
+
+import pytest
+
+from osc_placement import microversion
+from osc_placement.engine.candidates import budget as budgets
+from osc_placement.workflows.capacity import count, moves as capacity_moves, servers, stop
+from tests.support.candidates import cloud_builder, comparison
+from tests.support.capacity import brute_force
+from tests.support.functional_cloud import AGGREGATE, allocate, create
+from tests.support.peer import target as targets
+from tests.support.peer.shell import OpenStack
+
+SHOW = "placement capacity show"
+REQUEST = ("--resource", "VCPU=2", "--resource", "DISK_GB=10")
+
+
+@pytest.fixture
+def hosts(openstack: OpenStack) -> dict[str, str]:
+    """A flat host, a host with NUMA nodes, and one with shared disk."""
+    uuids = {
+        "flat": create(openstack, "flat", VCPU=8, DISK_GB=45),
+        "numa": create(openstack, "numa", DISK_GB=100),
+        "diskless": create(openstack, "diskless", VCPU=9),
+        "nfs": create(openstack, "nfs", DISK_GB=35),
+    }
+    for number in range(2):
+        create(openstack, f"numa-{number}", parent="numa", VCPU=3)
+    openstack("resource provider trait set", "nfs", "--trait", "MISC_SHARES_VIA_AGGREGATE")
+    for name in ("diskless", "nfs"):
+        openstack("resource provider aggregate add", name, "--aggregate", AGGREGATE)
+    allocate(openstack, uuids["flat"], "VCPU=1")
+    return uuids
+
+
+def claim_all(target: targets.Target, query: str) -> int:
+    """Claim candidates until there is none; the number of claims."""
+    number = 0
+    while True:
+        found = target.ask("GET", f"/allocation_candidates?{query}&limit=1")
+        if not found["allocation_requests"]:
+            return number
+        allocations = found["allocation_requests"][0]["allocations"]
+        put(target, str(uuid.uuid4()), allocations)
+        number += 1
+
+
+def put(target: targets.Target, consumer: str, allocations: Any, version: str = "1.28") -> None:
+    body = {
+        "allocations": allocations,
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+    }
+    target.ask("PUT", f"/allocations/{consumer}", body, version)
+
+
+def test_so_many_requests_can_be_claimed_and_no_more(
+    openstack: OpenStack, target: targets.Target, hosts: dict[str, str]
+) -> None:
+    (row,) = openstack(SHOW, *REQUEST)
+    assert (row["fits"], row["exact"], row["hosts"]) == (3 + 2 + 3, True, 3)
+    assert row["fits"] == claim_all(target, "resources=VCPU:2,DISK_GB:10")
+    (after,) = openstack(SHOW, *REQUEST)
+    assert (after["fits"], after["hosts"]) == (0, 0)
+
+
+def test_each_host_is_counted_alone(openstack: OpenStack, hosts: dict[str, str]) -> None:
+    rows = openstack(SHOW, *REQUEST, "--by", "host")
+    assert {row["part"]: row["fits"] for row in rows} == {"diskless": 3, "flat": 3, "numa": 2}
+    rows = openstack(SHOW, *REQUEST, "--by", "host", "--without", "numa-1")
+    assert {row["part"]: row["fits"] for row in rows} == {"diskless": 3, "flat": 3}
+
+
+def test_the_classes_show_what_remains(openstack: OpenStack, hosts: dict[str, str]) -> None:
+    (row,) = openstack(SHOW, "--resource", "VCPU=2")
+    assert row["classes"] == [
+        {
+            "class": "VCPU",
+            "requested": 2,
+            "capacity": 8 + 6 + 9,
+            "used": 1,
+            "free": 22,
+            "fits": 3 + 2 + 4,
+            "left": 4,
+            "fragmented": 4,
+        }
+    ]
+
+
+def test_the_units_of_inventories_count(openstack: OpenStack) -> None:
+    fields = {"max_unit": 2, "step_size": 2, "min_unit": 3}
+    for name, value in fields.items():
+        host = create(openstack, name)
+        amounts = ("--resource", "VCPU=8", "--resource", f"VCPU:{name}={value}")
+        openstack("resource provider inventory set", host, *amounts)
+    rows = openstack(SHOW, "--resource", "VCPU=3", "--by", "host")
+    found = {row["part"]: row["fits"] for row in rows}
+    # A service does not list an inventory that accepts neither 1 nor the requested amount.
+    assert found.pop("step_size", 0) == 0
+    assert found == {"max_unit": 0, "min_unit": 2}
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_a_random_cloud_takes_the_counted_requests(
+    number: int, real_placement: targets.RealPlacement
+) -> None:
+    target = real_placement
+    target.reset()
+    draw = random.Random(f"claims {number}")
+    base = brute_force.small_state(draw)
+    roots = [each for each, found in base.providers.items() if found.root_uuid == each]
+    comparison.seed(base, sender(target))
+    request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
+    found = count.Counter(base, request).count(roots)
+    for option, times in found.count.chosen:
+        allocations: dict[str, Any] = {}
+        for (provider, name), amount in option.amounts.items():
+            allocations.setdefault(provider, {"resources": {}})["resources"][name] = amount
+        for _ in range(times):
+            put(target, str(uuid.uuid4()), allocations)
+    query = cloud_builder.query_string(request)
+    left = target.ask("GET", f"/allocation_candidates?{query}")
+    assert left["allocation_requests"] == []
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_the_servers_of_hosts_that_may_stop_can_move(
+    number: int, real_placement: targets.RealPlacement
+) -> None:
+    target = real_placement
+    target.reset()
+    draw = random.Random(f"moves {number}")
+    base = brute_force.small_state(draw)
+    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
+    base, _ = brute_force.with_servers(draw, base, queries)
+    comparison.seed(base, sender(target))
+    hosts = count.hosts_of(base)
+    moves = capacity_moves.Moves(base, servers.servers_on(base, hosts), budgets.SearchBudget())
+    found = stop.largest(moves, hosts, len(hosts))
+    if found.answer is stop.Answer.NO:
+        return
+    body = {}
+    for server in moves.servers_on(found.hosts):
+        allocations: dict[str, Any] = {}
+        for (provider, name), amount in found.placement[server.key].amounts.items():
+            allocations.setdefault(provider, {"resources": {}})["resources"][name] = amount
+        body[server.uuid] = {
+            "allocations": allocations,
+            "project_id": "p",
+            "user_id": "u",
+            "consumer_generation": target.ask("GET", f"/allocations/{server.uuid}")[
+                "consumer_generation"
+            ],
+        }
+    if body:
+        target.ask("POST", "/allocations", body, "1.28")
+    for host in found.hosts:
+        for provider in base.tree[host]:
+            usages = target.ask("GET", f"/resource_providers/{provider}/usages")["usages"]
+            if "MISC_SHARES_VIA_AGGREGATE" not in base.providers[provider].traits:
+                assert not any(usages.values())
+
+
+def sender(target: targets.Target) -> comparison.Send:
+    def send(method: str, path: str, body: Any, version: str) -> tuple[int, Any]:
+        answer = target.request(method, path, body, version)
+        return answer.status_code, answer.json() if answer.content else None
+
+    return send
+
+
+def test_a_table_shows_counts_and_classes(openstack: OpenStack, hosts: dict[str, str]) -> None:
+    text = openstack.do(SHOW, *REQUEST)
+    assert "| VCPU:2,DISK_GB:10 | 8    | 3     | VCPU     |" in text
+    assert "| VCPU:2,DISK_GB:10 | DISK_GB | 10 " in text
+
+
+def test_a_refused_query_is_an_error(openstack: OpenStack) -> None:
+    assert "CUSTOM_UNKNOWN" in openstack.fails(SHOW, "--resource", "CUSTOM_UNKNOWN=1")[1]
+    assert "At least one --resource" in openstack.fails(SHOW)[1]
+
+
+def test_a_plan_is_applied_to_a_copy(
+    openstack: OpenStack, target: targets.Target, hosts: dict[str, str]
+) -> None:
+    amend = ("resource provider inventory amend", "--resource", "VCPU:allocation_ratio=2")
+    openstack(*amend, "--name-glob", "flat", "--dry-run", "--plan-out", "plan.json")
+    if target.name != "embedded":
+        assert "snapshot" in openstack.fails(SHOW, *REQUEST, "--after", "plan.json")[1]
+        return
+    rows = openstack(SHOW, "--resource", "VCPU=2", "--after", "plan.json")
+    assert [(row["plan"], row["fits"]) for row in rows] == [("before", 9), ("after", 13)]
+    assert openstack(SHOW, "--resource", "VCPU=2")[0]["fits"] == 9
+
+
+def test_hosts_in_reserve_need_every_allocation(
+    openstack: OpenStack, target: targets.Target
+) -> None:
+    for number in range(3):
+        host = create(openstack, f"host{number}", VCPU=8)
+        allocate(openstack, host, "VCPU=2")
+    arguments = (SHOW, "--resource", "VCPU=2", "--keep", "1")
+    if target.name != "embedded":
+        assert "snapshot" in openstack.fails(*arguments)[1]
+        return
+    (row,) = openstack(*arguments)
+    # Two hosts have room for eight servers, and three exist.
+    assert (row["fits"], row["with_failures"], row["with_failures_at_most"]) == (9, 5, 5)
+    assert json.dumps(row["unsafe_hosts"]) == "[]"
