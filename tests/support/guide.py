@@ -45,7 +45,8 @@ SKIPPED_WITHOUT_OUTPUT = (
 #: Commands that get the sample's recording of nova and neutron.
 WITH_NOVA = re.compile(
     r"openstack (allocation candidate explain"
-    r"|placement (allocation|aggregate|flavor|migration run|plan (apply|undo)|reshape recipe))\b"
+    r"|placement (allocation|aggregate|capacity|flavor|migration run|plan (apply|undo)"
+    r"|reshape recipe))\b"
 )
 RECORDING = "--nova-recording"
 

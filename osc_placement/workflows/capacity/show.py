@@ -8,14 +8,13 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.client import api, lookup
-from osc_placement.client.api_errors import UnknownProvider
+from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan import plan as plan_module
-from osc_placement.workflows.capacity import after, count, keep, moves, observe, servers
+from osc_placement.workflows.capacity import after, count, keep, moves, names, observe, servers
 from osc_placement.workflows.cloud.model import CloudModel
 from osc_placement.workflows.context import ReadContext
 
@@ -128,10 +127,10 @@ class _Parts:
                     found = self._members_of(base, each.uuid, is_complete=is_complete)
                     zones[zone] = zones.get(zone, frozenset()) | found
             return zones
-        names = {each.uuid: each.name for each in self._known}
-        uuids = list(base.with_aggregate) if is_complete else list(names)
+        known = {each.uuid: each.name for each in self._known}
+        uuids = list(base.with_aggregate) if is_complete else list(known)
         return {
-            names.get(uuid, uuid): self._members_of(base, uuid, is_complete=is_complete)
+            known.get(uuid, uuid): self._members_of(base, uuid, is_complete=is_complete)
             for uuid in uuids
         }
 
@@ -156,7 +155,7 @@ class _State:
     ) -> None:
         self._base, self._query, self._is_complete = model.state, model.query, model.is_complete
         self._request, self._parts, self._title = request, parts, title
-        self._without = frozenset(_roots(self._base, request.without))
+        self._without = frozenset(names.roots_named(self._base, request.without))
         self._counter = count.Counter(self._base, self._query, self._without)
 
     def rows(self, *, is_after: bool) -> Iterator[Row]:
@@ -196,14 +195,5 @@ class _State:
         usable = {option.root_uuid for option in found.options_of(self._query, ())}
         hosts = [uuid for uuid in hosts if uuid in usable]
         kept = keep.keep(found, self._query, hosts, self._request.keep or 0)
-        names = tuple(self._base.providers[uuid].name for uuid in kept.unsafe)
-        return dataclasses.replace(kept, unsafe=names)
-
-
-def _roots(base: state.State, texts: Sequence[str]) -> list[str]:
-    """The root UUIDs of providers by name or UUID. Errors: UnknownProvider."""
-    found = {text: text if text in base.providers else base.named.get(text, "") for text in texts}
-    unknown = [lookup.unknown_provider(text) for text, uuid in found.items() if not uuid]
-    if unknown:
-        raise UnknownProvider(unknown)
-    return [base.providers[uuid].root_uuid for uuid in found.values()]
+        unsafe = tuple(self._base.providers[uuid].name for uuid in kept.unsafe)
+        return dataclasses.replace(kept, unsafe=unsafe)

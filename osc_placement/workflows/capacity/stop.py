@@ -178,7 +178,8 @@ def _preventing(
 
 
 def _serves(base: state.State, query: candidate.CandidateQuery, hosts: Sequence[str]) -> bool:
-    return any(
+    """Whether another host can serve the query; any host can if it requests no resources."""
+    return not any(group.resources for group in query.groups) or any(
         each.is_of_host and not options.uses_trees(base, each, hosts)
         for each in options.find(base, query).options
     )

@@ -1,0 +1,150 @@
+"""``placement host ok-to-stop``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import microversion
+from osc_placement.v1 import arguments, base, rows, tables
+
+if TYPE_CHECKING:
+    from osc_placement.workflows.capacity import stop_hosts
+
+
+class OkToStop(base.ShowOne):
+    """Show whether the servers of some hosts fit on the other hosts
+
+    Each server requests elsewhere what it has: the amounts of its host and of sharing
+    providers, and together those of each other provider. It needs a host that is not disabled,
+    and never one of the named hosts. The answer is "yes" with a place for each server, "no"
+    with the servers that have none, or "unknown" after --timeout. With --max, the answer is
+    about a largest set of the named hosts. Traits, zones and whatever nova's own filters check
+    are not judged. Needs a database file, such as a snapshot. Only reads.
+    """
+
+    writes = False
+    names_database = False
+    required_feature = "nested candidates"
+    default_version = microversion.MAXIMUM
+    exit_codes = {
+        **base.EXIT_CODES,
+        0: "yes: the hosts may stop",
+        3: "no: some servers find no place",
+        4: "unknown: the time did not suffice",
+    }
+    example = """\
+openstack --os-placement-database cloud.sqlite \\
+    placement host ok-to-stop cmp-0001 cmp-0002
+openstack --os-placement-database cloud.sqlite \\
+    placement host ok-to-stop --aggregate <uuid> --max 5"""
+
+    _summary: Sequence[str] = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "hosts", metavar="<host>", nargs="*", help="Name or UUID of a provider of the host"
+        )
+        parser.add_argument(
+            "--aggregate",
+            metavar="<uuid>",
+            action="append",
+            default=[],
+            help="All hosts in this aggregate. May be repeated.",
+        )
+        parser.add_argument(
+            "--max",
+            metavar="<count>",
+            type=arguments.positive,
+            help="Find a largest set of at most so many of these hosts that may stop at once",
+        )
+        parser.add_argument(
+            "--timeout",
+            metavar="<seconds>",
+            type=arguments.positive,
+            default=60,
+            help="How long to search (default: 60)",
+        )
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        from osc_placement.workflows.capacity import stop_hosts
+
+        if not (parsed_args.hosts or parsed_args.aggregate):
+            self.usage_error("name a host, or give --aggregate")
+        found = stop_hosts.judge(
+            self.connect(),
+            stop_hosts.StopRequest(
+                parsed_args.hosts, parsed_args.aggregate, parsed_args.max, parsed_args.timeout
+            ),
+        )
+        self.exit_code = {"yes": 0, "no": 3, "unknown": 4}[found.answer]
+        self._summary = [
+            *(f"Reason: {text}" for text in filter(None, [found.reason])),
+            *(f"Not judged: {text}" for text in found.not_judged),
+        ]
+        fields = _fields(found)
+        return tuple(fields), tuple(fields.values())
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print tables of the answer, or all fields in other formats."""
+        code = 0
+        if parsed_args.formatter != "table" or parsed_args.columns:
+            code = super().produce_output(parsed_args, column_names, data)
+        else:
+            found = dict(zip(column_names, data, strict=True))
+            tables.write(_tables(found), self.app.stdout, parsed_args)
+        if not self.is_quiet:
+            sys.stdout.flush()
+            sys.stderr.writelines(f"{line}\n" for line in self._summary)
+        return code
+
+
+def _fields(found: stop_hosts.Judgement) -> dict[str, Any]:
+    return {
+        "answer": str(found.answer),
+        "hosts": rows.Lines(list(found.hosts)),
+        "servers": len(found.moves) + len(found.unplaced),
+        "moves": rows.Lines(
+            [
+                {
+                    "server": each.server,
+                    "from": each.source,
+                    "to": each.target,
+                    "allocations": each.allocations,
+                }
+                for each in found.moves
+            ]
+        ),
+        "unplaced": rows.Lines(
+            [
+                {"server": each.server, "host": each.source, "reasons": list(each.reasons)}
+                for each in found.unplaced
+            ]
+        ),
+        "reason": found.reason,
+        "not_judged": rows.Lines(list(found.not_judged)),
+    }
+
+
+def _tables(found: Mapping[str, Any]) -> list[tables.Table]:
+    moves = found["moves"].machine_readable()
+    unplaced = found["unplaced"].machine_readable()
+    return [
+        tables.Table(
+            "Answer",
+            ("ok to stop", "hosts", "servers"),
+            [(found["answer"], found["hosts"], found["servers"])],
+        ),
+        tables.Table(
+            "Places", ("server", "from", "to"), [(m["server"], m["from"], m["to"]) for m in moves]
+        ),
+        tables.Table(
+            "Servers without a place",
+            ("server", "host", "reasons"),
+            [(u["server"], u["host"], rows.Lines(u["reasons"])) for u in unplaced],
+        ),
+    ]

@@ -1,0 +1,122 @@
+"""The answer to "may these hosts stop", with names instead of UUIDs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+from osc_placement import errors
+from osc_placement.client import api
+from osc_placement.engine import state
+from osc_placement.engine.candidates import budget as budgets
+from osc_placement.model import allocation, candidate
+from osc_placement.workflows.capacity import after, count, moves, names as host_names, servers, stop
+from osc_placement.workflows.cloud import observe, packing
+from osc_placement.workflows.context import ReadContext
+
+_TRAITS = "traits, availability zones and server groups: they are in nova"
+_DEVICES = "PCI devices, NUMA cells and local disks that are not in Placement"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StopRequest:
+    """The operator's arguments: names or UUIDs of hosts, UUIDs of aggregates.
+
+    ``most`` asks for a largest set of at most so many hosts.
+    """
+
+    hosts: Sequence[str] = ()
+    aggregates: Sequence[str] = ()
+    most: int | None = None
+    seconds: float = 60.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Move:
+    """A place for a server: names of hosts, and its allocations there."""
+
+    server: str
+    source: str
+    target: str
+    allocations: allocation.Allocations
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stranded:
+    """A server without a place."""
+
+    server: str
+    source: str
+    reasons: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Judgement:
+    """``hosts`` are the names of the hosts that the answer is about."""
+
+    answer: stop.Answer
+    hosts: tuple[str, ...]
+    moves: tuple[Move, ...] = ()
+    unplaced: tuple[Stranded, ...] = ()
+    reason: str = ""
+    not_judged: tuple[str, ...] = ()
+
+
+def judge(client: api.Client, request: StopRequest) -> Judgement:
+    """Whether hosts may stop. Sends nothing: it needs a database file.
+
+    Errors: PlacementError for a service; UnknownProvider.
+    """
+    after.require_copy(client, "this command")
+    with observe.observed(client, candidate.CandidateQuery(()), ReadContext()) as model:
+        return _judge(model.state, request)
+
+
+def _judge(base: state.State, request: StopRequest) -> Judgement:
+    named = host_names.roots_named(base, request.hosts)
+    hosts = set(count.hosts_of(base))
+    for uuid in request.aggregates:
+        members = {base.providers[each].root_uuid for each in base.with_aggregate[uuid]}
+        if not members & hosts:
+            raise errors.PlacementError(f"aggregate {uuid} has no hosts")
+        named += sorted(members & hosts, key=lambda root: base.providers[root].name)
+    roots = list(dict.fromkeys(named))
+    known = servers.servers_on(base, roots)
+    found = moves.Moves(base, known, budgets.SearchBudget(request.seconds))
+    if request.most is None:
+        verdict = stop.may_stop(found, roots)
+    else:
+        verdict = stop.largest(found, roots, request.most)
+    names = {uuid: each.name for uuid, each in base.providers.items()}
+    return Judgement(
+        verdict.answer,
+        tuple(names[root] for root in verdict.hosts),
+        tuple(_moves(found, verdict, names)),
+        tuple(
+            Stranded(each.server.uuid, names[each.server.root_uuid], each.reasons)
+            for each in verdict.unplaced
+        ),
+        verdict.reason,
+        (_TRAITS, _DEVICES, *_migrations(base, verdict.hosts, names)),
+    )
+
+
+def _moves(found: moves.Moves, verdict: stop.Verdict, names: Mapping[str, str]) -> Iterator[Move]:
+    for server in found.servers_on(verdict.hosts):
+        option = verdict.placement.get(server.key)
+        if option is not None:
+            source, target = names[server.root_uuid], names[option.root_uuid]
+            yield Move(server.uuid, source, target, _allocations(option))
+
+
+def _allocations(option: packing.Option) -> allocation.Allocations:
+    found: dict[str, dict[str, int]] = {}
+    for (uuid, name), amount in option.amounts.items():
+        found.setdefault(uuid, {})[name] = amount
+    return found
+
+
+def _migrations(base: state.State, roots: Sequence[str], names: Mapping[str, str]) -> Iterator[str]:
+    for root in roots:
+        for uuid in servers.migrations_on(base, root):
+            yield f"migration {uuid} holds allocations on {names[root]}"
