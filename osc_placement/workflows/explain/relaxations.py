@@ -118,6 +118,7 @@ class Relaxations:
             or any(uuid not in passing for uuid in providers)
         ]
 
+    @functools.cache  # noqa: B019 (one object per explanation)
     def _kind(self, root_uuid: str) -> object:
         """Trees of equal kinds meet and fail the same constraints, whichever are removed."""
         tree = self._base.tree[root_uuid]

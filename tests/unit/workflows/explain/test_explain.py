@@ -19,7 +19,7 @@ from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import amounts, explain
 from osc_placement.workflows.explain.values import Action, Change
-from tests.support.candidates import cloud_builder, explained
+from tests.support.candidates import cloud_builder, clouds, explained
 
 VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
@@ -168,3 +168,26 @@ def with_room(base: state.State, name: str, room: dict[str, int]) -> state.State
         record.Changes({provider.uuid: dataclasses.replace(provider, inventories=inventories)})
     )
     return copied
+
+
+def test_the_number_of_requests_depends_on_the_query_and_the_explained_hosts(
+    placement: service.InProcessPlacement,
+) -> None:
+    hosts = [
+        clouds.provider(f"00000000-0000-4000-8000-{n:012}", VCPU=8, MEMORY_MB=64) for n in range(30)
+    ]
+    explained.seed(placement, clouds.cloud(*hosts))
+    client = explained.CountingClient(placement.client(VERSION).transport, VERSION)
+    client.transport.application = lambda: None
+    query = clouds.query(clouds.group(VCPU=9, MEMORY_MB=16, required="HW_CPU_X86_AVX"))
+    order = constraint.constraints_of(query)
+    found = explain.explain(client, explain.ExplainRequest(query, order, nearest=2), CONTEXT)
+    assert [each.amounts for each in found.changes] == [{order[0]: 8}]
+    assert client.sent == {
+        "allocation_candidates/resources": 2,  # checks the query; capacities for the change
+        "resource_providers/": 1,
+        "resource_providers/resources": 4,
+        "resource_providers/required": 2,
+        "resource_providers/inventories/": 2,
+        "resource_providers/usages/": 2,
+    }
