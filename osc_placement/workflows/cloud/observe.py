@@ -30,6 +30,17 @@ class _Repository(Protocol):
 
 
 @contextlib.contextmanager
+def whole_state(client: api.Client) -> Iterator[state.State | None]:
+    """The state of a database file, during the block; None for a service. Requests: none."""
+    repository: _Repository | None = getattr(client.transport.application(), "repository", None)
+    if repository is None:
+        yield None
+        return
+    with repository.snapshot() as base:
+        yield base
+
+
+@contextlib.contextmanager
 def observed(
     client: api.Client, query: candidate.CandidateQuery, context: ReadContext
 ) -> Iterator[CloudModel]:
@@ -37,12 +48,11 @@ def observed(
 
     Requests: none on a database file; otherwise as ``LiveReader.read``.
     """
-    repository: _Repository | None = getattr(client.transport.application(), "repository", None)
-    if repository is None:
-        yield LiveReader(client, context).read(query)
-        return
-    with repository.snapshot() as base:
-        yield CloudModel(base, query)
+    with whole_state(client) as base:
+        if base is None:
+            yield LiveReader(client, context).read(query)
+        else:
+            yield CloudModel(base, query)
 
 
 class LiveReader:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import enum
 import functools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, query as queries, responses, retry
@@ -15,6 +13,7 @@ from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate
 from osc_placement.nova import api as nova_api, flavors, request, scheduler_options
 from osc_placement.plan import workers
+from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.context import ReadContext
 
@@ -56,10 +55,6 @@ class AuditedFlavor:
     reason: str = ""
 
 
-class _Repository(Protocol):
-    def snapshot(self) -> contextlib.AbstractContextManager[state.State]: ...
-
-
 def audit(
     client: api.Client,
     nova: nova_api.Nova,
@@ -74,7 +69,8 @@ def audit(
     """
     known = flavors.flavors(nova)
     chosen = flavors.select(known, names) if names else known
-    with _without_allocations(client) as empty:
+    with observe.whole_state(client) as base:
+        empty = None if base is None else _without_allocations(base)
         audit_one = functools.partial(_audit_one, client, options, empty)
         context.progress.start("auditing flavors", len(chosen))
         found = []
@@ -84,23 +80,17 @@ def audit(
         return found
 
 
-@contextlib.contextmanager
-def _without_allocations(client: api.Client) -> Iterator[state.State | None]:
-    """The cloud of a database file without allocations; None for a service."""
-    repository: _Repository | None = getattr(client.transport.application(), "repository", None)
-    if repository is None:
-        yield None
-        return
-    with repository.snapshot() as base:
-        empty = state.State()
-        empty.apply(
-            record.Changes(
-                dict(base.providers),
-                traits=dict(base.traits),
-                resource_classes=dict(base.resource_classes),
-            )
+def _without_allocations(base: state.State) -> state.State:
+    """The same cloud with nothing allocated."""
+    empty = state.State()
+    empty.apply(
+        record.Changes(
+            dict(base.providers),
+            traits=dict(base.traits),
+            resource_classes=dict(base.resource_classes),
         )
-        yield empty
+    )
+    return empty
 
 
 def _audit_one(
