@@ -188,11 +188,10 @@ class Writer(threading.Thread):
             self.writes += 1
 
 
+@pytest.mark.parametrize("target", ["loopback", "placement"], indirect=True)
 def test_each_provider_is_a_state_that_existed_while_others_write(
     openstack: shell.OpenStack, sample: targets.Target
 ) -> None:
-    if sample.name == "embedded":
-        pytest.skip("one process at a time uses a file")
     writer = Writer(sample)
     writer.start()
     try:
