@@ -309,6 +309,21 @@ class Lister(PlacementCommand, command.Lister):
         return code
 
 
+class SummaryLister(Lister):
+    """A command that shows rows, and a summary on stderr after them."""
+
+    #: Lines to print on stderr after the rows; none with -q.
+    summary: Sequence[str] = ()
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the rows and the summary."""
+        code = super().produce_output(parsed_args, column_names, data)
+        if not self.is_quiet:
+            sys.stdout.flush()
+            sys.stderr.writelines(f"{line}\n" for line in self.summary)
+        return code
+
+
 class ShowOne(PlacementCommand, command.ShowOne):
     """A command that shows the fields of one object."""
 

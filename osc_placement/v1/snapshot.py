@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
 import datetime
 import functools
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 
 #: The word that names the cloud of the command line where a file could be named.
 LIVE = "live"
+
+_PLURALS = {
+    "provider": "providers",
+    "consumer": "consumers",
+    "trait": "traits",
+    "resource class": "resource classes",
+}
 
 #: Notes that a table shows.
 _MOST_NOTES = 10
@@ -140,7 +148,7 @@ class ShowSnapshot(base.ShowOne):
         return tuple(fields), tuple(fields.values())
 
 
-class DiffSnapshots(base.Lister):
+class DiffSnapshots(base.SummaryLister):
     """Show what differs between two snapshots, or between a snapshot and the cloud
 
     One row per provider, consumer, trait and resource class that differs. JSON output is
@@ -157,8 +165,6 @@ openstack placement snapshot diff monday.sqlite tuesday.sqlite
 openstack placement snapshot diff monday.sqlite live"""
 
     column_names = ("kind", "uuid", "name", "change", "before", "after")
-
-    _summary: tuple[str, ...] = ()
 
     @property
     def auth_required(self) -> bool:
@@ -196,7 +202,8 @@ openstack placement snapshot diff monday.sqlite live"""
             found = list(diff.differences(before, after, generations=generations, owners=owners))
             names = {item.uuid: item.name for side in (before, after) for item in side.providers()}
         self.exit_code = 3 if found else 0
-        self._summarize(found, owners=owners)
+        lines = [] if owners else ["One of the snapshots has no owners: they are not compared"]
+        self.summary = [*lines, _summary(found)]
         return self.column_names, [_difference_row(item, names) for item in found]
 
     @contextlib.contextmanager
@@ -213,21 +220,15 @@ openstack placement snapshot diff monday.sqlite live"""
             with file.opened(request.path) as opened:
                 yield opened
 
-    def _summarize(self, found: list[diff.Difference], *, owners: bool) -> None:
-        lines = [] if owners else ["One of the snapshots has no owners: they are not compared"]
-        counts: dict[str, int] = {}
-        for item in found:
-            key = f"{item.kind}s {item.change}"
-            counts[key] = counts.get(key, 0) + 1
-        shown = "; ".join(f"{count} {key}" for key, count in counts.items())
-        self._summary = (*lines, shown or "The states are equal")
 
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        code = super().produce_output(parsed_args, column_names, data)
-        if not self.is_quiet:
-            sys.stdout.flush()
-            sys.stderr.writelines(f"{line}\n" for line in self._summary)
-        return code
+def _summary(found: list[diff.Difference]) -> str:
+    """How many objects of each kind were added, removed and changed."""
+    counts = collections.Counter((item.kind, item.change) for item in found)
+    parts = [
+        f"{count} {_PLURALS[kind] if count > 1 else kind} {change}"
+        for (kind, change), count in counts.items()
+    ]
+    return "; ".join(parts) or "The states are equal"
 
 
 class _Facts(rows.Amounts):

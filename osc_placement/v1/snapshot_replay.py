@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import pathlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.v1 import arguments, base, progress, rows, services
@@ -28,13 +28,13 @@ COLUMNS = (
 )
 
 
-class ReplayQueries(base.Lister):
-    """Run allocation candidates queries on a snapshot, and show which lose candidates
+class ReplayQueries(base.SummaryLister):
+    """Show which allocation candidates queries lose candidates
 
-    Compares a snapshot with a second one, or with itself after a plan (--after), or with the
-    recorded answers of the queries. Lists the queries that get no candidate any more, and those
-    that lose more than --percent of their candidates. With --record it forwards requests to the
-    cloud and records the queries, until Ctrl-C. Nothing is written to the snapshots.
+    Runs the queries on a snapshot and on a second one, or on a snapshot before and after a plan
+    (--after), or compares a snapshot with the recorded answers of the queries. Lists the queries
+    that get no candidate any more, and those that lose more than --percent of their candidates.
+    With --record it forwards requests to the cloud and records the queries, until Ctrl-C.
     """
 
     writes = False
@@ -47,6 +47,9 @@ openstack placement snapshot replay cloud.sqlite --after plan.json --queries que
 openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
 
     column_names = COLUMNS
+
+    #: What a plan did on the copy.
+    _plan_summary: Sequence[str] = ()
 
     @property
     def auth_required(self) -> bool:
@@ -143,7 +146,7 @@ openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
         if parsed_args.after is not None:
             first = parsed_args.files[0]
             copy, report = stack.enter_context(replay.after_plan(first, parsed_args.after))
-            self._say(f"The plan on a copy of {first}: {report.summary()}")
+            self._plan_summary = [f"The plan on a copy of {first}: {report.summary()}"]
             return copy
         if len(parsed_args.files) > 1:
             return stack.enter_context(replay.opened(parsed_args.files[1]))
@@ -166,17 +169,14 @@ openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
         affected = [item for item in found if item.is_affected(parsed_args.percent)]
         exhausted = sum(item.is_exhausted for item in affected)
         self.exit_code = 3 if affected else 0
-        self._say(
-            f"{len(found)} distinct queries; {exhausted} get no candidate any more;"
-            f" {len(affected) - exhausted} others lose more than {parsed_args.percent:g} %"
-            f" of their candidates; {source.ignored} lines have no query"
-        )
+        self.summary = [
+            *self._plan_summary,
+            f"Distinct queries: {len(found)}. Without any candidate now: {exhausted}. With a loss"
+            f" of more than {parsed_args.percent:g} %: {len(affected) - exhausted}. Lines without a"
+            f" query: {source.ignored}",
+        ]
         listed = found if parsed_args.all else affected
         return self.column_names, [_row(item, names) for item in listed]
-
-    def _say(self, line: str) -> None:
-        if not self.is_quiet:
-            sys.stderr.write(f"{line}\n")
 
 
 def _row(item: replay.Comparison, names: Mapping[str, str]) -> rows.Row:

@@ -1,0 +1,155 @@
+"""Time, requests and memory of ``placement snapshot save`` on a cloud of any size."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import requests
+
+from benchmarks import cloud
+from tests.support.peer import database, loading, process
+
+_TRAITS = 30
+_PROJECTS = 100
+_CHUNK = 500
+_HEADERS = {"x-auth-token": "admin", "x-roles": "admin,service"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One command: its seconds, its requests to Placement, and its peak memory in MiB."""
+
+    name: str
+    seconds: float
+    requests: int | None
+    memory: int
+
+
+def document(providers: int, consumers: int) -> dict[str, Any]:
+    """A flat cloud: each consumer has allocations on one provider."""
+    import os_traits
+
+    traits = sorted(os_traits.get_traits(prefix="HW_CPU"))[:_TRAITS]
+    hosts = [cloud.flat_host(number)[0] for number in range(providers)]
+    held = dict.fromkeys(("VCPU", "MEMORY_MB", "DISK_GB"), 1)
+    return {
+        "custom_resource_classes": [],
+        "custom_traits": [],
+        "providers": {
+            host.uuid: {
+                "name": host.name,
+                "parent": None,
+                "root": host.uuid,
+                "generation": 3,
+                "inventories": {
+                    name: {"total": 1_000_000, "max_unit": 1_000_000, "allocation_ratio": 1.0}
+                    for name in held
+                },
+                "traits": traits,
+                "aggregates": host.aggregates,
+            }
+            for host in hosts
+        },
+        "consumers": {
+            str(uuid.UUID(int=number + 1)): {
+                "allocations": {hosts[number % providers].uuid: held},
+                "generation": 1,
+                "project": f"project-{number % _PROJECTS}",
+                "user": "user",
+                "type": "INSTANCE",
+            }
+            for number in range(consumers)
+        },
+    }
+
+
+@contextlib.contextmanager
+def served(peer: str, state: dict[str, Any], folder: pathlib.Path) -> Iterator[str]:
+    """The URL of a Placement with this state: the reference server or openstack-placement."""
+    if peer == "embedded":
+        file = folder / "state.json"
+        file.write_text(json.dumps(state))
+        command = [sys.executable, "-m", "osc_placement.server", "--load", str(file), "--port"]
+        with process.running(command, folder) as url:
+            yield url
+        return
+    with contextlib.ExitStack() as stack:
+        environment = {}
+        if peer != "sqlite":
+            environment["PLACEMENT_DATABASE"] = stack.enter_context(database.SERVERS[peer]())
+        url = stack.enter_context(
+            process.running(process.PLACEMENT, folder, environment=environment)
+        )
+        _load(url, state)
+        yield url
+
+
+def _load(url: str, state: dict[str, Any]) -> None:
+    session = requests.Session()
+    session.trust_env = False
+
+    def send(method: str, path: str, body: Any, version: str) -> Any:
+        headers = {**_HEADERS, "openstack-api-version": f"placement {version}"}
+        response = session.request(method, url + path, json=body, headers=headers)
+        response.raise_for_status()
+        return response.json() if response.content else None
+
+    loading.load({**state, "consumers": {}}, send)
+    known = list(state["consumers"].items())
+    for start in range(0, len(known), _CHUNK):
+        body = {
+            consumer: {
+                "allocations": {
+                    key: {"resources": held} for key, held in one["allocations"].items()
+                },
+                "project_id": one["project"],
+                "user_id": one["user"],
+                "consumer_generation": None,
+                "consumer_type": one["type"],
+            }
+            for consumer, one in known[start : start + _CHUNK]
+        }
+        send("POST", "/allocations", body, "1.39")
+
+
+def measure(url: str, folder: pathlib.Path, workers: int) -> Iterator[Step]:
+    """Save, refresh the unchanged cloud, save without owners, and open the file."""
+    cloud_options = ["--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", url]
+    save = [*cloud_options, "placement", "snapshot", "save", "--workers", str(workers)]
+    yield _run("save", [*save, "cloud.sqlite"], folder)
+    yield _run("refresh, nothing changed", [*save, "cloud.sqlite", "--refresh"], folder)
+    yield _run("save without owners", [*save, "short.sqlite", "--without-owners"], folder)
+    yield _run("show", ["placement", "snapshot", "show", "cloud.sqlite"], folder)
+    opened = ["--os-placement-database", "cloud.sqlite", "resource", "class", "list"]
+    yield _run("open the file (class list)", opened, folder)
+
+
+def _run(name: str, arguments: list[str], folder: pathlib.Path) -> Step:
+    """Run one ``openstack`` command as a process."""
+    program = "import sys; from openstackclient.shell import main; sys.exit(main())"
+    reader, writer = os.pipe()
+    started = time.monotonic()
+    child = os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-c", program, *arguments, "-f", "json"],
+        {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder)},
+        file_actions=[(os.POSIX_SPAWN_DUP2, writer, 1), (os.POSIX_SPAWN_CLOSE, reader)],
+    )
+    os.close(writer)
+    with os.fdopen(reader) as output:
+        text = output.read()
+    _, status, usage = os.wait4(child, 0)
+    if status:
+        raise RuntimeError(f"{name}: exit status {status}")
+    answer = json.loads(text)
+    sent = answer.get("requests") if isinstance(answer, dict) else None
+    return Step(name, time.monotonic() - started, sent, usage.ru_maxrss // 1024)
