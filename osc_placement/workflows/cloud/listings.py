@@ -77,8 +77,11 @@ def any_of(names: Iterable[str]) -> str:
     return ordered[0] if len(ordered) == 1 else f"in:{','.join(ordered)}"
 
 
-def needed(query: candidate.CandidateQuery) -> Listings:
-    """The listings for a query of ``merge_alternatives``. Raises TooManySums."""
+def needed(query: candidate.CandidateQuery, *, with_least: bool = False) -> Listings:
+    """The listings for a query of ``merge_alternatives``. Raises TooManySums.
+
+    ``with_least``: also those for an amount of 1, for the same query with lower amounts.
+    """
     traits, aggregates = set(query.root_required | query.root_forbidden), set[str]()
     for group in query.groups:
         traits.update(group.forbidden, *group.required)
@@ -88,7 +91,10 @@ def needed(query: candidate.CandidateQuery) -> Listings:
         for resource_class, amount in group.resources.items():
             requested.setdefault(resource_class, []).append(amount)
     return Listings(
-        {name: _sums(name, amounts) for name, amounts in requested.items()},
+        {
+            name: tuple(sorted({*_sums(name, amounts), *([1] if with_least else [])}))
+            for name, amounts in requested.items()
+        },
         tuple(sorted(traits)),
         tuple(sorted(name for name in aggregates if not name.startswith(SHARING))),
     )

@@ -42,7 +42,11 @@ def whole_state(client: api.Client) -> Iterator[state.State | None]:
 
 @contextlib.contextmanager
 def observed(
-    client: api.Client, query: candidate.CandidateQuery, context: ReadContext
+    client: api.Client,
+    query: candidate.CandidateQuery,
+    context: ReadContext,
+    *,
+    with_least: bool = False,
 ) -> Iterator[CloudModel]:
     """What is known of the cloud for a query, during the block.
 
@@ -50,7 +54,7 @@ def observed(
     """
     with whole_state(client) as base:
         if base is None:
-            yield LiveReader(client, context).read(query)
+            yield LiveReader(client, context).read(query, with_least=with_least)
         else:
             yield CloudModel(base, query)
 
@@ -61,17 +65,18 @@ class LiveReader:
     def __init__(self, client: api.Client, context: ReadContext) -> None:
         self._client, self._context = client, context
 
-    def read(self, query: candidate.CandidateQuery) -> CloudModel:
+    def read(self, query: candidate.CandidateQuery, *, with_least: bool = False) -> CloudModel:
         """The model for a query; its classes and traits must exist.
 
         Requests: one listing of all providers, one of those that share resources, and one for each
         trait, set of alternatives and aggregate of the query, and for each amount of a class that
-        one provider may have to supply (at most three per constraint); two for each sharing
+        one provider may have to supply (at most three per constraint, and one per class
+        ``with_least``, for lower amounts); two for each sharing
         provider with such an amount.
         Errors: TooManySums.
         """
         query = listings.merge_alternatives(query)
-        needed = listings.needed(query)
+        needed = listings.needed(query, with_least=with_least)
         resources = listings.pairs(needed)
         calls: list[Callable[[], list[provider.Provider]]] = [
             self._client.list_providers,

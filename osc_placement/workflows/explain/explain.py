@@ -64,7 +64,7 @@ def explain(client: api.Client, request: ExplainRequest, context: ReadContext) -
         lookup.unknown_provider(text) for text in request.hosts if text not in named
     ).check()
     roots = list(dict.fromkeys(each.root_uuid or each.uuid for each in named.values()))
-    with observe.observed(client, request.query, context) as model:
+    with observe.observed(client, request.query, context, with_least=True) as model:
         return _Explainer(client, request, context, model).explain(roots)
 
 
