@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
 from osc_placement.client import lookup
-from osc_placement.v1 import base, candidate_query, rows
+from osc_placement.v1 import base, candidate_query, rows, services
 
 if TYPE_CHECKING:
     from osc_placement.client import responses
@@ -48,7 +48,8 @@ openstack allocation candidate list \\
         optional = ["candidate mappings"] if parsed_args.long else []
         candidate_query.check(self, parsed_args)
         client = self.connect(candidate_query.features(parsed_args), optional)
-        found = client.list_allocation_candidates(candidate_query.request(client, parsed_args))
+        request = candidate_query.request(client, parsed_args, services.host_aggregates(self))
+        found = client.list_allocation_candidates(request)
         columns, data = _answer(found, client.microversion, long=parsed_args.long)
         if not self.shows_names(parsed_args, long=parsed_args.long):
             return columns, data

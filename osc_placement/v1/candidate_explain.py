@@ -18,6 +18,7 @@ from osc_placement.v1 import (
     nova_request,
     plan_command,
     progress,
+    services,
     tables,
 )
 
@@ -120,7 +121,7 @@ openstack allocation candidate explain \\
         from osc_placement.workflows.explain import explain
 
         nova_request.check(self, parsed_args)
-        client, request, services = self._read(parsed_args)
+        client, request, opened = self._read(parsed_args)
         with progress.shown(quiet=self.is_quiet) as shown:
             found = explain.explain(
                 client,
@@ -129,7 +130,7 @@ openstack allocation candidate explain \\
                 ),
                 ReadContext(parsed_args.workers, shown),
             )
-        judged = self._filters(services, parsed_args, found)
+        judged = self._filters(opened, parsed_args, found)
         self.exit_code = 0 if found.candidates else 3
         count = len(found.candidates)
         self._summary = (
@@ -145,32 +146,32 @@ openstack allocation candidate explain \\
         if not nova_request.is_given(parsed_args):
             candidate_query.check(self, parsed_args)
             client = self.connect(candidate_query.features(parsed_args))
-            given = candidate_query.request(client, parsed_args)
-            if isinstance(given, list):
+            if parsed_args.query is not None:
                 # Placement itself refuses unknown parameters and names them.
+                given = queries.parse(parsed_args.query)
                 kept = [(name, value) for name, value in given if name != "limit"]
                 client.list_allocation_candidates([*kept, ("limit", "1")])
-            query = candidate_query.read(client, parsed_args)
+            query = candidate_query.read(client, parsed_args, services.host_aggregates(self))
             every = constraint.constraints_of(query)
             return client, _Request(query, dict.fromkeys(every, "")), None
         if candidate_query.has_options(parsed_args) or parsed_args.query:
             self.usage_error("arguments --flavor and --server: not allowed with options of a query")
-        services = nova_request.opened(self, parsed_args)
-        found = nova_request.read(services, parsed_args)
+        opened = nova_request.opened(self, parsed_args)
+        found = nova_request.read(opened, parsed_args)
         pairs = queries.candidate_pairs(found.query)
         client = self.connect(queries.candidate_features(pairs).items())
         sources = {each: str(where) for each, where in found.sources.items()}
-        return client, _Request(found.query, sources, found.assumptions), services
+        return client, _Request(found.query, sources, found.assumptions), opened
 
     def _filters(
-        self, services: Any, parsed_args: argparse.Namespace, found: explain.Explanation
+        self, opened: Any, parsed_args: argparse.Namespace, found: explain.Explanation
     ) -> Sequence[nova_filters.Judgement]:
         """What nova's own filters say about the candidates of nova's request."""
-        if services is None or not found.candidates:
+        if opened is None or not found.candidates:
             return ()
         from osc_placement.workflows.explain import nova_filters
 
-        return nova_filters.judge(services.nova, found.candidates)
+        return nova_filters.judge(opened.nova, found.candidates)
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print one table per section, and the summary."""

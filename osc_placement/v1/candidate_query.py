@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from osc_placement import errors
@@ -14,6 +14,7 @@ from osc_placement.v1 import arguments, base, request_group
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import candidate
+    from osc_placement.workflows.context import HostAggregates
 
 
 def add_options(parser: argparse._ActionsContainer, *, limit: bool = True) -> None:
@@ -79,21 +80,24 @@ def features(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def request(
-    client: api.Client, parsed_args: argparse.Namespace
+    client: api.Client, parsed_args: argparse.Namespace, host_aggregates: HostAggregates | None
 ) -> candidate.CandidateQuery | query.Pairs:
     """The query of the options, or the parameters of ``--query`` as they are.
 
-    Requests: those of ``lookup.provider_uuids`` for ``--in-tree``. Errors: InvalidInput.
+    Requests: those of ``lookup.provider_uuids`` for ``--in-tree``, and one to nova for the name
+    of a host aggregate. Errors: InvalidInput.
     """
     if parsed_args.query is None:
-        return _query(client, parsed_args)
+        return _query(client, parsed_args, host_aggregates)
     return query.parse(parsed_args.query)
 
 
-def read(client: api.Client, parsed_args: argparse.Namespace) -> candidate.CandidateQuery:
+def read(
+    client: api.Client, parsed_args: argparse.Namespace, host_aggregates: HostAggregates | None
+) -> candidate.CandidateQuery:
     """The query of the options, or of ``--query``; otherwise like ``request``."""
     if parsed_args.query is None:
-        return _query(client, parsed_args)
+        return _query(client, parsed_args, host_aggregates)
     return query.read_candidates(query.parse(parsed_args.query))
 
 
@@ -129,9 +133,9 @@ def _add_grouped(parser: argparse._ActionsContainer) -> None:
         + arguments.since("forbidden traits"),
         "--in-tree": "Only the tree of this provider (name or UUID)."
         + arguments.since("candidate in_tree"),
-        "--not-member-of": "UUID of an aggregate that a candidate must not be a member of."
-        " Several separated by commas: a member of none. May be repeated."
-        + arguments.since("forbidden aggregates"),
+        "--not-member-of": "An aggregate that a candidate must not be a member of: a UUID, or the"
+        " name or id of a nova host aggregate. Several separated by commas: a member of none. May"
+        " be repeated." + arguments.since("forbidden aggregates"),
     }
     for option, text in texts.items():
         metavar = option.removeprefix("--").replace("-", "_")
@@ -142,9 +146,10 @@ def _add_grouped(parser: argparse._ActionsContainer) -> None:
         group,
         "--member-of",
         "<member_of>",
-        "UUID of an aggregate that a candidate must be a member of. Several separated by"
-        " commas: a member of at least one. May be repeated from Placement API 1.24; all"
-        " conditions must hold." + arguments.since("candidate member_of"),
+        "An aggregate that a candidate must be a member of: a UUID, or the name or id of a nova"
+        " host aggregate. Several separated by commas: a member of at least one. May be repeated"
+        " from Placement API 1.24; all conditions must hold."
+        + arguments.since("candidate member_of"),
     )
     _add(group, "--aggregate-uuid", "<uuid>", argparse.SUPPRESS)
 
@@ -175,7 +180,9 @@ def _option_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str
         yield "candidate same_subtree", "--group without --resource"
 
 
-def _query(client: api.Client, parsed_args: argparse.Namespace) -> candidate.CandidateQuery:
+def _query(
+    client: api.Client, parsed_args: argparse.Namespace, host_aggregates: HostAggregates | None
+) -> candidate.CandidateQuery:
     from osc_placement.model import candidate
 
     groups = request_group.groups(parsed_args)
@@ -187,11 +194,14 @@ def _query(client: api.Client, parsed_args: argparse.Namespace) -> candidate.Can
     with problems.collected():
         texts = request_group.provider_texts(groups)
         uuids = lookup.provider_uuids(client, texts, check=True)
+    named = [name for group in parsed for names in _aggregates(group) for name in names]
+    if named:
+        from osc_placement.workflows import selector
+
+        with problems.collected():
+            uuids |= selector.aggregate_uuids(named, host_aggregates)
     problems.check()
-    parsed = [
-        dataclasses.replace(group, in_tree=uuids[group.in_tree]) if group.in_tree else group
-        for group in parsed
-    ]
+    parsed = [_with_uuids(group, uuids) for group in parsed]
     root = parsed_args.root_required
     return candidate.CandidateQuery(
         groups=tuple(parsed),
@@ -200,4 +210,18 @@ def _query(client: api.Client, parsed_args: argparse.Namespace) -> candidate.Can
         root_required=frozenset(trait for trait in root if not trait.startswith("!")),
         root_forbidden=frozenset(trait[1:] for trait in root if trait.startswith("!")),
         limit=getattr(parsed_args, "limit", None),
+    )
+
+
+def _aggregates(group: candidate.RequestGroup) -> list[frozenset[str]]:
+    return [*group.member_of, group.forbidden_aggregates]
+
+
+def _with_uuids(group: candidate.RequestGroup, uuids: Mapping[str, str]) -> candidate.RequestGroup:
+    """The group with the UUIDs of its provider and aggregates."""
+    return dataclasses.replace(
+        group,
+        in_tree=uuids[group.in_tree] if group.in_tree else None,
+        member_of=tuple(frozenset(uuids[name] for name in names) for names in group.member_of),
+        forbidden_aggregates=frozenset(uuids[name] for name in group.forbidden_aggregates),
     )

@@ -160,7 +160,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         else:
             candidate_query.check(self, parsed_args)
             client = self.connect(candidate_query.features(parsed_args))
-            found = candidate_query.read(client, parsed_args)
+            found = candidate_query.read(client, parsed_args, services.host_aggregates(self))
             queries, assumptions = {_title(found): found}, []
         queries = {name: dataclasses.replace(each, limit=None) for name, each in queries.items()}
         for each in queries.values():
