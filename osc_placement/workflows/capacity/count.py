@@ -36,7 +36,7 @@ class ClassCapacity:
 class Capacity:
     """How often a request fits.
 
-    ``hosts`` is the number of hosts where it fits once. ``classes`` are those of the request; the
+    ``hosts`` is the number of hosts that can serve it once, not only by sharing providers. ``classes`` are those of the request; the
     scarcest one comes first.
     """
 
@@ -86,7 +86,7 @@ class Counter:
         if not self._found.is_complete:
             upper = min(each.fits for each in classes)
             found = dataclasses.replace(found, most=max(upper, found.least))
-        hosts = sum(1 for root in roots if root in self._by_root)
+        hosts = len({option.root_uuid for option in chosen if option.is_of_host})
         return Capacity(found, hosts, tuple(sorted(classes, key=lambda each: each.fits)))
 
     def _providers(self, roots: Sequence[str]) -> list[record.ProviderRecord]:

@@ -24,10 +24,10 @@ def observed(
     each class, and two for each provider that has room but is missing in the answers.
     """
     with observe.observed(client, query, context) as model:
-        yield model if model.is_complete else _with_amounts(client, model)
+        yield model if model.is_complete else with_amounts(client, model)
 
 
-def _with_amounts(client: api.Client, model: CloudModel) -> CloudModel:
+def with_amounts(client: api.Client, model: CloudModel) -> CloudModel:
     """The model with capacities and usages of all providers with room for anything requested.
 
     The units of an inventory are those that the requested amounts show. A provider without room
