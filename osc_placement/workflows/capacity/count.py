@@ -36,8 +36,8 @@ class ClassCapacity:
 class Capacity:
     """How often a request fits.
 
-    ``hosts`` is the number of hosts that can serve it once, not only by sharing providers. ``classes`` are those of the request; the
-    scarcest one comes first.
+    ``hosts`` is the number of hosts that can serve it once, not only by sharing providers.
+    ``classes`` are those of the request; the scarcest one comes first.
     """
 
     count: packing.Count

@@ -165,7 +165,7 @@ def _size(server: servers.Server) -> tuple[int, str]:
 def _preventing(
     moves: capacity_moves.Moves, hosts: Sequence[str], server: servers.Server
 ) -> Iterator[str]:
-    """The single constraints without which the server would fit, else all of them together."""
+    """The single constraints without which the server would fit, else all its amounts."""
     left = moves.released(hosts)
     every = constraint.constraints_of(server.query)
     found = [
@@ -174,12 +174,13 @@ def _preventing(
     for each in found:
         yield f"no other host has room with {each}"
     if not found:
-        yield f"no other host has {' and '.join(map(str, every))}"
+        amounts = [each for each in every if each.kind is constraint.Kind.RESOURCES]
+        yield f"no other host has room with {' and '.join(map(str, amounts))}"
 
 
 def _serves(base: state.State, query: candidate.CandidateQuery, hosts: Sequence[str]) -> bool:
-    """Whether another host can serve the query; any host can if it requests no resources."""
-    return not any(group.resources for group in query.groups) or any(
+    """Whether another host can serve the query; none can if it requests no resources."""
+    return any(
         each.is_of_host and not options.uses_trees(base, each, hosts)
         for each in options.find(base, query).options
     )

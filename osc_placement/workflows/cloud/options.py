@@ -30,7 +30,8 @@ def find(
 ) -> Options:
     """The options of a query, tree by tree. Raises the errors of ``budget``.
 
-    Candidates of sharing providers alone count once, in the tree of the first of these providers.
+    Equal allocations of several trees are one option, of the tree with the lowest UUID. Those of
+    sharing providers alone belong to the tree of one of these providers.
     """
     plan = plans.prepare(base, dataclasses.replace(query, limit=None))
     forest = forests.Forest(base, plan, budget)
@@ -43,8 +44,7 @@ def find(
         for each in itertools.islice(candidates, PER_TREE):
             option = _option(base, root_uuid, each)
             key = frozenset(option.amounts.items())
-            if option.is_of_host or key not in found:
-                found[key] = option
+            found[key] = min(option, found.get(key, option), key=_rank)
         is_complete = is_complete and next(candidates, None) is None
     return Options(tuple(found.values()), is_complete)
 
@@ -59,6 +59,10 @@ def _option(base: state.State, root_uuid: str, found: candidate.Candidate) -> pa
         return packing.Option(root_uuid, amounts)
     first = base.providers[next(iter(found.allocations))]
     return packing.Option(first.root_uuid, amounts, is_of_host=False)
+
+
+def _rank(option: packing.Option) -> tuple[bool, str]:
+    return not option.is_of_host, option.root_uuid
 
 
 def uses_trees(base: state.State, option: packing.Option, roots: Collection[str]) -> bool:
