@@ -61,6 +61,15 @@ class Caller:
         found = saved_cloud.find(self.transport)
         return found.origin if found else ""
 
+    def require_owners(self) -> None:
+        """Refuse a snapshot that was saved without owners. Errors: PlacementError."""
+        found = saved_cloud.find(self.transport)
+        if found and not found.has_owners:
+            raise errors.PlacementError(
+                f"{self.target} is a snapshot without the owners of consumers, which this command"
+                " compares: save it again without --without-owners"
+            )
+
     @property
     def has_recording(self) -> bool:
         """Whether ``recording`` has responses."""

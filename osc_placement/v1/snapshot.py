@@ -305,7 +305,7 @@ def _shown_fields(path: pathlib.Path, found: show.Summary) -> dict[str, Any]:
 
 def _source_fields(metadata: save.Metadata, found: show.Summary) -> dict[str, Any]:
     return {
-        "source": "anonymized" if metadata.anonymized else metadata.target,
+        "source": metadata.target,
         "saved_from": _time(metadata.started),
         "saved_until": _time(metadata.finished),
         "microversion": metadata.microversion,

@@ -114,3 +114,21 @@ def test_pages_of_nova_are_read_again_from_the_file(tmp_path: pathlib.Path) -> N
     assert servers.migrations(recorded) == servers.migrations(paged)
     assert api.hosts(recorded) == api.hosts(paged)
     assert flavors.flavors(recorded) == flavors.flavors(paged)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "placement allocation audit",
+        "placement allocation heal --dry-run",
+        "placement migration run --dry-run --migration complete_consumers",
+    ],
+)
+def test_a_snapshot_without_owners_is_refused_where_owners_are_compared(
+    openstack: shell.OpenStack, target: targets.Target, command: str
+) -> None:
+    target.load("12-hosts")
+    openstack("placement snapshot save", CLOUD, "--with-nova", "--without-owners", *RECORDING)
+    outcome = shell.run(["--os-placement-database", CLOUD, *command.split()])
+    assert outcome.code != 0
+    assert "without the owners of consumers" in outcome.stderr + outcome.stdout

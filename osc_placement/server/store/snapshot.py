@@ -28,10 +28,10 @@ class Metadata:
     """How a snapshot was saved.
 
     ``origin`` identifies the cloud (the endpoint of Placement, or a file), ``target`` also names
-    cloud and region; both are empty in an anonymized file. ``started`` and ``finished`` are
-    seconds since the epoch; ``finished`` is None until the save has ended. ``owners``: projects,
-    users and types of consumers were read. ``requests`` were sent to Placement by the last
-    save. ``digest`` covers everything in the state, generations included.
+    cloud and region. ``started`` and ``finished`` are seconds since the epoch; ``finished`` is
+    None until the save has ended. ``owners``: projects, users and types of consumers were read.
+    ``requests`` were sent to Placement by the last save. ``digest`` covers everything in the
+    state, generations included.
     """
 
     origin: str
@@ -42,7 +42,6 @@ class Metadata:
     server_versions: str = ""
     program: str = ""
     owners: bool = True
-    anonymized: bool = False
     nova_saved: float | None = None
     requests: int = 0
     digest: str = ""

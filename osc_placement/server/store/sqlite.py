@@ -48,12 +48,13 @@ _YEAR_10000 = 253_402_300_800
 class SavedCloud:
     """What a snapshot file has besides the state.
 
-    ``origin`` identifies the cloud; it is empty for an anonymized file.
+    ``origin`` identifies the cloud. ``has_owners``: owners of consumers were saved.
     """
 
     def __init__(self, connection: sqlite3.Connection, metadata: snapshot.Metadata) -> None:
         self._connection = connection
         self.origin = metadata.origin
+        self.has_owners = metadata.owners
 
     @property
     def has_recording(self) -> bool:

@@ -64,6 +64,7 @@ class CloudReader:
         request: HealRequest | None = None,
     ) -> None:
         client.require_feature("consumer generation", "changing allocations safely")
+        client.require_owners()
         self._client, self._nova, self._neutron = client, nova, neutron
         self._context = context or ReadContext()
         self.request = self._supported(request or HealRequest())

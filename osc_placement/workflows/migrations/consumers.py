@@ -76,6 +76,7 @@ def plan_types(
     Requests: nova's servers and migrations; one per project and, if the project has consumers
     without type, per user; one per consumer until all are found.
     """
+    client.require_owners()
     known = _list_consumers(nova)
 
     def complete(consumer: allocation.Consumer, known: _NovaConsumer) -> allocation.Consumer | None:
@@ -95,6 +96,7 @@ def plan_owners(
     Requests: nova's servers and migrations; one for the count; one per consumer until all are
     found.
     """
+    client.require_owners()
     known = [each for each in _list_consumers(nova) if each.project_id and each.user_id]
 
     def complete(consumer: allocation.Consumer, known: _NovaConsumer) -> allocation.Consumer | None:

@@ -137,11 +137,6 @@ def _check_refresh(request: SaveRequest, client: api.Client) -> None:
                 f"{path} is a database, not a snapshot of a cloud: give another file; nothing was"
                 " changed"
             )
-        if metadata.anonymized:
-            raise errors.PlacementError(
-                f"{path} is anonymized and cannot be refreshed: refresh its source, or give"
-                " another file; nothing was changed"
-            )
         _check_origin(path, metadata, client)
         if existing.state_hash(generations=True) != metadata.digest:
             raise errors.PlacementError(
