@@ -15,7 +15,7 @@ class SchedulerOptions:
     """The options of ``[scheduler]``, with nova's defaults.
 
     ``owner``: nova requires the trait OWNER_NOVA, once every nova-compute sets it (nova 34);
-    it is no option of nova.conf.
+    nova.conf has no option for it.
     """
 
     max_placement_results: int = 1000

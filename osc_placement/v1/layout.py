@@ -71,7 +71,7 @@ def fit(
     *,
     may_drop: bool = True,
 ) -> Layout:
-    """Fold cells and drop columns until the table has ``width`` characters; None is no limit.
+    """Fold cells and drop columns until the table has ``width`` characters; None does not limit it.
 
     Cells are text or plain values.
     """

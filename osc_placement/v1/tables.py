@@ -41,7 +41,7 @@ def write(tables: Iterable[Table], stdout: TextIO, parsed_args: argparse.Namespa
 
 
 def width_limit(parsed_args: argparse.Namespace) -> int | None:
-    """How many characters wide a table may be; None if there is no limit.
+    """How many characters wide a table may be; None without a limit.
 
     --max-width, --fit-width and a terminal (or COLUMNS) limit it.
     """

@@ -95,7 +95,7 @@ def test_queries_without_answers_need_a_second_state(
 def recording(sample: targets.OverHttp, tmp_path: pathlib.Path) -> Iterator[proxy.Proxy]:
     """A proxy in front of the sample cloud, which records to recording.jsonl."""
     session = keystoneauth1.session.Session(
-        auth=keystoneauth1.token_endpoint.Token(sample.url, "nobody")
+        auth=keystoneauth1.token_endpoint.Token(sample.url, "bob")
     )
     client = api.Client(transport.over_session(session, endpoint=sample.url))
     running = proxy.Proxy(client, tmp_path / "recording.jsonl", 0)

@@ -25,7 +25,7 @@ def place(
     free: Amounts,
     budget: budgets.SearchBudget,
 ) -> Placement | None:
-    """An option for each request; None if it is proved that there is no such choice.
+    """An option for each request; None if it is proved that none exists.
 
     ``requests`` is ``{name: kind}``; requests of one kind have the same ``options``. Raises the
     errors of ``budget``.

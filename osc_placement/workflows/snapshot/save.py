@@ -93,9 +93,9 @@ def save(
     Each saved provider is a state that existed, except where a note of the file says otherwise.
     Requests: two listings of providers, one of traits and one of resource classes; four per
     provider that the file does not have at its generation, and one per consumer that it does not
-    have at its generation. For a provider that changes meanwhile up to 15 more in each of three
-    rounds, and a listing per round. To continue or refresh also one per project, or, if that is
-    less or owners are not read, one per provider with allocations.
+    have at its generation. For a provider that changes during the save, up to 15 more in each of
+    three rounds, and a listing per round. To continue or refresh also one per project, or, if
+    that is less or owners are not read, one per provider with allocations.
     Errors: PlacementError; the unfinished file stays, and the same call continues.
     """
     client.require_feature("consumer generation", "snapshots")

@@ -51,7 +51,7 @@ def token(roles: tuple[str, ...], **scope: Any) -> dict[str, Any]:
     now = datetime.datetime.now(datetime.UTC)
     form = "%Y-%m-%dT%H:%M:%S.%fZ"
     facts = {
-        "user": {"id": "somebody", "name": "somebody", "domain": DOMAIN},
+        "user": {"id": "bob", "name": "bob", "domain": DOMAIN},
         "roles": [{"id": name, "name": name} for name in roles],
         "issued_at": now.strftime(form),
         "expires_at": (now + datetime.timedelta(hours=1)).strftime(form),

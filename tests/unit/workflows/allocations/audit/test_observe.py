@@ -85,12 +85,12 @@ class Run:
 
     def repaired(
         self,
-        meanwhile: Callable[[], object] = lambda: None,
+        concurrently: Callable[[], object] = lambda: None,
         workers: int = 4,
         **options: Any,
     ) -> result.RunReport:
         audited = self.audited(repair=True)
-        meanwhile()
+        concurrently()
         how = apply.Options(
             limits=executor.Limits(workers=workers),
             check_precondition=precondition.NovaPreconditions(self.nova),
