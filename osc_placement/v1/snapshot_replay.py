@@ -42,8 +42,10 @@ class ReplayQueries(base.SummaryLister):
 
     exit_codes = {**base.EXIT_CODES, 3: "some queries lose candidates"}
     example = """\
-openstack placement snapshot replay monday.sqlite tuesday.sqlite --queries placement-access.log
-openstack placement snapshot replay cloud.sqlite --after plan.json --queries queries.txt
+openstack placement snapshot replay monday.sqlite tuesday.sqlite \\
+    --queries access.log
+openstack placement snapshot replay cloud.sqlite --after plan.json \\
+    --queries queries.txt
 openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
 
     column_names = COLUMNS

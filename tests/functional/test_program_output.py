@@ -39,7 +39,9 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "placement aggregate ratios": [(*RECORDED, DRY)],
     "placement allocation audit": [RECORDED, (*RECORDED, "--repair", DRY)],
     "placement allocation heal": [(*RECORDED, DRY)],
+    "placement capacity show": [("--resource", "VCPU=1"), ("--resource", "VCPU=1", "--by", "host")],
     "placement flavor audit": [("m1.small", *RECORDED)],
+    "placement host ok-to-stop": [(HOST,)],
     "placement migration list": [()],
     "placement migration run": [(*RECORDED, DRY)],
     "placement plan apply": [("plan.json", DRY)],
@@ -49,6 +51,9 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "placement plan undo": [("plan.json", DRY)],
     "placement reshape": [("moves.yaml", DRY, "--allow", "nova-owned")],
     "placement snapshot diff": [("first.snapshot", "second.snapshot")],
+    "placement snapshot replay": [
+        ("first.snapshot", "second.snapshot", "--queries", "queries.txt")
+    ],
     "placement snapshot save": [("new.snapshot",)],
     "placement snapshot show": [("first.snapshot",)],
     "placement status": [(), ("--check",)],
@@ -121,6 +126,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         cloud.load("12-hosts")
         openstack = shell.OpenStack(cloud)
         (folder / "moves.yaml").write_text(MOVES)
+        (folder / "queries.txt").write_text("resources=VCPU:1\n")
         inventory = "resource provider inventory"
         openstack.do(f"{inventory} set", HOST, "--amend", "--resource", "VGPU=8")
         allocation = ("--allocation", f"rp={HOST},VGPU=2,VCPU=1", *OWNER)
@@ -129,8 +135,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         amend = ("--resource", "VCPU:reserved+=1", "--plan-out", "plan.json")
         openstack.do(f"{inventory} amend", HOST, *amend)
         openstack.do("placement snapshot save", "second.snapshot")
-    shutil.copytree(folder, folder.with_name("pristine"))
+    shutil.copytree(folder, _pristine(folder))
     return folder
+
+
+def _pristine(folder: pathlib.Path) -> pathlib.Path:
+    """The copy of a prepared folder; a worker may prepare several folders."""
+    return folder.with_name(f"{folder.name}-pristine")
 
 
 class Cloud:
@@ -144,7 +155,7 @@ class Cloud:
         """The stdout of a command that succeeds or finds something."""
         for path in self._folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        shutil.copytree(self._folder.with_name("pristine"), self._folder, dirs_exist_ok=True)
+        shutil.copytree(_pristine(self._folder), self._folder, dirs_exist_ok=True)
         outcome = self._openstack.run(command, *arguments)
         warned = (command, outcome.code) == ("placement status", 1)
         assert warned or outcome.code in (0, 3), outcome

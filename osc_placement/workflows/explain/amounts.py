@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from osc_placement.engine import state
 from osc_placement.model import candidate, constraint
@@ -21,6 +21,12 @@ def reduced(query: candidate.CandidateQuery, amounts: Amounts) -> candidate.Cand
     return constraint.without(query, amounts.keys() - kept.keys())
 
 
+def least(query: candidate.CandidateQuery, lowered: Collection[Constraint]) -> Amounts:
+    """The smallest amounts: 0, or 1 if no other resources are left to request."""
+    groups = constraint.without(query, lowered).groups
+    return dict.fromkeys(lowered, 0 if any(group.resources for group in groups) else 1)
+
+
 def largest(
     base: state.State,
     query: candidate.CandidateQuery,
@@ -32,7 +38,7 @@ def largest(
     ``lowered`` are the constraints to lower. The first ones keep as much as possible: no amount of
     the result can be larger while the others stay. An amount is 0 only if the class must go.
     """
-    amounts = dict.fromkeys(lowered, 0)
+    amounts = dict(least(query, lowered))
     if not _serves(base, reduced(query, amounts), root_uuid):
         return None
     for each in lowered:

@@ -54,9 +54,8 @@ def _change(
         hosts = len(relaxations.search(removed).serving())
         return Change(Action.RELAX, hosts, removed=others)
     query = constraint.without(model.query, others)
-    least = amounts.reduced(query, dict.fromkeys(lowered, 1))
     if not model.is_complete:
-        model = read_capacities(least)
+        model = read_capacities(amounts.reduced(query, dict.fromkeys(lowered, 1)))
     found = _best_amounts(model.state, query, lowered)
     if found is None:
         hosts = len(relaxations.search(removed).serving())

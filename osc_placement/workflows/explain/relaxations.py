@@ -16,6 +16,7 @@ from osc_placement.model import constraint
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.cloud.model import CloudModel
+from osc_placement.workflows.explain import amounts
 
 Removed = frozenset[Constraint]
 
@@ -44,8 +45,14 @@ class Relaxations:
 
     @functools.cache  # noqa: B019 (one object per explanation)
     def search(self, removed: Removed) -> HostSearch:
-        """The search for the query without some constraints."""
-        return HostSearch(self._base, constraint.without(self._model.query, removed))
+        """The search for the query without some constraints.
+
+        If these are all resources of the query, their amounts are 1 instead.
+        """
+        lowered = [each for each in removed if each.kind is Kind.RESOURCES]
+        query = constraint.without(self._model.query, removed.difference(lowered))
+        least = amounts.least(query, lowered)
+        return HostSearch(self._base, amounts.reduced(query, least))
 
     def step(self, root_uuid: str) -> int:
         """How many constraints, in order, a host meets together; all only for a candidate."""
@@ -83,19 +90,15 @@ class Relaxations:
         if self._is_plain and self._is_flat(root_uuid):
             # One provider serves all or nothing.
             alone = frozenset(relevant)
-            return [alone] if self._is_possible(alone) else []
+            return [alone] if self.search(alone).serves(root_uuid) else []
         found: list[Removed] = []
         for chosen in itertools.islice(_subsets(relevant), MOST_SETS):
             removed = frozenset(chosen)
-            if any(smaller <= removed for smaller in found) or not self._is_possible(removed):
+            if any(smaller <= removed for smaller in found):
                 continue
             if self.search(removed).serves(root_uuid):
                 found.append(removed)
         return found
-
-    def _is_possible(self, removed: Removed) -> bool:
-        """Whether resources are left to request."""
-        return bool(self.search(removed).plan.totals)
 
     def _is_flat(self, root_uuid: str) -> bool:
         tree = self._base.tree[root_uuid]
