@@ -129,10 +129,10 @@ openstack placement allocation audit --repair --host cmp-0001"""
         if not parsed_args.repair:
             self.exit_code = _code(findings, strict=strict)
             notes = [f"Note: {note}" for note in report.notes]
-            self.summarize([f"On {report.target}: {_counts(findings)}", *notes])
+            self.summary = [f"On {report.target}: {_counts(findings)}", *notes]
             return COLUMNS, [_row(item) for item in findings]
         super().finish(report, parsed_args)
-        self.summarize([*self._summary[:1], f"Found: {_counts(findings)}", *self._summary[1:]])
+        self.summary = [*self.summary[:1], f"Found: {_counts(findings)}", *self.summary[1:]]
         results = {item.subject.uuid: item for item in report.results}
         if report.dry_run:
             self.exit_code = _code(findings, strict=strict)

@@ -21,6 +21,7 @@ from osc_placement.v1 import arguments, cells, help as help_format, streams
 
 if TYPE_CHECKING:
     from osc_placement.client import api
+    from osc_placement.v1 import tables
 
 #: The exit codes of upstream's commands, and of every command that defines no others.
 EXIT_CODES: Mapping[int, str] = {
@@ -53,6 +54,9 @@ class PlacementCommand(command.Command):
 
     #: The exit code of a run that raised no error. cliff's own classes always return 0.
     exit_code: int = 0
+
+    #: Lines to print on stderr after the output; none with -q.
+    summary: Sequence[str] = ()
 
     _parser: argparse.ArgumentParser
     _arguments: argparse.Namespace
@@ -157,6 +161,31 @@ class PlacementCommand(command.Command):
             text = "changes may have been made; check before a retry"
         streams.write_message(f"Interrupted: {text}")
 
+    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
+        """The tables to print instead of one table of all rows or fields."""
+        return ()
+
+    def _write_tables(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any
+    ) -> bool:
+        """Print ``answer_tables``, unless another form or columns are selected; whether any."""
+        if parsed_args.formatter != "table" or parsed_args.columns:
+            return False
+        several = self.answer_tables(column_names, data)
+        if several:
+            from osc_placement.v1 import tables
+
+            tables.write(several, self.app.stdout, parsed_args)
+        return bool(several)
+
+    def _print_summary(self) -> None:
+        """Print the summary, also if the output cannot be written."""
+        try:
+            sys.stdout.flush()
+        finally:
+            if not self.is_quiet:
+                sys.stderr.writelines(f"{line}\n" for line in self.summary)
+
     def usage_error(self, text: str) -> NoReturn:
         """Exit with argparse's message and code 2."""
         self._parser.error(text)
@@ -198,7 +227,8 @@ class PlacementCommand(command.Command):
         if database is not None and not self._is_connected:
             self._check_database(database)
         self._is_connected = True
-        client: api.Client = self.app.client_manager.placement  # type: ignore[attr-defined]
+        shell: Any = self.app
+        client: api.Client = shell.client_manager.placement
         return client
 
     def client(self) -> api.Client:
@@ -253,7 +283,8 @@ class PlacementCommand(command.Command):
     def _close(self) -> None:
         """Close an embedded database. osc-lib closes the connections of a service."""
         if self._embedded():
-            self.app.client_manager.placement.close()  # type: ignore[attr-defined]
+            shell: Any = self.app
+            shell.client_manager.placement.close()
 
 
 def _check(version: microversion.Microversion, required: Iterable[tuple[str, str]]) -> None:
@@ -294,7 +325,15 @@ class Lister(PlacementCommand, command.Lister):
         return long or parsed_args.formatter == "table"
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the rows."""
+        """Print the rows and the summary."""
+        try:
+            if self._write_tables(parsed_args, column_names, data):
+                return 0
+            return self._write_rows(parsed_args, column_names, data)
+        finally:
+            self._print_summary()
+
+    def _write_rows(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         if parsed_args.formatter == "table":
             from osc_placement.v1 import table_formatter
 
@@ -309,21 +348,6 @@ class Lister(PlacementCommand, command.Lister):
         return code
 
 
-class SummaryLister(Lister):
-    """A command that shows rows, and a summary on stderr after them."""
-
-    #: Lines to print on stderr after the rows; none with -q.
-    summary: Sequence[str] = ()
-
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the rows and the summary."""
-        code = super().produce_output(parsed_args, column_names, data)
-        if not self.is_quiet:
-            sys.stdout.flush()
-            sys.stderr.writelines(f"{line}\n" for line in self.summary)
-        return code
-
-
 class ShowOne(PlacementCommand, command.ShowOne):
     """A command that shows the fields of one object."""
 
@@ -334,7 +358,15 @@ class ShowOne(PlacementCommand, command.ShowOne):
         raise NotImplementedError
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the fields."""
+        """Print the fields and the summary."""
+        try:
+            if self._write_tables(parsed_args, column_names, data):
+                return 0
+            return self._write_fields(parsed_args, column_names, data)
+        finally:
+            self._print_summary()
+
+    def _write_fields(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         if parsed_args.formatter == "table":
             from osc_placement.v1 import table_formatter
 

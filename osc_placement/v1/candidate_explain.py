@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -95,7 +94,6 @@ openstack allocation candidate explain \\
     --query 'resources=VCPU:8,MEMORY_MB:4096&required=HW_CPU_X86_AVX512F'"""
 
     column_names = COLUMNS
-    _summary: Sequence[str] = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         candidate_query.add_options(parser, limit=False)
@@ -133,7 +131,7 @@ openstack allocation candidate explain \\
         judged = self._filters(opened, parsed_args, found)
         self.exit_code = 0 if found.candidates else 3
         count = len(found.candidates)
-        self._summary = (
+        self.summary = (
             f"On {client.target}: {count} of {found.all_hosts} hosts can serve the request",
             *(f"Assumed: {text}" for text in request.assumptions),
         )
@@ -173,17 +171,9 @@ openstack allocation candidate explain \\
 
         return nova_filters.judge(opened.nova, found.candidates)
 
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print one table per section, and the summary."""
-        if parsed_args.formatter == "table" and not parsed_args.columns:
-            tables.write(_tables(data), self.app.stdout, parsed_args)
-            code = 0
-        else:
-            code = super().produce_output(parsed_args, column_names, data)
-        if not self.is_quiet:
-            sys.stdout.flush()
-            sys.stderr.writelines(f"{line}\n" for line in self._summary)
-        return code
+    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
+        """One table per section."""
+        return _tables(data)
 
 
 def _row(section: str, text: str, **values: Any) -> tuple[Any, ...]:

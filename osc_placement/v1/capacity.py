@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -68,9 +67,6 @@ openstack placement capacity show --resource VCPU=4 \\
 openstack placement capacity show --flavor m1.small --flavor m1.large
 openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
 
-    #: Lines to print on stderr after the rows.
-    _summary: Sequence[str] = ()
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         candidate_query.add_options(parser, limit=False)
         group = parser.add_argument_group("what to count")
@@ -127,12 +123,12 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
                 ReadContext(parsed_args.workers, shown),
                 self._host_aggregates(parsed_args),
             )
-        self._summary = [f"Assumed: {text}" for text in dict.fromkeys(assumptions)]
-        self._summary += [f"Not applied: {failure}" for failure in found.failures]
+        self.summary = [f"Assumed: {text}" for text in dict.fromkeys(assumptions)]
+        self.summary += [f"Not applied: {failure}" for failure in found.failures]
         unsafe = dict.fromkeys(
             name for row in found.rows if row.kept is not None for name in row.kept.unsafe
         )
-        self._summary += [
+        self.summary += [
             f"The servers of {name} find no room on the other hosts, so nothing more is safe"
             for name in unsafe
         ]
@@ -182,17 +178,9 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         opened = services.Services(self, parsed_args)
         return lambda: nova_api.host_aggregates(opened.nova)
 
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print two tables, or all rows in other formats."""
-        code = 0
-        if parsed_args.formatter != "table" or parsed_args.columns:
-            code = super().produce_output(parsed_args, column_names, data)
-        else:
-            tables.write(_tables(data, parsed_args), self.app.stdout, parsed_args)
-        if not self.is_quiet:
-            sys.stdout.flush()
-            sys.stderr.writelines(f"{line}\n" for line in self._summary)
-        return code
+    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
+        """What fits, and what remains of each class."""
+        return _tables(data, self._arguments)
 
 
 def _title(query: candidate.CandidateQuery) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -38,7 +37,6 @@ openstack placement flavor audit --fail-on unknown_name \\
 
     column_names = COLUMNS
     table_columns = ("name", "code", "hosts", "hosts_if_empty", "reason")
-    _summary: str = ""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         from osc_placement.workflows.flavors import audit
@@ -80,16 +78,8 @@ openstack placement flavor audit --fail-on unknown_name \\
             self.exit_code = 3
         counts = collections.Counter(str(each.code) for each in found)
         parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
-        self._summary = f"On {client.target}: {len(found)} flavors: {parts}\n"
+        self.summary = [f"On {client.target}: {len(found)} flavors: {parts}"]
         return COLUMNS, _rows(found)
-
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the rows and the counts."""
-        code = super().produce_output(parsed_args, column_names, data)
-        if not self.is_quiet:
-            sys.stdout.flush()
-            sys.stderr.write(self._summary)
-        return code
 
 
 def _rows(found: Sequence[audit.AuditedFlavor]) -> list[tuple[Any, ...]]:

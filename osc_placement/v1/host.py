@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +39,6 @@ openstack --os-placement-database cloud.sqlite \\
     placement host ok-to-stop cmp-0001 cmp-0002
 openstack --os-placement-database cloud.sqlite \\
     placement host ok-to-stop --aggregate <uuid> --max 5"""
-
-    _summary: Sequence[str] = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -82,25 +79,16 @@ openstack --os-placement-database cloud.sqlite \\
             ),
         )
         self.exit_code = {"yes": 0, "no": 3, "unknown": 4}[found.answer]
-        self._summary = [
+        self.summary = [
             *(f"Reason: {text}" for text in filter(None, [found.reason])),
             *(f"Not judged: {text}" for text in found.not_judged),
         ]
         fields = _fields(found)
         return tuple(fields), tuple(fields.values())
 
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print tables of the answer, or all fields in other formats."""
-        code = 0
-        if parsed_args.formatter != "table" or parsed_args.columns:
-            code = super().produce_output(parsed_args, column_names, data)
-        else:
-            found = dict(zip(column_names, data, strict=True))
-            tables.write(_tables(found), self.app.stdout, parsed_args)
-        if not self.is_quiet:
-            sys.stdout.flush()
-            sys.stderr.writelines(f"{line}\n" for line in self._summary)
-        return code
+    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
+        """Tables of the answer."""
+        return _tables(dict(zip(column_names, data, strict=True)))
 
 
 def _fields(found: stop_hosts.Judgement) -> dict[str, Any]:

@@ -94,13 +94,13 @@ openstack placement migration run --migration import_aggregate_ratios"""
 
         if parsed_args.max_count is not None and parsed_args.max_count < 1:
             self.exit_code = runner.Exit.BAD_VALUE
-            self.summarize(["--max-count must be at least 1"])
+            self.summary = ["--max-count must be at least 1"]
             return self.column_names, []
         known = [item.name for item in registry.MIGRATIONS]
         unknown = [item for item in parsed_args.migration if item not in known]
         if unknown:
             self.exit_code = runner.Exit.BAD_VALUE
-            self.summarize([f"unknown migration {', '.join(unknown)}: use {', '.join(known)}"])
+            self.summary = [f"unknown migration {', '.join(unknown)}: use {', '.join(known)}"]
             return self.column_names, []
         self.check_recording(parsed_args)
         client = self.connect()
@@ -122,7 +122,7 @@ openstack placement migration run --migration import_aggregate_ratios"""
         undo = map(plan_command.undo_command, result.undo)
         is_table = parsed_args.formatter == "table" and not parsed_args.columns
         details = [] if is_table else [f"{kind.capitalize()}: {text}" for kind, text in problems]
-        self.summarize([f"On {client.target}: {result.done} done", *details, *undo])
+        self.summary = [f"On {client.target}: {result.done} done", *details, *undo]
         self._problems = [(kind, *_migration_and_reason(text)) for kind, text in problems]
         data = [(name, count.found, count.done) for name, count in result.counts.items()]
         return self.column_names, data
@@ -130,7 +130,7 @@ openstack placement migration run --migration import_aggregate_ratios"""
     def is_unchanged(self, row: Mapping[str, Any]) -> bool:
         return not row["found"]
 
-    def answer_tables(self, data: Any) -> Sequence[tables.Table]:
+    def several_tables(self, data: Any) -> Sequence[tables.Table]:
         """The migrations, and what failed or was skipped."""
         return [
             tables.Table("Migrations", self.column_names, data),

@@ -41,17 +41,15 @@ class ShowPlan(plan_command.PlanCommand):
         from osc_placement.plan import file, result
 
         self._plan = plan = file.read(parsed_args.file)
-        self.summarize(
-            [
-                f"Plan of {plan.created}: {plan.command}",
-                f"For {_target(plan)}: {plan.summary()}",
-                *(f"Note: {note}" for note in plan.notes),
-                f"Digest: {plan.digest}",
-            ]
-        )
+        self.summary = [
+            f"Plan of {plan.created}: {plan.command}",
+            f"For {_target(plan)}: {plan.summary()}",
+            *(f"Note: {note}" for note in plan.notes),
+            f"Digest: {plan.digest}",
+        ]
         return plan_rows.COLUMNS, plan_rows.result_rows(result.of_plan(plan), plan.names)
 
-    def answer_tables(self, data: Any) -> Sequence[tables.Table]:
+    def several_tables(self, data: Any) -> Sequence[tables.Table]:
         """Changes, items without a change, and capacity."""
         changes = [(row[0], row[2], row[3]) for row in data if row[4] == "planned"]
         others = [(row[0], row[4], row[5]) for row in data if row[4] != "planned"]

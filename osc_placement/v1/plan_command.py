@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import pathlib
 import shlex
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -76,9 +75,6 @@ class PlanCommand(base.Lister):
 
     #: The arguments that the plan file records as the command line.
     recorded_arguments: ClassVar[Sequence[str]] = ()
-
-    #: Lines to print on stderr after the rows.
-    _summary: Sequence[str] = ()
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Build the parser, with the options of the rows. Sends no request."""
@@ -176,7 +172,7 @@ class PlanCommand(base.Lister):
     ) -> tuple[tuple[str, ...], list[Any]]:
         """Columns and rows of the result; sets the exit code and the summary on stderr."""
         self.exit_code = report.exit_code(detailed=parsed_args.detailed_exitcode)
-        self.summarize(_summary(report))
+        self.summary = _summary(report)
         return plan_rows.COLUMNS, plan_rows.result_rows(report.results, report.names)
 
     def command_line(self, parsed_args: argparse.Namespace) -> str:
@@ -184,43 +180,28 @@ class PlanCommand(base.Lister):
         words = recorded_words(parsed_args, self.recorded_arguments)
         return shlex.join([*(self.cmd_name or "").split(), *words])
 
-    def summarize(self, lines: Sequence[str]) -> None:
-        """Set the lines that are printed on stderr after the rows; none with -q."""
-        self._summary = () if self.is_quiet else lines
-
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the rows and the summary."""
+        """Print the rows, with --changed-only without those of unchanged items."""
         if parsed_args.changed_only:
             data = [
                 row
                 for row in data
                 if not self.is_unchanged(dict(zip(column_names, row, strict=True)))
             ]
-        several: Sequence[tables.Table] = ()
-        if parsed_args.formatter == "table" and not parsed_args.columns:
-            several = self._several_tables(parsed_args, column_names, list(data))
-        try:
-            if several:
-                tables.write(several, self.app.stdout, parsed_args)
-                return 0
-            return super().produce_output(parsed_args, column_names, data)
-        finally:
-            self._print_summary()
+        return super().produce_output(parsed_args, column_names, data)
 
-    def answer_tables(self, data: Any) -> Sequence[tables.Table]:
-        """The tables to print instead of one table of all rows."""
+    def several_tables(self, data: Any) -> Sequence[tables.Table]:
+        """The tables of an answer with more than one table."""
         return ()
 
     def is_unchanged(self, row: Mapping[str, Any]) -> bool:
         """Whether --changed-only omits a row, ``{column: value}``."""
         return row.get("status") == "unchanged"
 
-    def _several_tables(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]
-    ) -> Sequence[tables.Table]:
+    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
         """The tables of the answer, summarized on a terminal; empty for one table of all rows."""
-        several = self.answer_tables(data)
-        if parsed_args.all_rows or not tables.is_terminal():
+        several = self.several_tables(data)
+        if self._arguments.all_rows or not tables.is_terminal():
             return several
         if not several:
             several = [self._one_table(column_names, data)]
@@ -228,19 +209,13 @@ class PlanCommand(base.Lister):
                 return ()
         found = [summary.of_table(table) for table in several]
         if found != several:
-            self._summary = [*self._summary, "To print every row: --all-rows"]
+            self.summary = [*self.summary, "To print every row: --all-rows"]
         return found
 
     def _one_table(self, column_names: Sequence[str], data: Sequence[Any]) -> tables.Table:
         places = [column_names.index(name) for name in self.table_columns if name in column_names]
         rows = [tuple(row[place] for place in places) for row in data]
         return tables.Table("Summary", [column_names[place] for place in places], rows)
-
-    def _print_summary(self) -> None:
-        try:
-            sys.stdout.flush()
-        finally:
-            sys.stderr.writelines(f"{line}\n" for line in self._summary)
 
     def _context(
         self, parsed_args: argparse.Namespace, shown: plan_progress.Progress

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.v1 import arguments, base, plan_command, rows
@@ -35,9 +33,6 @@ class _LocalCommand(base.Lister):
 
     writes = False
 
-    #: Lines to print on stderr after the rows.
-    _notes: Sequence[str] = ()
-
     @property
     def auth_required(self) -> bool:
         return False
@@ -50,14 +45,6 @@ class _LocalCommand(base.Lister):
         for error in records.errors:
             self.log.warning("%s", error)
         return records.found
-
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the rows and the notes."""
-        code = super().produce_output(parsed_args, column_names, data)
-        if not self.is_quiet:
-            sys.stdout.flush()
-            sys.stderr.writelines(f"{text}\n" for text in self._notes)
-        return code
 
 
 class ListPlans(_LocalCommand):
@@ -85,7 +72,7 @@ openstack placement plan list -f value -c to_continue --status unfinished"""
         wanted = parsed_args.status
         found = [item for item in self.read_records() if wanted in (None, str(item.status))]
         if parsed_args.formatter == "table" and not parsed_args.columns:
-            self._notes = [f"To continue: {text}" for text in map(_to_continue, found) if text]
+            self.summary = [f"To continue: {text}" for text in map(_to_continue, found) if text]
         return COLUMNS, [_row(item) for item in found]
 
 
@@ -123,7 +110,7 @@ openstack placement plan prune --older-than 90 --delete"""
         found = record.older_than(self.read_records(), parsed_args.older_than)
         data = [_pruned_row(item, self._prune(item, parsed_args)) for item in found]
         if not parsed_args.delete:
-            self._notes = ["Nothing was deleted. To delete the files, add --delete"]
+            self.summary = ["Nothing was deleted. To delete the files, add --delete"]
         return PRUNE_COLUMNS, data
 
     def _prune(self, item: record.Record, parsed_args: argparse.Namespace) -> str:

@@ -113,7 +113,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
     ) -> tuple[tuple[str, ...], list[Any]]:
         super().finish(report, parsed_args)
         if parsed_args.show_requests:
-            self.summarize([*_requests(self._prepared), *self._summary])
+            self.summary = [*_requests(self._prepared), *self.summary]
         is_table = parsed_args.formatter == "table"
         return self.columns_of(parsed_args), list(_rows(self._prepared, report, is_table=is_table))
 

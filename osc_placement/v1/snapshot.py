@@ -148,7 +148,7 @@ class ShowSnapshot(base.ShowOne):
         return tuple(fields), tuple(fields.values())
 
 
-class DiffSnapshots(base.SummaryLister):
+class DiffSnapshots(base.Lister):
     """Show what differs between two snapshots, or between a snapshot and the cloud
 
     One row per provider, consumer, trait and resource class that differs. JSON output is

@@ -28,7 +28,7 @@ COLUMNS = (
 )
 
 
-class ReplayQueries(base.SummaryLister):
+class ReplayQueries(base.Lister):
     """Show which allocation candidates queries lose candidates
 
     Runs the queries on a snapshot and on a second one, or on a snapshot before and after a plan

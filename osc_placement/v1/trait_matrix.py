@@ -63,13 +63,9 @@ openstack resource provider trait matrix --member-of az1 --differing"""
         self._matrix = found.differing() if parsed_args.differing else found
         return ("name", "uuid", *self._matrix.traits), list(_rows(self._matrix))
 
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the groups and the matrix, or the rows in another format."""
-        if parsed_args.formatter != "table" or parsed_args.columns:
-            return super().produce_output(parsed_args, column_names, data)
-        groups = self._matrix.groups()
-        tables.write(_tables(self._matrix, groups), self.app.stdout, parsed_args)
-        return 0
+    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
+        """The groups, and the matrix."""
+        return list(_tables(self._matrix, self._matrix.groups()))
 
 
 def _rows(matrix: TraitMatrix) -> Iterator[tuple[Any, ...]]:
