@@ -69,6 +69,11 @@ WORKFLOWS = {
     "workflows.state_file",
 }
 
+#: What every command may import of v1/.
+BELOW_COMMANDS = {"v1.base", "v1.options", "v1.output", "v1.plan_command", "v1.services"}
+#: What commands import from the layers below.
+BELOW_V1 = WORKFLOWS | PLAN | BELOW_PLAN | {"plugin"}
+
 #: part -> the parts that it may import besides itself, ``microversion`` and ``errors``.
 #: A module belongs to the longest part that matches its name.
 LAYERS: dict[str, set[str]] = {
@@ -126,7 +131,17 @@ LAYERS: dict[str, set[str]] = {
     }
     | BELOW_WORKFLOWS,
     "workflows": BELOW_WORKFLOWS,
-    "v1": WORKFLOWS | PLAN | BELOW_PLAN | {"plugin"},
+    "v1.output": PLAN | {"client", "model"},
+    "v1.options": {"client", "model", "workflows.selector"},
+    "v1.base": {"v1.options", "v1.output"} | BELOW_V1,
+    "v1.services": {"v1.base", "v1.options", "v1.output"} | BELOW_V1,
+    "v1.plan_command": BELOW_COMMANDS | BELOW_V1,
+    "v1.allocations": BELOW_COMMANDS | BELOW_V1,
+    "v1.candidates": BELOW_COMMANDS | BELOW_V1,
+    "v1.plans": BELOW_COMMANDS | BELOW_V1,
+    "v1.providers": BELOW_COMMANDS | BELOW_V1,
+    "v1.snapshots": BELOW_COMMANDS | BELOW_V1,
+    "v1": {"v1.candidates", "v1.providers"} | BELOW_COMMANDS | BELOW_V1,
     "plugin": {"client", "interrupt", "model"},
     "testing": {"client", "engine", "model", "plugin", "samples", "server", "v1"} | WORKFLOWS,
 }
@@ -281,7 +296,7 @@ def test_no_modules_import_each_other() -> None:
     assert floors(arrows())
 
 
-@pytest.mark.parametrize("layer", ["plan", "workflows"])
+@pytest.mark.parametrize("layer", ["plan", "workflows", "v1"])
 def test_no_parts_of_a_layer_import_each_other(layer: str) -> None:
     inner = [pair for pair in arrows() if all(within(name, (layer,)) for name in pair)]
     assert floors((longest_match(a, LAYERS), longest_match(b, LAYERS)) for a, b in inner)

@@ -17,11 +17,12 @@ from osc_lib.command import command
 
 from osc_placement import errors, microversion, plugin
 from osc_placement.client import api_errors
-from osc_placement.v1 import arguments, cells, help as help_format, streams
+from osc_placement.v1.options import arguments
+from osc_placement.v1.output import cells, help as help_format, streams
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.v1 import tables
+    from osc_placement.v1.output import tables
 
 #: The exit codes of upstream's commands, and of every command that defines no others.
 EXIT_CODES: Mapping[int, str] = {
@@ -173,7 +174,7 @@ class PlacementCommand(command.Command):
             return False
         several = self.answer_tables(column_names, data)
         if several:
-            from osc_placement.v1 import tables
+            from osc_placement.v1.output import tables
 
             tables.write(several, self.app.stdout, parsed_args)
         return bool(several)
@@ -335,7 +336,7 @@ class Lister(PlacementCommand, command.Lister):
 
     def _write_rows(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         if parsed_args.formatter == "table":
-            from osc_placement.v1 import table_formatter
+            from osc_placement.v1.output import table_formatter
 
             self.formatter = table_formatter.Formatter(
                 may_drop=not parsed_args.columns, quiet=self.is_quiet
@@ -368,7 +369,7 @@ class ShowOne(PlacementCommand, command.ShowOne):
 
     def _write_fields(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         if parsed_args.formatter == "table":
-            from osc_placement.v1 import table_formatter
+            from osc_placement.v1.output import table_formatter
 
             self.formatter = table_formatter.Formatter(may_drop=False)
         else:

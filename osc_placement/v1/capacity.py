@@ -9,17 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.v1 import (
-    arguments,
-    base,
-    candidate_query,
-    nova_request,
-    plan_command,
-    progress,
-    rows,
-    services,
-    tables,
-)
+from osc_placement.v1 import base, plan_command, services
+from osc_placement.v1.candidates import candidate_query, nova_request
+from osc_placement.v1.options import arguments
+from osc_placement.v1.output import progress, rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.client import api

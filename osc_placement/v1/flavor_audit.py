@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
-from osc_placement.v1 import base, nova_request, plan_command, progress, services
+from osc_placement.v1 import base, plan_command, services
+from osc_placement.v1.candidates import nova_request
+from osc_placement.v1.output import progress
 
 if TYPE_CHECKING:
     from osc_placement.workflows.flavors import audit

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.v1 import arguments, base, rows, tables
+from osc_placement.v1 import base
+from osc_placement.v1.options import arguments
+from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.workflows.capacity import stop_hosts

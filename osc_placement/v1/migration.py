@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import base, plan_command, progress, services, tables
+from osc_placement.v1 import base, plan_command, services
+from osc_placement.v1.output import progress, tables
 
 
 class ListMigrations(base.Lister):

@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import (
-    arguments,
-    base,
-    plan_rows,
-    progress,
-    selector,
-    services,
-    summary,
-    tables,
-)
+from osc_placement.v1 import base, services
+from osc_placement.v1.options import arguments, selector
+from osc_placement.v1.output import plan_rows, progress, summary, tables
 
 if TYPE_CHECKING:
     from osc_placement.client import api

@@ -10,21 +10,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import (
-    arguments,
-    plan_command,
-    plan_rows,
-    provider_tree,
-    rows,
-    selector,
-    services,
-)
+from osc_placement.v1 import plan_command, services
+from osc_placement.v1.options import arguments, selector
+from osc_placement.v1.output import plan_rows, rows
+from osc_placement.v1.providers import tree as provider_tree
 
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.plan import result
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows.reshape import decide, plan as reshape_plan, rows as reshape_rows
+    from osc_placement.workflows.reshape import (
+        decide,
+        plan as reshape_plan,
+        rows as reshape_rows,
+    )
 
 COLUMNS = ("uuid", "before", "after", "status", "reason", "code")
 

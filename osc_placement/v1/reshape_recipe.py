@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from osc_placement import errors, microversion
 from osc_placement.model import name as names
-from osc_placement.v1 import arguments, base, services
+from osc_placement.v1 import base, services
+from osc_placement.v1.options import arguments
 
 if TYPE_CHECKING:
     from osc_placement.client import api

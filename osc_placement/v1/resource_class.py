@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from osc_placement.v1 import arguments, base, rows
+from osc_placement.v1 import base
+from osc_placement.v1.options import arguments
+from osc_placement.v1.output import rows
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:

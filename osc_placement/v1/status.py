@@ -6,7 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
-from osc_placement.v1 import base, rows
+from osc_placement.v1 import base
+from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.workflows import status

@@ -5,7 +5,9 @@ from __future__ import annotations
 import types
 
 from osc_placement.client import api
-from osc_placement.v1 import allocation, base, inventory_set, provider_trait
+from osc_placement.v1 import base
+from osc_placement.v1.allocations import allocation
+from osc_placement.v1.providers import inventory_set, provider_trait
 from tests.support.scripted import App, Reply, client, fault
 
 U = "11111111-1111-4111-8111-111111111111"

@@ -9,13 +9,8 @@ from typing import Any
 import pytest
 from osc_lib import exceptions
 
-from osc_placement.v1 import (
-    aggregate_mirror,
-    allocation_audit,
-    allocation_heal,
-    migration,
-    plan_command,
-)
+from osc_placement.v1 import aggregate_mirror, migration, plan_command
+from osc_placement.v1.allocations import audit, heal
 
 RECORDED = ("--nova-recording", "12-hosts")
 
@@ -32,9 +27,9 @@ def run(command: type[plan_command.PlanCommand], *arguments: str, **settings: An
 @pytest.mark.parametrize(
     ("command", "arguments"),
     [
-        (allocation_heal.HealAllocations, ()),
+        (heal.HealAllocations, ()),
         (aggregate_mirror.MirrorAggregates, ()),
-        (allocation_audit.AuditAllocations, ("--repair",)),
+        (audit.AuditAllocations, ("--repair",)),
         (migration.RunMigrations, ()),
     ],
 )
@@ -49,13 +44,13 @@ def test_a_recording_of_nova_does_not_change_a_live_placement(
 
 def test_a_dry_run_may_read_a_recording() -> None:
     with pytest.raises(AttributeError, match="placement"):
-        run(allocation_heal.HealAllocations, *RECORDED, "--dry-run")
+        run(heal.HealAllocations, *RECORDED, "--dry-run")
     with pytest.raises(AttributeError, match="placement"):
-        run(allocation_audit.AuditAllocations, *RECORDED)
+        run(audit.AuditAllocations, *RECORDED)
 
 
 def test_recorded_words_are_those_of_the_command_line() -> None:
-    parser = allocation_heal.HealAllocations(
+    parser = heal.HealAllocations(
         types.SimpleNamespace(client_manager=None),
         None,  # type: ignore[arg-type]
     ).get_parser("openstack")

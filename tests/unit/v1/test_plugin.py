@@ -164,7 +164,7 @@ def test_the_plugin_and_the_commands_import_nothing_heavy() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     new = run.stdout.split()
     ours = {name for name in new if name.startswith("osc_placement")}
-    assert "osc_placement.v1.resource_provider" in ours
+    assert "osc_placement.v1.providers.resource_provider" in ours
     heavy = ("osc_placement.server", "osc_placement.engine", "osc_placement.workflows")
     assert not [name for name in ours if name.startswith(heavy)]
     assert "osc_placement.client.transport" not in ours

@@ -1,0 +1,1 @@
+"""Commands about allocations and consumers, with heal and audit."""

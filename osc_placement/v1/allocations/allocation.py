@@ -1,0 +1,330 @@
+"""``resource provider allocation show | set | unset | amend | delete``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import errors, microversion
+from osc_placement.client import lookup, retry
+from osc_placement.model import name
+from osc_placement.v1 import base
+from osc_placement.v1.options import allocation_argument, arguments
+from osc_placement.v1.output import rows
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.model import allocation
+
+#: Later versions require a consumer type, which nova's consumers may not have. A write at
+#: this version keeps the stored type.
+_LAST_WITHOUT_TYPE = microversion.Microversion(1, 37)
+
+_OWNER_IGNORED = (
+    "--project-id and --user-id options do not affect allocation for"
+    " --os-placement-api-version less than 1.8"
+)
+_TYPE_IGNORED = (
+    "--consumer-type option does not affect allocation for"
+    " --os-placement-api-version less than 1.38"
+)
+
+
+class ShowAllocation(base.Lister):
+    """Show the allocations of a consumer, one row per resource provider
+
+    --long adds the generation (1.28) and the type (1.38) of the consumer. A table, and --long,
+    have the names of the providers too: one request each, or one listing for more than five.
+    """
+
+    writes = False
+    example = "openstack resource provider allocation show <consumer_uuid>"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_consumer(parser)
+        parser.add_argument("--long", action="store_true", help="Show type and generation")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        optional = ["consumer generation", "consumer types"] if parsed_args.long else []
+        client = self.connect(optional=optional)
+        columns, data = _shown(client, [parsed_args.uuid])
+        if not data and not name.is_uuid(parsed_args.uuid):
+            raise errors.InvalidInput([f"consumer {parsed_args.uuid!r} is not a UUID"])
+        if self.shows_names(parsed_args, long=parsed_args.long):
+            is_table = parsed_args.formatter == "table"
+            names = lookup.provider_names(client, [row[0] for row in data])
+            columns, data = rows.add_provider_names(columns, data, 0, names, is_table=is_table)
+        if not parsed_args.long:
+            return columns, data
+        if not microversion.supports(client.microversion, "consumer generation"):
+            return columns, data
+        generation = client.show_allocations(parsed_args.uuid).generation
+        return (*columns, "consumer_generation"), [(*row, generation) for row in data]
+
+
+class SetAllocation(base.Lister):
+    """Replace all allocations of one or more consumers
+
+    Allocations that are not given are removed. To change single allocations use "resource
+    provider allocation amend". Project and user are required from Placement API 1.8, the
+    consumer type from 1.38. From 1.28 the consumer generation protects concurrent changes.
+    Several consumers are written in one atomic request (1.13).
+    """
+
+    example = """\
+openstack resource provider allocation set <consumer_uuid> \\
+    --allocation rp=rack1-node7,VCPU=2,MEMORY_MB=2048 \\
+    --project-id <project> --user-id <user>"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "uuid", metavar="<uuid>", nargs="+", help="UUID of the consumer. May be repeated."
+        )
+        allocation_argument.add(
+            parser,
+            "Provider (name or UUID) and amounts to allocate from it. May be repeated. With"
+            " several consumers, an argument with consumer=<uuid> applies to this one only.",
+        )
+        parser.add_argument(
+            "--project-id",
+            metavar="project_id",
+            help="ID of the consuming project. Required from Placement API 1.8.",
+        )
+        parser.add_argument(
+            "--user-id",
+            metavar="user_id",
+            help="ID of the consuming user. Required from Placement API 1.8.",
+        )
+        parser.add_argument(
+            "--consumer-type",
+            metavar="consumer_type",
+            help="Type of the consumer, for example INSTANCE or MIGRATION. Required from"
+            " Placement API 1.38, ignored before it.",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        client = self.connect(_many(parsed_args))
+        self._require_owner(parsed_args, client.microversion)
+        problems = errors.InputErrors()
+        parts = allocation_argument.parse(parsed_args.allocation, parsed_args.uuid, problems)
+        target = allocation_argument.resolve(client, parts, problems)
+        self._warn(parsed_args, client.microversion)
+        retry.on_conflict(lambda: _replace(client, parsed_args, target))
+        return _shown(client, parsed_args.uuid)
+
+    def _require_owner(
+        self, parsed_args: argparse.Namespace, version: microversion.Microversion
+    ) -> None:
+        owner = ["--project-id", "--user-id"]
+        if microversion.supports(version, "consumer types"):
+            self.require_options(parsed_args, [*owner, "--consumer-type"])
+        elif microversion.supports(version, "allocation project and user"):
+            self.require_options(parsed_args, owner)
+
+    def _warn(self, parsed_args: argparse.Namespace, version: microversion.Microversion) -> None:
+        """Warn about options that this microversion ignores."""
+        owned = microversion.supports(version, "allocation project and user")
+        if not owned and (parsed_args.project_id or parsed_args.user_id):
+            self.log.warning(_OWNER_IGNORED)
+        if parsed_args.consumer_type and not microversion.supports(version, "consumer types"):
+            self.log.warning(_TYPE_IGNORED)
+
+
+class UnsetAllocation(base.Lister):
+    """Remove some allocations of one or more consumers
+
+    Without --provider and --resource-class all allocations are removed. Several consumers
+    are written in one atomic request.
+    """
+
+    required_feature = "allocation dict form"
+    example = """\
+openstack resource provider allocation unset <consumer_uuid> \\
+    --provider rack1-node7
+openstack resource provider allocation unset <consumer_uuid> \\
+    --resource-class VGPU"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "uuid",
+            metavar="<consumer_uuid>",
+            nargs="+",
+            help="UUID of the consumer. May be repeated. From Placement API 1.28 its generation"
+            " protects concurrent changes.",
+        )
+        parser.add_argument(
+            "--provider",
+            metavar="provider_uuid",
+            action="append",
+            default=[],
+            help="Remove allocations from this provider (name or UUID), for example the host"
+            " that a server was evacuated from. May be repeated.",
+        )
+        parser.add_argument(
+            "--resource-class",
+            metavar="resource_class",
+            action="append",
+            default=[],
+            help="Remove only allocations of this resource class, from all providers or from"
+            " those of --provider. May be repeated.",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        client = self.connect(_many(parsed_args))
+        uuids = set(lookup.provider_uuids(client, parsed_args.provider, check=True).values())
+        classes = set(parsed_args.resource_class)
+
+        def attempt() -> None:
+            found = [_existing(client, uuid) for uuid in parsed_args.uuid]
+            left = [_without(item, uuids, classes) for item in found]
+            _write(client, [new for old, new in zip(found, left, strict=True) if old != new])
+
+        retry.on_conflict(attempt)
+        return _shown(client, parsed_args.uuid)
+
+
+class AmendAllocation(base.Lister):
+    """Change some allocations of a consumer
+
+    Other allocations do not change. An amount of 0 removes the allocation. The consumer must
+    have allocations; its generation protects concurrent changes.
+    """
+
+    required_feature = "consumer generation"
+    example = """\
+openstack resource provider allocation amend <consumer_uuid> \\
+    --allocation rp=rack1-node7,VCPU=4 --allocation rp=rack1-node7,VGPU=0"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_consumer(parser)
+        allocation_argument.add(
+            parser,
+            "Provider (name or UUID) and the new amounts to allocate from it. May be repeated.",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        client = self.connect()
+        problems = errors.InputErrors()
+        parts = allocation_argument.parse(
+            parsed_args.allocation, [parsed_args.uuid], problems, minimum=0
+        )
+        changes = allocation_argument.resolve(client, parts, problems)[parsed_args.uuid]
+
+        def attempt() -> None:
+            found = _existing(client, parsed_args.uuid)
+            amended = _amended(found, changes)
+            _write(client, [amended] if amended != found else [])
+
+        retry.on_conflict(attempt)
+        return _shown(client, [parsed_args.uuid])
+
+
+class DeleteAllocation(base.Command):
+    """Delete all allocations of a consumer"""
+
+    example = "openstack resource provider allocation delete <consumer_uuid>"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_consumer(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.connect().delete_allocations(parsed_args.uuid)
+
+
+def _many(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
+    """The feature that several consumers require."""
+    if len(parsed_args.uuid) == 1:
+        return []
+    return [("allocations of many consumers", "many consumers")]
+
+
+def _replace(
+    client: api.Client,
+    parsed_args: argparse.Namespace,
+    parts: Mapping[str, allocation.Allocations],
+) -> None:
+    """Replace the allocations of the consumers, under their present generations."""
+    from osc_placement.model import allocation
+
+    known = microversion.supports(client.microversion, "consumer generation")
+    consumers = [
+        allocation.Consumer(
+            uuid=uuid,
+            allocations=allocations,
+            project_id=parsed_args.project_id,
+            user_id=parsed_args.user_id,
+            generation=client.show_allocations(uuid).generation if known else None,
+            consumer_type=parsed_args.consumer_type,
+        )
+        for uuid, allocations in parts.items()
+    ]
+    if len(consumers) == 1:
+        client.replace_allocations(consumers[0])
+    else:
+        client.write_allocations(consumers)
+
+
+def _existing(client: api.Client, uuid: str) -> allocation.Consumer:
+    found = client.show_allocations(uuid)
+    if not found.allocations:
+        raise errors.PlacementError(f"No allocations for consumer '{uuid}'")
+    return found
+
+
+def _write(client: api.Client, consumers: Sequence[allocation.Consumer]) -> None:
+    """Write existing consumers, without a change of their types.
+
+    Before 1.28 the API accepts no empty allocations: a consumer without allocations is
+    deleted.
+    """
+    version = min(client.microversion, _LAST_WITHOUT_TYPE)
+    writer = client.at(version)
+    if len(consumers) > 1:
+        writer.write_allocations(consumers)
+        return
+    for consumer in consumers:
+        if consumer.allocations or microversion.supports(version, "consumer generation"):
+            writer.replace_allocations(consumer)
+        else:
+            writer.delete_allocations(consumer.uuid)
+
+
+def _without(
+    consumer: allocation.Consumer, providers: set[str], classes: set[str]
+) -> allocation.Consumer:
+    left = {}
+    for uuid, resources in consumer.allocations.items():
+        kept = dict(resources)
+        if not providers or uuid in providers:
+            kept = {n: a for n, a in kept.items() if classes and n not in classes}
+        if kept:
+            left[uuid] = kept
+    return dataclasses.replace(consumer, allocations=left)
+
+
+def _amended(consumer: allocation.Consumer, changes: allocation.Allocations) -> allocation.Consumer:
+    amended = {uuid: dict(resources) for uuid, resources in consumer.allocations.items()}
+    for uuid, resources in changes.items():
+        amended[uuid] = {**amended.get(uuid, {}), **resources}
+    kept = {uuid: {n: a for n, a in res.items() if a} for uuid, res in amended.items()}
+    return dataclasses.replace(
+        consumer, allocations={uuid: res for uuid, res in kept.items() if res}
+    )
+
+
+def _shown(client: api.Client, uuids: Iterable[str]) -> tuple[tuple[str, ...], list[Any]]:
+    """Columns and rows of the consumers; with several, the last column is the consumer."""
+    version = client.microversion
+    consumers = list(dict.fromkeys(uuids))
+    columns = rows.allocation_columns(version)
+    data: list[rows.Row] = []
+    for uuid in consumers:
+        found = client.show_consumer_allocations(uuid)
+        last = (uuid,) if len(consumers) > 1 else ()
+        data.extend(
+            (*row, *last)
+            for row in rows.allocation_rows(found.consumer, found.provider_generations, version)
+        )
+    return (*columns, "consumer") if len(consumers) > 1 else columns, data

@@ -1,0 +1,1 @@
+"""Commands about allocation candidates, and the options that describe a request."""

@@ -1,0 +1,102 @@
+"""``allocation candidate list``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import microversion
+from osc_placement.client import lookup
+from osc_placement.v1 import base, services
+from osc_placement.v1.candidates import candidate_query
+from osc_placement.v1.output import rows
+
+if TYPE_CHECKING:
+    from osc_placement.client import responses
+
+COLUMNS = ("#", "allocation", "resource provider", "inventory used/capacity")
+
+
+class ListAllocationCandidate(base.Lister):
+    """List allocation candidates for a request for resources
+
+    Rows with the same number form one candidate; "resource provider allocation set" claims
+    it. Options after --group belong to that group, which a single provider must satisfy. The
+    options before it can be satisfied by several providers of a tree. --query sends a query
+    string from nova or a log. From Placement API 1.34, or with --long, the column mappings
+    shows which providers satisfy which group. A table, and --long, have the names of the
+    providers too, with one request each, or one listing for more than five.
+    """
+
+    writes = False
+    required_feature = "allocation candidates"
+    example = """\
+openstack allocation candidate list --resource VCPU=1 \\
+    --resource MEMORY_MB=512
+openstack allocation candidate list --resource VCPU=1 \\
+    --group _NET --resource SRIOV_NET_VF=1 --required CUSTOM_PHYSNET1
+openstack allocation candidate list \\
+    --query \\
+    'resources=VCPU:1&root_required=!COMPUTE_STATUS_DISABLED&limit=10'"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        candidate_query.add_options(parser)
+        parser.add_argument(
+            "--long", action="store_true", help="Also show root, parent and mappings of groups"
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        optional = ["candidate mappings"] if parsed_args.long else []
+        candidate_query.check(self, parsed_args)
+        client = self.connect(candidate_query.features(parsed_args), optional)
+        request = candidate_query.request(client, parsed_args, services.host_aggregates(self))
+        found = client.list_allocation_candidates(request)
+        columns, data = _answer(found, client.microversion, long=parsed_args.long)
+        if not self.shows_names(parsed_args, long=parsed_args.long):
+            return columns, data
+        at = COLUMNS.index("resource provider")
+        names = lookup.provider_names(client, [row[at] for row in data])
+        is_table = parsed_args.formatter == "table"
+        return rows.add_provider_names(columns, data, at, names, is_table=is_table)
+
+
+def _answer(
+    found: responses.Candidates, version: microversion.Microversion, *, long: bool
+) -> tuple[tuple[str, ...], list[Any]]:
+    columns = COLUMNS
+    extra: list[str] = []
+    if microversion.supports(version, "candidate required traits"):
+        extra.append("traits")
+    if long and microversion.supports(version, "nested candidates"):
+        extra += ["root_provider_uuid", "parent_provider_uuid"]
+    if microversion.supports(version, "candidate mappings"):
+        extra.append("mappings")
+    data = [
+        (number, *_row(uuid, resources, found.summaries, request.mappings, extra))
+        for number, request in enumerate(found.requests, start=1)
+        for uuid, resources in request.allocations.items()
+    ]
+    return (*columns, *extra), data
+
+
+def _row(
+    uuid: str,
+    resources: Mapping[str, int],
+    summaries: Mapping[str, responses.ProviderSummary],
+    mappings: Mapping[str, Iterable[str]] | None,
+    extra: Iterable[str],
+) -> rows.Row:
+    summary = summaries[uuid]
+    values = {
+        "traits": ",".join(summary.traits or ()),
+        "root_provider_uuid": summary.root_uuid,
+        "parent_provider_uuid": summary.parent_uuid,
+        "mappings": rows.Mappings({k: list(v) for k, v in (mappings or {}).items()}),
+    }
+    used = {name: f"{amount.used}/{amount.capacity}" for name, amount in summary.resources.items()}
+    return (_pairs(resources), uuid, _pairs(used), *(values[name] for name in extra))
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ",".join(f"{name}={value}" for name, value in values.items())

@@ -1,0 +1,235 @@
+"""``allocation candidate explain``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from osc_placement import microversion
+from osc_placement.client import query as queries
+from osc_placement.v1 import base, plan_command, services
+from osc_placement.v1.candidates import candidate_query, explain_text, nova_request
+from osc_placement.v1.options import arguments
+from osc_placement.v1.output import progress, tables
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.model.candidate import CandidateQuery
+    from osc_placement.model.constraint import Constraint
+    from osc_placement.workflows.explain import explain, nova_filters
+
+COLUMNS = (
+    "section",
+    "text",
+    "source",
+    "hosts",
+    "host",
+    "provider",
+    "group",
+    "reason",
+    "names",
+    "requested",
+    "free",
+    "inventory",
+    "details",
+)
+
+_QUERY, _CONSTRAINT, _CANDIDATE = "query", "constraint", "candidate"
+_FAILURE, _CHANGE, _FILTER, _ASSUMPTION = "failure", "change", "nova filter", "assumption"
+
+#: ``(title, section, {column of the table: column of the rows})``
+_TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
+    ("Constraints", _CONSTRAINT, {"constraint": "text", "source": "source", "hosts": "hosts"}),
+    (
+        "Failed constraints",
+        _FAILURE,
+        {"name": "host", "provider": "provider", "group": "group", "reason": "text"},
+    ),
+    ("Smallest changes", _CHANGE, {"change": "text", "hosts": "hosts"}),
+    ("Filters of nova's scheduler", _FILTER, {"filter": "reason", "judgement": "text"}),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Request:
+    """A query, its constraints in order with their sources, and what was assumed."""
+
+    query: CandidateQuery
+    sources: Mapping[Constraint, str]
+    assumptions: Sequence[str] = ()
+
+
+class ExplainAllocationCandidate(base.Lister):
+    """Explain why a request has no allocation candidates
+
+    The request is given by the options of "allocation candidate list", by a query string from
+    a log (--query), or as nova's request for a flavor or a server. The answer shows where each
+    part of nova's query comes from, how many hosts remain after each constraint, which
+    constraints the nearest hosts (or those of --host) fail, and the smallest changes of the
+    request or of a host that give a candidate. For nova's request with candidates it shows which
+    filters of nova's scheduler may still refuse them.
+
+    The table output has several tables. Other formats have one row per fact; the column section
+    tells its kind.
+    """
+
+    writes = False
+    required_feature = "nested candidates"
+    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    exit_codes = {**base.EXIT_CODES, 0: "a host can serve the request", 3: "no host can serve it"}
+    example = """\
+openstack allocation candidate explain --flavor m1.large \\
+    --availability-zone az1
+openstack allocation candidate explain --server <uuid> --host cmp-0001
+openstack allocation candidate explain \\
+    --query 'resources=VCPU:8,MEMORY_MB:4096&required=HW_CPU_X86_AVX512F'"""
+
+    column_names = COLUMNS
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        candidate_query.add_options(parser, limit=False)
+        parser.add_argument(
+            "--host",
+            metavar="<host>",
+            action="append",
+            default=[],
+            help="Explain this provider (name or UUID) instead of the nearest hosts. Repeatable.",
+        )
+        parser.add_argument(
+            "--nearest",
+            metavar="<count>",
+            type=arguments.non_negative,
+            default=3,
+            help="Explain this many hosts that fail the fewest constraints (default: 3)",
+        )
+        plan_command.add_workers(parser)
+        nova_request.add_options(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows.context import ReadContext
+        from osc_placement.workflows.explain import explain
+
+        nova_request.check(self, parsed_args)
+        client, request, opened = self._read(parsed_args)
+        with progress.shown(quiet=self.is_quiet) as shown:
+            found = explain.explain(
+                client,
+                explain.ExplainRequest(
+                    request.query, list(request.sources), parsed_args.host, parsed_args.nearest
+                ),
+                ReadContext(parsed_args.workers, shown),
+            )
+        judged = self._filters(opened, parsed_args, found)
+        self.exit_code = 0 if found.candidates else 3
+        count = len(found.candidates)
+        self.summary = (
+            f"On {client.target}: {count} of {found.all_hosts} hosts can serve the request",
+            *(f"Assumed: {text}" for text in request.assumptions),
+        )
+        return COLUMNS, list(_rows(request, found, judged))
+
+    def _read(self, parsed_args: argparse.Namespace) -> tuple[api.Client, _Request, Any]:
+        """The client, the request, and nova's services if it is nova's request."""
+        from osc_placement.model import constraint
+
+        if not nova_request.is_given(parsed_args):
+            candidate_query.check(self, parsed_args)
+            client = self.connect(candidate_query.features(parsed_args))
+            if parsed_args.query is not None:
+                # Placement itself refuses unknown parameters and names them.
+                given = queries.parse(parsed_args.query)
+                kept = [(name, value) for name, value in given if name != "limit"]
+                client.list_allocation_candidates([*kept, ("limit", "1")])
+            query = candidate_query.read(client, parsed_args, services.host_aggregates(self))
+            every = constraint.constraints_of(query)
+            return client, _Request(query, dict.fromkeys(every, "")), None
+        if candidate_query.has_options(parsed_args) or parsed_args.query:
+            self.usage_error("arguments --flavor and --server: not allowed with options of a query")
+        opened = nova_request.opened(self, parsed_args)
+        found = nova_request.read(opened, parsed_args)
+        pairs = queries.candidate_pairs(found.query)
+        client = self.connect(queries.candidate_features(pairs).items())
+        sources = {each: str(where) for each, where in found.sources.items()}
+        return client, _Request(found.query, sources, found.assumptions), opened
+
+    def _filters(
+        self, opened: Any, parsed_args: argparse.Namespace, found: explain.Explanation
+    ) -> Sequence[nova_filters.Judgement]:
+        """What nova's own filters say about the candidates of nova's request."""
+        if opened is None or not found.candidates:
+            return ()
+        from osc_placement.workflows.explain import nova_filters
+
+        return nova_filters.judge(opened.nova, found.candidates)
+
+    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
+        """One table per section."""
+        return _tables(data)
+
+
+def _row(section: str, text: str, **values: Any) -> tuple[Any, ...]:
+    return (section, text, *(values.get(name) for name in COLUMNS[2:]))
+
+
+def _rows(
+    request: _Request, found: explain.Explanation, judged: Sequence[nova_filters.Judgement]
+) -> list[tuple[Any, ...]]:
+    text = queries.encode(queries.candidate_pairs(request.query)).removeprefix("?")
+    rows = [_row(_QUERY, text, hosts=found.all_hosts)]
+    rows += [
+        _row(_CONSTRAINT, str(step.constraint), source=request.sources[step.constraint] or None,
+             hosts=step.hosts)
+        for step in found.funnel
+    ]  # fmt: skip
+    rows += [_row(_CANDIDATE, name, host=name) for name in found.candidates]
+    for item in found.failures:
+        held = item.inventory
+        values = {
+            "host": item.host,
+            "provider": item.provider,
+            "group": item.suffix,
+            "reason": str(item.reason),
+            "names": list(item.names),
+            "requested": item.requested,
+            "free": item.free,
+            "inventory": {**held.as_dict(), "used": item.used} if held else None,
+        }
+        rows.append(_row(_FAILURE, explain_text.failure(item), **values))
+    for change in found.changes:
+        details = {
+            "action": str(change.action),
+            "remove": [str(each) for each in change.removed],
+            "amounts": {str(each): amount for each, amount in change.amounts.items()},
+            "resource_class": change.resource_class,
+            "amount": change.amount,
+        }
+        provider = change.provider
+        rows.append(
+            _row(
+                _CHANGE,
+                explain_text.change(change),
+                hosts=change.hosts,
+                provider=provider,
+                details=details,
+            )
+        )
+    rows += [_row(_FILTER, each.text, reason=each.filter, hosts=each.refused) for each in judged]
+    return rows + [_row(_ASSUMPTION, text) for text in request.assumptions]
+
+
+def _tables(data: Sequence[Sequence[Any]]) -> list[tables.Table]:
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in data]
+
+    def table(title: str, section: str, columns: Mapping[str, str]) -> tables.Table:
+        chosen = [row for row in rows if row["section"] == section]
+        kept = {
+            name: key
+            for name, key in columns.items()
+            if any(row[key] not in (None, "") for row in chosen)
+        }
+        cells = [["" if row[key] is None else row[key] for key in kept.values()] for row in chosen]
+        return tables.Table(title, tuple(kept), cells)
+
+    return [table(title, section, columns) for title, section, columns in _TABLES]

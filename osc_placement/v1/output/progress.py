@@ -1,0 +1,54 @@
+"""Progress bars on stderr, drawn by rich, which is imported only if they are shown."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from osc_placement.v1.output import streams
+
+if TYPE_CHECKING:
+    import rich.progress
+
+    from osc_placement.plan import progress as plan_progress
+
+
+@contextlib.contextmanager
+def shown(*, quiet: bool) -> Iterator[plan_progress.Progress]:
+    """Progress bars while the block runs; none with -q, or if stderr is not a terminal."""
+    if quiet or not sys.stderr.isatty():
+        from osc_placement.plan import progress as plan_progress
+
+        yield plan_progress.NullProgress()
+        return
+    import rich.console
+    import rich.progress
+
+    console = rich.console.Console(file=streams.terminal())
+    columns = (
+        *rich.progress.Progress.get_default_columns(),
+        rich.progress.MofNCompleteColumn(),
+    )
+    with rich.progress.Progress(*columns, console=console, transient=True) as progress:
+        yield _Bars(progress)
+
+
+class _Bars:
+    """One bar for each part of the run."""
+
+    def __init__(self, progress: rich.progress.Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("selecting", total=None)
+
+    def start(self, what: str, total: int) -> None:
+        """Start the bar of a part; a part without steps has none."""
+        if not total:
+            return
+        self._progress.update(self._task, visible=False)
+        self._task = self._progress.add_task(what, total=total)
+
+    def advance(self) -> None:
+        """Advance the bar by one step."""
+        self._progress.advance(self._task)

@@ -1,0 +1,153 @@
+"""stdout and stderr of a command.
+
+They may be closed or full, which does not hide what the command has done. Messages and log records
+have escapes instead of the control characters of names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from osc_placement import errors
+from osc_placement.v1.output import cells
+
+#: The exit code of a command whose output could not be written.
+EXIT_CODE = 8
+
+#: The exit code of a program that ended because its reader closed the pipe (128 + SIGPIPE).
+PIPE_EXIT_CODE = 141
+
+
+class OutputFailed(errors.PlacementError):
+    """stdout is closed or cannot be written; ``is_pipe``: its reader has closed it."""
+
+    def __init__(self, error: OSError | None) -> None:
+        self.is_pipe = isinstance(error, BrokenPipeError)
+        reason = "stdout is closed" if error is None else error.strerror
+        super().__init__(f"the output cannot be written: {reason}")
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command."""
+        return PIPE_EXIT_CODE if self.is_pipe else EXIT_CODE
+
+
+class _Stdout:
+    """stdout, or a closed one; raises OutputFailed instead of OSError."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream, self._is_closed = stream or io.StringIO(), stream is None
+
+    def write(self, text: str) -> int:
+        """Write, or raise OutputFailed."""
+        if self._is_closed:
+            raise OutputFailed(None)
+        with self._checked():
+            return self._stream.write(text)
+        raise AssertionError  # the block above returns or raises
+
+    def flush(self) -> None:
+        """Flush, or raise OutputFailed."""
+        with self._checked():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    @contextlib.contextmanager
+    def _checked(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._discard()
+            raise OutputFailed(error) from error
+
+    def _discard(self) -> None:
+        """Send what is buffered to the null device: Python would fail again when it ends."""
+        with contextlib.suppress(OSError, ValueError):
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._stream.fileno())
+            os.close(null)
+
+
+class _Stderr:
+    """stderr, or a closed one; what cannot be written is lost, and no error."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        #: Writes control sequences unchanged, for progress bars.
+        self.raw = stream or io.StringIO()
+
+    def write(self, text: str) -> int:
+        """Write as far as possible, with escapes."""
+        with contextlib.suppress(OSError):
+            self.raw.write(cells.printable_lines(text))
+            self.raw.flush()
+        return len(text)
+
+    def writelines(self, lines: Iterator[str]) -> None:
+        """Write lines as far as possible."""
+        self.write("".join(lines))
+
+    def flush(self) -> None:
+        """Do nothing: ``write`` flushes."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+class _Escape(logging.Filter):
+    """Escapes control characters in log records; the shell logs the errors of commands too."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Accept every record."""
+        record.msg, record.args = cells.printable_lines(record.getMessage()), ()
+        if record.exc_info and not record.exc_text:
+            trace = logging.Formatter().formatException(record.exc_info)
+            record.exc_text = cells.printable_lines(trace)
+        return True
+
+
+def terminal() -> TextIO:
+    """stderr for control sequences."""
+    raw: TextIO = getattr(sys.stderr, "raw", sys.stderr)
+    return raw
+
+
+def write_message(text: str) -> None:
+    """Write a line to stderr, as far as possible."""
+    _Stderr(sys.stderr).write(f"{text}\n")
+
+
+@contextlib.contextmanager
+def checked(app: Any) -> Iterator[None]:
+    """Use checked streams during the block, and flush stdout at its end.
+
+    ``app`` is cliff's application, which has a ``stdout``. Errors: OutputFailed.
+    """
+    _reserve_descriptors()
+    for handler in logging.getLogger().handlers:
+        if not any(isinstance(item, _Escape) for item in handler.filters):
+            handler.addFilter(_Escape())
+    stdout, stderr = _Stdout(sys.stdout), _Stderr(sys.stderr)
+    before, app.stdout = app.stdout, stdout
+    try:
+        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+            yield
+            stdout.flush()
+    finally:
+        app.stdout = before
+
+
+def _reserve_descriptors() -> None:
+    """Open the null device for closed standard streams: no other file may get their numbers."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)

@@ -1,0 +1,1 @@
+"""The `placement plan` commands: list, show, apply, undo and prune."""

@@ -1,0 +1,179 @@
+"""``placement plan show | apply | undo``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement.plan import guards as plan_guards
+from osc_placement.v1 import base, plan_command, services
+from osc_placement.v1.output import plan_rows, tables
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.plan import apply, plan, result
+
+
+class ShowPlan(plan_command.PlanCommand):
+    """Show the changes of a plan file
+
+    Reads only the file: no cloud is needed. The table output has three tables: the changes,
+    the items without a change, and the capacity of each resource class before and after.
+    """
+
+    writes = False
+
+    exit_codes = base.EXIT_CODES
+    example = "openstack placement plan show ratios.json"
+
+    _plan: plan.Plan
+
+    @property
+    def auth_required(self) -> bool:
+        return False
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_file(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.plan import file, result
+
+        self._plan = plan = file.read(parsed_args.file)
+        self.summary = [
+            f"Plan of {plan.created}: {plan.command}",
+            f"For {_target(plan)}: {plan.summary()}",
+            *(f"Note: {note}" for note in plan.notes),
+            f"Digest: {plan.digest}",
+        ]
+        return plan_rows.COLUMNS, plan_rows.result_rows(result.of_plan(plan), plan.names)
+
+    def several_tables(self, data: Any) -> Sequence[tables.Table]:
+        """Changes, items without a change, and capacity."""
+        changes = [(row[0], row[2], row[3]) for row in data if row[4] == "planned"]
+        others = [(row[0], row[4], row[5]) for row in data if row[4] != "planned"]
+        capacities = [
+            (name, capacity.before, capacity.after, capacity.over)
+            for name, capacity in self._plan.capacities.items()
+        ]
+        return [
+            tables.Table("Changes", ("name", "before", "after"), changes),
+            tables.Table("No change", ("name", "status", "reason"), others),
+            tables.Table(
+                "Capacity",
+                ("resource class", "before", "after", "providers over capacity"),
+                capacities,
+            ),
+        ]
+
+
+class _PlanFileCommand(plan_command.PlanCommand):
+    """A command that runs a plan file."""
+
+    guards = (*plan_guards.ALL, plan_guards.RECORDED_NOVA)
+
+    _plan: plan.Plan
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_file(parser)
+        services.add_recording(parser)
+        self.add_change_options(parser)
+
+    def check_arguments(self, parsed_args: argparse.Namespace) -> None:
+        """Read the file. Raises PlanRefused for a plan of another cloud; sends no request."""
+        from osc_placement.plan import file, plan
+
+        self._plan = file.read(parsed_args.file)
+        client = self._client()
+        plan.check_target(self._plan, client.target, client.origin)
+
+    def execute(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> result.RunReport:
+        options = self.apply_options(run, parsed_args)
+        if not options.dry_run:
+            options = self._with_services(options, run.services)
+        return self.run_plan(run.client, parsed_args, options)
+
+    def run_plan(
+        self, client: api.Client, parsed_args: argparse.Namespace, options: apply.Options
+    ) -> result.RunReport:
+        """Apply or undo the plan."""
+        raise NotImplementedError
+
+    def _with_services(self, options: apply.Options, opened: services.Services) -> apply.Options:
+        """The options, with neutron for a plan that changes ports."""
+
+        if not self._plan.needs_neutron:
+            return options
+        return dataclasses.replace(options, neutron=opened.neutron)
+
+
+class ApplyPlan(_PlanFileCommand):
+    """Apply a plan file, or continue an interrupted run of it
+
+    Items that changed after the plan was made are stale and are not changed. For changes
+    that depend on nova's servers the command reads nova, and neutron for their ports. A
+    journal on disk records the changes that were made: after a crash, run the same command
+    again.
+    """
+
+    example = """\
+openstack resource provider inventory amend \\
+    --resource VCPU:allocation_ratio=4 \\
+    --member-of <aggregate> --dry-run --plan-out ratios.json
+openstack placement plan apply ratios.json"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--restart",
+            action="store_true",
+            help="Ignore the journal of earlier runs, after the cloud or a file was restored",
+        )
+
+    def _with_services(self, options: apply.Options, opened: services.Services) -> apply.Options:
+        """Also with nova, for a plan that depends on its servers."""
+        from osc_placement.workflows.allocations import precondition
+
+        options = super()._with_services(options, opened)
+        if not self._plan.has_preconditions:
+            return options
+        check = precondition.for_plan(opened.nova, self._plan.created)
+        return dataclasses.replace(options, check_precondition=check)
+
+    def run_plan(
+        self, client: api.Client, parsed_args: argparse.Namespace, options: apply.Options
+    ) -> result.RunReport:
+        from osc_placement.plan import apply, plan
+
+        planned = plan.ObservedPlan(self._plan)
+        path, restart = parsed_args.file, parsed_args.restart
+        return apply.apply_plan(client, planned, options, path=path, restart=restart)
+
+
+class UndoPlan(_PlanFileCommand):
+    """Undo the applied changes of a plan
+
+    The file is a plan, or the file that --undo-out wrote. Items that changed after the plan
+    was applied are stale and are not changed. To make the changes again, apply the plan again.
+    """
+
+    has_undo = False
+    example = "openstack placement plan undo ratios.json"
+
+    def run_plan(
+        self, client: api.Client, parsed_args: argparse.Namespace, options: apply.Options
+    ) -> result.RunReport:
+        from osc_placement.plan import apply
+
+        return apply.undo_plan(client, self._plan, options, parsed_args.file)
+
+
+def _target(plan: plan.Plan) -> str:
+    """What a plan was made for, and the cloud of a snapshot."""
+    return f"{plan.target} (a snapshot of {plan.origin})" if plan.origin else plan.target
+
+
+def _add_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="<file>", type=pathlib.Path, help="The plan file")

@@ -1,0 +1,1 @@
+"""Commands about resource providers: inventories, traits, aggregates, trees and usages."""

@@ -1,0 +1,201 @@
+"""``resource provider trait list | set | delete | add | remove``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement.client import lookup, retry
+from osc_placement.model import name
+from osc_placement.plan import guards as plan_guards
+from osc_placement.v1 import base, plan_command
+from osc_placement.v1.options import arguments, selector
+from osc_placement.v1.output import rows
+from osc_placement.v1.providers import aggregate_members
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.plan.kinds import memberships
+    from osc_placement.plan.plan import ObservedPlan
+
+
+class ListResourceProviderTrait(base.Lister):
+    """List the traits of a resource provider"""
+
+    writes = False
+    required_feature = "traits"
+    example = "openstack resource provider trait list rack1-node7"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_provider(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        client = self.connect()
+        found = client.list_provider_traits(lookup.provider_uuid(client, parsed_args.uuid))
+        return ("name",), rows.names(found.traits)
+
+
+class SetResourceProviderTrait(base.Lister):
+    """Replace the traits of a resource provider
+
+    Traits that are not given are removed, with a warning about standard traits. To change
+    single traits, use "resource provider trait add" and "remove".
+    """
+
+    required_feature = "traits"
+    example = """\
+openstack resource provider trait set rack1-node7 \\
+    --trait HW_CPU_X86_AVX2 --trait CUSTOM_GOLD"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "uuid",
+            metavar="<provider>",
+            help="Name or UUID of the resource provider; with --aggregate, UUID of an aggregate",
+        )
+        arguments.name_providers(parser, "uuid")
+        _add_trait(parser, required=False)
+        parser.add_argument(
+            "--aggregate",
+            action="store_true",
+            help="Set these traits on every member of the aggregate.",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        client = self.connect()
+        traits = list(dict.fromkeys(parsed_args.trait))
+        if not parsed_args.aggregate:
+            uuid = lookup.provider_uuid(client, parsed_args.uuid)
+            before, after = _set(client, uuid, traits)
+            self._warn_of_removed({*before} - {*after})
+            return ("name",), rows.names(after)
+        from osc_placement.workflows.batch import plan as batch_plan
+
+        members = aggregate_members.members(client, parsed_args.uuid)
+        planned = batch_plan.plan_set_traits(client, members, traits)
+        data = aggregate_members.apply_each(client, members, "set traits", planned, _rows)
+        removed = {trait for item in planned.plan.changes for trait in item.before.names()}
+        self._warn_of_removed(removed - {*traits})
+        return ("resource_provider", "name"), data
+
+    def _warn_of_removed(self, removed: Iterable[str]) -> None:
+        """Warn about standard traits: most belong to nova's compute drivers."""
+        standard = sorted(item for item in removed if not item.startswith(name.CUSTOM_PREFIX))
+        if standard and not self.is_quiet:
+            sys.stderr.write(
+                f"Warning: the standard traits {', '.join(standard)} were removed; nova-compute"
+                " sets those of its driver again. To change single traits, use 'resource provider"
+                " trait add' and 'resource provider trait remove'\n"
+            )
+
+
+class DeleteResourceProviderTrait(base.Command):
+    """Remove all traits from a resource provider
+
+    The request has no generation: it also removes traits that other clients add concurrently.
+    """
+
+    required_feature = "traits"
+    example = "openstack resource provider trait delete rack1-node7"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_provider(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        client = self.connect()
+        client.delete_provider_traits(lookup.provider_uuid(client, parsed_args.uuid))
+
+
+class AddTrait(plan_command.SelectorCommand):
+    """Add traits to one or more resource providers
+
+    Other traits of the providers do not change.
+    """
+
+    required_feature = "provider required traits"
+    recorded_arguments = ("trait", "create")
+    example = """\
+openstack resource provider trait add --trait CUSTOM_GOLD --create \\
+    --member-of <aggregate>
+openstack resource provider trait add --trait CUSTOM_GOLD rack1-node7 \\
+    rack1-node8"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_trait(parser, required=True)
+        parser.add_argument(
+            "--create", action="store_true", help="Create custom traits that do not exist"
+        )
+        selector.add_selector(parser)
+        self.add_change_options(parser)
+
+    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+        from osc_placement.workflows.batch import plan as batch_plan
+
+        return batch_plan.plan_traits(
+            run.client,
+            self.selected,
+            add=parsed_args.trait,
+            create=parsed_args.create,
+            context=run.context,
+        )
+
+
+class RemoveTrait(plan_command.SelectorCommand):
+    """Remove traits from one or more resource providers
+
+    Other traits of the providers do not change. Standard traits belong to nova's compute
+    drivers: the command skips them unless --allow permits their removal.
+    """
+
+    required_feature = "provider required traits"
+    recorded_arguments = ("trait",)
+    guards = (plan_guards.STANDARD_TRAITS,)
+    example = """\
+openstack resource provider trait remove --trait CUSTOM_GOLD \\
+    --required CUSTOM_GOLD"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_trait(parser, required=True)
+        selector.add_selector(parser)
+        self.add_change_options(parser)
+
+    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+        from osc_placement.workflows.batch import plan as batch_plan
+
+        return batch_plan.plan_traits(
+            run.client,
+            self.selected,
+            remove=parsed_args.trait,
+            allow=parsed_args.allow,
+            context=run.context,
+        )
+
+
+def _add_trait(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument(
+        "--trait",
+        metavar="<trait>",
+        action="append",
+        required=required,
+        default=None if required else [],
+        help="Name of the trait. May be repeated.",
+    )
+
+
+def _rows(state: memberships.Traits) -> list[rows.Row]:
+    return rows.names(state.names())
+
+
+def _set(
+    client: api.Client, uuid: str, traits: Sequence[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Replace the traits of a provider; return those before and after."""
+
+    def attempt() -> tuple[Sequence[str], Sequence[str]]:
+        found = client.list_provider_traits(uuid)
+        after = client.replace_provider_traits(uuid, found.generation, traits)
+        return found.traits, after.traits
+
+    return retry.on_conflict(attempt)

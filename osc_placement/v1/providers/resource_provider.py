@@ -1,0 +1,348 @@
+"""``resource provider create | delete | list | set | show | unset``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import errors, microversion
+from osc_placement.client import api_errors, lookup
+from osc_placement.v1 import base, services
+from osc_placement.v1.options import arguments, selector
+from osc_placement.v1.output import rows
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.model import provider
+
+
+class CreateResourceProvider(base.ShowOne):
+    """Create a new resource provider"""
+
+    example = """\
+openstack resource provider create rack1-node7
+openstack resource provider create \\
+    --parent-provider rack1-node7 rack1-node7_numa0"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--parent-provider",
+            metavar="<parent_provider>",
+            help="Name or UUID of the parent provider. Omit for no parent."
+            + arguments.since("nested providers"),
+        )
+        parser.add_argument("--uuid", metavar="<uuid>", help="UUID of the resource provider")
+        parser.add_argument("name", metavar="<name>", help="Name of the resource provider")
+        arguments.name_providers(parser, "parent_provider")
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        client = self.connect(_parent_feature(parsed_args))
+        parent = parsed_args.parent_provider
+        created = client.create_provider(
+            parsed_args.name,
+            parsed_args.uuid,
+            None if parent is None else lookup.provider_uuid(client, parent),
+        )
+        return _shown(created, client)
+
+
+class ListResourceProvider(base.Lister):
+    """List resource providers
+
+    --long adds traits, aggregates, inventories and the time of the last change, if the
+    microversion supports them, with up to four requests per provider.
+    """
+
+    writes = False
+    example = """\
+openstack resource provider list --member-of <aggregate> \\
+    --required HW_CPU_X86_AVX2
+openstack resource provider list --resource VCPU=8 \\
+    --not-member-of <aggregate> --long
+openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--uuid", metavar="<uuid>", help="UUID of the resource provider")
+        parser.add_argument("--name", metavar="<name>", help="Name of the resource provider")
+        parser.add_argument(
+            "--resource",
+            metavar="<resource_class>=<value>",
+            action="append",
+            default=[],
+            help="An amount that a provider must have free. May be repeated."
+            + arguments.since("provider resources"),
+        )
+        parser.add_argument(
+            "--long",
+            action="store_true",
+            help="Also show traits, aggregates, inventories, updated",
+        )
+        selector.add_selector(parser, selector.OPTIONAL)
+        parser.add_argument("--aggregate-uuid", action="append", default=[], help=argparse.SUPPRESS)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows import selector as selection
+
+        if parsed_args.aggregate_uuid and parsed_args.member_of:
+            self.usage_error("argument --member-of: not allowed with argument --aggregate-uuid")
+        parsed_args.member_of += arguments.old_aggregates(parsed_args.aggregate_uuid)
+        client = self.connect(_list_features(parsed_args))
+        if parsed_args.aggregate_uuid:
+            self.deprecated_option_warning("--aggregate-uuid", "--member-of")
+        problems = errors.InputErrors()
+        resources = arguments.resources(parsed_args.resource, problems)
+        in_tree = parsed_args.in_tree
+        with problems.collected():
+            in_tree = in_tree and lookup.provider_uuid(client, in_tree)
+        # A listing accepts the UUID of no provider, and has no rows; a selector refuses it.
+        selected = dataclasses.replace(selector.read_selector(parsed_args), in_tree=None)
+        list_providers = functools.partial(
+            selection.listed,
+            client,
+            selected,
+            services.host_aggregates(self),
+            problems,
+            name=parsed_args.name,
+            uuid=parsed_args.uuid,
+            resources=resources,
+        )
+        found = list_providers(in_tree=in_tree)
+        if in_tree and not found and (named := lookup.named_like_uuid(client, in_tree)):
+            found = list_providers(in_tree=named)
+        version = client.microversion
+        if parsed_args.long:
+            return _long(client, found)
+        return rows.provider_columns(version), [rows.provider_row(item, version) for item in found]
+
+
+class ShowResourceProvider(base.ShowOne):
+    """Show resource provider details"""
+
+    writes = False
+    example = "openstack resource provider show --allocations rack1-node7"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--allocations",
+            action="store_true",
+            help="Also show the allocations of each consumer",
+        )
+        arguments.add_provider(parser)
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        client = self.connect()
+        uuid = lookup.provider_uuid(client, parsed_args.uuid)
+        columns, values = _shown(client.show_provider(uuid), client)
+        if parsed_args.allocations:
+            return (*columns, "allocations"), (*values, _allocations(client, uuid))
+        return columns, values
+
+
+class SetResourceProvider(base.ShowOne):
+    """Update an existing resource provider
+
+    A name or parent that is not given does not change. Before Placement API 1.37 a parent
+    can be set but not changed. "resource provider unset" removes it.
+    """
+
+    example = """\
+openstack resource provider set --name rack2-node7 rack1-node7
+openstack --os-placement-api-version 1.37 resource provider set \\
+    --parent-provider rack1-node7 rack1-node7_pci0"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_provider(parser)
+        parser.add_argument("--name", metavar="<name>", help="A new name")
+        parser.add_argument(
+            "--parent-provider",
+            metavar="<parent_provider>",
+            help="Name or UUID of the parent. Before Placement API 1.37 only for a provider"
+            " without a parent." + arguments.since("nested providers"),
+        )
+        arguments.name_providers(parser, "uuid", "parent_provider")
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        if parsed_args.name is None and parsed_args.parent_provider is None:
+            self.usage_error("at least one of --name, --parent-provider is required")
+        client = self.connect(_parent_feature(parsed_args))
+        texts = [parsed_args.uuid, parsed_args.parent_provider]
+        uuids = lookup.provider_uuids(client, [text for text in texts if text is not None])
+        uuid = uuids[parsed_args.uuid]
+        new_name = parsed_args.name
+        if new_name is None:
+            new_name = client.show_provider(uuid).name
+        if parsed_args.parent_provider is None:
+            return _shown(client.update_provider(uuid, new_name), client)
+        parent = uuids[parsed_args.parent_provider]
+        return _shown(client.update_provider(uuid, new_name, parent), client)
+
+
+class UnsetResourceProvider(base.ShowOne):
+    """Remove the parent of a resource provider
+
+    The provider and its descendants become a separate tree.
+    """
+
+    required_feature = "re-parenting"
+    example = "openstack resource provider unset --parent-provider rack1-node7_pci0"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--parent-provider", action="store_true", required=True, help="Remove the parent"
+        )
+        arguments.add_provider(parser)
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        client = self.connect()
+        uuid = lookup.provider_uuid(client, parsed_args.uuid)
+        found = client.show_provider(uuid)
+        if found.parent_uuid is None:
+            return _shown(found, client)
+        return _shown(client.update_provider(uuid, found.name, None), client)
+
+
+class DeleteResourceProvider(base.Command):
+    """Delete one or more resource providers
+
+    A provider with allocations or children cannot be deleted. --tree deletes all
+    descendants first, from the bottom up.
+    """
+
+    example = """\
+openstack resource provider delete rack1-node7 rack1-node8
+openstack resource provider delete --tree rack1-node7"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--tree",
+            action="store_true",
+            help="Delete the descendants of the provider too, from the bottom up."
+            + arguments.since("nested providers"),
+        )
+        parser.add_argument(
+            "uuid",
+            metavar="<provider>",
+            nargs="+",
+            help="Name or UUID of the resource provider. May be repeated.",
+        )
+        arguments.name_providers(parser, "uuid")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        client = self.connect([("nested providers", "--tree")] if parsed_args.tree else [])
+        # After the first deletion the command cannot run again with another UUID.
+        check = len(parsed_args.uuid) > 1
+        uuids = list(lookup.provider_uuids(client, parsed_args.uuid, check=check).values())
+        if parsed_args.tree:
+            uuids = _with_descendants(client, uuids)
+        _delete_each(client, uuids)
+
+
+def _delete_each(client: api.Client, uuids: Sequence[str]) -> None:
+    """Delete every provider that can be deleted. Raises one error for all others."""
+    refused: list[api_errors.ApiError] = []
+    for uuid in uuids:
+        try:
+            client.delete_provider(uuid)
+        except api_errors.ApiError as error:
+            refused.append(error)
+    if refused and len(uuids) == 1:
+        raise refused[0]
+    if refused:
+        summary = f"Failed to delete {len(refused)} of {len(uuids)} resource providers."
+        raise errors.InvalidInput([*(str(error) for error in refused), summary])
+
+
+def _with_descendants(client: api.Client, uuids: Sequence[str]) -> list[str]:
+    """The providers and their descendants, children first. Requests: one GET per provider."""
+    from osc_placement.model import provider
+
+    ordered: dict[str, None] = {}
+    for uuid in uuids:
+        tree = provider.ProviderTree(client.list_providers(in_tree=uuid))
+        below = _below(tree, uuid)
+        # The DELETE of a provider that does not exist reports the error.
+        found = [item.uuid for item in tree.bottom_up() if item.uuid in below] or [uuid]
+        ordered.update(dict.fromkeys(found))
+    return list(ordered)
+
+
+def _below(tree: provider.ProviderTree, uuid: str) -> set[str]:
+    """The UUIDs of the provider and all its descendants."""
+    return {uuid}.union(*(_below(tree, child.uuid) for child in tree.children(uuid)))
+
+
+def _parent_feature(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
+    if parsed_args.parent_provider is None:
+        return []
+    return [("nested providers", "--parent-provider")]
+
+
+def _list_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    if parsed_args.resource:
+        yield "provider resources", "--resource"
+    yield from selector.features(parsed_args)
+
+
+def _shown(item: provider.Provider, client: api.Client) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    version = client.microversion
+    return rows.provider_columns(version), rows.provider_row(item, version)
+
+
+def _allocations(client: api.Client, uuid: str) -> dict[str, Any]:
+    """A provider's allocations, in the form of the API."""
+    found: dict[str, dict[str, Any]] = {}
+    for consumer, share in client.list_provider_allocations(uuid).allocations.items():
+        found[consumer] = {"resources": dict(share.resources)}
+        if share.consumer_generation is not None:
+            found[consumer]["consumer_generation"] = share.consumer_generation
+    return found
+
+
+#: ``(feature, column)`` of --long.
+_LONG_COLUMNS = (
+    ("traits", "traits"),
+    ("provider aggregates", "aggregates"),
+    (None, "inventories"),
+    ("last-modified", "updated"),
+)
+
+
+def _long(
+    client: api.Client, found: Sequence[provider.Provider]
+) -> tuple[tuple[str, ...], list[Any]]:
+    version = client.microversion
+    columns = tuple(
+        column
+        for feature, column in _LONG_COLUMNS
+        if feature is None or microversion.supports(version, feature)
+    )
+    data = []
+    for item in found:
+        # A provider that was deleted after it was listed has no row.
+        with contextlib.suppress(api_errors.NotFound):
+            row = rows.provider_row(item, version)
+            data.append(row + tuple(_long_value(client, item, column) for column in columns))
+    return rows.provider_columns(version) + columns, data
+
+
+def _long_value(client: api.Client, item: provider.Provider, column: str) -> Any:
+    if column == "traits":
+        return rows.Lines(list(client.list_provider_traits(item.uuid).traits))
+    if column == "aggregates":
+        return rows.Lines(list(client.list_aggregates(item.uuid).aggregates))
+    if column == "inventories":
+        inventories = client.list_inventories(item.uuid).inventories
+        return rows.InventoryTotals({name: held.as_dict() for name, held in inventories.items()})
+    return client.show_provider(item.uuid).updated

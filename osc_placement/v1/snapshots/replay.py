@@ -1,0 +1,208 @@
+"""``placement snapshot replay``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement.v1 import base, services
+from osc_placement.v1.options import arguments
+from osc_placement.v1.output import progress, rows
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.workflows.snapshot import queries, replay
+
+COLUMNS = (
+    "query",
+    "microversion",
+    "times",
+    "before",
+    "after",
+    "gained",
+    "lost_percent",
+    "lost",
+    "error",
+)
+
+
+class ReplayQueries(base.Lister):
+    """Show which allocation candidates queries lose candidates
+
+    Runs the queries on a snapshot and on a second one, or on a snapshot before and after a plan
+    (--after), or compares a snapshot with the recorded answers of the queries. Lists the queries
+    that get no candidate any more, and those that lose more than --percent of their candidates.
+    With --record it forwards requests to the cloud and records the queries, until Ctrl-C.
+    """
+
+    writes = False
+    names_database = False
+
+    exit_codes = {**base.EXIT_CODES, 3: "some queries lose candidates"}
+    example = """\
+openstack placement snapshot replay monday.sqlite tuesday.sqlite \\
+    --queries access.log
+openstack placement snapshot replay cloud.sqlite --after plan.json \\
+    --queries queries.txt
+openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
+
+    column_names = COLUMNS
+
+    #: What a plan did on the copy.
+    _plan_summary: Sequence[str] = ()
+
+    @property
+    def auth_required(self) -> bool:
+        # Only --record needs the cloud.
+        return False
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "files",
+            metavar="<file>",
+            nargs="*",
+            type=pathlib.Path,
+            help="A snapshot, and the snapshot to compare it with",
+        )
+        parser.add_argument(
+            "--queries",
+            metavar="<file>",
+            type=pathlib.Path,
+            required=True,
+            help="An access log of Placement, one query per line (resources=VCPU:1&limit=10), or a"
+            " recording",
+        )
+        parser.add_argument(
+            "--after",
+            metavar="<plan>",
+            type=pathlib.Path,
+            help="Compare with the snapshot after this plan, which is applied to a copy",
+        )
+        parser.add_argument(
+            "--percent",
+            metavar="<percent>",
+            type=_percent,
+            default=0.0,
+            help="List queries that lose more than this share of their candidates (default: 0)",
+        )
+        parser.add_argument(
+            "--all", action="store_true", help="List all queries, also those that lose nothing"
+        )
+        parser.add_argument(
+            "--record",
+            metavar="<port>",
+            type=arguments.non_negative,
+            help="Forward requests on this port of 127.0.0.1 to the cloud, and append the queries"
+            " with their answers to the file of --queries",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        if parsed_args.record is not None:
+            if parsed_args.files or parsed_args.after:
+                self.usage_error("--record takes no snapshot and no --after")
+            return self._record(parsed_args)
+        seconds = len(parsed_args.files) - 1 + (parsed_args.after is not None)
+        if not parsed_args.files or seconds > 1:
+            self.usage_error("give one snapshot, and a second one or --after at most")
+        return self._replay(parsed_args)
+
+    def _record(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows.snapshot import proxy
+
+        if not self._embedded():
+            services.authenticate(self.app, "forwards requests to the cloud")
+        running = proxy.Proxy(self.client(), parsed_args.queries, parsed_args.record)
+        sys.stderr.write(f"Forwarding {running.url} to {self.client().target}; end with Ctrl-C\n")
+        running.run()
+        sys.stderr.write(f"{running.recorded} queries are in {parsed_args.queries}\n")
+        return self.column_names, []
+
+    def _replay(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows.context import ReadContext
+        from osc_placement.workflows.snapshot import queries, replay
+
+        lines = arguments.read_file(parsed_args.queries).splitlines()
+        source = queries.parse(lines)
+        with contextlib.ExitStack() as stack:
+            shown = stack.enter_context(progress.shown(quiet=self.is_quiet))
+            context = ReadContext(progress=shown)
+            second = self._second(parsed_args, stack)
+            first = stack.enter_context(replay.opened(parsed_args.files[0]))
+            if second is None:
+                self._check_answers(source, parsed_args)
+                compared = replay.compare_with_recording(first, source, context)
+            else:
+                compared = replay.compare(first, second, source, context)
+            found = list(compared)
+            names = replay.names_of([first] if second is None else [first, second])
+        return self._finish(found, source, names, parsed_args)
+
+    def _second(
+        self, parsed_args: argparse.Namespace, stack: contextlib.ExitStack
+    ) -> api.Client | None:
+        """The state to compare with; None for the recorded answers."""
+        from osc_placement.workflows.snapshot import replay
+
+        if parsed_args.after is not None:
+            first = parsed_args.files[0]
+            copy, report = stack.enter_context(replay.after_plan(first, parsed_args.after))
+            self._plan_summary = [f"The plan on a copy of {first}: {report.summary()}"]
+            return copy
+        if len(parsed_args.files) > 1:
+            return stack.enter_context(replay.opened(parsed_args.files[1]))
+        return None
+
+    def _check_answers(self, source: queries.Source, parsed_args: argparse.Namespace) -> None:
+        if all(query.answer is None for query in source.queries):
+            self.usage_error(
+                f"{parsed_args.queries} has no recorded answers: give a second snapshot, or a plan"
+                " with --after"
+            )
+
+    def _finish(
+        self,
+        found: list[replay.Comparison],
+        source: queries.Source,
+        names: Mapping[str, str],
+        parsed_args: argparse.Namespace,
+    ) -> tuple[tuple[str, ...], list[Any]]:
+        affected = [item for item in found if item.is_affected(parsed_args.percent)]
+        exhausted = sum(item.is_exhausted for item in affected)
+        self.exit_code = 3 if affected else 0
+        self.summary = [
+            *self._plan_summary,
+            f"Distinct queries: {len(found)}. Without any candidate now: {exhausted}. With a loss"
+            f" of more than {parsed_args.percent:g} %: {len(affected) - exhausted}. Lines without a"
+            f" query: {source.ignored}",
+        ]
+        listed = found if parsed_args.all else affected
+        return self.column_names, [_row(item, names) for item in listed]
+
+
+def _row(item: replay.Comparison, names: Mapping[str, str]) -> rows.Row:
+    return (
+        item.query.text,
+        item.query.version or None,
+        item.query.count,
+        len(item.before.candidates),
+        len(item.after.candidates),
+        len(item.gained),
+        round(item.percent, 1),
+        rows.Lines(sorted(names.get(uuid, uuid) for uuid in item.lost_providers)),
+        item.after.error or item.before.error or None,
+    )
+
+
+def _percent(text: str) -> float:
+    """A number of percent."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 100")
+    return value

@@ -1,0 +1,336 @@
+"""``placement snapshot save | show | diff``."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import datetime
+import functools
+import pathlib
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from osc_placement import microversion
+from osc_placement.plan import progress as plan_progress
+from osc_placement.v1 import base, plan_command, services
+from osc_placement.v1.output import progress, rows
+
+if TYPE_CHECKING:
+    from osc_placement.workflows.context import ReadContext
+    from osc_placement.workflows.snapshot import diff, file, save, show
+
+#: The word that names the cloud of the command line where a file could be named.
+LIVE = "live"
+
+_PLURALS = {
+    "provider": "providers",
+    "consumer": "consumers",
+    "trait": "traits",
+    "resource class": "resource classes",
+}
+
+#: Notes that a table shows.
+_MOST_NOTES = 10
+
+
+class SaveSnapshot(base.ShowOne):
+    """Save the state of Placement in a file, which all commands can run on
+
+    The file contains all providers, inventories, aggregates, traits, resource classes,
+    allocations and consumers. Use it with --os-placement-database. Each provider is saved in a
+    state that existed; the file lists what changed while it was saved. After an interruption or
+    a failure, run the same command again: it continues. A snapshot is never written back to a
+    service; to restore a state, use plans and their undo files.
+    """
+
+    names_database = False
+    writes = False
+
+    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    exit_codes = {
+        **base.EXIT_CODES,
+        130: "interrupted; the same command continues",
+    }
+    example = """\
+openstack placement snapshot save cloud.sqlite
+openstack --os-placement-database cloud.sqlite resource provider list"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("file", metavar="<file>", type=pathlib.Path, help="The new file")
+        parser.add_argument(
+            "--refresh",
+            action="store_true",
+            help="Update the file, if it exists: read only what changed since it was saved",
+        )
+        parser.add_argument(
+            "--without-owners",
+            action="store_true",
+            help="Do not read project, user and type of each consumer, which needs one request"
+            " per consumer; they are 'unknown' in the file",
+        )
+        parser.add_argument(
+            "--with-nova",
+            action="store_true",
+            help="Also save what heal, audit and mirror read from nova (servers, hypervisors,"
+            " services, host aggregates, migrations, flavors) and from neutron (ports with resource"
+            " requests)",
+        )
+        services.add_recording(parser)
+        services.add_skip_port_allocations(parser)
+        plan_command.add_workers(parser)
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        from osc_placement.workflows.snapshot import save
+
+        client = self.connect()
+        request = save.SaveRequest(
+            parsed_args.file,
+            owners=not parsed_args.without_owners,
+            refresh=parsed_args.refresh,
+            also=self._nova(parsed_args) if parsed_args.with_nova else None,
+        )
+        with self._interruptible(parsed_args), progress.shown(quiet=self.is_quiet) as shown:
+            report = save.save(client, request, _context(parsed_args, shown))
+        fields = _saved_fields(parsed_args.file, report)
+        return tuple(fields), tuple(fields.values())
+
+    def _nova(self, parsed_args: argparse.Namespace) -> save.Also:
+        """Reads nova and neutron into the file; opened now, so that a missing cloud is found."""
+        from osc_placement.workflows.snapshot import nova
+
+        cloud = services.Services(self, parsed_args)
+        return functools.partial(nova.record, cloud.nova, cloud.neutron_for_ports)
+
+    @contextlib.contextmanager
+    def _interruptible(self, parsed_args: argparse.Namespace) -> Iterator[None]:
+        """Say on Ctrl-C that the same command continues."""
+        from osc_placement.workflows.snapshot import save
+
+        try:
+            yield
+        except KeyboardInterrupt:
+            partial = save.partial_path(parsed_args.file)
+            if partial.exists():
+                sys.stderr.write(
+                    f"Interrupted: {partial} keeps what was read; run the same command again to"
+                    " continue\n"
+                )
+            raise
+
+
+class ShowSnapshot(base.ShowOne):
+    """Show the content, the source and the consistency of a snapshot
+
+    Reads only the file. state_hash is equal for equal states, whatever their generations.
+    unchanged says whether the file still has the state that was saved.
+    """
+
+    writes = False
+    example = "openstack placement snapshot show cloud.sqlite"
+
+    @property
+    def auth_required(self) -> bool:
+        return False
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("file", metavar="<file>", type=pathlib.Path, help="The snapshot")
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        from osc_placement.workflows.snapshot import show
+
+        fields = _shown_fields(parsed_args.file, show.summarize(parsed_args.file))
+        return tuple(fields), tuple(fields.values())
+
+
+class DiffSnapshots(base.Lister):
+    """Show what differs between two snapshots, or between a snapshot and the cloud
+
+    One row per provider, consumer, trait and resource class that differs. JSON output is
+    complete; a table shows only the facts that differ. Generations and timestamps are left out.
+    """
+
+    writes = False
+    names_database = False
+
+    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+    exit_codes = {**base.EXIT_CODES, 3: "the states differ"}
+    example = """\
+openstack placement snapshot diff monday.sqlite tuesday.sqlite
+openstack placement snapshot diff monday.sqlite live"""
+
+    column_names = ("kind", "uuid", "name", "change", "before", "after")
+
+    @property
+    def auth_required(self) -> bool:
+        # Only a comparison with the cloud needs authentication; the arguments decide later.
+        return False
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        for name, text in (("before", "The first state"), ("after", "The second state")):
+            parser.add_argument(
+                name,
+                metavar=f"<{name}>",
+                help=f"{text}: a snapshot file, or '{LIVE}' for the cloud",
+            )
+        parser.add_argument("--generations", action="store_true", help="Also compare generations")
+        plan_command.add_workers(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows.snapshot import diff, file
+
+        words = (parsed_args.before, parsed_args.after)
+        if words == (LIVE, LIVE):
+            self.usage_error(f"only one of the two states can be '{LIVE}'")
+        with contextlib.ExitStack() as stack:
+            # A file first: the cloud is read with what the file has.
+            sides = {
+                word: stack.enter_context(file.opened(pathlib.Path(word)))
+                for word in words
+                if word != LIVE
+            }
+            owners = all(map(file.has_owners, sides.values()))
+            if LIVE in words:
+                sides[LIVE] = stack.enter_context(self._live(parsed_args, owners=owners))
+            before, after = (sides[word] for word in words)
+            generations = parsed_args.generations
+            found = list(diff.differences(before, after, generations=generations, owners=owners))
+            names = {item.uuid: item.name for side in (before, after) for item in side.providers()}
+        self.exit_code = 3 if found else 0
+        lines = [] if owners else ["One of the snapshots has no owners: they are not compared"]
+        self.summary = [*lines, _summary(found)]
+        return self.column_names, [_difference_row(item, names) for item in found]
+
+    @contextlib.contextmanager
+    def _live(self, parsed_args: argparse.Namespace, *, owners: bool) -> Iterator[file.Snapshot]:
+        """The cloud of the command line, in a temporary file."""
+        from osc_placement.workflows.snapshot import file, save
+
+        if not self._embedded():
+            services.authenticate(self.app, "compares a snapshot with the cloud")
+        with tempfile.TemporaryDirectory() as folder:
+            request = save.SaveRequest(pathlib.Path(folder) / "live.sqlite", owners=owners)
+            with progress.shown(quiet=self.is_quiet) as shown:
+                save.save(self.connect(), request, _context(parsed_args, shown))
+            with file.opened(request.path) as opened:
+                yield opened
+
+
+def _summary(found: list[diff.Difference]) -> str:
+    """How many objects of each kind were added, removed and changed."""
+    counts = collections.Counter((item.kind, item.change) for item in found)
+    parts = [
+        f"{count} {_PLURALS[kind] if count > 1 else kind} {change}"
+        for (kind, change), count in counts.items()
+    ]
+    return "; ".join(parts) or "The states are equal"
+
+
+class _Facts(rows.Amounts):
+    """``{fact: value}``; a table shows ``VCPU:total=4``, and a trait or an aggregate as itself.
+
+    A table shows providers by name, and nothing for an object that one side does not have.
+    """
+
+    def __init__(self, facts: Mapping[str, Any], names: Mapping[str, str], *, shown: bool) -> None:
+        super().__init__(dict(facts))
+        self._names, self._shown = names, shown
+
+    def human_readable(self) -> str:
+        facts = self._value.items() if self._shown else ()
+        return "\n".join(self._line(key, value) for key, value in facts)
+
+    def _line(self, key: str, value: Any) -> str:
+        subject, separator, rest = key.partition(":")
+        text = f"{self._names.get(subject, subject)}{separator}{rest}"
+        return text if value is True else f"{text}={self._names.get(str(value), value)}"
+
+
+def _difference_row(item: diff.Difference, names: Mapping[str, str]) -> rows.Row:
+    shown = item.change == "changed"
+    return (
+        str(item.kind),
+        item.uuid or None,
+        item.name or None,
+        str(item.change),
+        _Facts(item.before, names, shown=shown),
+        _Facts(item.after, names, shown=shown),
+    )
+
+
+def _context(parsed_args: argparse.Namespace, shown: plan_progress.Progress) -> ReadContext:
+    from osc_placement.workflows.context import ReadContext
+
+    return ReadContext(parsed_args.workers, shown)
+
+
+def _saved_fields(path: pathlib.Path, report: save.SaveReport) -> dict[str, Any]:
+    metadata, counts = report.metadata, report.counts
+    return {
+        "file": str(path),
+        "source": metadata.target,
+        "resource_providers": counts.providers,
+        "consumers": counts.consumers,
+        "providers_read": report.providers_read,
+        "consumers_read": report.consumers_read,
+        "requests": metadata.requests,
+        "seconds": round((metadata.finished or metadata.started) - metadata.started, 1),
+        "continued": report.continued,
+        "notes": _Notes([note._asdict() for note in report.notes]),
+    }
+
+
+def _shown_fields(path: pathlib.Path, found: show.Summary) -> dict[str, Any]:
+    metadata, counts = found.metadata, found.counts
+    saved = {} if metadata is None else _source_fields(metadata, found)
+    return {
+        "file": str(path),
+        **saved,
+        "resource_providers": counts.providers,
+        "trees": counts.trees,
+        "consumers": counts.consumers,
+        "allocations": counts.allocations,
+        "aggregates": counts.aggregates,
+        "custom_traits": counts.custom_traits,
+        "custom_resource_classes": counts.custom_resource_classes,
+        "state_hash": found.state_hash,
+        "notes": _Notes([note._asdict() for note in found.notes]),
+    }
+
+
+def _source_fields(metadata: save.Metadata, found: show.Summary) -> dict[str, Any]:
+    return {
+        "source": metadata.target,
+        "saved_from": _time(metadata.started),
+        "saved_until": _time(metadata.finished),
+        "microversion": metadata.microversion,
+        "server_versions": metadata.server_versions,
+        "saved_by": f"osc-placement {metadata.program}",
+        "unchanged": found.is_unchanged,
+        "owners": metadata.owners,
+        "nova_saved": _time(metadata.nova_saved),
+        "recorded": rows.Lines(list(found.recorded)),
+    }
+
+
+def _time(seconds: float | None) -> str | None:
+    """UTC, ISO 8601."""
+    if seconds is None:
+        return None
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
+
+
+class _Notes(rows.Lines):
+    """``[{uuid, text}]``; a table shows the first ones, one per line."""
+
+    def human_readable(self) -> str:
+        lines = [f"{note['uuid']}: {note['text']}" for note in self._value[:_MOST_NOTES]]
+        if len(self._value) > _MOST_NOTES:
+            lines.append(f"... and {len(self._value) - _MOST_NOTES} more (-f json)")
+        return "\n".join(lines)

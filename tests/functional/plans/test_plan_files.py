@@ -1,0 +1,153 @@
+"""Plan files: what is refused, and that a refusal sends no request."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.functional.plans.test_chaos import options
+from tests.functional.test_batch import AMEND, HOSTS, rows, status_of
+from tests.support.peer import chaos, fixtures, shell, target as targets
+
+Damage = Callable[[str], str]
+
+
+@pytest.fixture
+def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
+    yield from fixtures.embedded("loopback", tmp_path)
+
+
+@pytest.fixture
+def proxy(target: targets.Target, openstack: shell.OpenStack) -> Iterator[chaos.Proxy]:
+    """A proxy that counts requests; the plan was made through it."""
+    target.load("12-hosts")
+    with chaos.between(target.url) as proxy:  # type: ignore[attr-defined]
+        plan = (AMEND, *HOSTS, "--resource", "VCPU:total=99", "--dry-run", "--plan-out", "plan")
+        assert run(proxy, *plan).code == 0
+        proxy.requests.clear()
+        yield proxy
+
+
+def run(proxy: chaos.Proxy, command: str, *arguments: str) -> shell.Outcome:
+    return shell.run([*options(proxy.url), *command.split(), *arguments])
+
+
+def changed(**fields: Any) -> Damage:
+    def damage(text: str) -> str:
+        return json.dumps(json.loads(text) | fields)
+
+    return damage
+
+
+@pytest.mark.parametrize("command", ["show", "apply", "undo", "apply --dry-run"])
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda text: "", "not a plan file"),
+        (lambda text: text[: len(text) // 2], "not a plan file"),
+        (lambda text: text.replace("99", "98"), "its digest does not match"),
+        (lambda text: text.replace("reason", "rea\x00son"), "not a plan file"),
+        (changed(format_version=2), "format version 2"),
+        (changed(target="http://elsewhere"), "its digest does not match"),
+        (changed(changes=[]), "its digest does not match"),
+        (changed(changes=[{"kind": "surprise"}]), "damaged"),
+        (lambda text: "[" * 100000, "not a plan file"),
+    ],
+)
+def test_a_damaged_plan_file_is_refused_before_any_request(
+    proxy: chaos.Proxy, command: str, damage: Damage, message: str
+) -> None:
+    path = pathlib.Path("plan")
+    path.write_text(damage(path.read_text()))
+    outcome = run(proxy, f"placement plan {command}", "plan")
+    assert outcome.code == 1
+    assert outcome.stderr.startswith("plan: ")
+    assert message in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    assert not proxy.requests
+
+
+def test_plan_show_prints_tables_of_changes_and_capacity(proxy: chaos.Proxy) -> None:
+    relative = (AMEND, *HOSTS, "--resource", "VCPU:total+=2", "--dry-run", "--plan-out", "p.json")
+    run(proxy, *relative)
+    outcome = shell.run(["placement", "plan", "show", "p.json"])
+    titles = [line for line in outcome.stdout.splitlines() if line[:1].isalpha()]
+    assert titles == ["Changes", "Capacity"]
+    assert "providers over capacity" in outcome.stdout
+    assert f"| {HOSTS[0]} " in outcome.stdout
+    one = shell.run(["placement", "plan", "show", "p.json", "-c", "name", "-f", "value"])
+    assert one.stdout.splitlines() == list(HOSTS)
+
+
+@pytest.mark.parametrize("command", ["apply", "undo", "apply --dry-run"])
+def test_a_plan_of_another_cloud_is_refused_before_any_request(
+    target: targets.Target, proxy: chaos.Proxy, command: str
+) -> None:
+    with chaos.between(target.url) as other:  # type: ignore[attr-defined]
+        outcome = run(other, f"placement plan {command}", "plan")
+        assert outcome.code == 1
+        assert f"made for {proxy.url}" in outcome.stderr
+        assert other.url in outcome.stderr
+        assert not other.requests
+    assert not proxy.requests
+
+
+def test_a_completely_stale_plan_changes_nothing(
+    openstack: shell.OpenStack, proxy: chaos.Proxy
+) -> None:
+    rows(openstack, AMEND, *HOSTS, "--resource", "VCPU:total=50")
+    outcome = run(proxy, "placement plan apply", "plan", "-f", "json")
+    assert outcome.code == 7
+    assert status_of(json.loads(outcome.stdout)) == dict.fromkeys(HOSTS, "stale")
+    assert "VCPU:total=50" in outcome.stdout
+    assert not proxy.effective_writes
+
+
+def test_a_limited_relative_run_names_the_command_that_continues(proxy: chaos.Proxy) -> None:
+    relative = (AMEND, *HOSTS, "--resource", "VCPU:reserved+=2", "--max-count", "1", "-f", "json")
+    outcome = run(proxy, *relative)
+    assert outcome.code == 5
+    assert list(status_of(json.loads(outcome.stdout)).values()) == ["applied", "planned"]
+    (line,) = (line for line in outcome.stderr.splitlines() if "To continue" in line)
+    again = line.partition("openstack ")[2]
+    outcome = run(proxy, again, "-f", "json")
+    assert outcome.code == 0
+    assert status_of(json.loads(outcome.stdout)) == dict.fromkeys(HOSTS, "applied")
+    after = [row["after"] for row in json.loads(outcome.stdout)]
+    assert after == [{"VCPU:reserved": 4}] * 2
+    assert sum(proxy.effective_writes.values()) == 2
+
+
+def test_no_file_contains_a_secret(proxy: chaos.Proxy, tmp_path: pathlib.Path) -> None:
+    where = [*options(proxy.url)[:-1], "admin:very-secret"]
+    shell.run([*where, *AMEND.split(), HOSTS[0], "--resource", "VCPU:reserved+=2"])
+    assert run(proxy, "placement plan apply", "plan").code == 0
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(kept) > 3
+    assert [path for path in kept if b"very-secret" in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((AMEND, *HOSTS, "--resource", "VCPU:total=98", "-c", "nmae"), "unknown column nmae"),
+        (("placement plan apply", "plan", "-c", "name", "-c", "x"), "unknown column x"),
+        (("placement plan apply", "plan", "--undo-out", "./plan"), "<file> and --undo-out must"),
+        (("placement plan undo", "plan", "--plan-out", "plan"), "<file> and --plan-out must"),
+        (
+            (AMEND, *HOSTS, "--resource", "VCPU:total=98", "--plan-out", "a", "--undo-out", "a"),
+            "--plan-out and --undo-out must be different files",
+        ),
+    ],
+)
+def test_wrong_columns_and_files_are_refused_before_any_request(
+    proxy: chaos.Proxy, arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = run(proxy, *arguments)
+    assert outcome.code == 2
+    assert message in outcome.stderr
+    assert not proxy.requests

@@ -1,0 +1,90 @@
+"""Help on a terminal: width, markup, the order of options."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import types
+
+import pytest
+
+from osc_placement.v1 import base
+from osc_placement.v1.output import help as help_format
+
+COMMANDS = {
+    entry.name: entry
+    for entry in importlib.metadata.entry_points(group="openstack.placement.v1")
+    if entry.value.startswith("osc_placement.")
+}
+
+
+class Probe(base.Command):
+    """Probe a ``thing``
+
+    A paragraph that does not fit on one line of a terminal with 80 columns, because it is
+    too long.
+    """
+
+    required_feature = "traits"
+    example = "openstack probe --colour red"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--colour", help="A colour, as in ``red``")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Do nothing."""
+
+
+def parser_of(command: type[base.PlacementCommand], name: str) -> argparse.ArgumentParser:
+    app = types.SimpleNamespace(command_manager=types.SimpleNamespace(namespace="openstack.cli"))
+    return command(app, None).get_parser(f"openstack {name}")  # type: ignore[arg-type]
+
+
+def help_of(command: type[base.PlacementCommand], name: str) -> str:
+    return parser_of(command, name).format_help()
+
+
+@pytest.fixture(autouse=True)
+def _columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_fits_80_columns(name: str) -> None:
+    text = help_of(COMMANDS[name].load(), name.replace("_", " "))
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_contains_no_markup(name: str) -> None:
+    text = help_of(COMMANDS[name].load(), name.replace("_", " "))
+    assert [line for line in text.splitlines() if "::" in line or "`" in line] == []
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_own_options_come_before_those_of_cliff(name: str) -> None:
+    parser = parser_of(COMMANDS[name].load(), name.replace("_", " "))
+    titles = [group.title for group in parser._action_groups if group._group_actions]
+    cliffs = [title for title in titles if "formatter" in str(title).lower()]
+    assert titles[len(titles) - len(cliffs) :] == cliffs
+    text = parser.format_help()
+    positions = [text.index(f"\n{title}:") for title in titles]
+    assert positions == sorted(positions)
+
+
+def test_the_usage_line_lists_own_options_first() -> None:
+    usage = help_of(COMMANDS["resource_provider_list"].load(), "resource provider list")
+    assert usage.index("[--member-of") < usage.index("[-f")
+
+
+def test_help_shows_description_example_version_and_exit_codes() -> None:
+    text = help_of(Probe, "probe")
+    assert "Probe a thing\n\nA paragraph that does not fit" in text
+    assert "  --colour COLOUR  A colour, as in red\n" in text
+    assert "Example:\n\n    openstack probe --colour red\n" in text
+    assert "Needs Placement API 1.6 or later." in text
+    assert "Exit codes: 0 success; 1 the request was refused" in text
+
+
+def test_a_literal_may_contain_a_line_break() -> None:
+    assert help_format.plain("Run ``a\nb``::") == "Run a\nb:"
