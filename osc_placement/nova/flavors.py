@@ -9,13 +9,10 @@ from typing import Any, Protocol
 
 from osc_placement import errors
 from osc_placement.client import api_errors
-from osc_placement.nova import api, flavor
+from osc_placement.nova import api, flavor, pages
 
 #: 2.61 adds extra specs to a flavor.
 _FLAVORS = "2.61"
-
-#: Entries per request: nova's own limit.
-_PAGE = 1000
 
 #: The prefixes of the properties that nova reads.
 _PROPERTIES = ("trait:", "hw_", "os_", "img_")
@@ -88,18 +85,8 @@ def flavors(nova: api.Nova) -> list[NamedFlavor]:
 
     Requests: one GET per 1000 flavors. Errors: as ``ask``; PlacementError below 2.61.
     """
-    found: list[NamedFlavor] = []
-    marker = ""
-    while True:
-        path = f"/flavors/detail?is_public=None&limit={_PAGE}{marker}"
-        body = api.ask_or_unsupported(nova, path, _FLAVORS)
-        with api.parsing(path):
-            page = [_flavor(item) for item in body["flavors"]]
-            links = body.get("flavors_links") or ()
-        found += page
-        if not page or not any(link["rel"] == "next" for link in links):
-            return found
-        marker = f"&marker={urllib.parse.quote(page[-1].id, safe='')}"
+    query = {"is_public": "None"}
+    return pages.read_all(nova, "/flavors/detail", (_FLAVORS,), query, "flavors", _flavor)
 
 
 def select(known: Sequence[NamedFlavor], texts: Iterable[str]) -> list[NamedFlavor]:

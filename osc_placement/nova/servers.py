@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from osc_placement.client import lookup
-from osc_placement.nova import api, flavor, values
-
-T = TypeVar("T")
+from osc_placement.nova import api, flavor, pages, values
 
 #: Compute API microversions, the preferred one first: 2.98 adds image properties, 2.69 servers
 #: of a cell that is down, 2.47 the embedded flavor.
@@ -20,9 +18,6 @@ _MIGRATIONS = ("2.80", "2.59")
 
 #: From 2.89 the response leaves out some attachments.
 _ATTACHMENTS = "2.88"
-
-#: Entries per request: nova's own limit.
-_PAGE = 1000
 
 #: ``(field, policy rule)``: nova leaves out a field of a server or of its flavor, without an
 #: error, when the rule refuses it. A missing field must not be read as "on no host".
@@ -39,7 +34,7 @@ def servers(nova: api.Nova, **filters: str) -> list[values.Server]:
     Requests: one GET per 1000 servers. Errors: as ``ask``; PlacementError below 2.47.
     """
     query = {"all_tenants": "1", **filters}
-    return _paged(nova, "/servers/detail", _SERVERS, query, "servers", _server)
+    return pages.read_all(nova, "/servers/detail", _SERVERS, query, "servers", _server)
 
 
 def find_servers(nova: api.Nova, uuids: Collection[str]) -> dict[str, values.Server]:
@@ -63,7 +58,7 @@ def server(nova: api.Nova, uuid: str) -> values.Server | None:
     """One server; None when nova has no server of that UUID. Requests: one GET."""
     path = f"/servers/{urllib.parse.quote(uuid, safe='')}"
     try:
-        body, _ = _best(nova, path, _SERVERS)
+        body, _ = pages.ask_best(nova, path, _SERVERS)
     except api.NovaRefused as error:
         if error.status == 404:
             return None
@@ -86,46 +81,7 @@ def migrations(nova: api.Nova, **filters: str) -> list[values.Migration]:
 
     Requests: one GET per 1000 migrations. Errors: as ``ask``.
     """
-    return _paged(nova, "/os-migrations", _MIGRATIONS, filters, "migrations", _migration)
-
-
-def _paged(
-    nova: api.Nova,
-    path: str,
-    versions: Sequence[str],
-    query: Mapping[str, str],
-    key: str,
-    read: Callable[[Any], T],
-) -> list[T]:
-    """All pages of a listing; ``{key}_links`` links the next page."""
-    found: list[T] = []
-    marker: dict[str, str] = {}
-    while True:
-        pairs = {**query, "limit": str(_PAGE), **marker}
-        url = f"{path}?{urllib.parse.urlencode(pairs)}"
-        body, version = _best(nova, url, versions)
-        versions = (version,)
-        with api.parsing(url):
-            items = body[key]
-            found += map(read, items)
-            if not _has_next(body.get(f"{key}_links") or ()) or not items:
-                return found
-            marker = {"marker": str(items[-1].get("uuid") or items[-1]["id"])}
-
-
-def _has_next(links: Iterable[Mapping[str, str]]) -> bool:
-    return any(link["rel"] == "next" for link in links)
-
-
-def _best(nova: api.Nova, path: str, versions: Sequence[str]) -> tuple[Any, str]:
-    """The response at the first version that this nova supports, and that version."""
-    for version in versions[:-1]:
-        try:
-            return nova.ask(path, version), version
-        except api.NovaRefused as error:
-            if error.status != 406:
-                raise
-    return api.ask_or_unsupported(nova, path, versions[-1]), versions[-1]
+    return pages.read_all(nova, "/os-migrations", _MIGRATIONS, filters, "migrations", _migration)
 
 
 def _server(item: Mapping[str, Any]) -> values.Server:
