@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import plan_command, services
+from osc_placement.v1.options import nova_hosts
 
 if TYPE_CHECKING:
     from osc_placement.plan import result
@@ -49,20 +50,7 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to mirror")
-        group.add_argument(
-            "--host",
-            metavar="<host>",
-            action="append",
-            default=[],
-            help="Only the compute nodes of this host. May be repeated.",
-        )
-        group.add_argument(
-            "--host-aggregate",
-            metavar="<aggregate>",
-            action="append",
-            default=[],
-            help="Only this host aggregate: name, id or UUID. May be repeated.",
-        )
+        nova_hosts.add_hosts(group, "Only this host aggregate")
         group.add_argument(
             "--prune",
             action="store_true",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import plan_command, services
+from osc_placement.v1.options import nova_hosts
 
 if TYPE_CHECKING:
     from osc_placement.plan.plan import ObservedPlan
@@ -32,20 +33,7 @@ openstack placement aggregate ratios --host-aggregate az1"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("which hosts")
-        group.add_argument(
-            "--host",
-            metavar="<host>",
-            action="append",
-            default=[],
-            help="Only the compute nodes of this host. May be repeated.",
-        )
-        group.add_argument(
-            "--host-aggregate",
-            metavar="<aggregate>",
-            action="append",
-            default=[],
-            help="Only the hosts of this host aggregate: name, id or UUID. May be repeated.",
-        )
+        nova_hosts.add_hosts(group, "Only the hosts of this host aggregate")
         services.add_recording(group)
         self.add_change_options(parser)
 
