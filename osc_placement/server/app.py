@@ -77,15 +77,17 @@ class App:
 
     def _handle(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         response = self.respond(webob.Request(environ))
-        LOG.debug(
-            "%s %s %s?%s: %s",
-            response.headers["x-openstack-request-id"],
-            environ["REQUEST_METHOD"],
-            environ.get("PATH_INFO"),
-            environ.get("QUERY_STRING"),
-            response.status_int,
-        )
-        return response(environ, start_response)  # type: ignore[no-any-return]
+        if LOG.isEnabledFor(logging.DEBUG):
+            LOG.debug(
+                "%s %s %s?%s: %s",
+                response.headers["x-openstack-request-id"],
+                environ["REQUEST_METHOD"],
+                environ.get("PATH_INFO"),
+                environ.get("QUERY_STRING"),
+                response.status_int,
+            )
+        body: Iterable[bytes] = response(environ, start_response)
+        return body
 
     def stop(self) -> None:
         """End the searches in progress, and all later ones."""
