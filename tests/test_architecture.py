@@ -41,6 +41,7 @@ BELOW_WORKFLOWS = (
         "workflows.cloud",
         "workflows.compute_nodes",
         "workflows.context",
+        "workflows.finding",
         "workflows.selector",
         "workflows.state_file",
     }
@@ -56,6 +57,7 @@ WORKFLOWS = {
     "workflows.compute_nodes",
     "workflows.context",
     "workflows.explain",
+    "workflows.finding",
     "workflows.flavors",
     "workflows.migrations",
     "workflows.mirror",
@@ -100,6 +102,7 @@ LAYERS: dict[str, set[str]] = {
     "workflows.compute_nodes": PLAN | BELOW_PLAN,
     "workflows.context": PLAN | BELOW_PLAN,
     "workflows.cloud": {"workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
+    "workflows.finding": {"plan"} | CHANGE_LEVEL,
     "workflows.selector": {"workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
     "workflows.state_file": PLAN,
     "workflows.batch": BELOW_WORKFLOWS,

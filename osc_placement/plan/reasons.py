@@ -61,6 +61,24 @@ class Code(enum.StrEnum):
     WRONG_SIZE = "wrong-size"
     WRONG_UNIT = "wrong-unit"
 
+    # Findings of an audit.
+    ERROR_STATE = "error-state"
+    EVACUATED = "evacuated"
+    MIGRATION_OVER = "migration-over"
+    NO_ALLOCATIONS = "no-allocations"
+    NO_BINDING = "no-binding"
+    NOT_IN_NOVA = "not-in-nova"
+    OTHER_NOVA = "other-nova"
+    OTHER_OWNER = "other-owner"
+    OTHER_SERVICE = "other-service"
+    PLACEHOLDER_OWNER = "placeholder-owner"
+    PORT_RESOURCES = "port-resources"
+    RECENT_CHANGE = "recent-change"
+    SECOND_HOST = "second-host"
+    SERVER_DELETED = "server-deleted"
+    UNDISCOVERED_HOST = "undiscovered-host"
+    UNEXPLAINED_RESOURCES = "unexplained-resources"
+
     # A run.
     CHANGED = "changed-concurrently"
     CHANGED_IN_NOVA = "changed-in-nova"

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import collections
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from osc_placement import testing
+from osc_placement.plan import reasons
+from osc_placement.workflows import finding
+from tests.support import guide
 from tests.support.peer import shell, target as targets
 
 AUDIT = "placement allocation audit"
@@ -55,20 +60,20 @@ RIGHT = {
     "st-offloaded",
 }
 
-#: Servers without allocations that cannot get any, and a part of the reason.
+#: Servers without allocations that cannot get any, and the cause.
 SKIPPED = {
-    "mg-live-old": "live-migration is running",
-    "mg-pending": "migration is queued",
-    "mg-resized-old": "waits to be confirmed",
-    "mg-resizing": "resize is migrating",
-    "st-rebooting": "rebooting",
-    "st-spawning": "spawning",
+    "mg-live-old": "moving",
+    "mg-pending": "moving",
+    "mg-resized-old": "moving",
+    "mg-resizing": "moving",
+    "st-rebooting": "busy",
+    "st-spawning": "busy",
     "st-softdeleted": "soft-deleted",
-    "xx-cyborg": "Cyborg",
-    "xx-nocapacity": "no capacity",
-    "xx-noinventory": "CUSTOM_X",
-    "xx-nonode": "no compute node",
-    "xx-noprovider": "no resource provider",
+    "xx-cyborg": "no-flavor",
+    "xx-nocapacity": "no-capacity",
+    "xx-noinventory": "no-inventory",
+    "xx-nonode": "no-compute-node",
+    "xx-noprovider": "no-provider",
 }
 
 
@@ -113,9 +118,9 @@ def test_every_wrong_allocation_has_its_code_and_right_ones_have_none(
     for name, code in {**WRONG, **UNKNOWN}.items():
         assert found_codes[name] == {code}, name
     assert not RIGHT & found_codes.keys()
-    proposed = {row["name"]: row["proposed"] for row in found}
-    for name, reason in SKIPPED.items():
-        assert (found_codes[name], reason in proposed[name]) == ({"unknown"}, True), name
+    causes = {row["name"]: row["cause"] for row in found}
+    for name, cause in SKIPPED.items():
+        assert (found_codes[name], causes[name]) == ({"unknown"}, cause), name
     for name, server in SERVERS.items():
         if name.startswith("vm-") and server["id"] in CONSUMERS:
             owner = CONSUMERS[server["id"]]["project"]
@@ -125,6 +130,29 @@ def test_every_wrong_allocation_has_its_code_and_right_ones_have_none(
     missing = {name for name, seen in found_codes.items() if seen == {"missing"}}
     assert {"vm-00005", "rs-mixed", "xx-granular", "st-stopped"} <= missing
     assert not missing & {name for name, item in SERVERS.items() if item["id"] in CONSUMERS}
+
+
+def test_rows_for_programs_have_codes_and_documented_fields(openstack: shell.OpenStack) -> None:
+    page = (guide.DOCS / "user/audit.rst").read_text()
+    fields = page.partition("Fields of ``evidence``")[2].partition("Actions, ")[0]
+    documented = {*re.findall(r"``([a-z_]+)``", fields)}
+    written = {"allocations", "ports", "removed", "project_id", "user_id"}
+    for row in [*audited(openstack), *audited(openstack, "--repair", "--dry-run")]:
+        assert row["cause"] in {*reasons.Code}, row
+        assert row["action"] in {*finding.Action}, row
+        assert row["evidence"].keys() <= documented, row
+        assert row["proposed"].keys() <= written, row
+        assert bool(row["proposed"]) == (row["code"] != "unknown"), row
+        assert not [text for text in _texts([row["evidence"], row["proposed"]]) if " " in text]
+        assert row.get("status") != "skipped" or row["reason_code"] == row["cause"]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
 
 
 def test_repair_leaves_only_unknown_and_undo_restores_everything(
@@ -182,7 +210,7 @@ def test_only_selected_codes_and_hosts_are_repaired(
         SERVERS[name]["id"] for name in codes(found)
     }
     found = audited(openstack, "--repair", "--host", "cmp-0009", "--max-count", "2", code=5)
-    assert {row["host"] for row in found} == {"cmp-0009"}
+    assert {host for row in found for host in row["hosts"]} == {"cmp-0009"}
     assert collections.Counter(row["status"] for row in found)["applied"] == 2
 
 

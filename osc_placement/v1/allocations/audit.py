@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from osc_placement.plan.plan import ObservedPlan
     from osc_placement.workflows.allocations.audit import finding
 
-COLUMNS = ("code", "name", "uuid", "host", "evidence", "proposed")
-REPAIR_COLUMNS = (*COLUMNS, "status", "reason")
+COLUMNS = ("code", "name", "uuid", "hosts", "evidence", "proposed", "cause", "action")
+REPAIR_COLUMNS = (*COLUMNS, "status", "reason", "reason_code")
 
 #: Nova's own last steps of a move or a deletion take seconds.
 _MIN_AGE = 60
@@ -29,7 +29,8 @@ _REQUIRE_REPAIR = ("dry_run", "detailed_exitcode", "plan_out", "undo_out", "max_
 class AuditAllocations(plan_command.PlanCommand):
     """Find allocations that do not match nova's servers, and repair them
 
-    Each finding has a code (see --only), its evidence and a proposed repair. The expected
+    Each finding has a code (see --only), its evidence and a proposed repair; for programs also
+    the cause of the code and the proposed action, as codes. The expected
     allocations of a moving server depend on the phase of its move. The code is unknown if a
     deviation may be correct, if its repair is not certain, or if the consumer may belong to
     another service.
@@ -175,19 +176,21 @@ def _row(item: finding.Finding) -> rows.Row:
         str(item.code),
         item.subject.name,
         item.subject.uuid,
-        ", ".join(item.hosts),
-        plan_rows.Reasons(item.evidence),
-        plan_rows.Reasons(item.proposed),
+        rows.Lines([*item.hosts]),
+        rows.Described(item.evidence.fields, item.evidence.text),
+        rows.Described(item.proposed.fields, item.proposed.text),
+        str(item.evidence.cause),
+        str(item.proposed.action),
     )
 
 
 def _end(item: finding.Finding, results: Mapping[str, result.ChangeResult]) -> rows.Row:
-    """Status and reason; all findings about a consumer have the same."""
+    """Status, reason and its code; all findings about a consumer have the same."""
     if not item.repair:
-        return ("skipped", plan_rows.Reasons(""))
+        return ("skipped", plan_rows.Reasons(""), str(item.evidence.cause))
     found = results[item.subject.uuid]
     reason = "" if str(found.status) in {"applied", "planned"} else found.reason
-    return (str(found.status), plan_rows.Reasons(reason))
+    return (str(found.status), plan_rows.Reasons(reason), str(found.code))
 
 
 def _counts(findings: Sequence[finding.Finding]) -> str:

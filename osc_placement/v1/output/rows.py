@@ -32,6 +32,17 @@ class Lines(columns.FormattableColumn[Any]):
         return "\n".join(str(item) for item in self._value)
 
 
+class Described(columns.FormattableColumn[Any]):
+    """``{field: value}``; a table shows a text for people, one line per part (``; ``)."""
+
+    def __init__(self, fields: Mapping[str, Any], text: str) -> None:
+        super().__init__(dict(fields))
+        self._text = text
+
+    def human_readable(self) -> str:
+        return "\n".join(self._text.split("; "))
+
+
 class Amounts(columns.FormattableColumn[Any]):
     """``{name: value}``; a table shows ``NAME=VALUE``, one per line."""
 

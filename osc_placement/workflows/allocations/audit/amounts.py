@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
 from osc_placement.plan import reasons
+from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import expected
 from osc_placement.workflows.allocations.capacity import FreeCapacity
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
@@ -34,13 +35,13 @@ class Comparison:
     """A server's amounts compared with its flavor; ``wrong``: ``{class: the right amount}``.
 
     ``requested``: what the flavor requests. ``undecided``: classes that depend on properties
-    that nova does not report. ``unknown``: why nothing can be compared.
+    that nova does not report. ``unknown``: why nothing can be compared, if it cannot.
     """
 
     wrong: allocation.Resources = dataclasses.field(default_factory=dict)
     requested: allocation.Resources = dataclasses.field(default_factory=dict)
     undecided: frozenset[str] = frozenset()
-    unknown: str = ""
+    unknown: Reason = reasons.NONE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Correction:
     """``parts``: the changed allocations by provider; or ``why_not``: why there are none."""
 
     parts: allocation.Allocations = dataclasses.field(default_factory=dict)
-    why_not: str = ""
+    why_not: Reason = reasons.NONE
 
 
 def compare(
@@ -61,7 +62,7 @@ def compare(
     """Compare the amounts ``on_host`` with the flavor; ``total`` includes other hosts."""
     request = expected.request_of(server)
     if request.unknown:
-        return Comparison(unknown="; ".join(request.unknown))
+        return Comparison(unknown=Reason(Code.NO_FLAVOR, "; ".join(request.unknown)))
     requested = request.total()
     undecided = _undecided(snapshot, root, request, total)
     undecided |= {*_variable(snapshot, server, root, total)}
@@ -146,7 +147,7 @@ def correct(
             addition = {uuid: {resource_class: more}}
             shortages = free.shortages(addition)
             if shortages:
-                return Correction(why_not=reasons.joined_texts(shortages))
+                return Correction(why_not=reasons.first_of(shortages))
             added.append(addition)
         if amount:
             part[resource_class] = amount
@@ -165,8 +166,9 @@ def _offering(snapshot: CloudSnapshot, root: str, resource_class: str) -> list[s
 
 def _why_not_one(
     snapshot: CloudSnapshot, root: str, resource_class: str, holders: list[str]
-) -> str:
+) -> Reason:
     if not holders:
-        return f"{snapshot.name_of(root)} has no inventory of {resource_class}"
+        text = f"{snapshot.name_of(root)} has no inventory of {resource_class}"
+        return Reason(Code.NO_INVENTORY, text)
     names = ", ".join(sorted(map(snapshot.name_of, holders)))
-    return f"{resource_class} could be on each of {names}"
+    return Reason(Code.AMBIGUOUS, f"{resource_class} could be on each of {names}")

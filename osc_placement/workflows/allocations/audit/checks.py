@@ -12,8 +12,9 @@ from osc_placement.workflows.allocations.audit import (
     wrong_host,
     wrong_size,
 )
-from osc_placement.workflows.allocations.audit.finding import UNKNOWN, AuditContext, Finding
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.finding import UNKNOWN
 
 
 class Check(NamedTuple):

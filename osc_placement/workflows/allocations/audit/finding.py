@@ -1,4 +1,4 @@
-"""A finding of the audit: what is wrong, the evidence, and the repair. Pure."""
+"""A finding about allocations, with its repair. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import datetime
 from collections.abc import Iterable
 
 from osc_placement.model import allocation
-from osc_placement.plan import change
+from osc_placement.nova import values
+from osc_placement.plan import reasons
 from osc_placement.plan.precondition import Precondition
+from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows import finding
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+from osc_placement.workflows.finding import UNKNOWN, Action, Evidence, Fields, Proposal
 
-#: The code of everything that may be right, or that cannot be repaired with certainty.
-UNKNOWN = "unknown"
+#: Of findings whose repair is not decided yet, or not certain.
+NOTHING_PROPOSED = Proposal(Action.NONE, "")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,34 +53,28 @@ class Repair:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
-    """``code`` is one of ``checks.CODES``, ``subject`` a consumer or a provider.
+class Finding(finding.Finding):
+    """``code`` is one of ``checks.CODES``.
 
-    A consumer has the name of its server, if that is known. ``hosts``: names of hosts, or of root
-    providers that are not compute nodes. ``proposed``: the text of ``repair``, or what to do
-    without one.
+    A consumer has the name of its server, if that is known. ``proposed`` describes ``repair``,
+    or what to do without one.
     """
 
-    code: str
-    subject: change.Subject
-    hosts: tuple[str, ...]
-    evidence: str
-    proposed: str
     repair: Repair | None = None
 
-    def as_unknown(self, reason: str) -> Finding:
+    def as_unknown(self, reason: Reason, action: Action = Action.NONE) -> Finding:
         """The finding without repair, for ``reason``."""
         return dataclasses.replace(
             self,
             code=UNKNOWN,
-            evidence=f"it seems {self.code}: {self.evidence}",
-            proposed=f"skipped: {reason}",
+            evidence=Evidence(
+                reason.code,
+                f"it seems {self.code}: {self.evidence.text}",
+                {"seems": self.code, **self.evidence.fields},
+            ),
+            proposed=Proposal(action, f"skipped: {reason.text}"),
             repair=None,
         )
-
-    def sort_key(self) -> tuple[bool, str, change.Subject]:
-        """By code, unknown findings last."""
-        return (self.code is UNKNOWN, self.code, self.subject)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,14 +94,16 @@ class AuditContext:
     hosts: frozenset[str] = frozenset()
     request: HealRequest = dataclasses.field(default_factory=HealRequest)
 
-    def too_young(self, times: Iterable[str]) -> str:
+    def too_young(self, times: Iterable[str]) -> Reason:
         """Why a change at one of these times is too recent to repair; empty if none is.
 
         A time in the future by more than ``min_age`` is another clock's.
         """
         ages = [abs((self.now - _parse_time(time)).total_seconds()) for time in times if time]
         least = min(ages, default=self.min_age)
-        return f"it changed {least:.0f} seconds ago (--min-age)" if least < self.min_age else ""
+        if least >= self.min_age:
+            return reasons.NONE
+        return Reason(Code.RECENT_CHANGE, f"it changed {least:.0f} seconds ago (--min-age)")
 
 
 def format_amounts(resources: allocation.Resources) -> str:
@@ -111,9 +111,24 @@ def format_amounts(resources: allocation.Resources) -> str:
     return ", ".join(f"{name}={amount}" for name, amount in sorted(resources.items())) or "nothing"
 
 
+def server_fields(server: values.Server) -> Fields:
+    """The fields of evidence about a server: where it is, and its state."""
+    return {
+        "server_host": server.host,
+        "vm_state": server.vm_state,
+        "task_state": server.task_state,
+    }
+
+
 def removal(provider_uuids: Iterable[str]) -> allocation.Allocations:
     """The parts of a repair that remove allocations."""
     return {uuid: {} for uuid in provider_uuids}
+
+
+def propose_removal(snapshot: CloudSnapshot, held: allocation.Allocations) -> Proposal:
+    """The removal of allocations."""
+    text = f"remove {describe(snapshot, held)}"
+    return Proposal(Action.REMOVE_ALLOCATIONS, text, {"allocations": held})
 
 
 def describe(snapshot: CloudSnapshot, allocations: allocation.Allocations) -> str:

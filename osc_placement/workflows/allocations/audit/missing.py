@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan import change
+from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import expected, precondition
 from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.finding import UNKNOWN, AuditContext, Finding, Repair
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
 from osc_placement.workflows.allocations.decision import Decision, decide
 from osc_placement.workflows.allocations.location import BUILDING, CELL_DOWN, ON_NO_HOST, locate
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+from osc_placement.workflows.finding import UNKNOWN, Action, Evidence, Fields, Proposal
 
 MISSING = "missing"
 INCOMPLETE = "incomplete"
@@ -23,6 +25,8 @@ WRONG_OWNER = "wrong-owner"
 CODES = (MISSING, INCOMPLETE, WRONG_OWNER)
 
 _NOTHING = "it has no allocations"
+_LACKS = "it lacks resources that its ports request"
+_UNBOUND = "the binding profiles of its ports do not name their providers"
 _STUCK = "unchanged since {since}"
 
 #: A server that is being built for more seconds than this is a finding.
@@ -41,7 +45,6 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
 def _changes(snapshot: CloudSnapshot, decision: Decision) -> list[Finding]:
     """A server that gets what it lacks, or another owner, or both."""
     before, after = decision.before, decision.after
-    subject = change.Subject(decision.server.name, decision.server.uuid)
     hosts = _hosts(snapshot, decision.server)
     owner = Owner(after.project_id, after.user_id, after.consumer_type)
     nova = precondition.of(decision.server)
@@ -52,32 +55,55 @@ def _changes(snapshot: CloudSnapshot, decision: Decision) -> list[Finding]:
     }
     found = []
     if parts or decision.bindings:
-        proposed = finding.describe(snapshot, parts) if parts else decision.reason.text
         repair = Repair(parts, None if before.allocations else owner, nova, decision.bindings)
-        evidence = _evidence(before, parts)
-        found.append(Finding(MISSING, subject, hosts, evidence, proposed, repair))
+        evidence = _evidence(decision, parts)
+        proposed = _proposal(snapshot, decision, parts)
+        found.append(Finding(MISSING, _subject(decision), hosts, evidence, proposed, repair))
     if before.allocations and _owner_of(before) != _owner_of(after):
-        incomplete = allocation.PLACEHOLDER in _owner_of(before)
-        evidence = f"its owner is {_differing(before, after)}"
-        found.append(
-            Finding(
-                INCOMPLETE if incomplete else WRONG_OWNER,
-                subject,
-                hosts,
-                "its owner is a placeholder" if incomplete else evidence,
-                f"{_differing(after, before)} instead",
-                Repair(owner=owner, precondition=nova),
-            )
-        )
+        repair = Repair(owner=owner, precondition=nova)
+        found.append(_wrong_owner(decision, hosts, repair))
     return found
 
 
-def _evidence(before: allocation.Consumer, parts: allocation.Allocations) -> str:
+def _subject(decision: Decision) -> change.Subject:
+    return change.Subject(decision.server.name, decision.server.uuid)
+
+
+def _evidence(decision: Decision, parts: allocation.Allocations) -> Evidence:
+    before = decision.before
+    fields = {**finding.server_fields(decision.server), "allocations": before.allocations}
     if not before.allocations:
-        return _NOTHING
+        return Evidence(Code.NO_ALLOCATIONS, _NOTHING, fields)
     if parts:
-        return "it lacks resources that its ports request"
-    return "the binding profiles of its ports do not name their providers"
+        return Evidence(Code.PORT_RESOURCES, _LACKS, fields)
+    return Evidence(Code.NO_BINDING, _UNBOUND, fields)
+
+
+def _proposal(
+    snapshot: CloudSnapshot, decision: Decision, parts: allocation.Allocations
+) -> Proposal:
+    ports = {"ports": decision.bindings} if decision.bindings else {}
+    if not parts:
+        return Proposal(Action.BIND_PORTS, decision.reason.text, ports)
+    fields = {"allocations": parts, **ports}
+    return Proposal(Action.CREATE_ALLOCATIONS, finding.describe(snapshot, parts), fields)
+
+
+def _wrong_owner(decision: Decision, hosts: tuple[str, ...], repair: Repair) -> Finding:
+    before, after = decision.before, decision.after
+    fields = _owner_fields(before)
+    evidence = Evidence(Code.OTHER_OWNER, f"its owner is {_differing(before, after)}", fields)
+    code = WRONG_OWNER
+    if allocation.PLACEHOLDER in _owner_of(before):
+        code = INCOMPLETE
+        evidence = Evidence(Code.PLACEHOLDER_OWNER, "its owner is a placeholder", fields)
+    text = f"{_differing(after, before)} instead"
+    proposed = Proposal(Action.SET_OWNER, text, _owner_fields(after))
+    return Finding(code, _subject(decision), hosts, evidence, proposed, repair)
+
+
+def _owner_fields(consumer: allocation.Consumer) -> Fields:
+    return {"project_id": consumer.project_id, "user_id": consumer.user_id}
 
 
 def _owner_of(consumer: allocation.Consumer) -> tuple[str | None, str | None]:
@@ -102,10 +128,11 @@ def _skipped(
         building = AuditContext(context.now, _LONG_BUILD).too_young([server.updated])
         if location.moving == BUILDING and not building:
             held = finding.describe(snapshot, decision.before.allocations)
-            evidence = f"{location.moving}, but has {held}"
-            yield _unknown(snapshot, server, evidence, _STUCK.format(since=server.updated))
+            text = f"{location.moving}, but has {held}"
+            reason = Reason(Code.BUILDING, _STUCK.format(since=server.updated))
+            yield _unknown(snapshot, server, text, reason)
     elif location.absent not in ON_NO_HOST and _requests_something(server):
-        yield _unknown(snapshot, server, _NOTHING, decision.reason.text)
+        yield _unknown(snapshot, server, _NOTHING, decision.reason)
 
 
 def _requests_something(server: values.Server) -> bool:
@@ -113,13 +140,16 @@ def _requests_something(server: values.Server) -> bool:
     return bool(request.unknown or request.total())
 
 
-def _unknown(snapshot: CloudSnapshot, server: values.Server, evidence: str, reason: str) -> Finding:
+def _unknown(snapshot: CloudSnapshot, server: values.Server, text: str, reason: Reason) -> Finding:
+    held = snapshot.allocations.get(server.uuid, {})
+    fields = {**finding.server_fields(server), "updated": server.updated, "allocations": held}
+    action = Action.ASSIGN if reason.code is Code.AMBIGUOUS else Action.NONE
     return Finding(
         UNKNOWN,
         change.Subject(server.name or server.uuid, server.uuid),
         _hosts(snapshot, server),
-        evidence,
-        f"skipped: {reason}",
+        Evidence(reason.code, text, fields),
+        Proposal(action, f"skipped: {reason.text}"),
     )
 
 

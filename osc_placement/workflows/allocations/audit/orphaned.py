@@ -10,12 +10,14 @@ from collections.abc import Collection, Iterator
 
 from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
-from osc_placement.plan import change
+from osc_placement.plan import change, reasons
 from osc_placement.plan.precondition import Precondition
+from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import location, precondition
 from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.finding import UNKNOWN, AuditContext, Finding, Repair
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
+from osc_placement.workflows.finding import UNKNOWN, Action, Evidence, Proposal
 
 ORPHANED = "orphaned"
 CODES = (ORPHANED,)
@@ -27,7 +29,9 @@ _NO_TYPE = frozenset({None, allocation.UNKNOWN_TYPE})
 #: This many hosts that nova does not know cannot be a single removed host.
 _SEVERAL = 2
 
-_CELL_DOWN = "it may be of a cell that is down"
+_CELL_DOWN = Reason(Code.CELL_DOWN, "it may be of a cell that is down")
+_BOTH_FAILED = Reason(Code.ERROR_STATE, "the migration and its server are both in error")
+_NOT_ONLY_NOVAS = Reason(Code.OTHER_SERVICE, "other services may use these resources too")
 _FOREIGN = (
     "nova does not know {count} hosts, {name} among them: they may be another nova's"
     " (--host {name}, if it was this one's)"
@@ -65,25 +69,35 @@ def _of_migration(
     exists = server is not None and not server.is_deleted
     if exists and not move.is_over:
         return None
+    subject = change.Subject(name, move.uuid)
+    fields = {
+        "migration_type": move.type,
+        "migration_status": move.status,
+        "server_uuid": move.server_uuid,
+        "updated": move.updated,
+        "allocations": held,
+    }
     if server is None and not move.is_over:
-        found = _orphaned(snapshot, name, move.uuid, held, "nova has its server no more")
-        return found.as_unknown(f"the migration is {move.status}")
-    evidence = "its server is deleted"
+        evidence = Evidence(Code.SERVER_DELETED, "nova has its server no more", fields)
+        found = _orphaned(snapshot, subject, held, evidence)
+        return found.as_unknown(Reason(Code.MOVING, f"the migration is {move.status}"))
+    evidence = Evidence(Code.SERVER_DELETED, "its server is deleted", fields)
     if move.is_over:
-        evidence = f"the migration is {move.status}, since {move.updated[:19]}"
-    found = _orphaned(snapshot, name, move.uuid, held, evidence, None)
+        text = f"the migration is {move.status}, since {move.updated[:19]}"
+        evidence = Evidence(Code.MIGRATION_OVER, text, fields)
+    found = _orphaned(snapshot, subject, held, evidence, None)
     reason = context.too_young([move.updated]) or _why_open(move, server)
     return found.as_unknown(reason) if reason else found
 
 
-def _why_open(move: values.Migration, server: values.Server | None) -> str:
+def _why_open(move: values.Migration, server: values.Server | None) -> Reason:
     """Why a finished migration may still hold its source: the guest's host is unknown."""
     if server is None or server.is_deleted:
-        return ""
+        return reasons.NONE
     if not server.known:
-        return location.CELL_DOWN.text
+        return location.CELL_DOWN
     both_failed = move.status == "error" and server.vm_state == "error"
-    return "the migration and its server are both in error" if both_failed else ""
+    return _BOTH_FAILED if both_failed else reasons.NONE
 
 
 def _of_deleted(
@@ -92,8 +106,11 @@ def _of_deleted(
     held: allocation.Allocations,
     context: AuditContext,
 ) -> Finding:
-    evidence = f"nova has deleted the server, at {server.updated}"
-    found = _orphaned(snapshot, server.name, server.uuid, held, evidence)
+    text = f"nova has deleted the server, at {server.updated}"
+    fields = {"updated": server.updated, "allocations": held}
+    evidence = Evidence(Code.SERVER_DELETED, text, fields)
+    subject = change.Subject(server.name or server.uuid, server.uuid)
+    found = _orphaned(snapshot, subject, held, evidence)
     reason = context.too_young([server.updated])
     return found.as_unknown(reason) if reason else found
 
@@ -109,28 +126,37 @@ def _of_unknown(
     owner = snapshot.owners.get(uuid, Owner(None, None))
     if owner.type not in _NOVA_TYPES | _NO_TYPE:
         return None
-    evidence = "nova has no server and no migration of this UUID"
+    text = "nova has no server and no migration of this UUID"
     if owner.type in _NOVA_TYPES:
-        evidence += f"; it is of type {owner.type}"
-    found = _orphaned(snapshot, uuid, uuid, held, evidence, precondition.NOT_IN_NOVA)
+        text += f"; it is of type {owner.type}"
+    fields = {
+        "project_id": owner.project_id,
+        "user_id": owner.user_id,
+        "consumer_type": owner.type,
+        "allocations": held,
+    }
+    evidence = Evidence(Code.NOT_IN_NOVA, text, fields)
+    subject = change.Subject(uuid, uuid)
+    found = _orphaned(snapshot, subject, held, evidence, precondition.NOT_IN_NOVA)
     reason = (
-        snapshot.unconfirmed.get(uuid, "")
+        Reason(Code.UNREADABLE, snapshot.unconfirmed.get(uuid, ""))
         or _why_hidden(snapshot, held)
         or _why_foreign(snapshot, held, foreign)
         or _why_not_novas(snapshot, owner, held, context)
     )
     if not reason:
         return found
+    text = f"{text}; but {reason}: {finding.describe(snapshot, held)}"
     return Finding(
         UNKNOWN,
-        found.subject,
+        subject,
         found.hosts,
-        f"{evidence}; but {reason}: {finding.describe(snapshot, held)}",
-        _SHOW,
+        Evidence(reason.code, text, {"seems": ORPHANED, **fields}),
+        Proposal(Action.IDENTIFY_SERVICE, _SHOW),
     )
 
 
-def _why_hidden(snapshot: CloudSnapshot, held: allocation.Allocations) -> str:
+def _why_hidden(snapshot: CloudSnapshot, held: allocation.Allocations) -> Reason:
     """Why nova's listings may lack a consumer's server; empty if they are complete."""
     hosts = snapshot.hosts
     elsewhere = any(snapshot.root_of(uuid) not in snapshot.compute_nodes for uuid in held)
@@ -138,17 +164,18 @@ def _why_hidden(snapshot: CloudSnapshot, held: allocation.Allocations) -> str:
         return _CELL_DOWN
     # The cell went down between two listings; nova omits the migrations of such a cell.
     lost = snapshot.unconfirmed or any(not one.known for one in snapshot.servers.values())
-    return _CELL_DOWN if lost and not hosts.unreachable else ""
+    return _CELL_DOWN if lost and not hosts.unreachable else reasons.NONE
 
 
 def _why_foreign(
     snapshot: CloudSnapshot, held: allocation.Allocations, foreign: Collection[str]
-) -> str:
+) -> Reason:
     """Why a consumer may be another nova's; empty if it is on no foreign root."""
     roots = sorted({snapshot.root_of(uuid) for uuid in held} & {*foreign})
     if not roots:
-        return ""
-    return _FOREIGN.format(count=len(foreign), name=snapshot.name_of(roots[0]))
+        return reasons.NONE
+    text = _FOREIGN.format(count=len(foreign), name=snapshot.name_of(roots[0]))
+    return Reason(Code.OTHER_NOVA, text)
 
 
 def _foreign_roots(snapshot: CloudSnapshot, context: AuditContext) -> frozenset[str]:
@@ -175,17 +202,19 @@ def _foreign_roots(snapshot: CloudSnapshot, context: AuditContext) -> frozenset[
 
 def _why_not_novas(
     snapshot: CloudSnapshot, owner: Owner, held: allocation.Allocations, context: AuditContext
-) -> str:
+) -> Reason:
     """Why a consumer may be another service's; empty if it is nova's."""
     if owner.type in _NOVA_TYPES:
-        return ""
+        return reasons.NONE
     if context.other_service:
-        return f"it may be a consumer of {context.other_service}"
+        text = f"it may be a consumer of {context.other_service}"
+        return Reason(Code.OTHER_SERVICE, text)
     if owner.project_id not in {*snapshot.projects, allocation.PLACEHOLDER}:
-        return f"nova knows no server of its project {owner.project_id}"
+        text = f"nova knows no server of its project {owner.project_id}"
+        return Reason(Code.OTHER_SERVICE, text)
     if not any(_is_novas(snapshot, uuid, part) for uuid, part in held.items()):
-        return "other services may use these resources too"
-    return ""
+        return _NOT_ONLY_NOVAS
+    return reasons.NONE
 
 
 def _is_novas(snapshot: CloudSnapshot, uuid: str, part: allocation.Resources) -> bool:
@@ -204,17 +233,16 @@ def _is_novas(snapshot: CloudSnapshot, uuid: str, part: allocation.Resources) ->
 
 def _orphaned(
     snapshot: CloudSnapshot,
-    name: str,
-    uuid: str,
+    subject: change.Subject,
     held: allocation.Allocations,
-    evidence: str,
+    evidence: Evidence,
     nova: Precondition | None = precondition.NOT_A_SERVER,
 ) -> Finding:
     return Finding(
         ORPHANED,
-        change.Subject(name or uuid, uuid),
+        subject,
         finding.hosts_of(snapshot, held),
         evidence,
-        f"remove {finding.describe(snapshot, held)}",
+        finding.propose_removal(snapshot, held),
         Repair(finding.removal(held), precondition=nova, frees=True),
     )

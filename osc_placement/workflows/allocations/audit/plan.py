@@ -11,9 +11,10 @@ from osc_placement.plan.kinds import allocations as kinds_allocations
 from osc_placement.plan.precondition import Precondition
 from osc_placement.workflows.allocations import plans
 from osc_placement.workflows.allocations.audit import checks
-from osc_placement.workflows.allocations.audit.finding import UNKNOWN, AuditContext, Finding
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.finding import UNKNOWN
 
 LOG = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> list[Finding]:
         found += new
     found = sorted(_once(found), key=Finding.sort_key)
     for finding in found:
-        LOG.info("%s %s: %s", finding.code, finding.subject.uuid, finding.evidence)
+        LOG.info("%s %s: %s", finding.code, finding.subject.uuid, finding.evidence.text)
     return found
 
 

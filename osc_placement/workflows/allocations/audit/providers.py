@@ -10,10 +10,12 @@ from collections.abc import Iterator
 
 from osc_placement.model import provider
 from osc_placement.nova import flavor
-from osc_placement.plan import change
+from osc_placement.plan import change, reasons
+from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.finding import UNKNOWN, AuditContext, Finding
+from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.finding import UNKNOWN, Action, Evidence, Proposal
 
 OVER_CAPACITY = "over-capacity"
 STALE_PROVIDER = "stale-provider"
@@ -42,30 +44,34 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
 
 
 def _unread(snapshot: CloudSnapshot, found: provider.Provider) -> Finding:
+    error = snapshot.read_errors[found.uuid]
     return Finding(
         UNKNOWN,
         change.Subject(found.name, found.uuid),
         finding.hosts_of(snapshot, [found.uuid]),
-        f"it cannot be read: {snapshot.read_errors[found.uuid]}",
-        "run the command again",
+        Evidence(Code.UNREADABLE, f"it cannot be read: {error}", {"error": error}),
+        Proposal(Action.RUN_AGAIN, "run the command again"),
     )
 
 
 def _over_capacity(snapshot: CloudSnapshot, found: provider.Provider) -> Finding | None:
     used = snapshot.used.get(found.uuid, {})
-    over = [
-        f"{name} {used[name]} used of {offered.capacity}"
+    over = {
+        name: {"used": used[name], "capacity": offered.capacity}
         for name, offered in sorted(snapshot.inventories.get(found.uuid, {}).items())
         if used.get(name, 0) > offered.capacity
-    ]
+    }
     if not over:
         return None
+    text = ", ".join(
+        f"{name} {each['used']} used of {each['capacity']}" for name, each in over.items()
+    )
     return Finding(
         OVER_CAPACITY,
         change.Subject(found.name, found.uuid),
         finding.hosts_of(snapshot, [found.uuid]),
-        ", ".join(over),
-        _MORE,
+        Evidence(Code.OVER_CAPACITY, text, {"resources": over}),
+        Proposal(Action.FREE_CAPACITY, _MORE),
     )
 
 
@@ -80,21 +86,32 @@ def _stale(
     if not evidence and not flavor.HOST_CLASSES & offered:
         return None
     in_use = any(snapshot.used.get(each.uuid) for each in snapshot.trees[found.uuid])
+    shown = evidence or Reason(Code.NO_COMPUTE_NODE, "nova has no compute node for it")
+    fields = {
+        "compute_node_trait": found.uuid in context.computes,
+        "recorded_by_nova": found.name in snapshot.recorded_nodes,
+        "in_use": in_use,
+    }
     stale = Finding(
         STALE_PROVIDER,
         change.Subject(found.name, found.uuid),
         (found.name,),
-        evidence or "nova has no compute node for it",
-        _EMPTY_FIRST if in_use else _DELETE,
+        Evidence(shown.code, shown.text, fields),
+        Proposal(Action.REPAIR_CONSUMERS, _EMPTY_FIRST)
+        if in_use
+        else Proposal(Action.DELETE_PROVIDER, _DELETE),
     )
     unreachable = snapshot.hosts.unreachable
     if unreachable:
-        return stale.as_unknown(_CELL_DOWN.format(hosts=", ".join(sorted(unreachable))))
+        text = _CELL_DOWN.format(hosts=", ".join(sorted(unreachable)))
+        return stale.as_unknown(Reason(Code.CELL_DOWN, text))
     undiscovered = _undiscovered_host(snapshot, found)
     if undiscovered:
-        return stale.as_unknown(_UNDISCOVERED.format(host=undiscovered))
+        reason = Reason(Code.UNDISCOVERED_HOST, _UNDISCOVERED.format(host=undiscovered))
+        return stale.as_unknown(reason, Action.DISCOVER_HOSTS)
     if not evidence:
-        return stale.as_unknown(f"{_FIND_OWNER}; if nova: {stale.proposed}")
+        reason = Reason(Code.OTHER_SERVICE, f"{_FIND_OWNER}; if nova: {stale.proposed.text}")
+        return stale.as_unknown(reason, Action.IDENTIFY_SERVICE)
     return stale
 
 
@@ -108,12 +125,15 @@ def _undiscovered_host(snapshot: CloudSnapshot, found: provider.Provider) -> str
     return next((name for name in names if name in without_node), "")
 
 
-def _nova_evidence(snapshot: CloudSnapshot, found: provider.Provider, context: AuditContext) -> str:
+def _nova_evidence(
+    snapshot: CloudSnapshot, found: provider.Provider, context: AuditContext
+) -> Reason:
     """The evidence that a provider was a compute node's; empty if there is none."""
     if found.name in snapshot.hostnames:
-        return "nova's compute node of this name has another UUID"
+        return Reason(Code.OTHER_UUID, "nova's compute node of this name has another UUID")
     if found.uuid in context.computes:
-        return "nova has no compute node for it, but it has the trait COMPUTE_NODE"
+        text = "nova has no compute node for it, but it has the trait COMPUTE_NODE"
+        return Reason(Code.NO_COMPUTE_NODE, text)
     if found.name in snapshot.recorded_nodes:
-        return "nova has no compute node for it any more"
-    return ""
+        return Reason(Code.NO_COMPUTE_NODE, "nova has no compute node for it any more")
+    return reasons.NONE

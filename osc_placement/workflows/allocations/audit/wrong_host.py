@@ -9,13 +9,15 @@ from collections.abc import Iterator
 
 from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
-from osc_placement.plan import change
+from osc_placement.plan import change, reasons
+from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.audit import amounts, finding
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
 from osc_placement.workflows.allocations.capacity import FreeCapacity
 from osc_placement.workflows.allocations.location import Location, elsewhere, locate
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.finding import Action, Evidence, Proposal
 
 DOUBLED = "doubled"
 WRONG_HOST = "wrong-host"
@@ -54,9 +56,9 @@ def _judge(
     """The finding for a server with the allocations ``away`` from its location."""
     wrong = _wrong_host(snapshot, server, location, away)
     if location.moving:
-        return wrong.as_unknown(location.moving.text)
+        return wrong.as_unknown(location.moving)
     if location.node is None:
-        return _on_no_host(snapshot, server, location, away)
+        return _on_no_host(snapshot, server, wrong.evidence, away)
     reason = _why_not_a_host(snapshot, away)
     if reason:
         return wrong.as_unknown(reason)
@@ -64,13 +66,14 @@ def _judge(
     own = {uuid: part for uuid, part in held.items() if uuid not in away}
     classes = {name for part in own.values() for name in part}
     if own and classes >= {name for part in away.values() for name in part}:
-        evidence = f"it is on {server.host}, and has all its resources there:"
-        evidence += f" {finding.describe(snapshot, own)}"
+        text = f"it is on {server.host}, and has all its resources there:"
+        text += f" {finding.describe(snapshot, own)}"
+        evidence = Evidence(Code.SECOND_HOST, text, wrong.evidence.fields)
         return _removed(snapshot, server, DOUBLED, evidence, away)
     return _moved(snapshot, server, wrong, own, away, location.node.uuid, free)
 
 
-def _why_not_a_host(snapshot: CloudSnapshot, away: allocation.Allocations) -> str:
+def _why_not_a_host(snapshot: CloudSnapshot, away: allocation.Allocations) -> Reason:
     """Why allocations may have another reason than that the server was on a host there."""
     classes_on: dict[str, set[str]] = {}
     for uuid, part in away.items():
@@ -78,29 +81,30 @@ def _why_not_a_host(snapshot: CloudSnapshot, away: allocation.Allocations) -> st
     for root, classes in classes_on.items():
         if root not in snapshot.compute_nodes and not flavor.HOST_CLASSES & classes:
             name = snapshot.name_of(root)
-            return f"{name} is not a compute node, and does not share with its host's tree"
-    return ""
+            text = f"{name} is not a compute node, and does not share with its host's tree"
+            return Reason(Code.NOT_A_COMPUTE_NODE, text)
+    return reasons.NONE
 
 
 def _on_no_host(
     snapshot: CloudSnapshot,
     server: values.Server,
-    location: Location,
+    evidence: Evidence,
     away: allocation.Allocations,
 ) -> Finding:
     """A server on no host uses nothing; certain only if it never ran or is shelved."""
-    evidence = f"{location.absent}, and has {finding.describe(snapshot, away)}"
     found = _removed(snapshot, server, WRONG_HOST, evidence, away)
     if server.vm_state in _STATES_ON_NO_HOST:
         return found
-    return found.as_unknown(f"a server that is {server.vm_state} is on some host")
+    text = f"a server that is {server.vm_state} is on some host"
+    return found.as_unknown(Reason(Code.NO_HOST, text))
 
 
 def _removed(
     snapshot: CloudSnapshot,
     server: values.Server,
     code: str,
-    evidence: str,
+    evidence: Evidence,
     away: allocation.Allocations,
 ) -> Finding:
     """The repair removes the allocations ``away`` and keeps the rest."""
@@ -109,7 +113,7 @@ def _removed(
         change.Subject(server.name, server.uuid),
         finding.hosts_of(snapshot, away),
         evidence,
-        f"remove {finding.describe(snapshot, away)}",
+        finding.propose_removal(snapshot, away),
         Repair(finding.removal(away), precondition=precondition.of(server), frees=True),
     )
 
@@ -142,26 +146,34 @@ def _moved(
         wrong.subject,
         wrong.hosts,
         wrong.evidence,
-        f"{finding.describe(snapshot, correction.parts)} instead",
+        Proposal(
+            Action.MOVE_ALLOCATIONS,
+            f"{finding.describe(snapshot, correction.parts)} instead",
+            {"allocations": correction.parts, "removed": away},
+        ),
         Repair({**finding.removal(away), **correction.parts}, precondition=precondition.of(server)),
     )
 
 
-def _why_unmovable(snapshot: CloudSnapshot, root: str) -> str:
+def _why_unmovable(snapshot: CloudSnapshot, root: str) -> Reason:
     """Why nothing can be allocated on a host."""
     if root not in snapshot.providers:
-        return "its host has no resource provider"
+        return Reason(Code.NO_PROVIDER, "its host has no resource provider")
     unread = [each.uuid for each in snapshot.trees[root] if each.uuid in snapshot.read_errors]
     if unread:
-        return f"the allocations on {snapshot.name_of(unread[0])} cannot be read"
-    return ""
+        text = f"the allocations on {snapshot.name_of(unread[0])} cannot be read"
+        return Reason(Code.UNREADABLE, text)
+    return reasons.NONE
 
 
-def _unexplained(compared: amounts.Comparison, on_other: allocation.Resources) -> str:
+def _unexplained(compared: amounts.Comparison, on_other: allocation.Resources) -> Reason:
     """Resources on the other host that the flavor does not explain; the server may need them."""
     devices = on_other.keys() - compared.requested.keys() - _USUAL
     names = sorted(devices | (compared.undecided & on_other.keys()))
-    return f"the reason for its {', '.join(names)} is not known" if names else ""
+    if not names:
+        return reasons.NONE
+    text = f"the reason for its {', '.join(names)} is not known"
+    return Reason(Code.UNEXPLAINED_RESOURCES, text)
 
 
 def _wrong_host(
@@ -170,11 +182,18 @@ def _wrong_host(
     location: Location,
     away: allocation.Allocations,
 ) -> Finding:
-    on = f"it is on {server.host}" if location.node else location.absent.text
+    here = Reason(Code.WRONG_HOST, f"it is on {server.host}")
+    where = here if location.node else location.absent
+    held = snapshot.allocations[server.uuid]
+    fields = {
+        **finding.server_fields(server),
+        "allocations": away,
+        "allocations_on_host": {uuid: part for uuid, part in held.items() if uuid not in away},
+    }
     return Finding(
         WRONG_HOST,
         change.Subject(server.name or server.uuid, server.uuid),
         finding.hosts_of(snapshot, away),
-        f"{on}, and has {finding.describe(snapshot, away)}",
-        "",
+        Evidence(where.code, f"{where}, and has {finding.describe(snapshot, away)}", fields),
+        finding.NOTHING_PROPOSED,
     )

@@ -7,15 +7,21 @@ from collections.abc import Iterator
 from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan import change
+from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.audit import amounts, finding, wrong_host
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
 from osc_placement.workflows.allocations.capacity import FreeCapacity
 from osc_placement.workflows.allocations.location import locate
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
+from osc_placement.workflows.finding import Action, Evidence, Proposal
 
 WRONG_SIZE = "wrong-size"
 CODES = (WRONG_SIZE,)
+
+_NOT_CLEANED_UP = Reason(
+    Code.EVACUATED, "its evacuation is done, and its source has not cleaned up"
+)
 
 
 def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
@@ -45,19 +51,25 @@ def _judge(snapshot: CloudSnapshot, server: values.Server, free: FreeCapacity) -
     if not compared.wrong:
         return None
     wrong = {name: total.get(name, 0) for name in compared.wrong}
-    evidence = f"it has {finding.format_amounts(wrong)};"
-    evidence += f" its flavor requests {finding.format_amounts(compared.wrong)}"
+    text = f"it has {finding.format_amounts(wrong)};"
+    text += f" its flavor requests {finding.format_amounts(compared.wrong)}"
+    fields = {**finding.server_fields(server), "has": wrong, "requested": compared.wrong}
+    evidence = Evidence(Code.WRONG_SIZE, text, fields)
     subject = change.Subject(server.name, server.uuid)
     correction = amounts.correct(snapshot, node.uuid, own, compared.wrong, free)
     if correction.why_not:
-        found = Finding(WRONG_SIZE, subject, (node.host,), evidence, "")
+        found = Finding(WRONG_SIZE, subject, (node.host,), evidence, finding.NOTHING_PROPOSED)
         return found.as_unknown(correction.why_not)
     return Finding(
         WRONG_SIZE,
         subject,
         (node.host,),
         evidence,
-        f"{finding.describe(snapshot, correction.parts)} instead",
+        Proposal(
+            Action.SET_AMOUNTS,
+            f"{finding.describe(snapshot, correction.parts)} instead",
+            {"allocations": correction.parts},
+        ),
         Repair(correction.parts, precondition=precondition.of(server)),
     )
 
@@ -66,14 +78,16 @@ def _left_on_source(
     snapshot: CloudSnapshot, server: values.Server, left: allocation.Allocations
 ) -> Finding:
     """An evacuated server with allocations on its source only."""
+    text = f"it is on {server.host}, but has {finding.describe(snapshot, left)}"
+    fields = {**finding.server_fields(server), "allocations": left, "allocations_on_host": {}}
     found = Finding(
         wrong_host.WRONG_HOST,
         change.Subject(server.name, server.uuid),
         finding.hosts_of(snapshot, left),
-        f"it is on {server.host}, but has {finding.describe(snapshot, left)}",
-        "",
+        Evidence(Code.WRONG_HOST, text, fields),
+        finding.NOTHING_PROPOSED,
     )
-    return found.as_unknown("its evacuation is done, and its source has not cleaned up")
+    return found.as_unknown(_NOT_CLEANED_UP)
 
 
 def _on(

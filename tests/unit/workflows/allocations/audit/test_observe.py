@@ -172,7 +172,7 @@ def test_consumer_that_nova_cannot_show_is_not_repaired(run: Run) -> None:
     run.nova.failing.add(run.holds("unknown", cmp_0000=1))
     (found,) = run.audited().findings
     assert found.code == "unknown"
-    assert "cannot tell" in found.evidence
+    assert "cannot tell" in found.evidence.text
 
 
 def test_orphaned_consumer_that_becomes_a_server_is_skipped(run: Run) -> None:
@@ -310,7 +310,7 @@ def test_other_service_makes_orphaned_consumer_unknown(
     assert run.codes() == ["orphaned"]
     monkeypatch.setattr(nova_api, "service_types", lambda _: frozenset({"application-container"}))
     (found,) = run.audited().findings
-    assert (found.code, "Zun" in found.evidence) == ("unknown", True)
+    assert (found.code, "Zun" in found.evidence.text) == ("unknown", True)
 
 
 def test_placement_without_compute_node_trait_works(run: Run) -> None:

@@ -102,7 +102,7 @@ def test_several_hosts_that_nova_does_not_know_may_be_another_novas() -> None:
 
     assert orphaned(snapshot) == {"z"}
     assert "another nova's" in next(
-        item.evidence for item in find(snapshot) if item.subject.uuid == "x"
+        item.evidence.text for item in find(snapshot) if item.subject.uuid == "x"
     )
     # The operator names the host; or nova has a record of a server there, or a server.
     assert orphaned(snapshot, hosts=frozenset({"b."})) == {"x", "z"}
@@ -127,7 +127,7 @@ def test_no_consumer_is_orphaned_if_a_cell_went_down_during_the_audit(
         unconfirmed=unconfirmed,
     )
     (found,) = find(snapshot)
-    assert (found.code, "cell that is down" in found.evidence) == ("unknown", True)
+    assert (found.code, "cell that is down" in found.evidence.text) == ("unknown", True)
 
 
 def test_consumers_of_deleted_server_and_of_its_migration_are_orphaned() -> None:

@@ -16,7 +16,8 @@ from tests.support.clouds.small import NODES, USES, cloud, server
 def test_provider_over_capacity_is_reported_and_not_repaired() -> None:
     snapshot = cloud([server()], allocations={"s": on(a={**USES, "DISK_GB": 200})})
     over = next(item for item in find(snapshot) if item.code == "over-capacity")
-    assert over.evidence == "DISK_GB 200 used of 100"
+    assert over.evidence.text == "DISK_GB 200 used of 100"
+    assert over.evidence.fields == {"resources": {"DISK_GB": {"used": 200, "capacity": 100}}}
     assert (over.subject.name, over.hosts, over.repair) == ("a.", ("a",), None)
 
 
@@ -53,7 +54,7 @@ def test_provider_without_compute_node_is_stale_only_with_evidence(
     (found,) = plan.find(cloud(**fields), context(**more))
     assert (found.code, found.subject.uuid, found.repair) == (code, "n-gone.", None)
     is_undiscovered = "hosts" in fields and not code.startswith("stale")
-    assert ("resource provider delete --tree" in found.proposed) is not is_undiscovered
+    assert ("resource provider delete --tree" in found.proposed.text) is not is_undiscovered
 
 
 def test_provider_with_read_error_is_reported_and_its_host_not_judged() -> None:

@@ -302,5 +302,5 @@ def test_uncertain_finding_is_unknown_and_not_repaired(name: str) -> None:
     snapshot = cloud([one], moves, held)
     (found,) = find(snapshot)
     assert found.code == "unknown"
-    assert why in f"{found.evidence}; {found.proposed}"
+    assert why in f"{found.evidence.text}; {found.proposed.text}"
     assert repaired(snapshot, [found]) == {}
