@@ -113,6 +113,15 @@ def add_recording(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_check_owners(parser: argparse._ActionsContainer) -> None:
+    """Add ``--check-owners``."""
+    parser.add_argument(
+        "--check-owners",
+        action="store_true",
+        help="Read the project and user of every consumer, instead of comparing sums first",
+    )
+
+
 def add_skip_port_allocations(parser: argparse._ActionsContainer) -> None:
     """Add ``--skip-port-allocations``."""
     parser.add_argument(

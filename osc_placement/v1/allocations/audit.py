@@ -61,7 +61,14 @@ openstack placement allocation audit --repair --only orphaned \\
 openstack placement allocation audit --repair --host cmp-0001"""
 
     uses_nova = True
-    recorded_arguments = ("repair", "host", "only", "skip_port_allocations", "min_age")
+    recorded_arguments = (
+        "repair",
+        "host",
+        "only",
+        "check_owners",
+        "skip_port_allocations",
+        "min_age",
+    )
 
     _findings: Sequence[finding.Finding] = ()
 
@@ -98,6 +105,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
             action="store_true",
             help="Exit with 3 also if no finding can be repaired",
         )
+        services.add_check_owners(group)
         services.add_skip_port_allocations(group)
         group.add_argument("--repair", action="store_true", help="Make the proposed repairs")
         services.add_recording(group)
@@ -118,6 +126,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
             min_age=parsed_args.min_age,
             repair=parsed_args.repair,
             only=frozenset(parsed_args.only),
+            check_owners=parsed_args.check_owners,
         )
         audited = observe.audit_cloud(
             run.client, run.services.nova, request, run.context, run.services.neutron_for_ports

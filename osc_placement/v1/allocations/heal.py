@@ -65,11 +65,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             group.add_argument(
                 option, metavar=metavar, action="append", default=[], help=f"{text}. Repeatable."
             )
-        group.add_argument(
-            "--check-owners",
-            action="store_true",
-            help="Read the project and user of every consumer, instead of comparing sums first",
-        )
+        services.add_check_owners(group)
         services.add_skip_port_allocations(group)
         group = parser.add_argument_group("how to heal")
         group.add_argument(

@@ -22,7 +22,8 @@ class Reads:
 
     ``capacities`` are inventories of which the capacity is enough: those of a provider summary
     cost no request. ``unlisted``: consumers to look up in nova one by one. ``ports`` and
-    ``root_disks``: servers. ``candidates``: ``{key: query}``.
+    ``root_disks``: servers. ``candidates``: ``{key: query}``. ``then`` decides what else the
+    round needs when these are read.
     """
 
     inventories: Iterable[str] = ()
@@ -33,14 +34,15 @@ class Reads:
     ports: Sequence[str] = ()
     root_disks: Sequence[str] = ()
     candidates: Mapping[str, CandidateQuery] = dataclasses.field(default_factory=dict)
+    then: Callable[[CloudSnapshot], Reads] | None = None
 
 
 Round = Callable[[CloudSnapshot, HealRequest], Reads]
 
 
-def all_inventories(snapshot: CloudSnapshot, _: HealRequest) -> Reads:
-    """Every provider's inventories."""
-    return Reads(inventories=snapshot.providers)
+def all_capacities(snapshot: CloudSnapshot, _: HealRequest) -> Reads:
+    """Every provider's capacities: from a summary, or its inventories."""
+    return Reads(capacities=snapshot.providers, inventories=snapshot.providers)
 
 
 def unknown_consumers(snapshot: CloudSnapshot, _: HealRequest) -> Reads:
@@ -58,16 +60,32 @@ def owner_sums(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
 
 def unexplained_consumers(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
     """Consumers that nova does not know, where they may explain the sums of owners."""
-    suspected = suspected_consumers(snapshot, request).consumers
-    return Reads(consumers=owners.unexplained(snapshot, [*suspected]))
+    suspected = _owner_search(snapshot, request).suspects()
+    return Reads(consumers=owners.unexplained(snapshot, suspected))
 
 
 def suspected_consumers(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
-    """The consumers of servers whose owners' sums differ."""
-    if not snapshot.usages:
-        return Reads()
-    suspects = owners.suspects(snapshot, _holding(snapshot, request))
-    return Reads(consumers=_at_rest(snapshot, suspects))
+    """The consumers of servers that may have a wrong owner, the most probable ones first."""
+    return _suspected(_owner_search(snapshot, request)) if snapshot.usages else Reads()
+
+
+def _suspected(search: owners.OwnerSearch) -> Reads:
+    chosen = search.next()
+
+    def then(snapshot: CloudSnapshot) -> Reads:
+        search.learn(snapshot, chosen)
+        return _suspected(search)
+
+    return Reads(consumers=chosen, then=then if chosen else None)
+
+
+def unchecked_owners(snapshot: CloudSnapshot, request: HealRequest) -> list[str]:
+    """A note about servers whose owners were not checked; empty if there are none."""
+    return owners.limit_note(snapshot, _at_rest(snapshot, _holding(snapshot, request)))
+
+
+def _owner_search(snapshot: CloudSnapshot, request: HealRequest) -> owners.OwnerSearch:
+    return owners.OwnerSearch(snapshot, _at_rest(snapshot, _holding(snapshot, request)))
 
 
 def port_requests(snapshot: CloudSnapshot, request: HealRequest) -> Reads:
@@ -143,7 +161,7 @@ HEAL_ROUNDS: Sequence[Round] = (
     suspected_consumers,
     *MISSING_ROUNDS,
 )
-AUDIT_ROUNDS: Sequence[Round] = (all_inventories, unknown_consumers, *HEAL_ROUNDS)
+AUDIT_ROUNDS: Sequence[Round] = (all_capacities, unknown_consumers, *HEAL_ROUNDS)
 
 
 def nearby(

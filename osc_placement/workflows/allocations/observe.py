@@ -146,7 +146,10 @@ class CloudReader:
     ) -> CloudSnapshot:
         """The snapshot after some rounds; each decides on the result of those before."""
         for decide in rounds:
-            snapshot = self.read(snapshot, decide(snapshot, request))
+            reads: Reads | None = decide(snapshot, request)
+            while reads:
+                snapshot = self.read(snapshot, reads)
+                reads = reads.then(snapshot) if reads.then else None
         return snapshot
 
     def read(self, snapshot: CloudSnapshot, reads: Reads) -> CloudSnapshot:
@@ -180,7 +183,7 @@ class CloudReader:
     def read_providers_with_trait(self, trait: str) -> frozenset[str]:
         """The providers with a trait, by UUID; empty if Placement does not know the trait."""
         try:
-            found = self._get(lambda: self._client.list_providers(required=[trait]))
+            found = retry.read(lambda: self._client.list_providers(required=[trait]))
         except api_errors.ApiError as error:
             if error.status != 400:
                 raise
@@ -192,7 +195,7 @@ class CloudReader:
         with permission.collected(found_errors):
             records.hosts = nova_api.hosts(self._nova)
         with permission.collected(found_errors):
-            records.providers = self._get(self._client.list_providers)
+            records.providers = retry.read(self._client.list_providers)
         return records
 
     def _read_servers(
@@ -214,7 +217,7 @@ class CloudReader:
 
     def _read_sharing(self, providers: Iterable[provider.Provider]) -> dict[str, tuple[str, ...]]:
         """``{root uuid: the providers that share with its tree}``, in the order of the listing."""
-        sharing = self._get(lambda: self._client.list_providers(required=[_SHARES]))
+        sharing = retry.read(lambda: self._client.list_providers(required=[_SHARES]))
         roots = {each.uuid: each.root_uuid or each.uuid for each in providers}
         members = self._each(
             "reading sharing providers", self._list_members, [each.uuid for each in sharing]
@@ -253,7 +256,7 @@ class CloudReader:
         """
         pairs = [("resources", "MEMORY_MB:1"), ("limit", str(_SUMMARIES))]
         try:
-            return self._get(lambda: self._client.list_allocation_candidates(pairs)).summaries
+            return retry.read(lambda: self._client.list_allocation_candidates(pairs)).summaries
         except (api_errors.ApiError, api_errors.UnsupportedVersion):
             return {}
 
@@ -293,7 +296,7 @@ class CloudReader:
     ) -> dict[str, responses.Candidates | errors.PlacementError]:
         def candidates(key: str) -> responses.Candidates | errors.PlacementError:
             try:
-                return self._get(lambda: self._client.list_allocation_candidates(queries[key]))
+                return retry.read(lambda: self._client.list_allocation_candidates(queries[key]))
             except (api_errors.ApiError, api_errors.UnsupportedVersion) as error:
                 return error
 
@@ -348,7 +351,7 @@ class CloudReader:
 
         def attempt(uuid: str) -> R | api_errors.ApiError:
             try:
-                return self._get(lambda: read(uuid))
+                return retry.read(lambda: read(uuid))
             except api_errors.ApiError as error:
                 if error.status in (401, 403):
                     raise
@@ -373,15 +376,12 @@ class CloudReader:
         self._context.progress.start(title, len(unique))
         found: dict[K, R] = {}
         results = workers.each(
-            lambda key: self._get(lambda: read(key)), unique, self._context.workers
+            lambda key: retry.read(lambda: read(key)), unique, self._context.workers
         )
         for key, result in zip(unique, results, strict=True):
             found[key] = result
             self._context.progress.advance()
         return found
-
-    def _get(self, call: Callable[[], R]) -> R:
-        return retry.read(call)
 
 
 def _list_servers(nova: nova_api.Nova, scope: scopes.Scope) -> list[values.Server]:

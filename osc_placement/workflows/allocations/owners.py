@@ -1,16 +1,27 @@
 """Which consumers may have a wrong owner, from Placement's sums. Pure.
 
 No listing reports a consumer's owner, but ``GET /usages`` adds up what the consumers of one
-project and user hold, and from 1.38 how many they are. Two consumers of the same size that have
-swapped owners do not show in these sums; ``--check-owners`` reads every consumer instead.
+project and user hold, and from 1.38 how many they are. Where a sum is not the expected one, the
+consumers whose amounts explain the difference are read, some at a time: each wrong owner that is
+found changes the sums of two owners. Two consumers of the same size that have swapped owners do
+not show in these sums; ``--check-owners`` reads every consumer instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from osc_placement.model import allocation
-from osc_placement.workflows.allocations.snapshot import CloudSnapshot, ProjectUser, UsageSum
+from osc_placement.workflows.allocations import owner_sums
+from osc_placement.workflows.allocations.owner_sums import Vector
+from osc_placement.workflows.allocations.snapshot import CloudSnapshot, ProjectUser
+
+#: At most so many consumers are read one by one without ``--check-owners``.
+MOST_READS = 20_000
+
+#: Of the consumers of an owner that may be wrong, this part is read at a time, and at least
+#: ``_FEW``: a wrong owner is found before all of them are read.
+_PART, _FEW = 4, 8
 
 
 def server_owners(snapshot: CloudSnapshot) -> list[ProjectUser]:
@@ -23,54 +34,156 @@ def server_owners(snapshot: CloudSnapshot) -> list[ProjectUser]:
     return sorted(owners)
 
 
-def suspects(snapshot: CloudSnapshot, uuids: Iterable[str]) -> list[str]:
-    """Of servers, by UUID, those whose consumers may have a wrong owner."""
-    wrong = differing(expected_sums(snapshot), snapshot.usages)
-    return [uuid for uuid in uuids if _expected_owner(snapshot, uuid) in wrong]
-
-
 def unexplained(snapshot: CloudSnapshot, suspected: Collection[str]) -> list[str]:
     """Consumers without a known owner that may explain the sums, if they are fewer to read."""
-    unknown = [uuid for uuid in snapshot.allocations if _expected_owner(snapshot, uuid) is None]
+    unknown = [uuid for uuid in snapshot.allocations if owner_of(snapshot, uuid) is None]
     return unknown if suspected and len(unknown) < len(suspected) else []
 
 
-def differing(
-    expected: Mapping[ProjectUser, UsageSum], reported: Mapping[ProjectUser, UsageSum]
-) -> set[ProjectUser]:
-    """The owners whose sums in Placement are not the expected ones."""
-    return {
-        owner for owner, usage in expected.items() if not _sums_equal(usage, reported.get(owner))
+def limit_note(snapshot: CloudSnapshot, readable: Iterable[str]) -> list[str]:
+    """What the search left out because of ``MOST_READS``; empty if it ended before."""
+    if len(snapshot.owners) < MOST_READS:
+        return []
+    left = len(OwnerSearch(snapshot, readable).suspects())
+    if not left:
+        return []
+    return [
+        f"the owners of {left} servers were not checked: the sums of their projects and users"
+        f" differ, and the limit of {MOST_READS} reads is reached; --check-owners reads all"
+    ]
+
+
+class OwnerSearch:
+    """Chooses the consumers to read until the sums of all owners are explained.
+
+    ``readable``: the consumers that may be read. ``learn`` takes what was read.
+    """
+
+    def __init__(self, snapshot: CloudSnapshot, readable: Iterable[str]) -> None:
+        self._classes = _classes(snapshot)
+        self._account_of: dict[str, _Account] = {}
+        self._accounts = {
+            owner: _Account(self._amounts(usage.resources), usage.consumers)
+            for owner, usage in snapshot.usages.items()
+        }
+        self._vectors = {
+            uuid: self._amounts(allocation.add_resources(*allocations.values()))
+            for uuid, allocations in snapshot.allocations.items()
+        }
+        for uuid in snapshot.allocations:
+            account = self._account(snapshot, uuid)
+            if account is not None:
+                account.expect(self._vectors[uuid])
+                self._account_of[uuid] = account
+        for uuid in readable:
+            if uuid in self._account_of and uuid not in snapshot.owners:
+                vector = self._vectors[uuid]
+                self._account_of[uuid].unread.setdefault(vector, {})[uuid] = None
+        self._sizes = frozenset(self._vectors.values())
+        self.reads = len(snapshot.owners)
+
+    def suspects(self) -> list[str]:
+        """All unread consumers of the owners whose sums differ."""
+        return [
+            uuid
+            for account in self._differing()
+            for uuids in account.unread.values()
+            for uuid in uuids
+        ]
+
+    def next(self) -> list[str]:
+        """The consumers to read next; empty when the sums are explained, or at the limit."""
+        probable, others = [], []
+        for account in self._differing():
+            vectors = owner_sums.explanations(
+                tuple(account.difference), account.count, account.unread, self._sizes
+            )
+            probable += account.first_part(vectors or ())
+            others += account.first_part(account.unread)
+        # Each wrong owner that is found may explain the sums of another owner too.
+        found = probable or others
+        return found[: max(MOST_READS - self.reads, 0)]
+
+    def learn(self, snapshot: CloudSnapshot, uuids: Iterable[str]) -> None:
+        """Correct the sums with the owners of consumers that were read."""
+        for uuid in uuids:
+            self.reads += 1
+            account, vector = self._account_of.pop(uuid), self._vectors[uuid]
+            account.forget(uuid, vector)
+            if uuid in snapshot.allocations:
+                actual = self._account(snapshot, uuid)
+                held = allocation.add_resources(*snapshot.allocations[uuid].values())
+                if actual is not None:
+                    actual.expect(self._amounts(held))
+
+    def _differing(self) -> list[_Account]:
+        return [account for account in self._accounts.values() if account.differs]
+
+    def _account(self, snapshot: CloudSnapshot, uuid: str) -> _Account | None:
+        owner = owner_of(snapshot, uuid)
+        return None if owner is None else self._accounts.get(owner)
+
+    def _amounts(self, resources: allocation.Resources) -> Vector:
+        return tuple(resources.get(name, 0) for name in self._classes)
+
+
+class _Account:
+    """The consumers of one owner: what Placement reports of them, minus what is expected.
+
+    ``count`` is the difference of their number, None if Placement does not report it.
+    ``unread``: ``{amounts: consumers that may have another owner}``, in a fixed order.
+    """
+
+    def __init__(self, reported: Vector, count: int | None) -> None:
+        self.difference = list(reported)
+        self.count = count
+        self.unread: dict[Vector, dict[str, None]] = {}
+
+    @property
+    def differs(self) -> bool:
+        """Whether the sums are not the expected ones."""
+        return any(self.difference) or bool(self.count)
+
+    def expect(self, vector: Vector, number: int = 1) -> None:
+        """Expect one more consumer with these amounts, or one less."""
+        for index, amount in enumerate(vector):
+            self.difference[index] -= number * amount
+        if self.count is not None:
+            self.count -= number
+
+    def forget(self, uuid: str, vector: Vector) -> None:
+        """Expect a consumer no longer: it was read."""
+        self.expect(vector, -1)
+        del self.unread[vector][uuid]
+        if not self.unread[vector]:
+            del self.unread[vector]
+
+    def first_part(self, vectors: Iterable[Vector]) -> list[str]:
+        """Some of the unread consumers with these amounts."""
+        uuids = [uuid for vector in sorted(vectors) for uuid in self.unread[vector]]
+        return uuids[: max(_FEW, len(uuids) // _PART)]
+
+
+def _classes(snapshot: CloudSnapshot) -> list[str]:
+    """The resource classes of all allocations and sums."""
+    used = {name for usage in snapshot.usages.values() for name in usage.resources}
+    held = {
+        name
+        for allocations in snapshot.allocations.values()
+        for resources in allocations.values()
+        for name in resources
     }
+    return sorted(used | held)
 
 
-def expected_sums(snapshot: CloudSnapshot) -> dict[ProjectUser, UsageSum]:
-    """What each owner's consumers should hold in all."""
-    found: dict[ProjectUser, list[allocation.Resources]] = {}
-    for uuid, allocations in snapshot.allocations.items():
-        owner = _expected_owner(snapshot, uuid)
-        if owner is not None:
-            found.setdefault(owner, []).append(allocation.add_resources(*allocations.values()))
-    return {
-        owner: UsageSum(allocation.add_resources(*held), len(held)) for owner, held in found.items()
-    }
-
-
-def _sums_equal(expected: UsageSum, reported: UsageSum | None) -> bool:
-    if reported is None or reported.consumers not in {None, expected.consumers}:
-        return False
-    used = {name: amount for name, amount in reported.resources.items() if amount}
-    return used == {name: amount for name, amount in expected.resources.items() if amount}
-
-
-def _expected_owner(snapshot: CloudSnapshot, uuid: str) -> ProjectUser | None:
-    """The owner in nova; for consumers that nova does not know, the one read from Placement."""
+def owner_of(snapshot: CloudSnapshot, uuid: str) -> ProjectUser | None:
+    """The owner in Placement, if it was read; otherwise the owner in nova."""
     server = snapshot.servers.get(uuid) or snapshot.deleted_servers.get(uuid)
     move = snapshot.migrations.get(uuid)
     if server is None and move is not None:
         moved = move.server_uuid
         server = snapshot.servers.get(moved) or snapshot.deleted_servers.get(moved)
-    owner = server or snapshot.owners.get(uuid) or move
+    owner = snapshot.owners.get(uuid) or server or move
     if owner is None or owner.project_id is None or owner.user_id is None:
         return None
     return ProjectUser(owner.project_id, owner.user_id)

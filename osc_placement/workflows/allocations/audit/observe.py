@@ -16,6 +16,7 @@ from osc_placement.workflows.allocations.audit import plan as audit_plan
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
 from osc_placement.workflows.allocations.needs import Reads
 from osc_placement.workflows.allocations.observe import CloudReader
+from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.context import ReadContext
 
@@ -30,13 +31,14 @@ class AuditRequest:
     """What to audit: ``hosts`` by nova's names or by providers' names; empty for all.
 
     ``only``: findings with these codes; empty for all. ``min_age``: servers that changed within
-    so many seconds are not repaired.
+    so many seconds are not repaired. ``check_owners``: read every consumer for its owner.
     """
 
     hosts: frozenset[str] = frozenset()
     min_age: float = 0.0
     repair: bool = False
     only: frozenset[str] = frozenset()
+    check_owners: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,14 +58,15 @@ def audit_cloud(
 ) -> AuditResult:
     """Everything that is wrong with allocations, and the plan that repairs it.
 
-    Requests: ``CloudReader.read_cloud``; one per provider for its inventories; one for the
-    providers with the trait COMPUTE_NODE; one per owner of servers, and one per consumer of
-    owners whose sums differ; two per consumer that nova does not list, one to Placement and one
+    Requests: ``CloudReader.read_cloud``; one per provider for its inventories, none if a summary
+    has reported its capacities; one for the providers with the trait COMPUTE_NODE; those of
+    ``plan_healing`` for owners; two per consumer that nova does not list, one to Placement and one
     to nova; for servers without allocations and for ports those of ``plan_healing``. To
     repair: one read per consumer to change.
     Errors: as ``read_cloud``; InvalidInput for unknown hosts.
     """
-    reader = CloudReader(client, nova, neutron, context)
+    heal_request = HealRequest(check_owners=request.check_owners)
+    reader = CloudReader(client, nova, neutron, context, heal_request)
     snapshot = reader.read_cloud(with_deleted=True)
     _check_hosts(snapshot, request.hosts)
     snapshot = reader.complete(snapshot, needs.AUDIT_ROUNDS, reader.request)
@@ -76,13 +79,16 @@ def audit_cloud(
         request=reader.request,
     )
     findings = _find(snapshot, audit_context, request)
+    notes = needs.unchecked_owners(snapshot, reader.request)
+    if nova.source:
+        notes.append(f"nova's responses come from {nova.source}")
     if not request.repair:
-        return AuditResult(findings, plan.ObservedPlan(_plan(snapshot, (), nova.source)))
+        return AuditResult(findings, plan.ObservedPlan(_plan(snapshot, (), notes)))
     repairable = [finding.subject.uuid for finding in findings if finding.repair]
     snapshot = reader.read(snapshot, Reads(consumers=repairable))
     # A consumer may have changed since its allocations were read.
     findings = _find(snapshot, audit_context, request)
-    planned = _plan(snapshot, findings, nova.source)
+    planned = _plan(snapshot, findings, notes)
     return AuditResult(findings, plans.observed_plan(planned, snapshot))
 
 
@@ -91,11 +97,8 @@ def _find(snapshot: CloudSnapshot, context: AuditContext, request: AuditRequest)
     return audit_plan.select(found, request.hosts, request.only)
 
 
-def _plan(snapshot: CloudSnapshot, findings: Sequence[Finding], source: str) -> plan.Plan:
-    """The plan; ``source`` names the recording if nova's responses are recorded."""
-    planned = audit_plan.plan_repair(snapshot, findings)
-    notes = (f"nova's responses come from {source}",) if source else ()
-    return dataclasses.replace(planned, notes=notes)
+def _plan(snapshot: CloudSnapshot, findings: Sequence[Finding], notes: Sequence[str]) -> plan.Plan:
+    return dataclasses.replace(audit_plan.plan_repair(snapshot, findings), notes=tuple(notes))
 
 
 def _check_hosts(snapshot: CloudSnapshot, hosts: Collection[str]) -> None:

@@ -27,8 +27,9 @@ def plan_healing(
 ) -> plan.ObservedPlan:
     """The plan that gives the servers in scope what they lack; it removes nothing.
 
-    Requests: ``CloudReader.read_cloud``; one per owner of servers, and one per consumer of
-    owners whose sums differ (with ``check_owners``: per consumer); one for each host on which
+    Requests: ``CloudReader.read_cloud``; one per owner of servers, and one per consumer whose
+    amounts may explain that an owner's sums differ, at most ``owners.MOST_READS`` (with
+    ``check_owners``: one per consumer); one for each host on which
     servers lack something and for each provider that shares with it; for devices one per
     provider of the tree, and one query per host and flavor. To neutron one for 64 servers that
     lack something or are on a host with devices. To nova one for each server without
@@ -64,7 +65,9 @@ def plan_missing(
 
 def _plan(snapshot: CloudSnapshot, request: HealRequest, source: str) -> plan.ObservedPlan:
     """The plan; ``source`` names the recording if nova's responses are recorded."""
-    notes = [f"nova's responses come from {source}"] if source else []
+    notes = needs.unchecked_owners(snapshot, request)
+    if source:
+        notes.append(f"nova's responses come from {source}")
     if source and snapshot.ports:
         notes.append("neutron's too: the binding profiles of ports are not written")
     planned = plan_heal(snapshot, request)

@@ -1,0 +1,103 @@
+"""Requests and findings on a cloud with every seeded fault: exact numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from osc_placement.nova import api as nova_api
+from osc_placement.workflows.allocations import owners
+from osc_placement.workflows.allocations.audit import observe as audit_observe
+from osc_placement.workflows.allocations.heal import observe as heal_observe
+from osc_placement.workflows.allocations.request import HealRequest
+from tests.support import embedded
+from tests.support.clouds import large
+
+HOSTS, NESTED, SERVERS = 100, 4, 1000
+
+#: Projects with their users; consumers that nova does not know; consumers of the sizes that
+#: explain the sums, of 980.
+OWNERS, ORPHANS, SUSPECTS = 4, 5, 172
+
+CODES = {
+    "missing": "missing",
+    "orphaned": "orphaned",
+    "doubled": "doubled",
+    "size": "wrong-size",
+    "owner": "wrong-owner",
+}
+
+
+class Cloud:
+    """The seeded cloud on an embedded server, and its recorded nova."""
+
+    def __init__(self) -> None:
+        self.large = large.LargeCloud(HOSTS, NESTED, SERVERS)
+        self.client = embedded.Client(load=self.large.document())
+        self.nova = nova_api.RecordedNova(self.large.nova(), "recorded")
+
+    def audited(self, **options: bool) -> audit_observe.AuditResult:
+        """The result of an audit; the requests are counted from here."""
+        self.client.sent.clear()
+        return audit_observe.audit_cloud(
+            self.client, self.nova, audit_observe.AuditRequest(**options)
+        )
+
+    def seeded(self) -> set[tuple[str, str]]:
+        """``{(code, consumer uuid)}`` of every seeded fault."""
+        return {
+            (CODES[fault], uuid) for fault, uuids in self.large.seeded.items() for uuid in uuids
+        }
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    return Cloud()
+
+
+def found(result: audit_observe.AuditResult) -> set[tuple[str, str]]:
+    """``{(code, uuid)}`` of the findings."""
+    return {(str(each.code), each.subject.uuid) for each in result.findings}
+
+
+def test_an_audit_finds_every_fault_with_one_request_per_host(cloud: Cloud) -> None:
+    assert found(cloud.audited()) == cloud.seeded()
+    assert cloud.client.count() == {
+        # The listings: all, sharing, with COMPUTE_NODE.
+        "GET /resource_providers": 3,
+        # Capacities and usages of all hosts; unused devices have no allocations to read.
+        "GET /allocation_candidates": 1,
+        "GET /resource_providers/{}/allocations": HOSTS + NESTED,
+        "GET /usages": OWNERS,
+        "GET /allocations/{}": ORPHANS + SUSPECTS,
+    }
+
+
+def test_healing_reads_only_probable_owners(cloud: Cloud) -> None:
+    cloud.client.sent.clear()
+    planned = heal_observe.plan_healing(cloud.client, cloud.nova, HealRequest())
+    changed = {each.subject.uuid for each in planned.plan.changes}
+    assert changed == {*cloud.large.seeded["missing"], *cloud.large.seeded["owner"]}
+    assert cloud.client.count() == {
+        "GET /resource_providers": 2,
+        "GET /allocation_candidates": 1,
+        "GET /resource_providers/{}/allocations": HOSTS + NESTED,
+        "GET /usages": OWNERS,
+        "GET /allocations/{}": ORPHANS + SUSPECTS,
+    }
+
+
+def test_the_limit_of_reads_is_reported(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owners, "MOST_READS", 20)
+    result = cloud.audited()
+    assert result.planned.plan.notes[0] == (
+        "the owners of 715 servers were not checked: the sums of their projects and users differ,"
+        " and the limit of 20 reads is reached; --check-owners reads all"
+    )
+    assert cloud.client.count()["GET /allocations/{}"] == 20
+    result = cloud.audited(check_owners=True)
+    assert found(result) == cloud.seeded()
+    holding = SERVERS - len(cloud.large.seeded["missing"])
+    assert cloud.client.count()["GET /allocations/{}"] == holding + ORPHANS
+    assert len(result.planned.plan.notes) == 1
