@@ -5,6 +5,7 @@ Each claim is a write of the engine, with its checks.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -18,6 +19,8 @@ from osc_placement.model import allocation as model, candidate, inventory
 from tests.support.candidates import cloud_builder
 
 Allowed = Callable[[candidate.Candidate], bool]
+#: ``{((provider UUID, resource class), amount)}``
+Usage = frozenset[tuple[tuple[str, str], int]]
 
 
 def small_state(draw: random.Random) -> state.State:
@@ -73,19 +76,16 @@ def most(
     base: state.State, query: candidate.CandidateQuery, allowed: Allowed = lambda _: True
 ) -> int:
     """The largest number of claims one after the other."""
-    known: dict[object, int] = {}
+    known: dict[Usage, int] = {}
 
     def largest(current: state.State) -> int:
-        key = usage(current)
-        if key not in known:
-            known[key] = max(
-                (
-                    1 + largest(claim(current, f"claim {len(current.consumers)}", each))
-                    for each in claims(current, query, allowed)
-                ),
-                default=0,
-            )
-        return known[key]
+        used, best = usage(current), 0
+        for each in claims(current, query, allowed):
+            after = increased(used, each)
+            if after not in known:
+                known[after] = largest(claim(current, f"claim {len(current.consumers)}", each))
+            best = max(best, 1 + known[after])
+        return best
 
     return largest(base)
 
@@ -94,14 +94,15 @@ def fit(base: state.State, queries: Sequence[candidate.CandidateQuery], allowed:
     """Whether all requests can be claimed."""
 
     @functools.cache
-    def rest(key: object, at: int) -> bool:
+    def rest(used: Usage, at: int) -> bool:
         if at == len(queries):
             return True
-        current = states[key]
+        current = states[used]
         for each in claims(current, queries[at], allowed):
-            after = claim(current, f"new {at}", each)
-            states[usage(after)] = after
-            if rest(usage(after), at + 1):
+            after = increased(used, each)
+            if after not in states:
+                states[after] = claim(current, f"new {at}", each)
+            if rest(after, at + 1):
                 return True
         return False
 
@@ -109,14 +110,23 @@ def fit(base: state.State, queries: Sequence[candidate.CandidateQuery], allowed:
     return rest(usage(base), 0)
 
 
-def usage(base: state.State) -> frozenset[tuple[str, str, int]]:
-    """What is used, as a comparable value."""
+def usage(base: state.State) -> Usage:
+    """The amounts that are used, as a comparable value."""
     return frozenset(
-        (uuid, name, amount)
+        ((uuid, name), amount)
         for uuid in base.providers
         for name, amount in base.used(uuid).items()
         if amount
     )
+
+
+def increased(used: Usage, allocations: model.Allocations) -> Usage:
+    """The usage after one more claim."""
+    after = collections.Counter(dict(used))
+    for provider, amounts in allocations.items():
+        for name, amount in amounts.items():
+            after[provider, name] += amount
+    return frozenset(after.items())
 
 
 def without_trees(base: state.State, roots: Collection[str]) -> Allowed:
