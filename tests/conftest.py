@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
 
@@ -9,6 +10,11 @@ import pytest
 
 # Append: an .egg-info in the checkout must not hide the entry points of the installed package.
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
+
+# The tests start hundreds of Python processes. Without bytecode files each one would compile all
+# modules again, which takes longer than most tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
