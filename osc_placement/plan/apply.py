@@ -19,12 +19,14 @@ from osc_placement.client import api
 from osc_placement.neutron import api as neutron_api
 from osc_placement.plan import (
     attempt,
+    brake,
     change as change_module,
     executor,
     file,
     journal as journal_module,
     plan as plan_module,
     progress as progress_module,
+    reasons,
     result,
     undo,
 )
@@ -126,6 +128,12 @@ class _Job:
     def run(self) -> result.RunReport:
         """All steps, from the plan file to the report."""
         path = self._write_plan()
+        refusal = brake.refusal(self.plan, self.options.allow)
+        if refusal:
+            LOG.info("nothing was changed: %s", refusal)
+            return dataclasses.replace(
+                self._report(self._refused(refusal), path), halted=refusal.text
+            )
         if self.options.dry_run or not self.plan.changes:
             return self._report(self._expected(), path)
         self._check_rights()
@@ -227,6 +235,17 @@ class _Job:
                 else result.of_change(item, result.Status.PLANNED)
             )
         return results
+
+    def _refused(self, refusal: reasons.Reason) -> list[result.ChangeResult]:
+        """The results of a plan that is refused as a whole. Sends nothing."""
+        return [
+            dataclasses.replace(
+                item, status=result.Status.REFUSED, reason=refusal.text, code=refusal.code
+            )
+            if item.status is result.Status.PLANNED
+            else item
+            for item in self._expected()
+        ]
 
     def _report(
         self, results: Iterable[result.ChangeResult], path: pathlib.Path | None

@@ -12,11 +12,21 @@ CLASS_IN_USE = "class-in-use"
 STANDARD_TRAITS = "standard-traits"
 NOVA_OWNED = "nova-owned"
 
+#: A plan may remove more than a part of what exists.
+MANY = "many"
+
+#: The default of this part, in percent.
+MAX_PERCENT = 10
+
+#: In a small cloud one host is more than 10 %. So the default allows this many removals, but never
+#: more than a half: nothing may empty a small cloud either.
+SMALL = 20
+
 #: A guard of a command, not of a plan: an old recording of nova must not remove allocations
 #: from a Placement in use.
 RECORDED_NOVA = "recorded-nova"
 
-ALL = (OVER_CAPACITY, RESERVED_ABOVE_TOTAL, CLASS_IN_USE, STANDARD_TRAITS, NOVA_OWNED)
+ALL = (OVER_CAPACITY, RESERVED_ABOVE_TOTAL, CLASS_IN_USE, STANDARD_TRAITS, NOVA_OWNED, MANY)
 
 #: The default number of concurrent requests.
 WORKERS = 8

@@ -17,7 +17,7 @@ from osc_placement.client import api
 from osc_placement.plan import change as change_module, schema
 from osc_placement.plan.kinds import registry
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 
 class PlanRefused(errors.PlacementError):
@@ -47,6 +47,8 @@ class Plan:
     the operator overrides. ``undoes``: the digest of the plan that this one undoes.
     ``capacities`` is ``{resource class: Capacity}``, for classes whose inventory changes.
     ``names`` are ``{uuid: name}`` of the providers in changes of allocations.
+    ``existing`` is ``{unit: how many exist}`` for what the plan may remove only a part of, and
+    ``max_percent`` that part; None is the default of ``brake``.
     """
 
     changes: tuple[change_module.Change, ...]
@@ -62,6 +64,8 @@ class Plan:
     notes: tuple[str, ...] = ()
     capacities: Mapping[str, Capacity] = dataclasses.field(default_factory=dict)
     names: change_module.Names = dataclasses.field(default_factory=dict)
+    existing: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    max_percent: int | None = None
 
     @property
     def digest(self) -> str:
@@ -125,6 +129,7 @@ class Plan:
             "format_version": FORMAT_VERSION,
             **document,
             "names": dict(self.names),
+            "existing": dict(self.existing),
             "capacities": {
                 name: dataclasses.asdict(capacity) for name, capacity in self.capacities.items()
             },
@@ -159,8 +164,18 @@ class ObservedPlan:
     plan: Plan
     known: Mapping[str, change_module.Observed[Any]] = dataclasses.field(default_factory=dict)
 
-    def stamped(self, client: api.Client, command: str = "") -> ObservedPlan:
-        """The plan as it is applied with a client now; ``command`` made it."""
+    def stamped(
+        self,
+        client: api.Client,
+        command: str = "",
+        *,
+        allow: Iterable[str] = (),
+        max_percent: int | None = None,
+    ) -> ObservedPlan:
+        """The plan as it is applied with a client now; ``command`` made it.
+
+        ``allow`` adds to the guards that the plan overrides.
+        """
         now = datetime.datetime.now(datetime.UTC)
         plan = dataclasses.replace(
             self.plan,
@@ -169,6 +184,8 @@ class ObservedPlan:
             origin=client.origin,
             microversion=str(client.microversion),
             created=now.isoformat(timespec="microseconds"),
+            allow=tuple(sorted({*self.plan.allow, *allow})),
+            max_percent=max_percent,
         )
         return dataclasses.replace(self, plan=plan)
 

@@ -57,6 +57,8 @@ PLAN = forms.record(
         forms.record(before=forms.INTEGER, after=forms.INTEGER, over=forms.INTEGER)
     ),
     names=forms.mapping(forms.TEXT),
+    existing=forms.mapping(forms.AMOUNT),
+    max_percent={"type": ["integer", "null"], "minimum": 0, "maximum": 100},
     changes=forms.array(CHANGE),
     skipped=forms.array(SKIPPED),
 )

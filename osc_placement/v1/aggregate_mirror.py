@@ -26,6 +26,7 @@ class MirrorAggregates(plan_command.PlanCommand):
     removes them with --prune. It does not change providers that are not compute nodes, unless
     --provider names them, or aggregates that are not nova's. It skips hosts without a compute
     node, compute nodes without a provider, and cells that are down, and shows the reason.
+    With --prune, it changes nothing if it would remove more than --max-percent of the memberships.
     """
 
     required_feature = "aggregate generation"
@@ -39,8 +40,9 @@ openstack placement aggregate mirror --prune
 openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
     --host cmp-0002"""
 
-    guards = (plan_guards.RECORDED_NOVA,)
-    recorded_arguments = ("host", "host_aggregate", "provider", "forget", "prune")
+    guards = (plan_guards.MANY, plan_guards.RECORDED_NOVA)
+    limits_removals = True
+    recorded_arguments = ("host", "host_aggregate", "provider", "forget", "prune", "max_percent")
 
     #: The reason contains the names of host aggregates; before and after contain UUIDs.
     table_columns = ("name", "status", "reason")

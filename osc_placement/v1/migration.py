@@ -41,7 +41,8 @@ class RunMigrations(plan_command.PlanCommand):
     its position, and finished work is never repeated. Each batch can be undone.
     """
 
-    guards = (plan_guards.RECORDED_NOVA,)
+    guards = (plan_guards.MANY, plan_guards.RECORDED_NOVA)
+    limits_removals = True
     required_feature = "aggregate generation"
     exit_codes = {
         0: "a complete pass found nothing to change, or a dry run",
@@ -116,6 +117,8 @@ openstack placement migration run --migration import_aggregate_ratios"""
                 max_count=parsed_args.max_count,
                 cursor=parsed_args.cursor,
                 dry_run=parsed_args.dry_run,
+                allow=parsed_args.allow,
+                max_percent=parsed_args.max_percent,
             )
         self.exit_code = result.exit_code
         problems = [("failed", text) for text in result.failures]

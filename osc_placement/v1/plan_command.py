@@ -56,6 +56,9 @@ class PlanCommand(base.Lister):
     #: The guards that ``--allow`` can override.
     guards: ClassVar[Collection[str]] = ()
 
+    #: Whether the plan has a limit of removals, which ``--max-percent`` sets.
+    limits_removals: ClassVar[bool] = False
+
     #: Whether a run writes an undo file. "plan undo" does not.
     has_undo: ClassVar[bool] = True
 
@@ -139,7 +142,12 @@ class PlanCommand(base.Lister):
         from osc_placement.plan import apply
 
         planned = self.plan(run, parsed_args)
-        planned = planned.stamped(run.client, self.command_line(parsed_args))
+        planned = planned.stamped(
+            run.client,
+            self.command_line(parsed_args),
+            allow=getattr(parsed_args, "allow", ()),
+            max_percent=getattr(parsed_args, "max_percent", None),
+        )
         return apply.apply_plan(run.client, planned, self.apply_options(run, parsed_args))
 
     def apply_options(self, run: Run, parsed_args: argparse.Namespace) -> apply.Options:
@@ -259,7 +267,7 @@ class PlanCommand(base.Lister):
             self.add_allow(group)
 
     def add_allow(self, group: argparse._ActionsContainer) -> None:
-        """Add ``--allow``."""
+        """Add ``--allow``, and ``--max-percent`` where the guard is the limit of removals."""
         group.add_argument(
             "--allow",
             action="append",
@@ -269,6 +277,15 @@ class PlanCommand(base.Lister):
             help="Make changes that this guard refuses. May be repeated. Guards:"
             f" {', '.join(sorted(self.guards))}.",
         )
+        if self.limits_removals:
+            group.add_argument(
+                "--max-percent",
+                metavar="<percent>",
+                type=arguments.percent,
+                help="Change nothing if the plan removes more than this part of what exists"
+                f" (default: {plan_guards.MAX_PERCENT}, or up to {plan_guards.SMALL} objects that"
+                f" are not more than half of all). --allow {plan_guards.MANY} overrides it.",
+            )
 
 
 class SelectorCommand(PlanCommand):

@@ -75,6 +75,11 @@ class ConsumerType(base.ChangeType[C]):
     """What the kinds of change share that write a consumer's allocations."""
 
     whole = True
+    unit = "allocations"
+
+    def removes(self, before: C, after: C) -> int:
+        """A consumer has one allocation per provider, whatever classes it contains."""
+        return max(len(before.allocations) - len(after.allocations), 0)
 
     def providers(self, state: C) -> Iterable[str]:
         return state.allocations

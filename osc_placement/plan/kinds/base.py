@@ -85,6 +85,8 @@ class ChangeType(abc.ABC, Generic[S]):
     needs_neutron: ClassVar[bool] = False
     #: How many changes one request can write; above 1, ``write_bulk`` is required.
     bulk_size: ClassVar[int] = 1
+    #: What ``removes`` counts, for messages: "allocations". Empty if nothing is counted.
+    unit: ClassVar[str] = ""
 
     @abc.abstractmethod
     def read(self, services: Services, subject: change.Subject, after: S) -> change.Observed[S]:
@@ -130,6 +132,10 @@ class ChangeType(abc.ABC, Generic[S]):
 
         Errors: UnsupportedVersion, Forbidden.
         """
+
+    def removes(self, before: S, after: S) -> int:
+        """How many objects of ``unit`` a change removes; a move or a replacement removes none."""
+        return 0
 
     def bulk_key(self, before: S, after: S) -> Hashable:
         """Changes with an equal key can share a request."""

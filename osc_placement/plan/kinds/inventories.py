@@ -52,6 +52,13 @@ class Inventories(base.ChangeType[InventoryState]):
     name = "inventories"
     state = InventoryState
     schema = forms.mapping(forms.nullable(forms.FIELDS))
+    unit = "inventories"
+
+    def removes(self, before: InventoryState, after: InventoryState) -> int:
+        return sum(
+            before.classes.get(name) is not None and fields is None
+            for name, fields in after.classes.items()
+        )
 
     def read(
         self, services: base.Services, subject: change.Subject, after: InventoryState

@@ -71,6 +71,11 @@ class MembershipType(base.ChangeType[M]):
             for name in dict.fromkeys([*after.present, *before.present])
         ]
 
+    def removes(self, before: M, after: M) -> int:
+        removed = sum(after.present.get(name) is False for name in before.names())
+        added = sum(not before.present.get(name) for name in after.names())
+        return max(removed - added, 0)
+
     def describe_change(
         self, before: M, after: M, names: change.Names = base.NO_NAMES
     ) -> list[str]:
@@ -85,6 +90,7 @@ class TraitsType(MembershipType[Traits]):
 
     name = "traits"
     state = Traits
+    unit = "traits of providers"
 
     def read(
         self, services: base.Services, subject: change.Subject, after: Traits
@@ -103,6 +109,7 @@ class AggregatesType(MembershipType[Aggregates]):
 
     name = "aggregates"
     state = Aggregates
+    unit = "aggregate memberships"
 
     def read(
         self, services: base.Services, subject: change.Subject, after: Aggregates

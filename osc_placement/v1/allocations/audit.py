@@ -23,7 +23,14 @@ REPAIR_COLUMNS = (*COLUMNS, "status", "reason", "reason_code")
 #: Nova's own last steps of a move or a deletion take seconds.
 _MIN_AGE = 60
 
-_REQUIRE_REPAIR = ("dry_run", "detailed_exitcode", "plan_out", "undo_out", "max_count")
+_REQUIRE_REPAIR = (
+    "dry_run",
+    "detailed_exitcode",
+    "plan_out",
+    "undo_out",
+    "max_count",
+    "max_percent",
+)
 
 
 class AuditAllocations(plan_command.PlanCommand):
@@ -38,7 +45,8 @@ class AuditAllocations(plan_command.PlanCommand):
     --repair makes the proposed repairs. Each write replaces all allocations of one consumer
     under its generation, so that concurrent changes are never overwritten, and nova is read
     again just before it. Unknown findings and providers are never changed; the proposal
-    describes what the operator can do.
+    describes what the operator can do. Nothing is changed if the repairs would remove more than
+    --max-percent of all allocations: a policy that hides servers makes them look orphaned.
     """
 
     required_feature = "consumer generation"
@@ -48,11 +56,12 @@ class AuditAllocations(plan_command.PlanCommand):
         3: "findings that can be repaired, or are left; with --strict: any findings",
         4: "all findings that can be repaired were repaired",
         5: "the limit of --max-count is reached and findings are left",
-        6: "some repairs failed",
+        6: "some repairs failed, or all were refused (see --max-percent)",
         7: "some consumers are stale: they changed after they were read",
         130: "interrupted; repairs in progress were finished",
     }
-    guards = (plan_guards.RECORDED_NOVA,)
+    guards = (plan_guards.MANY, plan_guards.RECORDED_NOVA)
+    limits_removals = True
     column_names = REPAIR_COLUMNS
     example = """\
 openstack placement allocation audit
@@ -68,6 +77,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
         "check_owners",
         "skip_port_allocations",
         "min_age",
+        "max_percent",
     )
 
     _findings: Sequence[finding.Finding] = ()

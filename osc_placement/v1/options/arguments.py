@@ -15,6 +15,8 @@ from osc_placement import errors, microversion
 #: The attribute of parsed arguments that lists those which name resource providers.
 PROVIDER_ARGUMENTS = "provider_arguments"
 
+_HUNDRED = 100
+
 RESOURCE_FORM = "Arguments to --resource must be of form <resource_class>=<value>"
 
 
@@ -38,6 +40,13 @@ def non_negative(text: str) -> int:
     """An argparse type: an integer of at least 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 0")
+    return int(text)
+
+
+def percent(text: str) -> int:
+    """An argparse type: an integer from 0 to 100."""
+    if not text.isdecimal() or int(text) > _HUNDRED:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0 to 100")
     return int(text)
 
 

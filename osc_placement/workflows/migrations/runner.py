@@ -12,7 +12,7 @@ import dataclasses
 import enum
 import logging
 import pathlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors
@@ -21,6 +21,7 @@ from osc_placement.nova import api as nova_api
 from osc_placement.plan import (
     apply,
     attempt,
+    brake,
     executor,
     plan,
     reasons,
@@ -178,6 +179,8 @@ def run(
     max_count: int | None = None,
     cursor: pathlib.Path | None = None,
     dry_run: bool = False,
+    allow: Iterable[str] = (),
+    max_percent: int | None = None,
 ) -> Result:
     """Run all migrations in passes, until a pass from the start applies nothing.
 
@@ -185,27 +188,36 @@ def run(
     The exit code is DONE if the last pass had no errors, otherwise ERRORS. With ``max_count``
     the run ends with MORE after that many changes, and after every pass with a change, even
     if no change is left. A dry run makes one pass from the start, counts the changes and
-    saves no position.
+    saves no position. A slice that removes more than ``max_percent`` of what exists stops its
+    migration before the first write, if ``allow`` does not contain the guard.
     Requests: those of planning and applying in each pass; the last pass only plans.
     """
     position = Cursor(services.client.target, cursor, from_start=dry_run)
-    return _Run(services, command, migrations, max_count, position, dry_run=dry_run).run()
+    options = _Options(command, max_count, dry_run, frozenset(allow), max_percent)
+    return _Run(services, migrations, options, position).run()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Options:
+    """The arguments of ``run``."""
+
+    command: str
+    max_count: int | None
+    dry_run: bool
+    allow: frozenset[str]
+    max_percent: int | None
 
 
 class _Run:
     def __init__(
         self,
         services: Services,
-        command: str,
         migrations: Sequence[Migration],
-        max_count: int | None,
+        options: _Options,
         cursor: Cursor,
-        *,
-        dry_run: bool,
     ) -> None:
-        self._dry_run = dry_run
-        self._services, self._command = services, command
-        self._migrations, self._max_count, self._cursor = migrations, max_count, cursor
+        self._services, self._options = services, options
+        self._migrations, self._cursor = migrations, cursor
         self._result = Result({item.name: Count() for item in migrations})
 
     def run(self) -> Result:
@@ -214,10 +226,10 @@ class _Run:
             from_the_start, before = self._cursor.is_at_start(result.counts), result.done
             self._pass()
             progress = result.done > before
-            if self._dry_run:
+            if self._options.dry_run:
                 result.exit_code = Exit.ERRORS if result.failures else Exit.DONE
                 break
-            if self._is_finished() or (progress and self._max_count is not None):
+            if self._is_finished() or (progress and self._options.max_count is not None):
                 break
             if from_the_start and not progress:
                 result.exit_code = Exit.ERRORS if result.failures else Exit.DONE
@@ -227,7 +239,8 @@ class _Run:
         return result
 
     def _is_finished(self) -> bool:
-        limited = self._max_count is not None and self._result.done >= self._max_count
+        most = self._options.max_count
+        limited = most is not None and self._result.done >= most
         return limited or self._result.interrupted
 
     def _pass(self) -> None:
@@ -268,11 +281,16 @@ class _Run:
     ) -> bool:
         """Apply a slice and count what was not changed; whether to continue with the next one."""
         count = self._result.counts[item.name]
-        found = len(part.planned.plan.changes)
-        results = plan_result.of_plan(part.planned.plan)
+        planned = self._stamped(item, part)
+        found = len(planned.plan.changes)
+        results = plan_result.of_plan(planned.plan)
         count.left += found
-        if found and not self._dry_run:
-            report = self._apply(item, part)
+        refusal = brake.refusal(planned.plan)
+        if refusal:
+            self._result.failures.append(f"{item.name}: {refusal}")
+            return False
+        if found and not self._options.dry_run:
+            report = self._apply(part, planned)
             applied = report.count(plan_result.Status.APPLIED)
             count.done, count.left = count.done + applied, count.left - applied
             results = report.results
@@ -284,18 +302,25 @@ class _Run:
         self._cursor.move(item.name, part.position)
         return True
 
-    def _apply(self, item: Migration, part: Slice) -> plan_result.RunReport:
-        left = None if self._max_count is None else self._max_count - self._result.done
-        context = self._services.context
-        client = self._services.client
+    def _stamped(self, item: Migration, part: Slice) -> plan.ObservedPlan:
+        options = self._options
+        return part.planned.stamped(
+            self._services.client,
+            f"{options.command} {item.name}",
+            allow=options.allow,
+            max_percent=options.max_percent,
+        )
+
+    def _apply(self, part: Slice, planned: plan.ObservedPlan) -> plan_result.RunReport:
+        most, context = self._options.max_count, self._services.context
+        left = None if most is None else most - self._result.done
         options = apply.Options(
             limits=executor.Limits(workers=context.workers, max_count=left),
             progress=context.progress,
             check_precondition=part.check_precondition,
             neutron=part.neutron,
         )
-        planned = part.planned.stamped(client, f"{self._command} {item.name}")
-        return apply.apply_plan(client, planned, options)
+        return apply.apply_plan(self._services.client, planned, options)
 
     def _record(self, item: Migration, report: plan_result.RunReport) -> None:
         self._result.interrupted = report.interrupted

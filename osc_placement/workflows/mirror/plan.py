@@ -80,7 +80,11 @@ def plan_mirror(snapshot: Snapshot, request: Request) -> plan.Plan:
     Skipped, each with a reason: hosts without a compute node, nodes without a provider,
     aggregates without hosts, stale members that the request keeps.
     """
-    return plan.make(_Mirror(snapshot, request).items())
+    made = plan.make(_Mirror(snapshot, request).items())
+    if not request.prune:
+        return made
+    memberships_read = sum(map(len, snapshot.members.values()))
+    return dataclasses.replace(made, existing={memberships.AGGREGATES.unit: memberships_read})
 
 
 def stale(made: plan.Plan) -> int:

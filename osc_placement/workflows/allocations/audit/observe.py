@@ -11,6 +11,7 @@ from osc_placement.client import api
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import plan
+from osc_placement.plan.kinds import allocations as kinds_allocations
 from osc_placement.workflows.allocations import needs, plans
 from osc_placement.workflows.allocations.audit import plan as audit_plan
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
@@ -98,7 +99,9 @@ def _find(snapshot: CloudSnapshot, context: AuditContext, request: AuditRequest)
 
 
 def _plan(snapshot: CloudSnapshot, findings: Sequence[Finding], notes: Sequence[str]) -> plan.Plan:
-    return dataclasses.replace(audit_plan.plan_repair(snapshot, findings), notes=tuple(notes))
+    existing = {kinds_allocations.TYPE.unit: sum(map(len, snapshot.allocations.values()))}
+    planned = audit_plan.plan_repair(snapshot, findings)
+    return dataclasses.replace(planned, notes=tuple(notes), existing=existing)
 
 
 def _check_hosts(snapshot: CloudSnapshot, hosts: Collection[str]) -> None:

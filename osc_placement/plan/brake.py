@@ -1,0 +1,48 @@
+"""The brake: a plan that removes too much of what exists is refused as a whole. Pure.
+
+A policy rule, a filter or an unreachable cell that hides servers makes their allocations look
+orphaned. No single change shows that; their number does.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Collection
+
+from osc_placement.plan import guards, plan as plan_module, reasons
+from osc_placement.plan.kinds import registry
+
+_TEXT = (
+    "the plan removes {removed} of {existing} {unit}, and the limit is {limit}"
+    f" (--allow {guards.MANY} to do it anyway)"
+)
+
+
+def removed(plan: plan_module.Plan) -> dict[str, int]:
+    """``{unit: how many the plan removes}``, of the units that it limits."""
+    counts: collections.Counter[str] = collections.Counter()
+    for item in plan.changes:
+        kind = registry.CHANGE_TYPES[item.kind]
+        if kind.unit in plan.existing:
+            counts[kind.unit] += kind.removes(item.before, item.after)
+    return dict(counts)
+
+
+def limit(existing: int, max_percent: int | None) -> int:
+    """How many of ``existing`` objects a plan may remove; None is the default limit."""
+    if max_percent is not None:
+        return existing * max_percent // 100
+    return max(existing * guards.MAX_PERCENT // 100, min(guards.SMALL, existing // 2))
+
+
+def refusal(plan: plan_module.Plan, allow: Collection[str] = ()) -> reasons.Reason:
+    """Why the plan is refused; false if it may be applied. ``allow`` adds to the plan's guards."""
+    if guards.MANY in {*plan.allow, *allow}:
+        return reasons.NONE
+    for unit, count in removed(plan).items():
+        existing = plan.existing[unit]
+        most = limit(existing, plan.max_percent)
+        if count > most:
+            text = _TEXT.format(removed=count, existing=existing, unit=unit, limit=most)
+            return reasons.Reason(reasons.Code.MANY, text)
+    return reasons.NONE

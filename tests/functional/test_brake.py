@@ -1,0 +1,102 @@
+"""A policy that hides servers or host aggregates never empties a cloud."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from osc_placement import testing
+from tests.support.peer import shell, target as targets
+
+AUDIT = "placement allocation audit"
+MIRROR = "placement aggregate mirror"
+ALLOWED = ("--allow", "recorded-nova")
+NOVA = testing.sample_nova("12-hosts")
+
+
+@pytest.fixture(autouse=True)
+def cloud(target: targets.Target) -> None:
+    target.load("12-hosts")
+
+
+def state(target: targets.Target) -> dict[str, Any]:
+    """The consumers and aggregates of every provider."""
+    return {
+        item["name"]: [
+            target.ask("GET", f"/resource_providers/{item['uuid']}/{what}")[what]
+            for what in ("allocations", "aggregates")
+        ]
+        for item in target.ask("GET", "/resource_providers")["resource_providers"]
+    }
+
+
+def hiding(tmp_path: pathlib.Path, path: str, name: str) -> tuple[str, ...]:
+    """Nova's recorded answers with empty lists for requests of ``path``."""
+    answers = {
+        request: {**answer, name: []} if request.startswith(f"GET /v2.1/{path}") else answer
+        for request, answer in copy.deepcopy(NOVA).items()
+    }
+    file = tmp_path / "nova.json"
+    file.write_text(json.dumps(answers))
+    return ("--nova-recording", str(file))
+
+
+def rows(openstack: shell.OpenStack, *command: str, code: int) -> list[dict[str, Any]]:
+    outcome = openstack.run(*command, "-f", "json")
+    assert outcome.code == code, outcome
+    found: list[dict[str, Any]] = json.loads(outcome.stdout)
+    return found
+
+
+def test_an_audit_deletes_nothing_where_nova_lists_no_servers(
+    openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
+) -> None:
+    recorded = hiding(tmp_path, "servers", "servers")
+    before = state(target)
+    found = rows(openstack, AUDIT, *recorded, "--repair", *ALLOWED, code=6)
+    repairable = [row for row in found if row["code"] != "unknown"]
+    assert {row["code"] for row in repairable} == {"orphaned"}
+    assert {row["status"] for row in repairable} == {"refused"}
+    assert all("--allow many to do it anyway" in row["reason"] for row in repairable)
+    assert state(target) == before
+    planned = ("--repair", "--dry-run", "--plan-out", "plan.json")
+    assert rows(openstack, AUDIT, *recorded, *planned, code=3)
+    outcome = openstack.run("placement plan apply", "plan.json", *recorded, *ALLOWED)
+    assert (outcome.code, "Stopped: the plan removes" in outcome.stderr) == (6, True), outcome
+    assert state(target) == before
+
+
+def test_a_mirror_removes_nothing_where_nova_lists_no_host_aggregates(
+    openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
+) -> None:
+    openstack.run(MIRROR, "--nova-recording", "12-hosts", *ALLOWED)
+    recorded = hiding(tmp_path, "os-aggregates", "aggregates")
+    before = state(target)
+    refused = rows(openstack, MIRROR, *recorded, "--prune", *ALLOWED, code=6)
+    assert {row["code"] for row in refused if row["status"] == "refused"} == {"many"}
+    assert state(target) == before
+    allowed = (*ALLOWED, "--allow", "many")
+    assert rows(openstack, MIRROR, *recorded, "--prune", *allowed, code=0)
+    assert state(target) != before
+
+
+def test_the_limit_can_be_lower(openstack: shell.OpenStack, target: targets.Target) -> None:
+    before = state(target)
+    only = ("--nova-recording", "12-hosts", "--repair", "--only", "doubled", *ALLOWED)
+    refused = rows(openstack, AUDIT, *only, "--max-percent", "0", code=6)
+    assert [row["status"] for row in refused] == ["refused"]
+    assert state(target) == before
+    assert [row["status"] for row in rows(openstack, AUDIT, *only, code=4)] == ["applied"]
+
+
+def test_the_percentage_is_checked(openstack: shell.OpenStack) -> None:
+    for arguments, message in (
+        (("--repair", "--max-percent", "101"), "is not an integer from 0 to 100"),
+        (("--max-percent", "5"), "--max-percent requires --repair"),
+    ):
+        code, text = openstack.fails(AUDIT, "--nova-recording", "12-hosts", *arguments)
+        assert (code, message in text) == (2, True), text

@@ -1,0 +1,141 @@
+"""The brake: a plan that removes too much of what exists is refused as a whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import pytest
+
+from osc_placement.plan import apply, brake, change, file, plan, result
+from osc_placement.plan.kinds import allocations, inventories, memberships, registry
+from tests.support import embedded, plans
+
+A, B = embedded.uuid_of("a"), embedded.uuid_of("b")
+
+
+def clean_up(client: embedded.Client, count: int, **fields: Any) -> plan.ObservedPlan:
+    """A plan that removes the aggregate of the first ``count`` hosts."""
+    stored = client.all_stored()
+    state = memberships.Aggregates
+    changes = [
+        change.Change(
+            "aggregates",
+            change.Subject(item.name, item.uuid),
+            state({embedded.AGGREGATE: True}),
+            state({embedded.AGGREGATE: False}),
+            item.generation,
+        )
+        for item in stored[:count]
+    ]
+    existing = {memberships.AGGREGATES.unit: len(stored)}
+    return plan.ObservedPlan(plan.make(changes, **{"existing": existing, **fields}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "removed"),
+    [
+        ("allocations", {A: {"VCPU": 1}, B: {"DISK_GB": 1}}, {}, 2),
+        ("allocations", {A: {"VCPU": 2}}, {A: {"VCPU": 1}}, 0),
+        ("allocations", {A: {"VCPU": 1}}, {B: {"VCPU": 1}}, 0),
+        ("aggregates", {A: True, B: False}, {A: False, B: True}, 0),
+        ("aggregates", {A: True, B: True}, {A: False}, 1),
+        ("traits", {"HW_A": True, "HW_B": True}, {"HW_A": False, "HW_B": False}, 2),
+        ("inventories", {"VGPU": {"total": 1}, "VCPU": {"total": 2}}, {"VGPU": None}, 1),
+        ("inventories", {"VGPU": None}, {"VGPU": {"total": 1}}, 0),
+    ],
+)
+def test_a_kind_counts_what_a_change_removes(
+    kind: str, before: Any, after: Any, removed: int
+) -> None:
+    state = {
+        "allocations": allocations.ConsumerState,
+        "aggregates": memberships.Aggregates,
+        "traits": memberships.Traits,
+        "inventories": inventories.InventoryState,
+    }[kind]
+    assert registry.CHANGE_TYPES[kind].removes(state(before), state(after)) == removed
+
+
+@pytest.mark.parametrize(
+    ("existing", "max_percent", "limit"),
+    [
+        (0, None, 0),
+        (1, None, 0),
+        (12, None, 6),
+        (40, None, 20),
+        (100, None, 20),
+        (4000, None, 400),
+        (4000, 1, 40),
+        (12, 0, 0),
+        (12, 100, 12),
+    ],
+)
+def test_the_default_limit_allows_a_few_removals_but_never_most_of_what_exists(
+    existing: int, max_percent: int | None, limit: int
+) -> None:
+    assert brake.limit(existing, max_percent) == limit
+
+
+def test_a_plan_without_a_count_of_what_exists_is_not_limited() -> None:
+    planned = clean_up(embedded.Client(embedded.hosts(3)), 3, existing={}).plan
+    assert not brake.refusal(planned)
+
+
+def test_a_plan_that_removes_too_much_is_refused_before_the_first_request(
+    state_home: pathlib.Path,
+) -> None:
+    client = embedded.Client(embedded.hosts(50))
+    planned = clean_up(client, 21)
+    client.sent.clear()
+    report = plans.apply_new(client, planned)
+    text = (
+        "the plan removes 21 of 50 aggregate memberships, and the limit is 20"
+        " (--allow many to do it anyway)"
+    )
+    assert {(item.status, item.code, item.reason) for item in report.results} == {
+        (result.Status.REFUSED, "many", text)
+    }
+    assert (report.halted, report.exit_code(), report.undo_path) == (text, 6, None)
+    assert not client.sent
+    assert not state_home.exists()
+
+
+def test_a_dry_run_shows_the_refusal_of_the_run() -> None:
+    client = embedded.Client(embedded.hosts(50))
+    report = plans.apply_new(client, clean_up(client, 21), options=apply.Options(dry_run=True))
+    assert report.count(result.Status.REFUSED) == 21
+    assert (report.exit_code(), report.exit_code(detailed=True)) == (0, 6)
+
+
+def test_a_plan_within_the_limit_is_applied() -> None:
+    client = embedded.Client(embedded.hosts(50))
+    report = plans.apply_new(client, clean_up(client, 20))
+    assert (report.count(result.Status.APPLIED), report.exit_code()) == (20, 0)
+
+
+def test_the_guard_overrides_the_limit_for_the_plan_or_for_the_run() -> None:
+    for options, fields in (
+        (apply.Options(allow=("many",)), {}),
+        (apply.Options(), {"allow": ("many",)}),
+    ):
+        client = embedded.Client(embedded.hosts(50))
+        report = plans.apply_new(client, clean_up(client, 50, **fields), options=options)
+        assert report.count(result.Status.APPLIED) == 50
+
+
+def test_the_limit_is_kept_in_the_plan_file_and_undo_has_none(tmp_path: pathlib.Path) -> None:
+    client = embedded.Client(embedded.hosts(50))
+    path = tmp_path / "plan"
+    planned = clean_up(client, 3).stamped(client, "a test", max_percent=5)
+    apply.apply_plan(client, planned, apply.Options(dry_run=True, plan_out=path))
+    stored = file.read(path)
+    assert (stored.existing, stored.max_percent) == ({"aggregate memberships": 50}, 5)
+    assert plans.apply_file(client, stored, path).count(result.Status.REFUSED) == 3
+    allowed = apply.Options(allow=("many",))
+    assert plans.apply_file(client, stored, path, allowed).count(result.Status.APPLIED) == 3
+    # A plan that adds much has an undo that removes as much.
+    added = dataclasses.replace(stored, changes=tuple(item.inverse() for item in stored.changes))
+    assert not brake.refusal(added)
+    assert plans.undo_file(client, stored, path).count(result.Status.APPLIED) == 3
