@@ -116,6 +116,8 @@ def test_list_needs_no_cloud() -> None:
     assert [row["migration"] for row in json.loads(ended.stdout)] == [
         *EXPECTED,
         "import_aggregate_ratios",
+        "add_display_head_traits",
+        "remove_display_head_inventories",
     ]
 
 
@@ -125,3 +127,17 @@ def test_a_dry_run_shows_the_counts_and_changes_nothing(openstack: shell.OpenSta
         assert code == 0
         assert counts["mirror_host_aggregates"] == (EXPECTED["mirror_host_aggregates"], 0)
         assert not any(done for _, done in counts.values())
+
+
+def test_display_heads_become_traits(openstack: shell.OpenStack) -> None:
+    gpu, both = "cmp-0004_gpu0", ("add_display_head_traits", "remove_display_head_inventories")
+    heads = ("VGPU_DISPLAY_HEAD=32", "VGPU_DISPLAY_HEAD:max_unit=4")
+    arguments = [word for text in heads for word in ("--resource", text)]
+    openstack.do("resource provider inventory set", gpu, "--amend", *arguments)
+    for name in both:
+        code, counts, message = run(openstack, "--migration", name)
+        assert (code, counts) == (0, {name: (1, 1)}), message
+    (trait,) = openstack("resource provider trait list", gpu)
+    assert trait["name"] == "HW_GPU_MAX_DISPLAY_HEADS_4"
+    classes = openstack("resource provider inventory list", gpu)
+    assert [row["resource_class"] for row in classes] == ["VGPU"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from osc_placement.workflows.allocations import precondition
 from osc_placement.workflows.allocations.heal import observe as heal_observe
 from osc_placement.workflows.allocations.request import HealRequest
-from osc_placement.workflows.batch import aggregate_ratios
+from osc_placement.workflows.batch import aggregate_ratios, display_heads
 from osc_placement.workflows.migrations import consumers
 from osc_placement.workflows.migrations.runner import Cursor, Migration, Services, Slice
 from osc_placement.workflows.mirror import observe as mirror_observe
@@ -33,6 +33,15 @@ def _ratios(services: Services, _: str) -> Iterator[Slice]:
         services.context,
     )
     yield Slice(Cursor.END, planned)
+
+
+def _head_traits(services: Services, _: str) -> Iterator[Slice]:
+    yield Slice(Cursor.END, display_heads.plan_traits(services.client, services.context))
+
+
+def _head_inventories(services: Services, _: str) -> Iterator[Slice]:
+    """One slice, because the limit of removals compares it with the whole cloud."""
+    yield Slice(Cursor.END, display_heads.plan_removal(services.client, services.context))
 
 
 def _heal(services: Services, after: str) -> Iterator[Slice]:
@@ -100,6 +109,22 @@ MIGRATIONS: Sequence[Migration] = (
         _ratios,
         "'openstack placement aggregate ratios --dry-run' shows them",
         needs="resource classes",
+        by_default=False,
+    ),
+    Migration(
+        "add_display_head_traits",
+        "Adds HW_GPU_MAX_DISPLAY_HEADS_* traits to providers with inventory of VGPU_DISPLAY_HEAD",
+        _head_traits,
+        "'openstack resource provider trait list' shows the traits of each",
+        needs="provider required traits",
+        by_default=False,
+    ),
+    Migration(
+        "remove_display_head_inventories",
+        "Removes inventories of VGPU_DISPLAY_HEAD with such a trait and without allocations",
+        _head_inventories,
+        "'openstack resource provider usage show' shows what is in use",
+        needs="provider required traits",
         by_default=False,
     ),
 )
