@@ -15,12 +15,11 @@ from typing import Any
 
 import requests
 
-from benchmarks import cloud
-from tests.support.peer import database, loading, process
+from benchmarks import cloud, placement_rows
+from tests.support.peer import database, process
 
 _TRAITS = 30
 _PROJECTS = 100
-_CHUNK = 500
 _HEADERS = {"x-auth-token": "admin", "x-roles": "admin,service"}
 
 
@@ -83,54 +82,49 @@ def served(peer: str, state: dict[str, Any], folder: pathlib.Path) -> Iterator[s
             yield url
         return
     with contextlib.ExitStack() as stack:
+        address = f"sqlite:///{folder}/placement.sqlite"
         environment = {}
         if peer != "sqlite":
-            environment["PLACEMENT_DATABASE"] = stack.enter_context(database.SERVERS[peer]())
+            address = stack.enter_context(database.SERVERS[peer]())
+            environment["PLACEMENT_DATABASE"] = address
         url = stack.enter_context(
             process.running(process.PLACEMENT, folder, environment=environment)
         )
-        _load(url, state)
+        placement_rows.fill(address, state)
         yield url
 
 
-def _load(url: str, state: dict[str, Any]) -> None:
-    session = requests.Session()
-    session.trust_env = False
-
-    def send(method: str, path: str, body: Any, version: str) -> Any:
-        headers = {**_HEADERS, "openstack-api-version": f"placement {version}"}
-        response = session.request(method, url + path, json=body, headers=headers)
-        response.raise_for_status()
-        return response.json() if response.content else None
-
-    loading.load({**state, "consumers": {}}, send)
-    known = list(state["consumers"].items())
-    for start in range(0, len(known), _CHUNK):
-        body = {
-            consumer: {
-                "allocations": {
-                    key: {"resources": held} for key, held in one["allocations"].items()
-                },
-                "project_id": one["project"],
-                "user_id": one["user"],
-                "consumer_generation": None,
-                "consumer_type": one["type"],
-            }
-            for consumer, one in known[start : start + _CHUNK]
-        }
-        send("POST", "/allocations", body, "1.39")
-
-
-def measure(url: str, folder: pathlib.Path, workers: int) -> Iterator[Step]:
-    """Save, refresh the unchanged cloud, save without owners, and open the file."""
+def measure(url: str, folder: pathlib.Path, workers: int, state: dict[str, Any]) -> Iterator[Step]:
+    """Save, refresh, save without owners, anonymize, show and open the file."""
     cloud_options = ["--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", url]
     save = [*cloud_options, "placement", "snapshot", "save", "--workers", str(workers)]
+    snapshot = ["placement", "snapshot"]
     yield _run("save", [*save, "cloud.sqlite"], folder)
     yield _run("refresh, nothing changed", [*save, "cloud.sqlite", "--refresh"], folder)
+    changed = change(url, state)
+    yield _run(
+        f"refresh, {changed} providers changed", [*save, "cloud.sqlite", "--refresh"], folder
+    )
     yield _run("save without owners", [*save, "short.sqlite", "--without-owners"], folder)
-    yield _run("show", ["placement", "snapshot", "show", "cloud.sqlite"], folder)
+    yield _run("show", [*snapshot, "show", "cloud.sqlite"], folder)
     opened = ["--os-placement-database", "cloud.sqlite", "resource", "class", "list"]
     yield _run("open the file (class list)", opened, folder)
+    anonymize = ["anonymize", "cloud.sqlite", "anonymous.sqlite", "--key-file", "key.json"]
+    yield _run("anonymize", [*snapshot, *anonymize], folder)
+
+
+def change(url: str, state: dict[str, Any]) -> int:
+    """Change the inventories of one percent of the providers; returns their number."""
+    uuids = list(state["providers"])[::100]
+    session = requests.Session()
+    session.trust_env = False
+    session.headers.update({**_HEADERS, "openstack-api-version": "placement 1.39"})
+    for provider in uuids:
+        path = f"{url}/resource_providers/{provider}/inventories"
+        body = session.get(path).json()
+        body["inventories"]["VCPU"]["total"] += 1
+        session.put(path, json=body).raise_for_status()
+    return len(uuids)
 
 
 def _run(name: str, arguments: list[str], folder: pathlib.Path) -> Step:
