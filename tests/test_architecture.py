@@ -68,6 +68,7 @@ WORKFLOWS = {
     "workflows.reshape.snapshot",
     "workflows.selector",
     "workflows.snapshot",
+    "workflows.snapshot.anonymize",
     "workflows.state_file",
 }
 
@@ -111,6 +112,7 @@ LAYERS: dict[str, set[str]] = {
     "workflows.flavors": BELOW_WORKFLOWS,
     "workflows.mirror": BELOW_WORKFLOWS,
     "workflows.snapshot": BELOW_WORKFLOWS,
+    "workflows.snapshot.anonymize": {"workflows.snapshot"} | BELOW_WORKFLOWS,
     "workflows.allocations": BELOW_WORKFLOWS,
     "workflows.allocations.heal": {"workflows.allocations"} | BELOW_WORKFLOWS,
     "workflows.allocations.audit": {"workflows.allocations"} | BELOW_WORKFLOWS,

@@ -10,6 +10,7 @@ import collections
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from osc_placement.model import allocation, name
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
@@ -49,8 +50,19 @@ STANDARD_CLASSES = frozenset(
     }
 )
 
+#: The beginning of the resource classes of persistent memory.
+PMEM_PREFIX = f"{name.CUSTOM_PREFIX}PMEM_NAMESPACE_"
+
 _KEY = re.compile(r"(?P<kind>resources|trait)(?P<suffix>[a-zA-Z0-9_-]{0,64}):(?P<what>.*)")
 _NOT_A_CLASS = re.compile(r"[^0-9A-Z]+")
+
+
+class GroupKey(NamedTuple):
+    """An extra spec ``resources<suffix>:<class>`` or ``trait<suffix>:<trait>``."""
+
+    kind: str
+    suffix: str
+    what: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -192,9 +204,21 @@ def _requested(specs: Mapping[str, str]) -> dict[str, dict[str, int]]:
 def matching(kind: str, specs: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """``(suffix, resource class or trait, value)`` of the extra specs of a kind."""
     for key, value in specs.items():
-        match = _KEY.fullmatch(key)
-        if match and match["kind"] == kind:
-            yield match["suffix"], match["what"], value
+        found = parse_group_key(key)
+        if found and found.kind == kind:
+            yield found.suffix, found.what, value
+
+
+def parse_group_key(key: str) -> GroupKey | None:
+    """The parts of the key of an extra spec; None for any other key."""
+    match = _KEY.fullmatch(key)
+    return GroupKey(*match.group("kind", "suffix", "what")) if match else None
+
+
+def pmem_class(label: str) -> str:
+    """The resource class of a label in ``hw:pmem``."""
+    normalized = _NOT_A_CLASS.sub("_", label.strip().upper())
+    return f"{PMEM_PREFIX}{normalized}"
 
 
 def _amount(text: str) -> int | None:
@@ -229,8 +253,7 @@ def _special(specs: Mapping[str, str], image: Mapping[str, str]) -> dict[str, tu
     labels = specs.get("hw:pmem", "")
     for label in labels.split(","):
         if label.strip():
-            resource_class = "PMEM_NAMESPACE_" + _NOT_A_CLASS.sub("_", label.strip().upper())
-            resource_class = name.CUSTOM_PREFIX + resource_class
+            resource_class = pmem_class(label)
             count = found[resource_class][0] + 1 if resource_class in found else 1
             found[resource_class] = count, Source(source.PERSISTENT_MEMORY, f"hw:pmem={labels}")
     encrypted = {

@@ -31,7 +31,8 @@ class Metadata:
     cloud and region. ``started`` and ``finished`` are seconds since the epoch; ``finished`` is
     None until the save has ended. ``owners``: projects, users and types of consumers were read.
     ``requests`` were sent to Placement by the last save. ``digest`` covers everything in the
-    state, generations included.
+    state, generations included. ``anonymized``: names and UUIDs are pseudonyms, and ``origin``
+    identifies the key that has the real ones.
     """
 
     origin: str
@@ -45,6 +46,7 @@ class Metadata:
     nova_saved: float | None = None
     requests: int = 0
     digest: str = ""
+    anonymized: bool = False
 
     @property
     def is_finished(self) -> bool:
@@ -279,6 +281,17 @@ def state_hash(connection: sqlite3.Connection, *, generations: bool) -> str:
 
 def _names(connection: sqlite3.Connection, table: str) -> list[str]:
     return [row[0] for row in connection.execute(f"SELECT name FROM {table} ORDER BY name")]  # noqa: S608
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[sqlite3.Connection]:
+    """A connection that only reads. Errors: StoreError, which names the file."""
+    connection = _open_to_read(path)
+    try:
+        with explained(path):
+            yield connection
+    finally:
+        connection.close()
 
 
 def _open_to_read(path: str) -> sqlite3.Connection:

@@ -17,6 +17,7 @@ from osc_placement import microversion
 from osc_placement.plan import progress as plan_progress
 from osc_placement.v1 import base, plan_command, services
 from osc_placement.v1.output import progress, rows
+from osc_placement.v1.snapshots import anonymize
 
 if TYPE_CHECKING:
     from osc_placement.workflows.context import ReadContext
@@ -78,6 +79,13 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
             " services, host aggregates, migrations, flavors) and from neutron (ports with resource"
             " requests)",
         )
+        parser.add_argument(
+            "--anonymize",
+            action="store_true",
+            help="Write pseudonyms instead of names, projects, users and UUIDs, as 'placement"
+            " snapshot anonymize' does. Such a file cannot be refreshed",
+        )
+        anonymize.add_key(parser)
         services.add_recording(parser)
         services.add_skip_port_allocations(parser)
         plan_command.add_workers(parser)
@@ -87,17 +95,30 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         from osc_placement.workflows.snapshot import save
 
+        self._check_anonymize(parsed_args)
         client = self.connect()
         request = save.SaveRequest(
             parsed_args.file,
             owners=not parsed_args.without_owners,
             refresh=parsed_args.refresh,
             also=self._nova(parsed_args) if parsed_args.with_nova else None,
+            anonymizing=anonymize.anonymization(parsed_args) if parsed_args.anonymize else None,
         )
         with self._interruptible(parsed_args), progress.shown(quiet=self.is_quiet) as shown:
             report = save.save(client, request, _context(parsed_args, shown))
         fields = _saved_fields(parsed_args.file, report)
         return tuple(fields), tuple(fields.values())
+
+    def _check_anonymize(self, parsed_args: argparse.Namespace) -> None:
+        if parsed_args.anonymize and parsed_args.key_file is None:
+            self.usage_error("--anonymize needs --key-file")
+        if not parsed_args.anonymize and (parsed_args.key_file or parsed_args.keep_custom_names):
+            self.usage_error("--key-file and --keep-custom-names need --anonymize")
+        if parsed_args.anonymize and parsed_args.refresh:
+            self.usage_error(
+                "an anonymized file cannot be refreshed: refresh a snapshot with the real names,"
+                " and anonymize it (placement snapshot anonymize)"
+            )
 
     def _nova(self, parsed_args: argparse.Namespace) -> save.Also:
         """Reads nova and neutron into the file; opened now, so that a missing cloud is found."""
@@ -109,12 +130,12 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
     @contextlib.contextmanager
     def _interruptible(self, parsed_args: argparse.Namespace) -> Iterator[None]:
         """Say on Ctrl-C that the same command continues."""
-        from osc_placement.workflows.snapshot import save
+        from osc_placement.workflows.snapshot import destination
 
         try:
             yield
         except KeyboardInterrupt:
-            partial = save.partial_path(parsed_args.file)
+            partial = destination.partial_path(parsed_args.file)
             if partial.exists():
                 sys.stderr.write(
                     f"Interrupted: {partial} keeps what was read; run the same command again to"
@@ -195,6 +216,7 @@ openstack placement snapshot diff monday.sqlite live"""
                 for word in words
                 if word != LIVE
             }
+            file.check_comparable(sides, with_live=LIVE in words)
             owners = all(map(file.has_owners, sides.values()))
             if LIVE in words:
                 sides[LIVE] = stack.enter_context(self._live(parsed_args, owners=owners))
@@ -314,6 +336,7 @@ def _source_fields(metadata: save.Metadata, found: show.Summary) -> dict[str, An
         "saved_by": f"osc-placement {metadata.program}",
         "unchanged": found.is_unchanged,
         "owners": metadata.owners,
+        "anonymized": metadata.anonymized,
         "nova_saved": _time(metadata.nova_saved),
         "recorded": rows.Lines(list(found.recorded)),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from osc_placement import errors
 from osc_placement.server.store import errors as store_errors, snapshot
@@ -31,3 +31,23 @@ def explained() -> Iterator[None]:
 def has_owners(side: Snapshot) -> bool:
     """Whether projects, users and types of consumers were saved."""
     return side.metadata is None or side.metadata.owners
+
+
+def check_comparable(sides: Mapping[str, Snapshot], *, with_live: bool) -> None:
+    """Refuse to compare pseudonyms with real names, or with those of another key.
+
+    ``sides`` is ``{file: snapshot}``. Errors: PlacementError.
+    """
+    keys = {path: _key_of(side) for path, side in sides.items()}
+    if with_live:
+        keys["the cloud"] = ""
+    if len(set(keys.values())) > 1:
+        raise errors.PlacementError(
+            f"{' and '.join(keys)} cannot be compared: they do not have the same pseudonyms."
+            " Compare files with real names, or files that were anonymized with the same key file"
+        )
+
+
+def _key_of(side: Snapshot) -> str:
+    """The identity of the key of an anonymized snapshot; empty for any other."""
+    return side.metadata.origin if side.metadata and side.metadata.anonymized else ""

@@ -7,25 +7,21 @@ once, and one batch is in memory.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import importlib.metadata
 import logging
-import os
 import pathlib
-import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from osc_placement import errors
 from osc_placement.client import api, api_errors, retry
 from osc_placement.model import provider
-from osc_placement.plan import file as plan_file, plan, workers
-from osc_placement.server.store import errors as store_errors, snapshot, staging
+from osc_placement.plan import plan, workers
+from osc_placement.server.store import snapshot, staging
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.snapshot import file as snapshot_file, source
+from osc_placement.workflows.snapshot import destination, file as snapshot_file, source
 
 LOG = logging.getLogger(__name__)
 
@@ -57,12 +53,14 @@ class SaveRequest:
     """The operator's arguments. ``owners``: read the project, user and type of each consumer.
 
     ``refresh``: update the file if it exists. ``also`` reads nova into the file, at the end.
+    ``anonymizing`` writes the file; without it, the file has the real names.
     """
 
     path: pathlib.Path
     owners: bool = True
     refresh: bool = False
     also: Also | None = None
+    anonymizing: destination.Anonymizing | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,11 +78,6 @@ class SaveReport:
     continued: bool = False
 
 
-def partial_path(path: pathlib.Path) -> pathlib.Path:
-    """The file of an unfinished save."""
-    return path.with_name(f"{path.name}.partial")
-
-
 def save(
     client: api.Client, request: SaveRequest, context: ReadContext | None = None
 ) -> SaveReport:
@@ -100,18 +93,20 @@ def save(
     """
     client.require_feature("consumer generation", "snapshots")
     context = context or ReadContext()
-    partial = partial_path(request.path)
+    partial = destination.partial_path(request.path)
     continued = partial.exists()
     with snapshot_file.explained():
+        if request.anonymizing is not None:
+            request.anonymizing.check(plan.place(client.target))
         if request.path.exists():
-            _check_refresh(request, client)
+            destination.check_refresh(request.path, client.target, refresh=request.refresh)
             if not continued:
                 with snapshot.Snapshot(str(request.path)) as existing:
                     existing.copy_to(str(partial))
-        with _continuable(partial), staging.Staging(str(partial)) as file:
+        with destination.continuable(partial), staging.Staging(str(partial)) as file:
             saving = _Save(client, file, request, context)
             metadata = saving.run()
-        _replace(partial, request.path)
+        destination.publish(request.path, request.anonymizing)
         with snapshot.Snapshot(str(request.path)) as saved:
             return SaveReport(
                 metadata,
@@ -121,56 +116,6 @@ def save(
                 saving.consumers_read,
                 continued,
             )
-
-
-def _check_refresh(request: SaveRequest, client: api.Client) -> None:
-    """Refuse to replace a file that is not an unchanged snapshot of this cloud."""
-    path = shlex.quote(str(request.path))
-    if not request.refresh:
-        raise errors.PlacementError(
-            f"{path} exists: update it with --refresh, or give another file; nothing was changed"
-        )
-    with snapshot.Snapshot(str(request.path)) as existing:
-        metadata = existing.metadata
-        if metadata is None:
-            raise errors.PlacementError(
-                f"{path} is a database, not a snapshot of a cloud: give another file; nothing was"
-                " changed"
-            )
-        _check_origin(path, metadata, client)
-        if existing.state_hash(generations=True) != metadata.digest:
-            raise errors.PlacementError(
-                f"{path} was changed after it was saved, by a rehearsal: generations no longer show"
-                " what changed in the cloud. Give another file; nothing was changed"
-            )
-
-
-def _check_origin(path: str, metadata: Metadata, client: api.Client) -> None:
-    if metadata.origin != plan.place(client.target):
-        raise errors.PlacementError(
-            f"{path} is a snapshot of {metadata.target}, this is {client.target}: choose that"
-            " cloud, or give another file; nothing was changed"
-        )
-
-
-@contextlib.contextmanager
-def _continuable(partial: pathlib.Path) -> Iterator[None]:
-    """Name the file of an unfinished save in errors that end it."""
-    try:
-        yield
-    except (errors.PlacementError, store_errors.StoreError) as error:
-        if not partial.exists() or isinstance(error, store_errors.InUse):
-            raise
-        raise errors.PlacementError(
-            f"{error}\nThe snapshot is not complete. {partial} keeps what was read: run the same"
-            " command again to continue"
-        ) from error
-
-
-def _replace(partial: pathlib.Path, path: pathlib.Path) -> None:
-    with plan_file.explained(path):
-        os.replace(partial, path)
-        plan_file.sync_directory(path.resolve().parent)
 
 
 class _Save:
@@ -220,7 +165,7 @@ class _Save:
         """Record the source; whether the file has readings of an earlier run."""
         client, known = self._client, self._file.metadata
         if known is not None:
-            _check_origin(self._file.path, known, client)
+            destination.check_origin(self._file.path, known, client.target)
             self._metadata = dataclasses.replace(self._metadata, nova_saved=known.nova_saved)
         self._file.begin(self._metadata)
         if not self._request.owners:

@@ -50,6 +50,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "placement plan show": [("plan.json",)],
     "placement plan undo": [("plan.json", DRY)],
     "placement reshape": [("moves.yaml", DRY, "--allow", "nova-owned")],
+    "placement snapshot anonymize": [("first.snapshot", "new.snapshot", "--key-file", "key.json")],
     "placement snapshot diff": [("first.snapshot", "second.snapshot")],
     "placement snapshot replay": [
         ("first.snapshot", "second.snapshot", "--queries", "queries.txt")
@@ -107,8 +108,12 @@ assign: {{{SERVER}: gpu0}}
 #: The text of upstream's plugin, which scripts parse.
 UPSTREAMS_COLUMN = "inventory used/capacity"
 
-#: New UUIDs, and seconds.
-DIFFERENT_EACH_TIME = {"placement snapshot save", "resource provider create"}
+#: New UUIDs, new keys, and seconds.
+DIFFERENT_EACH_TIME = {
+    "placement snapshot anonymize",
+    "placement snapshot save",
+    "resource provider create",
+}
 
 DRAWN = re.compile("[│├└─┌┐┘┬┴┼]")
 PAIR = re.compile(r"(?<![\w.-])\d+/\d+(?![\w.-])")

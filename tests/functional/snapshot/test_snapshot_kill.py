@@ -18,7 +18,7 @@ import pytest
 
 from osc_placement.client import api, transport
 from osc_placement.server.store import snapshot, staging
-from osc_placement.workflows.snapshot import save
+from osc_placement.workflows.snapshot import destination, save
 from tests.functional.plans.test_chaos import options
 from tests.functional.plans.test_kill import FORKS, child
 from tests.functional.snapshot.test_snapshot import saved
@@ -90,7 +90,7 @@ def test_a_save_that_was_killed_at_random_moments_equals_an_uninterrupted_one(
                 assert not path.exists()
                 kills += 1
             assert saved(str(path)) == expected
-            assert not save.partial_path(path).exists()
+            assert not destination.partial_path(path).exists()
             path.unlink()
 
 
@@ -188,4 +188,4 @@ def test_a_file_in_use_is_refused(
         code, messages = shell.OpenStack(sample).fails(SAVE)
     assert code == 1
     assert f"{PARTIAL} is in use by another process" in messages
-    assert save.partial_path(pathlib.Path(CLOUD)) == PARTIAL
+    assert destination.partial_path(pathlib.Path(CLOUD)) == PARTIAL

@@ -14,7 +14,7 @@ from osc_placement.model import allocation
 from osc_placement.server.store import snapshot
 from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.snapshot import save
+from osc_placement.workflows.snapshot import destination, save
 from tests.support import embedded, plain_reading
 
 PROVIDERS, CONSUMERS = 22, 39
@@ -335,4 +335,4 @@ def test_an_unfinished_file_is_not_opened_as_a_cloud(cloud: Cloud, path: pathlib
     with pytest.raises(errors.PlacementError):
         cloud.save(path)
     with pytest.raises(Exception, match="is not complete"):
-        server.create_app(str(save.partial_path(path)))
+        server.create_app(str(destination.partial_path(path)))

@@ -1,0 +1,82 @@
+"""``placement snapshot anonymize``, and the options of ``save --anonymize``."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+from osc_placement.v1 import base
+
+if TYPE_CHECKING:
+    from osc_placement.workflows.snapshot.anonymize import run
+
+
+class AnonymizeSnapshot(base.ShowOne):
+    """Write a copy of a snapshot with pseudonyms, for a support case
+
+    Replaces names, projects, users, UUIDs, custom traits and custom resource classes; in the data
+    of nova and neutron also the names of servers, hosts, flavors, aggregates, availability zones
+    and ports. What no command reads of nova and neutron is left out: addresses, metadata, tags,
+    descriptions. Sizes, amounts, generations, states and times stay, so the commands give the same
+    answers. The key file has the real name of each pseudonym: keep it to yourself. With the same
+    key file, the next snapshot of the cloud has the same pseudonyms.
+    """
+
+    writes = False
+    example = """\
+openstack placement snapshot anonymize cloud.sqlite case.sqlite \\
+    --key-file cloud.key.json"""
+
+    @property
+    def auth_required(self) -> bool:
+        return False
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "file", metavar="<file>", type=pathlib.Path, help="The snapshot; it stays unchanged"
+        )
+        parser.add_argument(
+            "new_file", metavar="<new-file>", type=pathlib.Path, help="The anonymized file"
+        )
+        add_key(parser, required=True)
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        from osc_placement.workflows.snapshot import show
+
+        anonymization(parsed_args).write(parsed_args.file, parsed_args.new_file)
+        found = show.summarize(parsed_args.new_file)
+        fields = {
+            "file": str(parsed_args.new_file),
+            "key_file": str(parsed_args.key_file),
+            "source": found.metadata.target if found.metadata else None,
+            "resource_providers": found.counts.providers,
+            "consumers": found.counts.consumers,
+        }
+        return tuple(fields), tuple(fields.values())
+
+
+def add_key(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Add ``--key-file`` and ``--keep-custom-names``."""
+    parser.add_argument(
+        "--key-file",
+        metavar="<key-file>",
+        type=pathlib.Path,
+        required=required,
+        help="Where the real name of each pseudonym is kept, readable for its owner only. An"
+        " existing key file of the same cloud is extended: its pseudonyms stay",
+    )
+    parser.add_argument(
+        "--keep-custom-names",
+        action="store_true",
+        help="Keep the names of custom traits, resource classes and consumer types",
+    )
+
+
+def anonymization(parsed_args: argparse.Namespace) -> run.Anonymization:
+    """The anonymization that the options describe."""
+    from osc_placement.workflows.snapshot.anonymize import run
+
+    return run.Anonymization(parsed_args.key_file, parsed_args.keep_custom_names)

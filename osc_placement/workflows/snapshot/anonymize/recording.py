@@ -1,0 +1,249 @@
+"""Replaces the names in recorded responses of nova and neutron. Pure.
+
+Only the fields that the commands read are kept: whatever else a response has (metadata, addresses,
+tags, descriptions, keys) is left out.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from osc_placement.workflows.snapshot.anonymize import properties
+from osc_placement.workflows.snapshot.anonymize.key import Kind
+from osc_placement.workflows.snapshot.anonymize.names import Names
+
+#: Returns a value with replaced names.
+Field = Callable[[Names, Any], Any]
+
+_REQUEST = re.compile(r"GET /v2(?:\.\d+)?(?P<path>/[^?]*)\??(?P<query>.*)")
+#: The query parameters that no name is in.
+_PLAIN_PARAMETERS = frozenset({"all_tenants", "binary", "deleted", "is_public", "limit"})
+
+_TENANT = "filter_tenant_id"
+_RATIOS = frozenset({"cpu_allocation_ratio", "disk_allocation_ratio", "ram_allocation_ratio"})
+
+
+def _keep(_: Names, value: Any) -> Any:
+    return value
+
+
+def _uuid(names: Names, value: str) -> str:
+    return names.uuid(value) if value else value
+
+
+def _host(names: Names, value: str) -> str:
+    return names.host(value) if value else value
+
+
+def _project(names: Names, value: str) -> str:
+    return names.project(value)
+
+
+def _user(names: Names, value: str) -> str:
+    return names.user(value)
+
+
+def _named(kind: Kind) -> Field:
+    def replace(names: Names, value: Any) -> Any:
+        return names.of(kind, str(value)) if value else value
+
+    return replace
+
+
+def _list(field: Field) -> Field:
+    def replace(names: Names, value: Any) -> Any:
+        return [field(names, item) for item in value]
+
+    return replace
+
+
+def _object(**fields: Field) -> Field:
+    """The fields of an object, and nothing else of it; empty and missing values stay so."""
+    return _fields(fields)
+
+
+def _fields(fields: Mapping[str, Field]) -> Field:
+    def replace(names: Names, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {
+            key: None if value[key] is None else field(names, value[key])
+            for key, field in fields.items()
+            if key in value
+        }
+
+    return replace
+
+
+def _extra_specs(names: Names, specs: Mapping[str, Any]) -> dict[str, str]:
+    return properties.extra_specs(names, specs)
+
+
+def _image_properties(names: Names, found: Mapping[str, Any]) -> dict[str, str]:
+    return properties.image_properties(names, found)
+
+
+def _metadata(names: Names, metadata: Mapping[str, str]) -> dict[str, str]:
+    """What nova's scheduler and the commands read of a host aggregate's metadata."""
+    found = {}
+    for key, value in metadata.items():
+        if key == "availability_zone":
+            found[key] = names.of(Kind.ZONE, value)
+        elif key.startswith(_TENANT):
+            suffix = key.removeprefix(_TENANT)
+            found[_TENANT + (names.of(Kind.GROUP, suffix) if suffix else "")] = names.project(value)
+        elif key.startswith("trait:"):
+            found[f"trait:{names.trait(key.removeprefix('trait:'))}"] = properties.value(
+                names, value
+            )
+        elif key in _RATIOS:
+            found[key] = properties.value(names, value)
+    return found
+
+
+def _resources(names: Names, resources: Mapping[str, int]) -> dict[str, int]:
+    return {names.resource_class(name): amount for name, amount in resources.items()}
+
+
+def _trait(names: Names, value: str) -> str:
+    return names.trait(value)
+
+
+def _allocation(names: Names, value: Any) -> Any:
+    """The providers of a port: one UUID, or ``{group: UUID}``."""
+    if isinstance(value, Mapping):
+        return {names.uuid(group): names.uuid(uuid) for group, uuid in value.items()}
+    return _uuid(names, value)
+
+
+_FLAVOR_SIZES: dict[str, Field] = dict.fromkeys(("vcpus", "ram", "disk", "swap"), _keep)
+_REQUEST_GROUP: dict[str, Field] = {
+    "id": _uuid,
+    "required": _list(_trait),
+    "resources": _resources,
+}
+
+#: ``{path: (key of the list, form of an item)}``
+_RESPONSES: dict[str, tuple[str, Field]] = {
+    "/os-aggregates": (
+        "aggregates",
+        _object(
+            id=_keep,
+            name=_named(Kind.AGGREGATE),
+            uuid=_uuid,
+            hosts=_list(_host),
+            metadata=_metadata,
+        ),
+    ),
+    "/os-services": (
+        "services",
+        _object(binary=_keep, host=_host, status=_keep, state=_keep, forced_down=_keep),
+    ),
+    "/os-hypervisors/detail": (
+        "hypervisors",
+        _object(id=_uuid, hypervisor_hostname=_host, service=_object(host=_host)),
+    ),
+    "/os-migrations": (
+        "migrations",
+        _object(
+            uuid=_uuid,
+            instance_uuid=_uuid,
+            migration_type=_keep,
+            status=_keep,
+            source_compute=_host,
+            source_node=_host,
+            dest_compute=_host,
+            dest_node=_host,
+            project_id=_project,
+            user_id=_user,
+            created_at=_keep,
+            updated_at=_keep,
+        ),
+    ),
+    "/servers/detail": (
+        "servers",
+        _fields(
+            {
+                "id": _uuid,
+                "name": _named(Kind.SERVER),
+                "tenant_id": _project,
+                "user_id": _user,
+                "OS-EXT-SRV-ATTR:host": _host,
+                "OS-EXT-SRV-ATTR:hypervisor_hostname": _host,
+                "OS-EXT-SRV-ATTR:root_device_name": _keep,
+                "OS-EXT-STS:vm_state": _keep,
+                "OS-EXT-STS:task_state": _keep,
+                "status": _keep,
+                "flavor": _fields(
+                    {**_FLAVOR_SIZES, "ephemeral": _keep, "extra_specs": _extra_specs}
+                ),
+                "image": _object(id=_uuid, properties=_image_properties),
+                "pinned_availability_zone": _named(Kind.ZONE),
+                "os-extended-volumes:volumes_attached": _list(_object()),
+                "created": _keep,
+                "updated": _keep,
+            }
+        ),
+    ),
+    "/flavors/detail": (
+        "flavors",
+        _fields(
+            {
+                "id": _named(Kind.FLAVOR),
+                "name": _named(Kind.FLAVOR),
+                **_FLAVOR_SIZES,
+                "OS-FLV-EXT-DATA:ephemeral": _keep,
+                "extra_specs": _extra_specs,
+            }
+        ),
+    ),
+    "/ports": (
+        "ports",
+        _fields(
+            {
+                "id": _uuid,
+                "name": _named(Kind.PORT),
+                "device_id": _uuid,
+                "resource_request": _fields(
+                    {
+                        **_REQUEST_GROUP,
+                        "request_groups": _list(_fields(_REQUEST_GROUP)),
+                        "same_subtree": _list(_uuid),
+                    }
+                ),
+                "binding:profile": _object(allocation=_allocation),
+                "binding:vnic_type": _keep,
+                "revision_number": _keep,
+            }
+        ),
+    ),
+}
+
+
+def anonymize(names: Names, request: str, body: Any) -> tuple[str, Any] | None:
+    """A response and its request; None for a request that no command sends."""
+    found = _REQUEST.fullmatch(request)
+    known = _RESPONSES.get(found["path"]) if found else None
+    if found is None or known is None:
+        return None
+    key, form = known
+    pairs = []
+    for parameter, value in urllib.parse.parse_qsl(found["query"]):
+        if parameter in _PLAIN_PARAMETERS:
+            pairs.append((parameter, value))
+        elif parameter in ("marker", "id"):
+            is_flavor = key == "flavors"
+            made = names.of(Kind.FLAVOR, value) if is_flavor else names.uuid(value)
+            pairs.append((parameter, made))
+        else:
+            return None
+    path, _, _ = request.partition("?")
+    query = f"?{urllib.parse.urlencode(pairs)}" if pairs else ""
+    links = body.get(f"{key}_links")
+    return f"{path}{query}", {
+        key: [form(names, item) for item in body[key]],
+        **({f"{key}_links": [{"rel": link["rel"]} for link in links]} if links else {}),
+    }

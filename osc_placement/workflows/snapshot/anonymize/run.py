@@ -1,0 +1,88 @@
+"""Anonymizes a snapshot: reads its names, extends the key, writes a new file."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shlex
+from collections.abc import Mapping
+
+from osc_placement import errors
+from osc_placement.model import name
+from osc_placement.server.store import rewrite, snapshot
+from osc_placement.workflows.snapshot import file
+from osc_placement.workflows.snapshot.anonymize import key as keys
+from osc_placement.workflows.snapshot.anonymize.key import Key, Kind
+from osc_placement.workflows.snapshot.anonymize.names import Names
+from osc_placement.workflows.snapshot.anonymize.state import Anonymizer
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Anonymization:
+    """The operator's arguments. ``keep_custom``: keep the names of custom traits and classes."""
+
+    key_path: pathlib.Path
+    keep_custom: bool = False
+
+    def key(self, origin: str) -> Key:
+        """The key for snapshots of a cloud: that of the file, or a new one.
+
+        Errors: PlacementError for the key of another cloud.
+        """
+        found = keys.read(self.key_path) or keys.create(origin)
+        if found.origin != origin:
+            raise errors.PlacementError(
+                f"{self.key_path} is the key of snapshots of {found.origin}, this one is of"
+                f" {origin}: give another --key-file; nothing was changed"
+            )
+        return found
+
+    def check(self, origin: str) -> None:
+        """Refuse the key of another cloud. Errors: PlacementError."""
+        self.key(origin)
+
+    def write(self, path: pathlib.Path, target: pathlib.Path) -> None:
+        """Write the anonymized form of a snapshot to ``target``, a new file.
+
+        The key file is written first, so that no file exists without its key.
+        Errors: PlacementError; then ``target`` does not exist.
+        """
+        with file.opened(path) as opened:
+            metadata = _anonymizable(path, opened.metadata)
+            known = frozenset({*opened.traits(), *opened.resource_classes()})
+        if target.exists():
+            raise errors.PlacementError(
+                f"{shlex.quote(str(target))} exists: give another file; nothing was changed"
+            )
+        standard = frozenset(text for text in known if not text.startswith(name.CUSTOM_PREFIX))
+        key = self.key(metadata.origin)
+        with file.explained():
+            key.add(self._names_in(path, standard))
+            keys.write(self.key_path, key)
+            anonymizer = Anonymizer(Names(key.pseudonym, standard, keep_custom=self.keep_custom))
+            anonymous = dataclasses.replace(
+                metadata, origin=key.identity, target=key.identity, anonymized=True
+            )
+            rewrite.write(str(path), str(target), anonymizer, anonymous)
+
+    def _names_in(self, path: pathlib.Path, standard: frozenset[str]) -> Mapping[Kind, set[str]]:
+        """Everything in a snapshot that gets a pseudonym."""
+        found: dict[Kind, set[str]] = {kind: set() for kind in Kind}
+
+        def collect(kind: Kind, text: str) -> str:
+            found[kind].add(text)
+            return text
+
+        rewrite.visit(str(path), Anonymizer(Names(collect, standard, keep_custom=self.keep_custom)))
+        return found
+
+
+def _anonymizable(path: pathlib.Path, metadata: snapshot.Metadata | None) -> snapshot.Metadata:
+    if metadata is None:
+        raise errors.PlacementError(
+            f"{path} is a database, not a snapshot of a cloud: save a snapshot of it first"
+            " (placement snapshot save)"
+        )
+    if metadata.anonymized:
+        raise errors.PlacementError(f"{path} is already anonymized")
+    return metadata

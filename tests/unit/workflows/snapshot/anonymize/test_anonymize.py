@@ -1,0 +1,200 @@
+"""Pseudonyms: equal names stay equal, different ones different, and related ones related."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import osc_placement.nova
+from osc_placement import errors
+from osc_placement.model import allocation
+from osc_placement.nova import flavor
+from osc_placement.workflows.snapshot.anonymize import key as keys, properties, recording
+from osc_placement.workflows.snapshot.anonymize.key import Kind
+from osc_placement.workflows.snapshot.anonymize.names import Names
+
+UUID = "0f0e0d0c-0b0a-4908-8706-050403020100"
+LABEL = st.text("ab1-", min_size=1, max_size=3)
+HOSTS = st.one_of(
+    LABEL,
+    st.builds("{}.{}".format, LABEL, LABEL),
+    st.builds("{}.{}_{}".format, LABEL, LABEL, LABEL),
+    st.builds("{}:{}_{}".format, LABEL, LABEL, LABEL),
+    st.builds("{}_pci_0000_84_00_{}".format, LABEL, st.sampled_from("01")),
+)
+
+
+class Growing:
+    """Gives every name a pseudonym when it is first seen."""
+
+    def __init__(self) -> None:
+        self.key = keys.create("cloud")
+
+    def __call__(self, kind: Kind, text: str) -> str:
+        self.key.add({kind: [text]})
+        return self.key.pseudonym(kind, text)
+
+
+def names(**options: bool) -> Names:
+    return Names(Growing(), **options)
+
+
+@settings(deadline=None)
+@given(st.lists(HOSTS, unique=True, max_size=8))
+def test_different_hosts_have_different_pseudonyms(hosts: list[str]) -> None:
+    replaced = names()
+    made = [replaced.host(host) for host in hosts]
+    assert len(set(made)) == len(hosts)
+    assert made == [replaced.host(host) for host in hosts]
+
+
+@settings(deadline=None)
+@given(HOSTS, st.sampled_from("_:"), LABEL)
+def test_the_name_of_a_child_begins_with_that_of_its_host(
+    host: str, separator: str, child: str
+) -> None:
+    replaced = names()
+    assert replaced.host(f"{host}{separator}{child}").startswith(
+        f"{replaced.host(host)}{separator}"
+    )
+
+
+def test_a_host_and_its_full_name_stay_related() -> None:
+    replaced = names()
+    assert replaced.host("cmp-1.example.org").partition(".")[0] == replaced.host("cmp-1")
+    assert replaced.host("cmp-1_pci_0000_84_00_0").endswith("_pci_0000_84_00_0")
+    assert replaced.host(UUID) == replaced.uuid(UUID)
+
+
+def test_a_uuid_keeps_its_form() -> None:
+    replaced = names()
+    made = replaced.uuid(UUID)
+    assert re.fullmatch(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", made)
+    assert replaced.uuid(UUID.replace("-", "")) == made.replace("-", "")
+    assert replaced.uuid(UUID.upper()) == made
+
+
+def test_what_every_cloud_has_stays() -> None:
+    replaced = names()
+    assert replaced.project(allocation.PLACEHOLDER) == allocation.PLACEHOLDER
+    assert replaced.trait("HW_CPU_X86_AVX2") == "HW_CPU_X86_AVX2"
+    assert replaced.resource_class("VCPU") == "VCPU"
+    assert replaced.consumer_type("INSTANCE") == "INSTANCE"
+    assert Names(Growing(), {"HW_NEW"}).trait("HW_NEW") == "HW_NEW"
+    # Not a trait of any Placement: the name may say anything.
+    assert "ACME" not in replaced.trait("ACME_GPU")
+
+
+def test_new_names_are_numbered_in_their_order_and_avoid_the_names_of_others() -> None:
+    key = keys.create("cloud")
+    key.add({Kind.SERVER: ["b", "a", "anon-server-00002"]})
+    assert key.pseudonyms[Kind.SERVER] == {
+        "a": "anon-server-00001",
+        "anon-server-00002": "anon-server-00003",
+        "b": "anon-server-00004",
+    }
+    key.add({Kind.SERVER: ["0", "a"]})
+    assert key.pseudonym(Kind.SERVER, "0") == "anon-server-00005"
+
+
+def test_a_key_is_read_as_it_was_written(tmp_path: pathlib.Path) -> None:
+    path, key = tmp_path / "key.json", keys.create("cloud")
+    key.add({Kind.HOST: ["cmp-1"], Kind.UUID: [UUID]})
+    keys.write(path, key)
+    assert keys.read(path) == key
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert keys.read(tmp_path / "missing.json") is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format_version": 99}'])
+def test_a_file_that_is_not_a_key_is_refused(tmp_path: pathlib.Path, text: str) -> None:
+    path = tmp_path / "key.json"
+    path.write_text(text)
+    with pytest.raises(errors.PlacementError, match=r"is not a key file|another version"):
+        keys.read(path)
+
+
+def test_extra_specs_that_nova_reads_keep_their_meaning() -> None:
+    replaced = names()
+    made = properties.extra_specs(
+        replaced,
+        {
+            "hw:cpu_policy": "dedicated",
+            "hw:cpu_dedicated_mask": "0-3,^2",
+            "hw:tpm_model": "tpm-crb",
+            "hw:sound_model": "acme",
+            "hw:pmem": "4GB,4GB,acme",
+            "resources:CUSTOM_PMEM_NAMESPACE_4GB": "1",
+            "resources_ACME:VCPU": "2",
+            "trait1:CUSTOM_GOLD": "required",
+            "pci_passthrough:alias": "acme-gpu:2",
+            "accel:device_profile": "acme",
+            "quota:cpu_quota": "1000",
+            "acme:customer": "acme",
+        },
+    )
+    assert "acme" not in str(made).lower()
+    assert "GOLD" not in str(made)
+    assert made["hw:cpu_policy"] == "dedicated"
+    assert made["hw:cpu_dedicated_mask"] == "0-3,^2"
+    assert made["hw:tpm_model"] == "tpm-crb"
+    assert made["pci_passthrough:alias"].endswith(":2")
+    assert not {"quota:cpu_quota", "acme:customer"} & made.keys()
+    first, second, other = made["hw:pmem"].split(",")
+    assert first == second != other
+    assert made[f"resources:{flavor.pmem_class(first)}"] == "1"
+
+
+def test_the_properties_of_images_are_those_that_nova_reads() -> None:
+    given = {"hw_machine_type": "pc-q35-6.2", "hw_disk_bus": "virtio", "hw_vif_model": "acme"}
+    made = properties.image_properties(names(), {**given, "owner": "acme", "hw_acme": "1"})
+    assert made["hw_machine_type"] == "pc-q35-6.2"
+    assert made["hw_disk_bus"] == "virtio"
+    assert "acme" not in str(made)
+    assert set(made) == set(given)
+
+
+def test_every_property_that_the_code_reads_is_kept() -> None:
+    folder = pathlib.Path(osc_placement.nova.__path__[0])
+    source = "\n".join(path.read_text() for path in folder.glob("*.py"))
+    specs = set(re.findall(r'"((?:hw|os|accel|pci_passthrough):[a-z_]+)"', source))
+    images = set(re.findall(r'"((?:hw|os|img)_[a-z_]+)"', source)) - {"hw_", "os_", "img_"}
+    assert specs <= properties.EXTRA_SPECS
+    assert images <= properties.IMAGE_PROPERTIES
+
+
+def test_metadata_of_aggregates_and_fields_that_no_command_reads_are_left_out() -> None:
+    aggregate = {
+        "id": 1,
+        "name": "acme",
+        "uuid": UUID,
+        "hosts": ["cmp-1"],
+        "availability_zone": "acme",
+        "metadata": {
+            "availability_zone": "acme",
+            "filter_tenant_id": "acme",
+            "filter_tenant_id_acme": "acme",
+            "trait:CUSTOM_ACME": "required",
+            "cpu_allocation_ratio": "4.0",
+            "customer": "acme",
+        },
+    }
+    found = recording.anonymize(names(), "GET /v2.1/os-aggregates", {"aggregates": [aggregate]})
+    assert found is not None
+    (made,) = found[1]["aggregates"]
+    assert "acme" not in str(made).lower()
+    assert len(made["metadata"]) == 5
+    assert made["metadata"]["cpu_allocation_ratio"] == "4.0"
+    tenants = {value for key, value in made["metadata"].items() if key.startswith("filter_tenant")}
+    assert len(tenants) == 1
+
+
+@pytest.mark.parametrize(
+    "request_",
+    ["GET /v2.1/os-keypairs", "GET /v2.1/servers/detail?name=acme", "GET /v2/images?name=acme"],
+)
+def test_a_response_that_no_command_reads_is_left_out(request_: str) -> None:
+    assert recording.anonymize(names(), request_, {"servers": []}) is None
