@@ -11,6 +11,7 @@ RESERVED_ABOVE_TOTAL = "reserved-above-total"
 CLASS_IN_USE = "class-in-use"
 STANDARD_TRAITS = "standard-traits"
 NOVA_OWNED = "nova-owned"
+ONE_TIME_USE = "one-time-use"
 
 #: A plan may remove more than a part of what exists.
 MANY = "many"
@@ -26,7 +27,15 @@ SMALL = 20
 #: from a Placement in use.
 RECORDED_NOVA = "recorded-nova"
 
-ALL = (OVER_CAPACITY, RESERVED_ABOVE_TOTAL, CLASS_IN_USE, STANDARD_TRAITS, NOVA_OWNED, MANY)
+ALL = (
+    OVER_CAPACITY,
+    RESERVED_ABOVE_TOTAL,
+    CLASS_IN_USE,
+    STANDARD_TRAITS,
+    NOVA_OWNED,
+    ONE_TIME_USE,
+    MANY,
+)
 
 #: The default number of concurrent requests.
 WORKERS = 8

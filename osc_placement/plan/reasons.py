@@ -24,6 +24,7 @@ class Code(enum.StrEnum):
     CLASS_IN_USE = guards.CLASS_IN_USE
     STANDARD_TRAITS = guards.STANDARD_TRAITS
     NOVA_OWNED = guards.NOVA_OWNED
+    ONE_TIME_USE = guards.ONE_TIME_USE
     MANY = guards.MANY
     NOT_EMPTY = "not-empty"
 

@@ -19,13 +19,14 @@ from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
 from osc_placement.nova import lookup as nova_lookup
+from osc_placement.plan import guards, workers
 from osc_placement.workflows.context import HostAggregates
 
 LOG = logging.getLogger(__name__)
 
 _NOTHING = (
     "nothing is selected: name providers, or give --member-of, --in-tree, --required,"
-    " --forbidden, --name-glob, --providers-from or --all"
+    " --forbidden, --name-glob, --unused, --providers-from or --all"
 )
 
 
@@ -35,7 +36,7 @@ class Selector:
 
     ``providers`` are names or UUIDs. An item of ``member_of`` is an aggregate or ``in:A,B``,
     also after ``!``; an item of ``required`` is a trait or ``in:A,B``. At least one of
-    ``name_globs`` must match.
+    ``name_globs`` must match. ``unused``: nothing is allocated from it.
     """
 
     providers: tuple[str, ...] = ()
@@ -45,6 +46,7 @@ class Selector:
     forbidden: tuple[str, ...] = ()
     name_globs: tuple[str, ...] = ()
     everything: bool = False
+    unused: bool = False
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) for field in dataclasses.fields(self))
@@ -59,7 +61,8 @@ class Selector:
             ("--name-glob", self.name_globs),
         ):
             arguments += [argument for value in values for argument in (option, value)]
-        return shlex.join([*arguments, "--all"] if self.everything else arguments)
+        arguments += ["--all"] if self.everything else []
+        return shlex.join([*arguments, "--unused"] if self.unused else arguments)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,7 +90,8 @@ def select(
 
     Requests: one listing for aggregates, trees, traits, globs or all providers; for named
     providers those of ``lookup.find_providers``. The name of a tree costs one request, and
-    the name of an aggregate one request to nova.
+    the name of an aggregate one request to nova. ``unused``: one GET of usages per provider that
+    matches everything else.
     Errors: InvalidInput with every error, also for an empty selection.
     """
     input_errors = errors.InputErrors([] if selector else [_NOTHING])
@@ -97,12 +101,14 @@ def select(
         _add_unknown_traits(client, filters, input_errors)
     if filters and not input_errors:
         listed = _listed(client, filters, input_errors)
-    elif selector.everything or (selector.name_globs and named is None):
+    elif selector.everything or ((selector.name_globs or selector.unused) and named is None):
         listed = retry.read(client.list_providers) if not input_errors else []
     else:
         listed = None
     input_errors.check()
     found = _narrowed(named, listed, selector.name_globs)
+    if selector.unused:
+        found = _unused(client, found)
     if not found:
         raise errors.InvalidInput([f"the selection is empty: no provider meets {selector}"])
     LOG.info("%d providers match %s", len(found), selector)
@@ -120,7 +126,7 @@ def listed(
     """The providers that match a selector and other ``filters`` of the listing, if any.
 
     In the server's order; without a selector all providers.
-    Requests: one listing, and those of ``select`` for names.
+    Requests: one listing, and those of ``select`` for names and for ``unused``.
     Errors: InvalidInput with ``input_errors`` and all unknown names and aggregates; the
     server's own for traits.
     """
@@ -131,7 +137,8 @@ def listed(
     if named is not None:
         uuids = {item.uuid for item in named}
         found = [item for item in found if item.uuid in uuids]
-    return _with_names(found, selector.name_globs)
+    found = _with_names(found, selector.name_globs)
+    return _unused(client, found) if selector.unused else found
 
 
 def unknown_traits(client: api.Client, names: Iterable[str]) -> list[str]:
@@ -265,6 +272,16 @@ def _narrowed(
         kept = {item.uuid for item in listed}
         found = [item for item in named if item.uuid in kept]
     return sorted(_with_names(found, globs), key=lambda item: (item.name, item.uuid))
+
+
+def _unused(client: api.Client, found: list[provider.Provider]) -> list[provider.Provider]:
+    """The providers from which nothing is allocated. Requests: one GET per provider."""
+
+    def is_used(item: provider.Provider) -> bool:
+        return any(retry.read(lambda: client.list_usages(item.uuid)).values())
+
+    used = workers.each(is_used, found, guards.WORKERS)
+    return [item for item, has_usage in zip(found, used, strict=True) if not has_usage]
 
 
 def _with_names(found: list[provider.Provider], globs: Sequence[str]) -> list[provider.Provider]:

@@ -11,6 +11,9 @@ from osc_placement.plan import change
 from osc_placement.plan.kinds import base, forms
 from osc_placement.plan.reasons import Code, Reason
 
+#: The trait of a device that must be cleaned after each server that had it.
+ONE_TIME_USE = "HW_PCI_ONE_TIME_USE"
+
 #: ``{field: value}`` of an inventory, all fields or some.
 Fields = Mapping[str, int | float]
 
@@ -95,13 +98,20 @@ class Inventories(base.ChangeType[InventoryState]):
     def refusals(
         self, services: base.Services, write: base.Write[InventoryState], allow: Collection[str]
     ) -> list[Reason]:
-        """Requests: one GET of usages where a class loses capacity."""
+        """Requests: one GET of usages where a class loses capacity.
+
+        Where a used-up class gets capacity, one GET of usages and one of traits.
+        """
         present = write.observed.state.inventories()
         renewed = amended(present, write.after)
         usages: Mapping[str, int] = {}
-        if loses_capacity(present, renewed):
-            usages = services.client.list_usages(write.subject.uuid)
-        return refusals(present, renewed, usages, allow)
+        traits: Collection[str] = ()
+        client, uuid = services.client, write.subject.uuid
+        if loses_capacity(present, renewed) or releases(present, renewed):
+            usages = client.list_usages(uuid)
+        if releases(present, renewed):
+            traits = client.list_provider_traits(uuid).traits
+        return refusals(present, renewed, usages, allow, one_time_use=ONE_TIME_USE in traits)
 
 
 def observed(
@@ -134,13 +144,29 @@ def loses_capacity(before: inventory.Inventories, after: inventory.Inventories) 
     )
 
 
+def is_used_up(item: inventory.Inventory) -> bool:
+    """Whether nova may have reserved all of a one-time-use device, when a server got it."""
+    return 0 < item.total <= item.reserved
+
+
+def releases(before: inventory.Inventories, after: inventory.Inventories) -> bool:
+    """Whether any class of which everything is reserved gets capacity."""
+    return any(_releases(item, after.get(name)) for name, item in before.items())
+
+
 def refusals(
     before: inventory.Inventories,
     after: inventory.Inventories,
     usages: Mapping[str, int],
     allow: Collection[str],
+    *,
+    one_time_use: bool = False,
 ) -> list[Reason]:
-    """The reason of each guard that refuses to change a provider's inventories to ``after``."""
+    """The reason of each guard that refuses to change a provider's inventories to ``after``.
+
+    ``one_time_use``: the provider is a one-time-use device. Nova reserves all of it when a server
+    gets it, so that no other server gets it before the operator has cleaned it.
+    """
     found = []
     for resource_class, old in before.items():
         used = usages.get(resource_class, 0)
@@ -152,6 +178,9 @@ def refusals(
             text = f"{resource_class} would be over capacity: {used} used, capacity"
             text += f" {old.capacity} -> {new.capacity}"
             found.append(_guarded(Code.OVER_CAPACITY, text))
+        if one_time_use and used and _releases(old, new):
+            text = f"{resource_class} of a one-time-use device would be free with {used} in use"
+            found.append(_guarded(Code.ONE_TIME_USE, text))
     for resource_class, new in after.items():
         if new.reserved > new.total and new != before.get(resource_class):
             text = f"{resource_class} would have reserved {new.reserved} above total {new.total}"
@@ -164,6 +193,10 @@ def _selected(found: Fields | None, like: Fields | None) -> Fields | None:
     if found is None or like is None:
         return found
     return {field: found[field] for field in like if field in found}
+
+
+def _releases(old: inventory.Inventory, new: inventory.Inventory | None) -> bool:
+    return is_used_up(old) and new is not None and new.capacity > 0
 
 
 def _overfills(old: inventory.Inventory, new: inventory.Inventory, used: int) -> bool:

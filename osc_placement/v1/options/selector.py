@@ -60,6 +60,12 @@ def add_selector(parser: argparse.ArgumentParser, empty: str = REQUIRED) -> None
         " repeated; one pattern must match.",
     )
     group.add_argument(
+        "--unused",
+        action="store_true",
+        help="Providers from which nothing is allocated. One request for each provider that"
+        " matches the other options.",
+    )
+    group.add_argument(
         "--all", dest="everything", action="store_true", help="Every provider of the cloud"
     )
 
@@ -76,6 +82,7 @@ def read_selector(parsed_args: argparse.Namespace) -> selector.Selector:
         forbidden=tuple(parsed_args.forbidden),
         name_globs=tuple(parsed_args.name_glob),
         everything=parsed_args.everything,
+        unused=parsed_args.unused,
     )
 
 

@@ -50,12 +50,16 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Observed:
-    """A provider and its inventories; ``usages`` is None if it was not read."""
+    """A provider and its inventories; ``usages`` is None if it was not read.
+
+    ``one_time_use``: it has the trait of a one-time-use device; read where a guard needs it.
+    """
 
     provider: provider.Provider
     generation: int
     inventories: inventory.Inventories
     usages: Mapping[str, int] | None = None
+    one_time_use: bool = False
 
 
 def plan_inventory(observed: Iterable[Observed], request: Request) -> plan.Plan:
@@ -138,14 +142,25 @@ def _refused_if_all_lack_it(items: Sequence[Item]) -> list[Item]:
 
 
 def needs_usages(observed: Observed, request: Request) -> bool:
-    """Whether a guard needs the provider's usages, because it would lose capacity."""
+    """Whether a guard needs the provider's usages: it would lose capacity or release a device."""
+    after = _amended(observed, request)
+    return inventories.loses_capacity(observed.inventories, after) or inventories.releases(
+        observed.inventories, after
+    )
+
+
+def releases(observed: Observed, request: Request) -> bool:
+    """Whether a guard needs to know whether the provider is a one-time-use device."""
+    return inventories.releases(observed.inventories, _amended(observed, request))
+
+
+def _amended(observed: Observed, request: Request) -> inventory.Inventories:
+    """The inventories after the request; unchanged if a value is invalid."""
     try:
         _, after, _ = _requested(observed, request)
     except ValueError:
-        return False
-    return inventories.loses_capacity(
-        observed.inventories, inventories.amended(observed.inventories, after)
-    )
+        return observed.inventories
+    return inventories.amended(observed.inventories, after)
 
 
 def decide(observed: Observed, request: Request) -> Item:
@@ -162,7 +177,11 @@ def decide(observed: Observed, request: Request) -> Item:
     before, after = _differing(before, after)
     amended = inventories.amended(observed.inventories, after)
     refused = inventories.refusals(
-        observed.inventories, amended, observed.usages or {}, request.allow
+        observed.inventories,
+        amended,
+        observed.usages or {},
+        request.allow,
+        one_time_use=observed.one_time_use,
     )
     if refused:
         return change.Skipped(

@@ -70,6 +70,23 @@ def observe_usages(
     return list(plan_workers.each(filled, observed, workers))
 
 
+def observe_one_time_use(
+    client: api.Client, observed: Sequence[inventory.Observed]
+) -> list[inventory.Observed]:
+    """``observed`` with the knowledge which are one-time-use devices. Requests: one listing."""
+    try:
+        listing = functools.partial(client.list_providers, required=[inventories.ONE_TIME_USE])
+        uuids = {item.uuid for item in retry.read(listing)}
+    except api_errors.ApiError as error:
+        # An old Placement does not know the trait: no provider can have it.
+        if error.status != 400:
+            raise
+        uuids = set()
+    return [
+        dataclasses.replace(item, one_time_use=item.provider.uuid in uuids) for item in observed
+    ]
+
+
 def observe_traits(
     client: api.Client,
     chosen: selector.Selection,

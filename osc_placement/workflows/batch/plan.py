@@ -197,10 +197,13 @@ def plan_observed(
     """Read the inventories of the selection, and decide; usages only where a guard needs them.
 
     ``request_of`` returns the request for one provider.
-    Requests: those of ``observe_inventories`` and ``observe_usages``.
+    Requests: those of ``observe_inventories`` and ``observe_usages``; one listing of the
+    one-time-use devices, if everything of a class was reserved.
     """
     found = observe.observe_inventories(client, chosen.providers, context.workers, context.progress)
     observed, unread = _without_skipped(found)
+    if any(inventory.releases(item, request_of(item)) for item in observed):
+        observed = observe.observe_one_time_use(client, observed)
     losing = [item for item in observed if inventory.needs_usages(item, request_of(item))]
     filled = observe.observe_usages(client, losing, chosen.filters, context.workers)
     with_usages = {item.provider.uuid: item for item in filled}

@@ -82,7 +82,8 @@ class AuditContext:
     """What the audit knows besides the snapshot.
 
     ``now`` (UTC) and ``min_age`` (seconds) exclude recent changes. ``computes``: the providers
-    with the trait COMPUTE_NODE, which nova-compute sets. ``other_service``: another service of
+    with the trait COMPUTE_NODE, which nova-compute sets. ``one_time_use``: one-time-use devices,
+    read if a class without capacity is in use. ``other_service``: another service of
     this cloud that allocates CPUs and memory; empty if there is none. ``hosts``: the hosts and
     providers that the operator named. ``request``: how heal would create allocations.
     """
@@ -90,6 +91,7 @@ class AuditContext:
     now: datetime.datetime
     min_age: float = 0.0
     computes: frozenset[str] = frozenset()
+    one_time_use: frozenset[str] = frozenset()
     other_service: str = ""
     hosts: frozenset[str] = frozenset()
     request: HealRequest = dataclasses.field(default_factory=HealRequest)

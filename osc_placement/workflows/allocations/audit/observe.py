@@ -11,9 +11,9 @@ from osc_placement.client import api
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import plan
-from osc_placement.plan.kinds import allocations as kinds_allocations
+from osc_placement.plan.kinds import allocations as kinds_allocations, inventories
 from osc_placement.workflows.allocations import needs, plans
-from osc_placement.workflows.allocations.audit import plan as audit_plan
+from osc_placement.workflows.allocations.audit import plan as audit_plan, providers
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
 from osc_placement.workflows.allocations.needs import Reads
 from osc_placement.workflows.allocations.observe import CloudReader
@@ -60,7 +60,8 @@ def audit_cloud(
     """Everything that is wrong with allocations, and the plan that repairs it.
 
     Requests: ``CloudReader.read_cloud``; one per provider for its inventories, none if a summary
-    has reported its capacities; one for the providers with the trait COMPUTE_NODE; those of
+    has reported its capacities; one for the providers with the trait COMPUTE_NODE; one for the
+    one-time-use devices, if a class without capacity is in use; those of
     ``plan_healing`` for owners; two per consumer that nova does not list, one to Placement and one
     to nova; for servers without allocations and for ports those of ``plan_healing``. To
     repair: one read per consumer to change.
@@ -75,6 +76,11 @@ def audit_cloud(
         now=datetime.datetime.now(datetime.UTC) - nova_api.clock_offset(nova),
         min_age=request.min_age,
         computes=reader.read_providers_with_trait(_COMPUTE_NODE),
+        one_time_use=(
+            reader.read_providers_with_trait(inventories.ONE_TIME_USE)
+            if providers.has_use_without_capacity(snapshot)
+            else frozenset()
+        ),
         other_service=_other_service(nova),
         hosts=request.hosts,
         request=reader.request,

@@ -35,7 +35,7 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
         if each.uuid in snapshot.read_errors:
             yield _unread(snapshot, each)
             continue
-        over = _over_capacity(snapshot, each)
+        over = _over_capacity(snapshot, each, context)
         if over is not None:
             yield over
         stale = _stale(snapshot, each, context)
@@ -54,12 +54,25 @@ def _unread(snapshot: CloudSnapshot, found: provider.Provider) -> Finding:
     )
 
 
-def _over_capacity(snapshot: CloudSnapshot, found: provider.Provider) -> Finding | None:
+def has_use_without_capacity(snapshot: CloudSnapshot) -> bool:
+    """Whether any class without capacity is in use, as of a one-time-use device."""
+    return any(
+        offered.capacity <= 0 and snapshot.used.get(uuid, {}).get(name, 0)
+        for uuid, inventories in snapshot.inventories.items()
+        for name, offered in inventories.items()
+    )
+
+
+def _over_capacity(
+    snapshot: CloudSnapshot, found: provider.Provider, context: AuditContext
+) -> Finding | None:
     used = snapshot.used.get(found.uuid, {})
     over = {
         name: {"used": used[name], "capacity": offered.capacity}
         for name, offered in sorted(snapshot.inventories.get(found.uuid, {}).items())
         if used.get(name, 0) > offered.capacity
+        # Nova reserves all of a one-time-use device when a server gets it.
+        and not (found.uuid in context.one_time_use and offered.capacity <= 0)
     }
     if not over:
         return None

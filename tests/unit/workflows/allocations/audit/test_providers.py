@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from osc_placement.model import inventory
 from osc_placement.nova import values
-from osc_placement.workflows.allocations.audit import plan
+from osc_placement.workflows.allocations.audit import plan, providers
 from tests.support.clouds.audited import GONE, context, find, on, repaired
 from tests.support.clouds.small import NODES, USES, cloud, server
 
@@ -19,6 +20,16 @@ def test_provider_over_capacity_is_reported_and_not_repaired() -> None:
     assert over.evidence.text == "DISK_GB 200 used of 100"
     assert over.evidence.fields == {"resources": {"DISK_GB": {"used": 200, "capacity": 100}}}
     assert (over.subject.name, over.hosts, over.repair) == ("a.", ("a",), None)
+
+
+def test_a_one_time_use_device_in_use_is_not_over_capacity() -> None:
+    reserved = {"n-a.": {"VGPU": inventory.Inventory(total=1, reserved=1)}}
+    snapshot = cloud([server()], allocations={"s": on(a={"VGPU": 1})})
+    snapshot = dataclasses.replace(snapshot, inventories={**snapshot.inventories, **reserved})
+    assert providers.has_use_without_capacity(snapshot)
+    assert "over-capacity" in {item.code for item in find(snapshot)}
+    found = find(snapshot, one_time_use=frozenset({"n-a."}))
+    assert "over-capacity" not in {item.code for item in found}
 
 
 @pytest.mark.parametrize(
