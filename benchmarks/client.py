@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 UPSTREAM = "osc-placement==4.9.*"
@@ -20,13 +20,14 @@ class Run(NamedTuple):
     """The measurement of one command.
 
     ``memory`` is the peak resident size in MiB, ``cpu`` the seconds of user and system time,
-    ``output`` the text on the terminal.
+    ``output`` the text on the terminal, ``code`` the exit code.
     """
 
     seconds: float
     memory: int
     output: str
     cpu: float
+    code: int = 0
 
 
 def ours() -> pathlib.Path:
@@ -51,10 +52,18 @@ def installed(folder: pathlib.Path, plugin: str) -> pathlib.Path:
 
 
 def run(
-    program: pathlib.Path, arguments: Sequence[str], variables: Mapping[str, str] | None = None
+    program: pathlib.Path,
+    arguments: Sequence[str],
+    variables: Mapping[str, str] | None = None,
+    *,
+    output: pathlib.Path = pathlib.Path(os.devnull),
+    codes: Collection[int] = (0,),
 ) -> Run:
-    """Run a command; stderr is a terminal. Raises RuntimeError if it fails."""
-    with tempfile.TemporaryDirectory() as home:
+    """Run a command; stderr is a terminal, and stdout the file ``output``.
+
+    Raises RuntimeError if the exit code is not one of ``codes``.
+    """
+    with tempfile.TemporaryDirectory() as home, output.open("wb") as stdout:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("OS")}
         inherited.pop("PYTHONDONTWRITEBYTECODE", None)
         environment = {**inherited, "HOME": home, "XDG_STATE_HOME": home, **(variables or {})}
@@ -64,17 +73,18 @@ def run(
             [str(program), *arguments],
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=stdout,
             stderr=process_end,
         )
         os.close(process_end)
-        output = _read_all(terminal)
+        text = _read_all(terminal)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
-    if status:
-        raise RuntimeError(f"{program} {' '.join(arguments)}: {output[-2000:]}")
+    code = os.waitstatus_to_exitcode(status)
+    if code not in codes:
+        raise RuntimeError(f"{program} {' '.join(arguments)}: exit code {code}: {text[-2000:]}")
     cpu = usage.ru_utime + usage.ru_stime
-    return Run(seconds, usage.ru_maxrss // 1024, output, cpu)
+    return Run(seconds, usage.ru_maxrss // 1024, text, cpu, code)
 
 
 def _read_all(descriptor: int) -> str:

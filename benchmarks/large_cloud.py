@@ -1,0 +1,158 @@
+"""Commands on a large cloud with seeded faults: requests, time, memory, and exact results."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from benchmarks import client
+from benchmarks.gunicorn_placement import Service
+from tests.support.clouds import large
+
+_TRAIT = "HW_CPU_X86_VMX"
+_RATIO = 2.5
+
+#: ``{seeded fault: the code of its finding}``
+_CODES = {
+    "missing": "missing",
+    "orphaned": "orphaned",
+    "doubled": "doubled",
+    "size": "wrong-size",
+    "owner": "wrong-owner",
+}
+
+_RATIOS = """
+SELECT count(*) FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id
+WHERE c.name = 'VCPU' AND i.allocation_ratio = :ratio
+"""
+_TRAITS = """
+SELECT count(*) FROM resource_provider_traits r JOIN traits t ON t.id = r.trait_id
+WHERE t.name = :trait
+"""
+_MEMBERS = "SELECT count(*) FROM resource_provider_aggregates"
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """A command, its exit codes, and a check of its result.
+
+    ``check`` receives the printed JSON and returns what it found and what it should have found.
+    """
+
+    name: str
+    arguments: Sequence[str]
+    check: Callable[[Any], tuple[Any, Any]]
+    codes: Sequence[int] = (0,)
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """The measurement of an operation; ``deviation`` is empty if its result is exact."""
+
+    name: str
+    run: client.Run
+    service_cpu: float
+    requests: collections.Counter[str]
+    deviation: str
+
+
+def measure(
+    service: Service, cloud: large.LargeCloud, folder: pathlib.Path, only: Sequence[str] = ()
+) -> Iterator[Figure]:
+    """Run the operations, in their order, and yield their figures; ``only`` selects by name."""
+    recording = folder / "nova.json"
+    recording.write_text(json.dumps(cloud.nova()))
+    answers = folder / "output.json"
+    options = ["--os-auth-type", "admin_token", "--os-token", "admin"]
+    options += ["--os-endpoint", service.url]
+    for operation in operations(service, cloud, recording, folder):
+        if only and operation.name not in only:
+            continue
+        service.requests()
+        before = service.cpu()
+        arguments = [*options, *operation.arguments, "-f", "json"]
+        run = client.run(client.ours(), arguments, output=answers, codes=operation.codes)
+        text = answers.read_text()
+        found, expected = operation.check(json.loads(text) if text.strip() else None)
+        deviation = "" if found == expected else f"found {found}, expected {expected}"
+        yield Figure(
+            operation.name, run, service.cpu() - before, service.requests(), deviation[:300]
+        )
+
+
+def operations(
+    service: Service, cloud: large.LargeCloud, recording: pathlib.Path, folder: pathlib.Path
+) -> Iterator[Operation]:
+    """The operations; later ones see the changes of earlier ones."""
+    providers = sum(1 + len(host.devices) for host in cloud.hosts)
+    group, hosts = cloud.aggregates[0][0], len(cloud.hosts)
+    members = len([host for host in cloud.aggregates[0][1] if host not in cloud.unmirrored])
+    nova = ["--nova-recording", str(recording)]
+    listing = ["resource", "provider", "list"]
+
+    def rows(expected: int) -> Callable[[Any], tuple[Any, Any]]:
+        return lambda answer: (len(answer), expected)
+
+    def stored(query: str, expected: int, **values: Any) -> Callable[[Any], tuple[Any, Any]]:
+        return lambda _: (service.tables.scalar(query, **values), expected)
+
+    yield Operation("list", listing, rows(providers))
+    yield Operation("list --long", [*listing, "--long"], rows(providers))
+    amend = ["resource", "provider", "inventory", "amend"]
+    amend += ["--resource", f"VCPU:allocation_ratio={_RATIO}"]
+    for name, selector, expected in (
+        ("aggregate", ["--member-of", group], members),
+        ("all", ["--name-glob", "*.example.org"], hosts),
+    ):
+        line = [*amend, *selector]
+        yield Operation(f"amend {name}, dry run", [*line, "--dry-run"], rows(expected))
+        check = stored(_RATIOS, expected, ratio=_RATIO)
+        yield Operation(f"amend {name}", line, check)
+    trait = [
+        "resource",
+        "provider",
+        "trait",
+        "add",
+        "--trait",
+        _TRAIT,
+        "--name-glob",
+        "*.example.org",
+    ]
+    yield Operation("trait add all", trait, stored(_TRAITS, hosts, trait=_TRAIT))
+    mirror = ["placement", "aggregate", "mirror", "--allow", "recorded-nova", *nova]
+    yield Operation("mirror", mirror, stored(_MEMBERS, hosts))
+    yield from _allocations(cloud, nova)
+    snapshot = ["placement", "snapshot", "save", str(folder / "cloud.sqlite")]
+    yield Operation("snapshot", snapshot, lambda _: (0, 0))
+    flavors = ["placement", "flavor", "audit", *nova]
+    yield Operation("flavor audit", flavors, rows(len(large.FLAVORS)), codes=(0, 3))
+
+
+def _allocations(cloud: large.LargeCloud, nova: Sequence[str]) -> Iterator[Operation]:
+    seeded = {(code, uuid) for fault, code in _CODES.items() for uuid in cloud.seeded[fault]}
+    healed = {*cloud.seeded["missing"], *cloud.seeded["owner"]}
+
+    def findings(answer: Any) -> tuple[Any, Any]:
+        return _difference({(each["code"], each["uuid"]) for each in answer}, seeded)
+
+    def planned(answer: Any) -> tuple[Any, Any]:
+        found = {each["uuid"] for each in answer if each["status"] == "planned"}
+        return _difference(found, healed)
+
+    heal = ["placement", "allocation", "heal", "--dry-run", *nova]
+    yield Operation("heal, dry run", heal, planned)
+    audit = ["placement", "allocation", "audit", *nova]
+    yield Operation("audit", audit, findings, codes=(0, 3))
+    repair = [*audit, "--repair", "--allow", "recorded-nova"]
+    yield Operation("audit --repair", repair, findings, codes=(0, 3, 4))
+    yield Operation("audit after repair", audit, lambda answer: (answer, []))
+
+
+def _difference(found: set[Any], expected: set[Any]) -> tuple[Any, Any]:
+    """The numbers of values, and some that only one of the sets contains; equal for equal sets."""
+    first = sorted(found - expected)[:3], sorted(expected - found)[:3]
+    return (len(found), *first), (len(expected), [], [])
