@@ -246,7 +246,7 @@ def _embedded(database: str) -> transport.Transport:
     def open_server() -> wsgi.WsgiApp:
         from osc_placement import server
 
-        app: wsgi.WsgiApp = server.create_app(database)
+        app: wsgi.WsgiApp = server.create_app(database, lazily=True)
         return app
 
     return wsgi.in_process(open_server, place=os.path.abspath(database))

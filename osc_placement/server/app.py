@@ -73,6 +73,9 @@ class App:
             self._wsgi = cors.wrap(self._wsgi, cors_allowed_origins)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        # The versions are known without any record.
+        if environ.get("PATH_INFO") != "/":
+            self.repository.open()
         return self._wsgi(environ, start_response)
 
     def _handle(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -158,6 +161,7 @@ def create_app(
     cors_allowed_origins: Sequence[str] = (),
     load: Any = None,
     request_limits: limits.Limits | None = None,
+    lazily: bool = False,
 ) -> App:
     """A Placement on the SQLite file ``database``, or in memory if it is None.
 
@@ -166,7 +170,8 @@ def create_app(
     ``[keystone_authtoken]`` of ``config_file``). Roles default to secure RBAC as in Placement;
     ``legacy_rbac`` lets admin do everything. Providers and consumers start at ``first_generation``.
     ``cors_allowed_origins`` are the origins that browsers may send requests from.
-    ``request_limits`` are the limits of requests for allocation candidates.
+    ``request_limits`` are the limits of requests for allocation candidates. ``lazily``: the records
+    of the database are read at the first request, which then raises StoreError for a damaged one.
 
     Raises StoreError for an unusable database or document, AuthConfigInvalid for ``config_file``,
     PolicyFileInvalid for ``policy_file``.
@@ -185,7 +190,7 @@ def create_app(
     store = memory.MemoryStore() if database is None else sqlite.SqliteStore(database)
     saved_cloud = store.saved_cloud if isinstance(store, sqlite.SqliteStore) else None
     try:
-        state = repository.Repository(store, first_generation)
+        state = repository.Repository(store, first_generation, lazily=lazily)
         if changes:
             state.load(changes)
         return App(state, enforcer, cors_allowed_origins, config_file, request_limits, saved_cloud)

@@ -120,14 +120,16 @@ def provider_record(uuid: str, fields: Mapping[str, Any], stamp: float) -> recor
         generation=_amount(fields["generation"], "generation"),
         root_uuid=_uuid(fields["root"]),
         parent_uuid=None if parent is None else _uuid(parent),
-        inventories={name: _inventory(name, item) for name, item in fields["inventories"].items()},
+        inventories={
+            name: inventory_of(name, item) for name, item in fields["inventories"].items()
+        },
         traits=frozenset(_text(name, "trait") for name in fields["traits"]),
         aggregates=tuple(_aggregate(aggregate) for aggregate in fields["aggregates"]),
         updated_at=stamp,
     )
 
 
-def _inventory(name: str, fields: Mapping[str, Any]) -> inventory.Inventory:
+def inventory_of(name: str, fields: Mapping[str, Any]) -> inventory.Inventory:
     for field in inventory.INTEGER_FIELDS & fields.keys():
         _amount(fields[field], f"{name}: {field}")
     ratio = fields.get("allocation_ratio", 1.0)

@@ -8,7 +8,7 @@ from osc_placement.engine import record
 class MemoryStore:
     """The state itself is the only copy."""
 
-    def load(self) -> record.Changes:
+    def load(self, part: object = None) -> record.Changes:
         """No records."""
         return record.Changes()
 

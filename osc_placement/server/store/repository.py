@@ -10,6 +10,7 @@ from typing import Protocol
 
 from osc_placement.engine import draft, record, state
 from osc_placement.server.store import errors
+from osc_placement.server.store.part import Part
 
 #: Seconds that a write waits for snapshots to end: for short ones, a copy takes longer.
 SNAPSHOT_SECONDS = 0.05
@@ -18,8 +19,8 @@ SNAPSHOT_SECONDS = 0.05
 class Store(Protocol):
     """Keeps records."""
 
-    def load(self) -> record.Changes:
-        """All records."""
+    def load(self, part: Part | None = None) -> record.Changes:
+        """All records, or those of a part."""
 
     def commit(self, changes: record.Changes) -> None:
         """Store the changes, all or none; raises StoreError if it stored none."""
@@ -32,6 +33,7 @@ class Repository:
     """A state with any number of readers and one writer at a time.
 
     A read waits while the changes of a write are applied, not while they are computed and stored.
+    ``lazily``: the records are loaded by ``open``, or by the first use.
     """
 
     def __init__(
@@ -39,6 +41,8 @@ class Repository:
         store: Store,
         first_generation: int = 0,
         clock: Callable[[], float] = time.time,
+        *,
+        lazily: bool = False,
     ) -> None:
         self._store = store
         self._first_generation = first_generation
@@ -47,17 +51,39 @@ class Repository:
         self._changed = threading.Condition(threading.RLock())
         self._snapshots = 0
         self._state = state.State()
-        self._state.apply(store.load())
+        self._is_open = False
+        self._part: Part | None = None
+        if not lazily:
+            self.open()
+
+    def open(self) -> None:
+        """Load the records unless they are loaded; raises StoreError."""
+        self._open(None)
+
+    def open_part(self, resource_classes: frozenset[str], traits: frozenset[str]) -> None:
+        """Load only what queries with these names read, unless the records are loaded.
+
+        Everything that follows sees only this part, and cannot write. Raises StoreError.
+        """
+        self._open(Part(resource_classes, traits))
+
+    def _open(self, part: Part | None) -> None:
+        with self._changed:
+            if not self._is_open:
+                self._state.apply(self._store.load(part))
+                self._is_open, self._part = True, part
 
     @contextlib.contextmanager
     def read(self) -> Iterator[state.State]:
         """The state, which does not change during the block."""
+        self.open()
         with self._changed:
             yield self._state
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[state.State]:
         """The same for a long block: writes go on, in a copy of the state if necessary."""
+        self.open()
         with self._changed:
             base = self._state
             self._snapshots += 1
@@ -72,6 +98,9 @@ class Repository:
     @contextlib.contextmanager
     def write(self) -> Iterator[draft.Draft]:
         """A draft that is committed at the end of the block, and dropped if the block raises."""
+        self.open()
+        if self._part is not None:
+            raise errors.NotWritable("only a part of the database was read: it cannot be changed")
         with self._writing:
             pending = draft.Draft(self._state, self._clock(), self._first_generation)
             yield pending

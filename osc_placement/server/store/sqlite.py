@@ -15,7 +15,14 @@ import orjson
 
 from osc_placement.engine import record
 from osc_placement.model import allocation, name as names
-from osc_placement.server.store import document, errors, integrity, migration, snapshot
+from osc_placement.server.store import (
+    document,
+    errors,
+    integrity,
+    migration,
+    part as parts,
+    snapshot,
+)
 
 BUSY_SECONDS = 5.0
 
@@ -39,6 +46,7 @@ _CONSUMER = (
     "allocations",
     "updated_at",
 )
+_ALLOCATIONS = ("uuid", "allocations")
 _NAMED = ("name", "updated_at")
 
 #: In seconds since 1970; the header Last-Modified has no later dates.
@@ -82,13 +90,21 @@ class SqliteStore:
             self._connection.close()
             raise
 
-    def load(self) -> record.Changes:
-        """All records of the file; raises NotADatabase if it is damaged, with all problems."""
+    def load(self, part: parts.Part | None = None) -> record.Changes:
+        """All records of the file, or those of a part.
+
+        Raises NotADatabase if it is damaged, with all problems.
+        """
         problems: list[str] = []
+        reader = None if part is None else parts.PartReader(part)
         try:
             changes = record.Changes(
-                providers=self._read("provider", _PROVIDER, to_provider, problems),
-                consumers=self._read("consumer", _CONSUMER, to_consumer, problems),
+                providers=self._read(
+                    "provider", _PROVIDER, reader.provider if reader else to_provider, problems
+                ),
+                consumers=reader.usage(self._rows("consumer", _ALLOCATIONS), problems)
+                if reader
+                else self._read("consumer", _CONSUMER, to_consumer, problems),
                 traits=self._read("trait", _NAMED, _to_date, problems),
                 resource_classes=self._read("resource_class", _NAMED, _to_date, problems),
             )
@@ -123,12 +139,18 @@ class SqliteStore:
         problems: list[str],
     ) -> dict[str, Any]:
         records = {}
-        for row in self._connection.execute(_select(table, columns)):
+        for row in self._rows(table, columns):
             try:
                 records[row[0]] = from_row(row)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 problems.append(f"table {table}, row {row[0]!r}: {document.reason(error)}")
         return records
+
+    def _rows(self, table: str, columns: tuple[str, ...]) -> sqlite3.Cursor:
+        """The rows of a table in order of creation."""
+        return self._connection.execute(
+            f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid"  # noqa: S608
+        )
 
     def commit(self, changes: record.Changes) -> None:
         """Write the changes in one transaction; they are on disk when it returns."""
@@ -255,10 +277,6 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
         raise errors.NotADatabase(
             f"{path} is not a Placement database ({error}): choose another file"
         ) from error
-
-
-def _select(table: str, columns: tuple[str, ...]) -> str:
-    return f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid"  # noqa: S608
 
 
 def _upsert(table: str, columns: tuple[str, ...]) -> str:

@@ -54,11 +54,15 @@ _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Request:
-    """A query, its constraints in order with their sources, and what was assumed."""
+    """A query, its constraints in order with their sources, and what was assumed.
+
+    ``parameters`` are those of --query.
+    """
 
     query: CandidateQuery
     sources: Mapping[Constraint, str]
     assumptions: Sequence[str] = ()
+    parameters: queries.Pairs = dataclasses.field(default_factory=list)
 
 
 class ExplainAllocationCandidate(base.Lister):
@@ -117,7 +121,11 @@ openstack allocation candidate explain \\
             found = explain.explain(
                 client,
                 explain.ExplainRequest(
-                    request.query, list(request.sources), parsed_args.host, parsed_args.nearest
+                    request.query,
+                    list(request.sources),
+                    parsed_args.host,
+                    parsed_args.nearest,
+                    request.parameters,
                 ),
                 ReadContext(parsed_args.workers, shown),
             )
@@ -137,14 +145,10 @@ openstack allocation candidate explain \\
         if not nova_request.is_given(parsed_args):
             candidate_query.check(self, parsed_args)
             client = self.connect(candidate_query.features(parsed_args))
-            if parsed_args.query is not None:
-                # Placement itself refuses unknown parameters and names them.
-                given = queries.parse(parsed_args.query)
-                kept = [(name, value) for name, value in given if name != "limit"]
-                client.list_allocation_candidates([*kept, ("limit", "1")])
             query = candidate_query.read(client, parsed_args, services.host_aggregates(self))
             every = constraint.constraints_of(query)
-            return client, _Request(query, dict.fromkeys(every, "")), None
+            given = [] if parsed_args.query is None else queries.parse(parsed_args.query)
+            return client, _Request(query, dict.fromkeys(every, ""), parameters=given), None
         if candidate_query.has_options(parsed_args) or parsed_args.query:
             self.usage_error("arguments --flavor and --server: not allowed with options of a query")
         opened = nova_request.opened(self, parsed_args)

@@ -6,7 +6,7 @@ tree; the rest may come from providers that share with the tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets, forest as forests, plan as plans
@@ -41,9 +41,24 @@ class HostSearch:
             return False
         return next(self.forest.candidates_in(root_uuid), None) is not None
 
-    def serving(self, among: Iterable[str] | None = None) -> list[str]:
-        """The hosts that can serve the query, of those given or of all."""
+    def serving(
+        self,
+        among: Iterable[str] | None = None,
+        kind: Callable[[str], object] = lambda root_uuid: root_uuid,
+    ) -> list[str]:
+        """The hosts that can serve the query, of those given or of all.
+
+        Of hosts of one ``kind``, only one is searched.
+        """
         if not self.plan.totals or any(group.impossible for group in self.plan.groups):
             return []
         roots = self.forest.roots() if among is None else among
-        return [uuid for uuid in roots if self.serves(uuid)]
+        kinds: dict[object, bool] = {}
+        found = []
+        for uuid in roots:
+            key = kind(uuid)
+            if key not in kinds:
+                kinds[key] = self.serves(uuid)
+            if kinds[key]:
+                found.append(uuid)
+        return found

@@ -82,9 +82,8 @@ def needed(query: candidate.CandidateQuery, *, with_least: bool = False) -> List
 
     ``with_least``: also those for an amount of 1, for the same query with lower amounts.
     """
-    traits, aggregates = set(query.root_required | query.root_forbidden), set[str]()
+    aggregates = set[str]()
     for group in query.groups:
-        traits.update(group.forbidden, *group.required)
         aggregates.update(group.forbidden_aggregates, *group.member_of)
     requested: dict[str, list[int]] = {}
     for group in query.groups:
@@ -95,9 +94,22 @@ def needed(query: candidate.CandidateQuery, *, with_least: bool = False) -> List
             name: tuple(sorted({*_sums(name, amounts), *([1] if with_least else [])}))
             for name, amounts in requested.items()
         },
-        tuple(sorted(traits)),
+        tuple(sorted(traits(query))),
         tuple(sorted(name for name in aggregates if not name.startswith(SHARING))),
     )
+
+
+def resource_classes(query: candidate.CandidateQuery) -> set[str]:
+    """The requested resource classes."""
+    return {name for group in query.groups for name in group.resources}
+
+
+def traits(query: candidate.CandidateQuery) -> set[str]:
+    """The required and forbidden traits."""
+    found = set(query.root_required | query.root_forbidden)
+    for group in query.groups:
+        found.update(group.forbidden, *group.required)
+    return found
 
 
 class TooManySums(errors.PlacementError):

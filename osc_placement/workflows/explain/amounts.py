@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from osc_placement.engine import state
+from osc_placement.engine import record, state
+from osc_placement.engine.candidates import plan as plans
 from osc_placement.model import candidate, constraint
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.workflows.cloud.hosts import HostSearch
+
+#: Different hosts at which amounts are tried.
+MOST_HOSTS = 1000
 
 Amounts = Mapping[Constraint, int]
 
@@ -51,6 +56,84 @@ def largest(
     return amounts
 
 
+class Lowering:
+    """Lowers amounts of a query for the host that keeps most of them.
+
+    Hosts of one ``kind`` fail the same constraints. Of those that also have equal amounts, only one
+    is searched.
+    """
+
+    def __init__(
+        self,
+        base: state.State,
+        query: candidate.CandidateQuery,
+        lowered: Sequence[Constraint],
+        kind: Callable[[str], object],
+    ) -> None:
+        self._base, self._query, self._lowered, self._kind = base, query, lowered, kind
+        self._without = HostSearch(base, constraint.without(query, lowered))
+        totals = plans.prepare(base, query).totals
+        self._limits = {each.names[0]: totals[each.names[0]] for each in lowered}
+
+    def best(self) -> dict[Constraint, int] | None:
+        """The amounts that give up the smallest share in sum; None if no host can serve any.
+
+        Hosts with the largest free amounts are tried first, until no other host can be better.
+        """
+        without = self._without
+        every = list(self._base.tree)
+        roots = without.serving(kind=self._kind) if without.plan.totals else every
+        bounds = {root: _given_up(self._bounds(root)) for root in roots}
+        best, least = None, math.inf
+        tried: set[object] = set()
+        for root in sorted(roots, key=bounds.__getitem__):
+            if bounds[root] >= least or len(tried) == MOST_HOSTS:
+                break
+            key = self._alike(root)
+            if key in tried:
+                continue
+            tried.add(key)
+            found = largest(self._base, self._query, root, self._lowered)
+            if found is not None and _given_up(found) < least:
+                best, least = found, _given_up(found)
+        return best
+
+    def count(self, found: Amounts) -> int:
+        """The number of hosts that can serve the query with other amounts."""
+        return len(HostSearch(self._base, reduced(self._query, found)).serving(kind=self._alike))
+
+    def _providers(self, root_uuid: str) -> Iterator[record.ProviderRecord]:
+        forest = self._without.forest
+        for uuid in (*self._base.tree[root_uuid], *forest.sharing_with(root_uuid)):
+            yield self._base.providers[uuid]
+
+    def _bounds(self, root_uuid: str) -> Amounts:
+        """At least as much as ``largest``: the most that one provider of the host can supply."""
+        found = dict.fromkeys(self._lowered, 0)
+        for provider in self._providers(root_uuid):
+            for each in self._lowered:
+                found[each] = max(found[each], _most(self._base, provider, each, 0) or 0)
+        return found
+
+    def _alike(self, root_uuid: str) -> object:
+        """Equal for hosts that can supply the same amounts, up to the requested ones."""
+        found: list[object] = [self._kind(root_uuid)]
+        for provider in self._providers(root_uuid):
+            for name, limit in self._limits.items():
+                held = provider.inventories.get(name)
+                if held is None:
+                    found.append(None)
+                    continue
+                free = held.capacity - self._base.used(provider.uuid).get(name, 0)
+                most = min(free, limit), min(held.max_unit, limit)
+                found.append((*most, held.min_unit, held.step_size))
+        return tuple(found)
+
+
+def _given_up(found: Amounts) -> float:
+    return sum(1 - amount / (each.amount or 1) for each, amount in found.items())
+
+
 def _serves(base: state.State, query: candidate.CandidateQuery, root_uuid: str) -> bool:
     return root_uuid in HostSearch(base, query).serving([root_uuid])
 
@@ -63,7 +146,6 @@ def _promising(
     The largest amount fills a provider up to a limit, beside what other groups take from it.
     """
     resource_class = lowered.names[0]
-    requested = lowered.amount or 0
     beside = _sums(
         each.amount or 0
         for each in constraint.constraints_of(query)
@@ -72,16 +154,25 @@ def _promising(
     sharing = HostSearch(base, query).forest.sharing_with(root_uuid)
     found = set()
     for uuid in (*base.tree[root_uuid], *sharing):
-        inventory = base.providers[uuid].inventories.get(resource_class)
-        if inventory is None:
-            continue
-        free = inventory.capacity - base.used(uuid).get(resource_class, 0)
         for taken in beside:
-            most = min(free - taken, inventory.max_unit - taken, requested - 1)
-            amount = most - most % inventory.step_size
-            if amount >= max(inventory.min_unit, 1):
+            amount = _most(base, base.providers[uuid], lowered, taken)
+            if amount is not None:
                 found.add(amount)
     yield from sorted(found, reverse=True)
+
+
+def _most(
+    base: state.State, provider: record.ProviderRecord, lowered: Constraint, taken: int
+) -> int | None:
+    """The most below the requested amount that a provider can supply beside what is taken."""
+    resource_class = lowered.names[0]
+    inventory = provider.inventories.get(resource_class)
+    if inventory is None:
+        return None
+    free = inventory.capacity - base.used(provider.uuid).get(resource_class, 0)
+    most = min(free - taken, inventory.max_unit - taken, (lowered.amount or 0) - 1)
+    amount = most - most % inventory.step_size
+    return amount if amount >= max(inventory.min_unit, 1) else None
 
 
 def _sums(amounts: Iterator[int]) -> set[int]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from osc_placement.engine import state
 from osc_placement.engine.candidates import plan as plans
 from osc_placement.model import candidate, constraint
-from osc_placement.model.constraint import Constraint, Kind
+from osc_placement.model.constraint import Kind
 from osc_placement.model.inventory import Inventory
 from osc_placement.workflows.cloud import trees
 from osc_placement.workflows.cloud.hosts import HostSearch
@@ -20,9 +20,8 @@ from osc_placement.workflows.explain.values import Action, Change
 #: Gives the model with the capacities of the hosts that can serve a query.
 ReadCapacities = Callable[[candidate.CandidateQuery], CloudModel]
 
-#: Changes of the query that are worked out, and hosts at which amounts are tried.
+#: Changes of the query that are worked out.
 MOST_CHANGES = 10
-MOST_HOSTS = 1000
 
 #: Combinations of missing amounts that are tried on one provider.
 _MOST_COMBINATIONS = 200
@@ -51,35 +50,17 @@ def _change(
     lowered = sorted(each for each in removed if each.kind is Kind.RESOURCES)
     others = tuple(sorted(removed - set(lowered)))
     if not lowered:
-        hosts = len(relaxations.search(removed).serving())
+        hosts = len(relaxations.search(removed).serving(kind=relaxations.kind))
         return Change(Action.RELAX, hosts, removed=others)
     query = constraint.without(model.query, others)
     if not model.is_complete:
         model = read_capacities(amounts.reduced(query, dict.fromkeys(lowered, 1)))
-    found = _best_amounts(model.state, query, lowered)
+    lowering = amounts.Lowering(model.state, query, lowered, relaxations.kind)
+    found = lowering.best()
     if found is None:
-        hosts = len(relaxations.search(removed).serving())
+        hosts = len(relaxations.search(removed).serving(kind=relaxations.kind))
         return Change(Action.RELAX, hosts, others, dict.fromkeys(lowered, 0))
-    hosts = len(HostSearch(model.state, amounts.reduced(query, found)).serving())
-    return Change(Action.RELAX, hosts, others, found)
-
-
-def _best_amounts(
-    base: state.State, query: candidate.CandidateQuery, lowered: Sequence[Constraint]
-) -> dict[Constraint, int] | None:
-    """The amounts that give up the smallest share in sum, over the hosts that serve any."""
-    without = constraint.without(query, lowered)
-    roots = (
-        HostSearch(base, without).serving()
-        if HostSearch(base, without).plan.totals
-        else list(base.tree)
-    )
-    tried = (amounts.largest(base, query, root, lowered) for root in roots[:MOST_HOSTS])
-    return min((each for each in tried if each is not None), key=_given_up, default=None)
-
-
-def _given_up(found: Mapping[Constraint, int]) -> float:
-    return sum(1 - amount / (each.amount or 1) for each, amount in found.items())
+    return Change(Action.RELAX, lowering.count(found), others, found)
 
 
 def of_host(base: state.State, query: candidate.CandidateQuery, root_uuid: str) -> list[Change]:

@@ -24,13 +24,15 @@ NEAREST = 3
 class ExplainRequest:
     """A query, and the hosts to explain: those named, or ``nearest`` ones if none can serve it.
 
-    ``order`` are the constraints of the query in the order of the funnel.
+    ``order`` are the constraints of the query in the order of the funnel. ``parameters`` is the
+    query as the operator gave it, which Placement checks; empty if only ``query`` is known.
     """
 
     query: candidate.CandidateQuery
     order: Sequence[Constraint]
     hosts: Sequence[str] = ()
     nearest: int = NEAREST
+    parameters: Sequence[tuple[str, str]] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +59,9 @@ def explain(client: api.Client, request: ExplainRequest, context: ReadContext) -
     five for each explained tree, and up to one for each change that lowers amounts.
     Errors: ApiError as Placement refuses the query; UnknownProvider.
     """
-    pairs = queries.candidate_pairs(dataclasses.replace(request.query, limit=1))
+    observe.read_part(client, [request.query])
+    given = request.parameters or queries.candidate_pairs(request.query)
+    pairs = [*(pair for pair in given if pair[0] != "limit"), ("limit", "1")]
     retry.read(lambda: client.list_allocation_candidates(pairs))
     named = lookup.find_providers(client, request.hosts)
     errors.InputErrors(

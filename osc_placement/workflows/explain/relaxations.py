@@ -23,6 +23,9 @@ Removed = frozenset[Constraint]
 #: Sets of constraints that are tried for one kind of tree, the smallest sets first.
 MOST_SETS = 800
 
+#: Different sums of amounts of a class that tell kinds of trees apart.
+_MOST_SUMS = 64
+
 #: Constraints between groups: no single provider meets or fails them.
 _BETWEEN = {Kind.ISOLATE, Kind.SAME_SUBTREE}
 
@@ -38,7 +41,12 @@ class Relaxations:
         self._base = model.state
         self._search = self.search(frozenset())
         self._passing = [self._meeting(each) for each in self._order]
-        self._repeated = sorted(self._search.plan.repeated)
+        # All resources may be lowered to 1.
+        self._least = [self._supplying(name, 1) for name in sorted(self._search.plan.totals)]
+        self._sums = {
+            name: _sums(self._search.plan.demands[name][1])
+            for name in sorted(self._search.plan.repeated)
+        }
         self._is_plain = not any(group.suffix for group in model.query.groups)
         self._by_kind: dict[object, tuple[Removed, ...]] = {}
         self._steps: dict[object, int] = {}
@@ -56,7 +64,7 @@ class Relaxations:
 
     def step(self, root_uuid: str) -> int:
         """How many constraints, in order, a host meets together; all only for a candidate."""
-        kind = self._kind(root_uuid)
+        kind = self.kind(root_uuid)
         if kind not in self._steps:
             self._steps[kind] = self._find_step(root_uuid)
         return self._steps[kind]
@@ -67,7 +75,7 @@ class Relaxations:
         No set contains another one. The empty set alone for a candidate; none if no such set was
         found among the first ``MOST_SETS``.
         """
-        kind = self._kind(root_uuid)
+        kind = self.kind(root_uuid)
         if kind not in self._by_kind:
             self._by_kind[kind] = tuple(self._find_smallest(root_uuid))
         return self._by_kind[kind]
@@ -122,7 +130,7 @@ class Relaxations:
         ]
 
     @functools.cache  # noqa: B019 (one object per explanation)
-    def _kind(self, root_uuid: str) -> object:
+    def kind(self, root_uuid: str) -> object:
         """Trees of equal kinds meet and fail the same constraints, whichever are removed."""
         tree = self._base.tree[root_uuid]
         places = {uuid: place for place, uuid in enumerate(tree)}
@@ -130,8 +138,8 @@ class Relaxations:
             tuple(
                 (
                     places.get(self._base.providers[uuid].parent_uuid or ""),
-                    tuple(uuid in passing for passing in self._passing),
-                    tuple(self._room(uuid, name) for name in self._repeated),
+                    tuple(uuid in passing for passing in (*self._passing, *self._least)),
+                    tuple(self._room(uuid, name) for name in self._sums),
                 )
                 for uuid in tree
             ),
@@ -139,22 +147,29 @@ class Relaxations:
         )
 
     def _room(self, uuid: str, resource_class: str) -> object:
+        """Equal for providers that can supply the same sums of requested amounts."""
         inventory = self._base.providers[uuid].inventories.get(resource_class)
         if inventory is None:
             return None
         free = inventory.capacity - self._base.used(uuid).get(resource_class, 0)
-        return free, inventory.max_unit
+        most = min(free, inventory.max_unit)
+        sums = self._sums[resource_class]
+        return bisect.bisect_right(sums, most) if sums else most
+
+    def _supplying(self, resource_class: str, amount: int) -> Collection[str]:
+        """The providers with room for an amount of a class."""
+        base, requested = self._base, {resource_class: amount}
+        return {
+            uuid
+            for uuid in base.with_class[resource_class]
+            if plans.can_supply(base, base.providers[uuid], requested)
+        }
 
     def _meeting(self, each: Constraint) -> Collection[str]:
         """The providers that meet a constraint by themselves."""
         base, names = self._base, each.names
         if each.kind is Kind.RESOURCES:
-            requested = {names[0]: each.amount or 0}
-            return {
-                uuid
-                for uuid in base.with_class[names[0]]
-                if plans.can_supply(base, base.providers[uuid], requested)
-            }
+            return self._supplying(names[0], each.amount or 0)
         if each.kind in (Kind.REQUIRED, Kind.ROOT_REQUIRED):
             return _members(base.with_trait[name] for name in names)
         if each.kind is Kind.MEMBER_OF:
@@ -167,6 +182,19 @@ class Relaxations:
             provider: record.ProviderRecord | None = base.providers.get(names[0])
             return base.tree[provider.root_uuid] if provider else ()
         return base.providers.keys()
+
+
+def _sums(requested: Sequence[int]) -> list[int]:
+    """What groups may take from one provider, all requested amounts or 1 each; or nothing.
+
+    Empty if there are too many different sums.
+    """
+    sums = {0}
+    for amount in requested:
+        sums |= {each + amount for each in sums}
+        if len(sums) > _MOST_SUMS:
+            return []
+    return sorted(sums | set(range(1, len(requested) + 1)))
 
 
 def _members(parts: Iterable[Collection[str]]) -> Collection[str]:
