@@ -60,7 +60,8 @@ class ServerSpec:
     """A server to start.
 
     ``image`` are the image's properties, such as ``hw_disk_bus``; None if they are unknown.
-    ``disk_format`` is the image's. ``name`` is the flavor's name, for messages.
+    ``disk_format`` is the image's. ``name`` names the flavor in messages; ``flavor_name`` is its
+    name, None if it is not known. ``uuid`` is set for an existing server.
     """
 
     flavor: flavors.Flavor
@@ -71,6 +72,8 @@ class ServerSpec:
     availability_zone: str | None = None
     project_id: str | None = None
     ports: Sequence[Port] = ()
+    uuid: str | None = None
+    flavor_name: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,12 +81,15 @@ class NovaRequest:
     """The query of nova's scheduler.
 
     ``sources`` is ``{constraint: its source}`` in nova's order, for every constraint of the query.
-    ``assumptions`` are sentences about what was not known.
+    ``assumptions`` are sentences about what was not known. ``server`` and ``aggregates`` are what
+    the query was computed from.
     """
 
     query: CandidateQuery
     sources: Mapping[Constraint, Source]
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[str, ...]
+    server: ServerSpec
+    aggregates: Sequence[HostAggregate] = ()
 
 
 def request_to_placement(
@@ -155,7 +161,7 @@ class _Builder:
         )
         present = set(constraint.constraints_of(query))
         sources = {each: where for each, where in self._sources.items() if each in present}
-        return NovaRequest(query, sources, tuple(self._assumptions))
+        return NovaRequest(query, sources, tuple(self._assumptions), self._server, self._aggregates)
 
     def _collect(self, step: Callable[[], None]) -> None:
         try:

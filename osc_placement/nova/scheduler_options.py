@@ -1,4 +1,4 @@
-"""The options of nova.conf that decide what nova's scheduler requests from Placement."""
+"""The options of nova.conf for nova's scheduler: its request to Placement, and its filters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ import pathlib
 from osc_placement import errors
 
 _SECTION = "scheduler"
+_FILTER_SECTION = "filter_scheduler"
+
+#: The filters that nova enables by default.
+DEFAULT_FILTERS = (
+    "ComputeFilter",
+    "ComputeCapabilitiesFilter",
+    "ImagePropertiesFilter",
+    "ServerGroupAntiAffinityFilter",
+    "ServerGroupAffinityFilter",
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -15,7 +25,8 @@ class SchedulerOptions:
     """The options of ``[scheduler]``, with nova's defaults.
 
     ``owner``: nova requires the trait OWNER_NOVA, once every nova-compute sets it (nova 34);
-    nova.conf has no option for it.
+    nova.conf has no option for it. ``enabled_filters`` are those of ``[filter_scheduler]``, None
+    without a nova.conf.
     """
 
     max_placement_results: int = 1000
@@ -26,13 +37,14 @@ class SchedulerOptions:
     image_metadata_prefilter: bool = False
     query_placement_for_routed_network_aggregates: bool = False
     owner: bool = False
+    enabled_filters: tuple[str, ...] | None = None
 
 
-#: The fields of SchedulerOptions that nova.conf sets, apart from the number of results.
+#: The request filters that nova.conf turns on or off.
 FILTERS = tuple(
     field.name
     for field in dataclasses.fields(SchedulerOptions)
-    if field.name not in ("max_placement_results", "owner")
+    if field.type == "bool" and field.name != "owner"
 )
 
 
@@ -48,6 +60,8 @@ def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptio
         ],
         group=_SECTION,
     )
+    enabled = cfg.ListOpt("enabled_filters", default=list(DEFAULT_FILTERS))
+    conf.register_opts([enabled], group=_FILTER_SECTION)
     try:
         conf(args=[], project="nova", default_config_files=[str(path)], default_config_dirs=[])
         found = {
@@ -56,4 +70,5 @@ def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptio
     except (cfg.Error, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise errors.PlacementError(f"cannot read {path} as a nova.conf: {reason}") from error
-    return dataclasses.replace(base, **found)
+    names = tuple(conf[_FILTER_SECTION].enabled_filters)
+    return dataclasses.replace(base, **found, enabled_filters=names)

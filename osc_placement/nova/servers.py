@@ -100,6 +100,7 @@ def _server(item: Mapping[str, Any]) -> values.Server:
         task_state=item["OS-EXT-STS:task_state"],
         status=item["status"],
         flavor=_flavor(item["flavor"]),
+        flavor_name=item["flavor"].get("original_name"),
         image_properties=image.get("properties"),
         image_id=image.get("id"),
         pinned_zone=item.get("pinned_availability_zone"),

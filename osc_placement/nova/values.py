@@ -33,12 +33,14 @@ class HostAggregate:
 class ComputeNode:
     """A hypervisor; its resource provider has the same UUID, and ``hostname`` as its name.
 
-    ``host`` is its compute service, which has one node, or several with ironic.
+    ``host`` is its compute service, which has one node, or several with ironic. ``servers`` is the
+    number of servers that run on it, None if nova does not show it.
     """
 
     uuid: str
     hostname: str
     host: str
+    servers: int | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,12 +60,14 @@ class ComputeService:
 class Hosts:
     """All compute hosts that nova can list.
 
-    ``services`` are the hosts with a compute service; ``unreachable`` are the hosts whose
+    ``services`` are the hosts with a compute service, ``compute_services`` these services;
+    ``unreachable`` are the hosts whose
     cell is down: their nodes, and perhaps others, are missing. ``lists_down_cells``: nova
     lists the services of a cell that is down (compute API 2.69).
     """
 
     nodes: tuple[ComputeNode, ...] = ()
+    compute_services: tuple[ComputeService, ...] = dataclasses.field(default=(), compare=False)
     services: frozenset[str] = frozenset()
     unreachable: frozenset[str] = frozenset()
     lists_down_cells: bool = True
@@ -77,11 +81,26 @@ class Hosts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ServerGroup:
+    """Servers (UUIDs) that must, should or must not share a host.
+
+    ``policy`` is ``affinity``, ``anti-affinity``, ``soft-affinity`` or ``soft-anti-affinity``.
+    ``most_per_host`` members may share a host with ``anti-affinity``.
+    """
+
+    uuid: str
+    name: str
+    policy: str
+    members: tuple[str, ...] = ()
+    most_per_host: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Server:
     """A server; the consumer of its allocations has the same UUID.
 
     ``host`` and ``node`` (the hostname of a hypervisor) are None for a server on no host.
-    ``flavor`` is the embedded flavor: the new one during a resize.
+    ``flavor`` is the embedded flavor: the new one during a resize. ``flavor_name`` is its name.
     ``image_properties`` is None below compute API 2.98. ``image_id`` is None without an image.
     ``pinned_zone`` is the requested availability zone, None also below 2.96.
     ``from_volume``: the root disk is a volume, or the server has neither image nor block
@@ -101,6 +120,7 @@ class Server:
     task_state: str | None = None
     status: str = ""
     flavor: flavor.Flavor | None = None
+    flavor_name: str | None = None
     image_properties: Mapping[str, str] | None = None
     image_id: str | None = None
     pinned_zone: str | None = None

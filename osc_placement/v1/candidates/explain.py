@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.model.constraint import Constraint
+    from osc_placement.nova import request
     from osc_placement.workflows.explain import explain, nova_filters
 
 COLUMNS = (
@@ -34,6 +35,7 @@ COLUMNS = (
     "free",
     "inventory",
     "details",
+    "verdict",
 )
 
 _QUERY, _CONSTRAINT, _CANDIDATE = "query", "constraint", "candidate"
@@ -48,7 +50,11 @@ _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
         {"name": "host", "provider": "provider", "group": "group", "reason": "text"},
     ),
     ("Smallest changes", _CHANGE, {"change": "text", "hosts": "hosts"}),
-    ("Filters of nova's scheduler", _FILTER, {"filter": "reason", "judgement": "text"}),
+    (
+        "Filters of nova's scheduler",
+        _FILTER,
+        {"filter": "reason", "verdict": "verdict", "evidence": "text"},
+    ),
 )
 
 
@@ -56,13 +62,14 @@ _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
 class _Request:
     """A query, its constraints in order with their sources, and what was assumed.
 
-    ``parameters`` are those of --query.
+    ``parameters`` are those of --query; ``nova`` is nova's request.
     """
 
     query: CandidateQuery
     sources: Mapping[Constraint, str]
     assumptions: Sequence[str] = ()
     parameters: queries.Pairs = dataclasses.field(default_factory=list)
+    nova: request.NovaRequest | None = None
 
 
 class ExplainAllocationCandidate(base.Lister):
@@ -116,27 +123,27 @@ openstack allocation candidate explain \\
         from osc_placement.workflows.explain import explain
 
         nova_request.check(self, parsed_args)
-        client, request, opened = self._read(parsed_args)
+        client, asked, opened = self._read(parsed_args)
         with progress.shown(quiet=self.is_quiet) as shown:
             found = explain.explain(
                 client,
                 explain.ExplainRequest(
-                    request.query,
-                    list(request.sources),
+                    asked.query,
+                    list(asked.sources),
                     parsed_args.host,
                     parsed_args.nearest,
-                    request.parameters,
+                    asked.parameters,
                 ),
                 ReadContext(parsed_args.workers, shown),
             )
-        judged = self._filters(opened, parsed_args, found)
+        judged = self._filters(opened, parsed_args, asked.nova, found)
         self.exit_code = 0 if found.candidates else 3
         count = len(found.candidates)
         self.summary = (
             f"On {client.target}: {count} of {found.all_hosts} hosts can serve the request",
-            *(f"Assumed: {text}" for text in request.assumptions),
+            *(f"Assumed: {text}" for text in asked.assumptions),
         )
-        return COLUMNS, list(_rows(request, found, judged))
+        return COLUMNS, list(_rows(asked, found, judged))
 
     def _read(self, parsed_args: argparse.Namespace) -> tuple[api.Client, _Request, Any]:
         """The client, the request, and nova's services if it is nova's request."""
@@ -156,17 +163,22 @@ openstack allocation candidate explain \\
         pairs = queries.candidate_pairs(found.query)
         client = self.connect(queries.candidate_features(pairs).items())
         sources = {each: str(where) for each, where in found.sources.items()}
-        return client, _Request(found.query, sources, found.assumptions), opened
+        return client, _Request(found.query, sources, found.assumptions, nova=found), opened
 
     def _filters(
-        self, opened: Any, parsed_args: argparse.Namespace, found: explain.Explanation
+        self,
+        opened: Any,
+        parsed_args: argparse.Namespace,
+        asked: request.NovaRequest | None,
+        found: explain.Explanation,
     ) -> Sequence[nova_filters.Judgement]:
         """What nova's own filters say about the candidates of nova's request."""
-        if opened is None or not found.candidates:
+        if asked is None or not found.candidates:
             return ()
         from osc_placement.workflows.explain import nova_filters
 
-        return nova_filters.judge(opened.nova, found.candidates)
+        enabled = nova_request.scheduler(parsed_args).enabled_filters
+        return nova_filters.judge(opened.nova, asked, found.candidates, enabled)
 
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
         """One table per section."""
@@ -178,12 +190,12 @@ def _row(section: str, text: str, **values: Any) -> tuple[Any, ...]:
 
 
 def _rows(
-    request: _Request, found: explain.Explanation, judged: Sequence[nova_filters.Judgement]
+    asked: _Request, found: explain.Explanation, judged: Sequence[nova_filters.Judgement]
 ) -> list[tuple[Any, ...]]:
-    text = queries.encode(queries.candidate_pairs(request.query)).removeprefix("?")
+    text = queries.encode(queries.candidate_pairs(asked.query)).removeprefix("?")
     rows = [_row(_QUERY, text, hosts=found.all_hosts)]
     rows += [
-        _row(_CONSTRAINT, str(step.constraint), source=request.sources[step.constraint] or None,
+        _row(_CONSTRAINT, str(step.constraint), source=asked.sources[step.constraint] or None,
              hosts=step.hosts)
         for step in found.funnel
     ]  # fmt: skip
@@ -219,8 +231,18 @@ def _rows(
                 details=details,
             )
         )
-    rows += [_row(_FILTER, each.text, reason=each.filter, hosts=each.refused) for each in judged]
-    return rows + [_row(_ASSUMPTION, text) for text in request.assumptions]
+    rows += [
+        _row(
+            _FILTER,
+            explain_text.judgement(each),
+            reason=each.filter,
+            hosts=len(each.refused),
+            verdict=str(each.verdict),
+            details={"enabled": each.is_enabled, "refused": dict(each.refused)},
+        )
+        for each in judged
+    ]
+    return rows + [_row(_ASSUMPTION, text) for text in asked.assumptions]
 
 
 def _tables(data: Sequence[Sequence[Any]]) -> list[tables.Table]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from osc_placement.model.inventory import Inventory
+    from osc_placement.workflows.explain.nova_filters import Judgement
     from osc_placement.workflows.explain.values import Change, Failure
 
 #: What a failure says; ``{names}`` are its class, traits, aggregates or suffixes.
@@ -77,3 +79,22 @@ def change(item: Change) -> str:
         else:
             parts.append(f"request no {name}")
     return "; ".join(parts)
+
+
+#: Refused hosts that a text names for each reason.
+_MOST_NAMED = 3
+
+
+def judgement(item: Judgement) -> str:
+    """The evidence: ``disabled: cmp-7; down: cmp-9, cmp-10, cmp-11 and 4 more``."""
+    hosts: dict[str, list[str]] = {}
+    for name, why in item.refused.items():
+        hosts.setdefault(why, []).append(name)
+    parts = [f"{why}: {_first(names)}" for why, names in hosts.items()]
+    text = "; ".join(parts) or item.reason
+    return text if item.is_enabled else f"if enabled: {text}"
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -73,6 +73,7 @@ def _new(services: RequestServices, options: RequestOptions) -> request.ServerSp
         availability_zone=options.availability_zone,
         project_id=options.project_id,
         ports=_ports(services, options.ports),
+        flavor_name=found.name,
     )
 
 
@@ -102,6 +103,8 @@ def _existing(services: RequestServices, options: RequestOptions) -> request.Ser
         availability_zone=options.availability_zone or server.pinned_zone,
         project_id=server.project_id,
         ports=neutron_api.ports_of(services.neutron(), [server.uuid], with_request=False),
+        uuid=server.uuid,
+        flavor_name=server.flavor_name,
     )
 
 

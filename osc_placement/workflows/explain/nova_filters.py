@@ -1,68 +1,151 @@
 """Nova's own filters, which may refuse hosts that Placement returned.
 
-The services and hypervisors of nova's API decide about the compute filter. The other filters depend
-on data that only nova's scheduler has; they are named as not judged.
+Filters that depend on services, host aggregates and server groups are judged from nova's API. The
+others depend on data that only nova's scheduler has; they are named as not judged if the server
+requests something that they compare.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from collections.abc import Iterable, Sequence
+import enum
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from osc_placement.nova import api, values
+from osc_placement import errors
+from osc_placement.nova import api, filters, request, scheduler_options, servers, values
 
-COMPUTE = "ComputeFilter"
+AFFINITY, ANTI_AFFINITY = "ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"
 
-NOT_JUDGED = "not judged: "
 
-#: ``{filter: what it compares}``: nova's default filters, and those of devices and CPU pinning.
-OTHERS = {
-    "ComputeCapabilitiesFilter": "extra specs against the host's capabilities",
-    "ImagePropertiesFilter": "architecture and hypervisor of the image",
-    "NUMATopologyFilter": "NUMA nodes, pinned CPUs and huge pages of the host",
-    "PciPassthroughFilter": "free PCI devices of the host",
-    "ServerGroupAffinityFilter": "the hosts of the server group",
-    "ServerGroupAntiAffinityFilter": "the hosts of the server group",
-    "AggregateInstanceExtraSpecsFilter": "extra specs against metadata of host aggregates",
-}
+class Verdict(enum.StrEnum):
+    """What a filter says about the candidates."""
+
+    ACCEPTS = "accepts"
+    REFUSES = "refuses"
+    NOT_JUDGED = "not judged"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a filter says; ``refused`` is the number of hosts, None if it was not judged."""
+    """The verdict of a filter.
+
+    ``refused`` is ``{name of the root provider: why}`` for REFUSES. ``reason`` says why all hosts
+    are accepted, or which data are missing. ``is_enabled`` is None if it is not known whether nova
+    uses the filter: it is not a default filter, and no nova.conf is given.
+    """
 
     filter: str
-    text: str
-    refused: int | None = None
+    verdict: Verdict
+    refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    reason: str = ""
+    is_enabled: bool | None = True
 
 
-def judge(nova: api.Nova, candidates: Sequence[str]) -> list[Judgement]:
+def judge(
+    nova: api.Nova,
+    asked: request.NovaRequest,
+    candidates: Sequence[str],
+    enabled: Collection[str] | None = None,
+) -> list[Judgement]:
     """The judgement of each filter about candidates, by the names of their root providers.
 
-    Requests: one for services, one per 1000 hypervisors.
+    ``enabled`` are the filters in nova.conf, None without a nova.conf; then a filter that nova does
+    not enable by default is left out if it accepts all hosts.
+
+    Requests: one for services, one per 1000 hypervisors; for an existing server also one per 1000
+    server groups, and one for each of up to five members of its group, or one per 1000 servers.
     """
-    services = api.services(nova)
-    found = [_compute(services, api.hosts(nova), candidates)]
-    return found + [Judgement(name, f"{NOT_JUDGED}{what}") for name, what in OTHERS.items()]
+    hosts = _hosts(api.hosts(nova), asked.aggregates, candidates)
+    found = [
+        *_from_rules(asked.server, hosts),
+        *_from_groups(nova, asked.server, hosts),
+        *_hidden(asked.server, [host for _, host in hosts.values()]),
+    ]
+    known = scheduler_options.DEFAULT_FILTERS if enabled is None else enabled
+    if enabled is not None:
+        return [each for each in found if each.filter in known]
+    return [
+        dataclasses.replace(each, is_enabled=True if each.filter in known else None)
+        for each in found
+        if each.filter in known or each.verdict is not Verdict.ACCEPTS
+    ]
 
 
-def _compute(
-    services: Iterable[values.ComputeService], hosts: values.Hosts, candidates: Sequence[str]
-) -> Judgement:
-    by_host = {each.host: each for each in services}
-    host_of = {node.hostname: node.host for node in hosts.nodes}
-    reasons = {name: _reason(by_host.get(host_of.get(name, ""))) for name in candidates}
-    refused = [f"{name} ({why})" for name, why in reasons.items() if why]
-    if not refused:
-        return Judgement(COMPUTE, "accepts all candidates", 0)
-    return Judgement(COMPUTE, f"refuses {', '.join(refused)}", len(refused))
+def _hosts(
+    known: values.Hosts, aggregates: Iterable[values.HostAggregate], candidates: Iterable[str]
+) -> dict[str, tuple[str, filters.Host]]:
+    """``{name of the root provider: (host, what nova knows of it)}``."""
+    services = {each.host: each for each in known.compute_services}
+    nodes = {each.hostname: each for each in known.nodes}
+    members: dict[str, list[values.HostAggregate]] = collections.defaultdict(list)
+    for aggregate in aggregates:
+        for host in aggregate.hosts:
+            members[host].append(aggregate)
+    found = {}
+    for name in candidates:
+        node = nodes.get(name)
+        host = node.host if node else ""
+        running = node.servers if node else None
+        found[name] = host, filters.Host(services.get(host), members[host], running)
+    return found
 
 
-def _reason(service: values.ComputeService | None) -> str:
-    if service is None:
-        return "no compute service"
-    if not service.is_reachable:
-        return "its cell is down"
-    if not service.is_enabled:
-        return "disabled"
-    return "" if service.is_up else "down"
+def _from_rules(
+    server: request.ServerSpec, hosts: Mapping[str, tuple[str, filters.Host]]
+) -> Iterator[Judgement]:
+    for name, rule in filters.RULES.items():
+        reasons = {each: rule(server, host) for each, (_, host) in hosts.items()}
+        refused = {each: why for each, why in reasons.items() if why}
+        field, what = filters.NEEDED.get(name, ("", ""))
+        if refused and field and getattr(server, field) is None:
+            text = f"{what} is not known, and {len(refused)} hosts accept only some"
+            yield Judgement(name, Verdict.NOT_JUDGED, reason=text)
+        else:
+            yield _judged(name, refused)
+
+
+def _judged(name: str, refused: Mapping[str, str], reason: str = "") -> Judgement:
+    return Judgement(name, Verdict.REFUSES if refused else Verdict.ACCEPTS, refused, reason)
+
+
+def _from_groups(
+    nova: api.Nova, server: request.ServerSpec, hosts: Mapping[str, tuple[str, filters.Host]]
+) -> list[Judgement]:
+    """What the filters of server groups say; the groups of a new server are not known."""
+    names = (ANTI_AFFINITY, AFFINITY)
+    if server.uuid is None:
+        reason = "a new server is in no server group, unless a hint names one"
+        return [Judgement(name, Verdict.ACCEPTS, reason=reason) for name in names]
+    try:
+        groups = api.server_groups(nova)
+        group = next((each for each in groups if server.uuid in each.members), None)
+        members = [] if group is None else _members(nova, group, server.uuid)
+    except errors.PlacementError as error:
+        return [Judgement(name, Verdict.NOT_JUDGED, reason=str(error)) for name in names]
+    if group is None:
+        reason = "the server is in no server group"
+        return [Judgement(name, Verdict.ACCEPTS, reason=reason) for name in names]
+    counts = collections.Counter(member.host for member in members if member.host)
+    full: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for name, (host, _) in hosts.items():
+        if group.policy == "anti-affinity" and counts[host] >= group.most_per_host:
+            full[name] = f"{counts[host]} members of server group {group.name}"
+        if group.policy == "affinity" and counts and not counts[host]:
+            others[name] = f"server group {group.name} is on {', '.join(sorted(counts))}"
+    return [_judged(ANTI_AFFINITY, full), _judged(AFFINITY, others)]
+
+
+def _members(nova: api.Nova, group: values.ServerGroup, without: str) -> Collection[values.Server]:
+    return servers.find_servers(nova, set(group.members) - {without}).values()
+
+
+def _hidden(server: request.ServerSpec, hosts: Sequence[filters.Host]) -> Iterator[Judgement]:
+    for name, (compares, data) in filters.HIDDEN.items():
+        compared = compares(server, hosts)
+        if compared:
+            reason = f"{compared}: nova does not show {data}"
+            yield Judgement(name, Verdict.NOT_JUDGED, reason=reason)
+        else:
+            yield Judgement(name, Verdict.ACCEPTS, reason="nothing that it compares is requested")

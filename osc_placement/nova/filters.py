@@ -1,0 +1,174 @@
+"""The filters of nova's scheduler that depend on data of nova's API, for one host. Pure.
+
+Each rule says why a filter refuses a host; an empty text accepts it. tests/interop/test_filters.py
+compares the rules for host aggregates with nova's own filters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from osc_placement.nova import extra_spec_values, request, values
+
+_SCOPE = "aggregate_instance_extra_specs"
+_TENANT_KEY = "filter_tenant_id"
+_TYPE_KEY = "instance_type"
+_NUMBER_KEY = "max_instances_per_host"
+_OPERATIONS_KEY = "max_io_ops_per_host"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Host:
+    """A compute host: its service, its aggregates, and its number of running servers.
+
+    ``service`` is None for a host without a compute service. ``servers`` is None if nova does not
+    show the number.
+    """
+
+    service: values.ComputeService | None = None
+    aggregates: Sequence[values.HostAggregate] = ()
+    servers: int | None = None
+
+    def metadata(self, key: str) -> set[str]:
+        """The values of a key in all aggregates, split at commas."""
+        return {
+            part.strip()
+            for each in self.aggregates
+            if key in each.metadata
+            for part in each.metadata[key].split(",")
+        }
+
+
+Hosts = Iterable[Host]
+
+#: Why a filter refuses a host; empty if it accepts it.
+Rule = Callable[[request.ServerSpec, Host], str]
+
+
+def compute(_: request.ServerSpec, host: Host) -> str:
+    """ComputeFilter: the service is enabled and up."""
+    if host.service is None:
+        return "no compute service"
+    if not host.service.is_reachable:
+        return "its cell is down"
+    if not host.service.is_enabled:
+        return "disabled"
+    return "" if host.service.is_up else "down"
+
+
+def extra_specs(server: request.ServerSpec, host: Host) -> str:
+    """AggregateInstanceExtraSpecsFilter: extra specs without another scope are in an aggregate."""
+    for key, requirement in scoped_specs(server.flavor.extra_specs):
+        found = host.metadata(key)
+        if not found:
+            return f"no aggregate has {key}"
+        if not any(extra_spec_values.matches(value, requirement) for value in found):
+            return f"{key}={','.join(sorted(found))} is not {requirement}"
+    return ""
+
+
+def scoped_specs(specs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """``(key, requirement)`` of the extra specs that are compared with aggregates."""
+    for name, requirement in specs.items():
+        scope, colon, key = name.partition(":")
+        if not colon:
+            yield name, requirement
+        elif scope == _SCOPE:
+            yield key, requirement
+
+
+def image_properties(server: request.ServerSpec, host: Host) -> str:
+    """AggregateImagePropertiesIsolation: properties of the image equal those of aggregates."""
+    keys = {key for each in host.aggregates for key in each.metadata}
+    for key, value in sorted((server.image or {}).items()):
+        if key in keys and value not in host.metadata(key):
+            return f"{key}={','.join(sorted(host.metadata(key)))}, the image has {value}"
+    return ""
+
+
+def tenants(server: request.ServerSpec, host: Host) -> str:
+    """AggregateMultiTenancyIsolation: an aggregate with projects accepts only these."""
+    found = {
+        part.strip()
+        for each in host.aggregates
+        for key, value in each.metadata.items()
+        if key.startswith(_TENANT_KEY)
+        for part in value.split(",")
+    }
+    if not found or server.project_id in found:
+        return ""
+    return "only for other projects"
+
+
+def flavor_names(server: request.ServerSpec, host: Host) -> str:
+    """AggregateTypeAffinityFilter: an aggregate with flavors accepts only these."""
+    found = host.metadata(_TYPE_KEY)
+    if not found or server.flavor_name in found:
+        return ""
+    return f"only for flavor {', '.join(sorted(found))}"
+
+
+def number(_: request.ServerSpec, host: Host) -> str:
+    """AggregateNumInstancesFilter, for hosts in an aggregate with a limit."""
+    limits = host.metadata(_NUMBER_KEY)
+    if host.servers is None or not limits or not all(text.isdecimal() for text in limits):
+        return ""
+    least = min(map(int, limits))
+    return f"{host.servers} servers, {_NUMBER_KEY}={least}" if host.servers >= least else ""
+
+
+#: ``{filter: its rule}``
+RULES: Mapping[str, Rule] = {
+    "ComputeFilter": compute,
+    "AggregateInstanceExtraSpecsFilter": extra_specs,
+    "AggregateImagePropertiesIsolation": image_properties,
+    "AggregateMultiTenancyIsolation": tenants,
+    "AggregateTypeAffinityFilter": flavor_names,
+    "AggregateNumInstancesFilter": number,
+}
+
+_NUMA_SPECS = ("hw:numa_", "hw:cpu_policy", "hw:mem_page_size", "hw:cpu_realtime", "hw:pmem")
+_NUMA_PROPERTIES = ("hw_numa_", "hw_cpu_policy", "hw_mem_page_size", "hw_cpu_realtime")
+_IMAGE_PROPERTIES = ("hw_architecture", "img_hv_type", "hw_vm_mode", "img_hv_requested_version")
+
+
+#: What is not known of some servers, and the filters that refuse hosts without it.
+NEEDED: Mapping[str, tuple[str, str]] = {
+    "AggregateMultiTenancyIsolation": ("project_id", "the project"),
+    "AggregateTypeAffinityFilter": ("flavor_name", "the name of the flavor"),
+}
+
+
+def _pci(server: request.ServerSpec, _: Hosts) -> str:
+    return server.flavor.extra_specs.get("pci_passthrough:alias", "")
+
+
+def _numa(server: request.ServerSpec, _: Hosts) -> str:
+    specs = [key for key in server.flavor.extra_specs if key.startswith(_NUMA_SPECS)]
+    image = [key for key in server.image or {} if key.startswith(_NUMA_PROPERTIES)]
+    return ", ".join(sorted([*specs, *image]))
+
+
+def _capabilities(server: request.ServerSpec, _: Hosts) -> str:
+    keys = (key for key in server.flavor.extra_specs if key.startswith("capabilities:"))
+    return ", ".join(sorted(keys))
+
+
+def _image(server: request.ServerSpec, _: Hosts) -> str:
+    return ", ".join(key for key in _IMAGE_PROPERTIES if key in (server.image or {}))
+
+
+def _operations(_: request.ServerSpec, hosts: Hosts) -> str:
+    return _OPERATIONS_KEY if any(host.metadata(_OPERATIONS_KEY) for host in hosts) else ""
+
+
+#: ``{filter: (what it compares of this server or these hosts, the data that nova does not show)}``.
+#: A filter that compares nothing accepts every host.
+HIDDEN: Mapping[str, tuple[Callable[[request.ServerSpec, Hosts], str], str]] = {
+    "ComputeCapabilitiesFilter": (_capabilities, "the capabilities of the host"),
+    "ImagePropertiesFilter": (_image, "the architectures and hypervisors of the host"),
+    "NUMATopologyFilter": (_numa, "free CPUs and memory pages of the host's NUMA nodes"),
+    "PciPassthroughFilter": (_pci, "free PCI devices of the host"),
+    "AggregateIoOpsFilter": (_operations, "the builds, resizes and snapshots in progress"),
+}

@@ -1,0 +1,154 @@
+"""What nova's own filters say about candidates, from recorded answers of nova."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from osc_placement.nova import api, flavor, request, values
+from osc_placement.workflows.explain import nova_filters
+from osc_placement.workflows.explain.nova_filters import Verdict
+
+HOSTS = ("up", "disabled", "down", "absent")
+MEMBERS = ("s1", "s2", "s3")
+
+
+def recorded(group: Mapping[str, Any] | None = None) -> api.RecordedNova:
+    """Nova with three hosts; ``up`` has two members of the server group, ``down`` one."""
+
+    def server(uuid: str, host: str) -> dict[str, Any]:
+        plain = {"vcpus": 1, "ram": 1, "disk": 0, "ephemeral": 0, "swap": 0, "extra_specs": {}}
+        return {
+            "id": uuid, "name": uuid, "tenant_id": "p", "user_id": "u", "status": "ACTIVE",
+            "OS-EXT-SRV-ATTR:host": host, "OS-EXT-SRV-ATTR:hypervisor_hostname": f"{host}.node",
+            "OS-EXT-STS:vm_state": "active", "OS-EXT-STS:task_state": None, "flavor": plain,
+            "image": "", "created": "", "updated": "",
+        }  # fmt: skip
+
+    answers: dict[str, Any] = {
+        "GET /v2.1/os-services?binary=nova-compute": {
+            "services": [
+                {
+                    "binary": "nova-compute", "host": host,
+                    "status": "disabled" if host == "disabled" else "enabled",
+                    "state": "down" if host == "down" else "up",
+                }
+                for host in HOSTS[:3]
+            ]
+        },
+        "GET /v2.1/os-hypervisors/detail": {
+            "hypervisors": [
+                {
+                    "id": host, "hypervisor_hostname": f"{host}.node", "service": {"host": host},
+                    "running_vms": 2,
+                }
+                for host in HOSTS
+            ]
+        },
+    }  # fmt: skip
+    for uuid, host in zip(MEMBERS, ("up", "up", "down"), strict=True):
+        answers[f"GET /v2.1/servers/detail?uuid={uuid}"] = {"servers": [server(uuid, host)]}
+    if group is not None:
+        found = {"id": "g", "name": "group", "members": ["s0", *MEMBERS], **group}
+        answers["GET /v2.1/os-server-groups"] = {"server_groups": [found]}
+    return api.RecordedNova(answers, "answers")
+
+
+def judged(
+    nova: api.Nova | None = None,
+    specs: Mapping[str, str] | None = None,
+    metadata: Mapping[str, str] | None = None,
+    enabled: tuple[str, ...] | None = None,
+    **server: Any,
+) -> dict[str, nova_filters.Judgement]:
+    """``metadata`` is that of an aggregate with the host ``up``."""
+    aggregates = [values.HostAggregate("1", "a", "uuid", ("up",), metadata or {})]
+    spec = request.ServerSpec(flavor.Flavor(1, 1, 1, extra_specs=specs or {}), "f", **server)
+    asked = request.request_to_placement(spec, aggregates)
+    names = [f"{host}.node" for host in HOSTS]
+    found = nova_filters.judge(nova or recorded(), asked, names, enabled)
+    return {each.filter: each for each in found}
+
+
+def test_hosts_without_a_running_service_are_refused() -> None:
+    found = judged()["ComputeFilter"]
+    assert (found.verdict, found.refused) == (
+        Verdict.REFUSES,
+        {
+            "disabled.node": "disabled",
+            "down.node": "down",
+            "absent.node": "no compute service",
+        },
+    )
+
+
+def test_filters_of_aggregates_are_judged_by_metadata() -> None:
+    metadata = {
+        "ssd": "true",
+        "filter_tenant_id": "acme",
+        "instance_type": "big",
+        "max_instances_per_host": "2",
+        "hw_disk_bus": "scsi",
+    }
+    found = judged(
+        specs={"ssd": "false"},
+        metadata=metadata,
+        project_id="other",
+        flavor_name="small",
+        image={"hw_disk_bus": "virtio"},
+    )
+    reasons = {
+        name: each.refused.get("up.node")
+        for name, each in found.items()
+        if name.startswith("Aggregate")
+    }
+    assert reasons == {
+        "AggregateInstanceExtraSpecsFilter": "ssd=true is not false",
+        "AggregateImagePropertiesIsolation": "hw_disk_bus=scsi, the image has virtio",
+        "AggregateMultiTenancyIsolation": "only for other projects",
+        "AggregateTypeAffinityFilter": "only for flavor big",
+        "AggregateNumInstancesFilter": "2 servers, max_instances_per_host=2",
+    }
+    # Without a nova.conf it is not known whether nova uses these filters.
+    assert {found[name].is_enabled for name in reasons} == {None}
+
+
+def test_without_a_project_its_filter_is_not_judged() -> None:
+    found = judged(metadata={"filter_tenant_id": "acme"})["AggregateMultiTenancyIsolation"]
+    assert (found.verdict, found.refused) == (Verdict.NOT_JUDGED, {})
+    assert found.reason == "the project is not known, and 1 hosts accept only some"
+
+
+def test_only_the_filters_of_nova_conf_are_judged() -> None:
+    enabled = ("ComputeFilter", "NUMATopologyFilter", "PciPassthroughFilter")
+    specs = {"hw:numa_nodes": "2"}
+    found = judged(specs=specs, enabled=enabled)
+    assert {name: str(each.verdict) for name, each in found.items()} == {
+        "ComputeFilter": "refuses",
+        "NUMATopologyFilter": "not judged",
+        "PciPassthroughFilter": "accepts",
+    }
+    assert found["NUMATopologyFilter"].reason.startswith("hw:numa_nodes: nova does not show")
+
+
+def test_an_anti_affine_server_needs_a_host_without_members() -> None:
+    nova = recorded({"policy": "anti-affinity"})
+    found = judged(nova, uuid="s0")[nova_filters.ANTI_AFFINITY]
+    assert found.refused == {
+        "up.node": "2 members of server group group",
+        "down.node": "1 members of server group group",
+    }
+    nova = recorded({"policy": "anti-affinity", "rules": {"max_server_per_host": 2}})
+    assert list(judged(nova, uuid="s0")[nova_filters.ANTI_AFFINITY].refused) == ["up.node"]
+
+
+def test_an_affine_server_needs_a_host_of_its_group() -> None:
+    found = judged(recorded({"policy": "affinity"}), uuid="s0")
+    assert set(found[nova_filters.AFFINITY].refused) == {"disabled.node", "absent.node"}
+    assert found[nova_filters.ANTI_AFFINITY].verdict is Verdict.ACCEPTS
+
+
+def test_server_groups_that_nova_does_not_show_are_not_judged() -> None:
+    found = judged(uuid="s0")[nova_filters.AFFINITY]
+    assert found.verdict is Verdict.NOT_JUDGED
+    assert "os-server-groups" in found.reason
