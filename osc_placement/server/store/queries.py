@@ -108,3 +108,7 @@ PROVIDERS_OF_PROJECT = """
     SELECT DISTINCT held.provider_uuid FROM owner JOIN held ON held.consumer_uuid = owner.uuid
     WHERE owner.project_id = ?
 """
+OWNERS_ON = """
+    SELECT owner.uuid, owner.project_id FROM held JOIN owner ON owner.uuid = held.consumer_uuid
+    WHERE held.provider_uuid = ? AND owner.project_id IS NOT NULL
+"""

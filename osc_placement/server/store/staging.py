@@ -166,6 +166,11 @@ class Staging:
         with self._errors():
             return self._column(queries.PROVIDERS_OF_PROJECT, project)
 
+    def owners_on(self, provider_uuid: str) -> list[tuple[str, str]]:
+        """``(consumer, project)`` of the consumers on a provider whose owners were read."""
+        with self._errors():
+            return self._connection.execute(queries.OWNERS_ON, (provider_uuid,)).fetchall()
+
     def save_readings(self, readings: Iterable[Reading]) -> None:
         """Keep readings of whole providers."""
         now = time.time()
@@ -214,6 +219,13 @@ class Staging:
         with self._transaction():
             self._connection.executemany(
                 "INSERT OR REPLACE INTO owner VALUES (?, ?, ?, ?, ?)", owners
+            )
+
+    def forget_owners(self, uuids: Iterable[str]) -> None:
+        """Drop the owners of consumers, so that they are read again."""
+        with self._transaction():
+            self._connection.executemany(
+                "DELETE FROM owner WHERE uuid = ?", [(uuid,) for uuid in uuids]
             )
 
     def clear_owners(self) -> None:

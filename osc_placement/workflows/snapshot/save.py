@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from osc_placement.client import api, api_errors, retry
+from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.model import provider
 from osc_placement.plan import plan, workers
 from osc_placement.server.store import snapshot, staging
@@ -88,7 +88,8 @@ def save(
     provider that the file does not have at its generation, and one per consumer that it does not
     have at its generation. For a provider that changes during the save, up to 15 more in each of
     three rounds, and a listing per round. To continue or refresh also one per project, or, if
-    that is less or owners are not read, one per provider with allocations.
+    that is less or owners are not read, one per provider with allocations and one per project with
+    consumers on changed providers, and one per such consumer of a project whose usage differs.
     Errors: PlacementError; the unfinished file stays, and the same call continues.
     """
     client.require_feature("consumer generation", "snapshots")
@@ -132,6 +133,7 @@ class _Save:
         self._request, self._context = request, context
         self._requests = 0
         self._read: set[str] = set()
+        self._owners_read: set[str] = set()
         self._verified: set[str] = set()
         self._unstable: set[str] = set()
         self._failures: dict[str, api_errors.ApiError] = {}
@@ -217,37 +219,55 @@ class _Save:
         for batch in _batches(results):
             self._requests += len(batch)
             self.consumers_read += len(batch)
+            self._owners_read.update(owner.uuid for owner in batch)
             self._file.save_owners(batch)
 
     def _read_hidden_changes(self) -> None:
-        """Find allocations that were deleted without a new generation of their provider.
+        """Find what has changed without a new generation.
 
-        The usage of each project shows them, and without owners only the providers themselves.
+        A deleted allocation leaves the generation of its provider. The usage of each project shows
+        it, and without owners only the providers themselves do. A consumer that was created again,
+        with another owner, can have its old generation: then the usage of a project still differs.
         """
         holding = self._file.with_allocations()
-        usages = self._file.usages() if self._request.owners else {}
-        if self._request.owners and len(usages) <= len(holding):
+        known = self._file.usages() if self._request.owners else {}
+        found: dict[str, responses.Usage] = {}
+        if self._request.owners and len(known) <= len(holding):
+            found = self._read_usages(sorted(known))
             holding = sorted(
                 {
                     provider_uuid
-                    for project in self._projects_to_read(usages)
+                    for project in _differing(known, found)
                     for provider_uuid in self._file.providers_of_project(project)
                 }
             )
         self._read_allocations([uuid for uuid in holding if uuid not in self._read])
         self._read_owners()
+        if self._request.owners:
+            self._read_new_owners(found)
 
-    def _projects_to_read(self, usages: dict[str, staging.Usage]) -> Iterator[str]:
-        """The projects whose usage in Placement differs from that in the file."""
-        projects = sorted(usages)
-        found = self._each("reading usages", self._client.show_total_usage, projects)
-        for project, usage in zip(projects, found, strict=True):
-            self._requests += 1
-            known = usages[project]
-            held = {name: amount for name, amount in usage.resources.items() if amount}
-            counts = {known.consumers, usage.consumer_count or known.consumers}
-            if held != known.resources or len(counts) > 1:
-                yield project
+    def _read_new_owners(self, found: dict[str, responses.Usage]) -> None:
+        """Read the owners of consumers on changed providers, in projects whose usage differs.
+
+        ``found`` are the usages that were read already.
+        """
+        consumers: dict[str, set[str]] = {}
+        for provider_uuid in self._read:
+            for uuid, project in self._file.owners_on(provider_uuid):
+                if uuid not in self._owners_read:
+                    consumers.setdefault(project, set()).add(uuid)
+        found |= self._read_usages([project for project in consumers if project not in found])
+        totals = {project: found[project] for project in consumers}
+        known = self._file.usages() if totals else {}
+        for project in _differing(known, totals):
+            self._file.forget_owners(sorted(consumers[project]))
+        self._read_owners()
+
+    def _read_usages(self, projects: Sequence[str]) -> dict[str, responses.Usage]:
+        results = self._each("reading usages", self._client.show_total_usage, projects)
+        found = dict(zip(projects, results, strict=True))
+        self._requests += len(found)
+        return found
 
     def _settle(self) -> None:
         """Read again what changed since it was read, a limited number of times."""
@@ -286,6 +306,16 @@ class _Save:
         for result in workers.each(read, items, self._context.workers):
             progress.advance()
             yield result
+
+
+def _differing(known: dict[str, staging.Usage], found: dict[str, responses.Usage]) -> Iterator[str]:
+    """The projects whose usage in Placement differs from that in the file."""
+    for project, total in found.items():
+        saved = known.get(project, staging.Usage({}, 0))
+        held = {name: amount for name, amount in total.resources.items() if amount}
+        counts = {saved.consumers, total.consumer_count or saved.consumers}
+        if held != saved.resources or len(counts) > 1:
+            yield project
 
 
 def _metadata(client: api.Client, request: SaveRequest) -> Metadata:

@@ -315,6 +315,37 @@ def test_a_refresh_reads_a_new_owner(cloud: Cloud, path: pathlib.Path) -> None:
     assert saved(path) == cloud.document()
 
 
+def recreate(cloud: Cloud, consumer: allocation.Consumer, project: str) -> allocation.Consumer:
+    """Delete a consumer, and create it again with another owner."""
+    cloud.other.delete_allocations(consumer.uuid)
+    cloud.other.replace_allocations(
+        allocation.Consumer(
+            consumer.uuid,
+            consumer.allocations,
+            project_id=project,
+            user_id="another",
+            generation=None,
+            consumer_type=consumer.consumer_type,
+        )
+    )
+    return cloud.other.show_allocations(consumer.uuid)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_refresh_finds_a_consumer_that_was_created_again_with_its_old_generation(
+    cloud: Cloud, path: pathlib.Path, known: bool
+) -> None:
+    consumer = recreate(cloud, cloud.consumer(), "first")
+    others = {one["project"] for one in cloud.document()["consumers"].values()} - {"first"}
+    cloud.save(path)
+    again = recreate(cloud, consumer, min(others) if known else "second")
+    assert again.generation == consumer.generation
+    report = cloud.save(path, refresh=True)
+    # Only the consumers of the two projects on the changed provider are read.
+    assert 1 <= report.consumers_read <= 10
+    assert saved(path) == cloud.document()
+
+
 def test_a_rehearsed_file_is_not_refreshed(cloud: Cloud, path: pathlib.Path) -> None:
     cloud.save(path)
     with service.InProcessPlacement(database=str(path)) as placement:
