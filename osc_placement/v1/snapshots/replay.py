@@ -36,7 +36,8 @@ class ReplayQueries(base.Lister):
     Runs the queries on a snapshot and on a second one, or on a snapshot before and after a plan
     (--after), or compares a snapshot with the recorded answers of the queries. Lists the queries
     that get no candidate any more, and those that lose more than --percent of their candidates.
-    With --record it forwards requests to the cloud and records the queries, until Ctrl-C.
+    Limits in queries are ignored, because they would hide lost candidates. With --record it
+    forwards requests to the cloud and records the queries, until Ctrl-C.
     """
 
     writes = False
@@ -96,8 +97,8 @@ openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
             "--record",
             metavar="<port>",
             type=arguments.non_negative,
-            help="Forward requests on this port of 127.0.0.1 to the cloud, and append the queries"
-            " with their answers to the file of --queries",
+            help="Forward HTTP requests on this port of 127.0.0.1 to the cloud (its endpoint may"
+            " be https), and append the queries with their answers to the file of --queries",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -190,7 +191,7 @@ def _row(item: replay.Comparison, names: Mapping[str, str]) -> rows.Row:
         item.query.count,
         len(item.before.candidates),
         len(item.after.candidates),
-        len(item.gained),
+        None if item.is_cut_off else len(item.gained),
         round(item.percent, 1),
         rows.Lines(sorted(names.get(uuid, uuid) for uuid in item.lost_providers)),
         item.after.error or item.before.error or None,

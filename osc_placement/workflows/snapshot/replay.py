@@ -49,6 +49,11 @@ class Comparison:
         return self.after.candidates - self.before.candidates
 
     @property
+    def is_cut_off(self) -> bool:
+        """Whether the limit of the query may have cut off its recorded answer."""
+        return self.query.answer is not None and len(self.query.answer) == self.query.limit
+
+    @property
     def percent(self) -> float:
         """The share of the candidates that is lost."""
         known = len(self.before.candidates)
