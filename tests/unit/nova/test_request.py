@@ -173,12 +173,19 @@ def test_a_nova_conf_sets_the_options(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "nova.conf"
     path.write_text(
         "[scheduler]\nlimit_tenants_to_placement_aggregate = yes\nmax_placement_results = 50\n"
+        "[filter_scheduler]\nenabled_filters = ComputeFilter,NUMATopologyFilter\n"
         "[other]\nunknown = 1\n"
     )
     found = scheduler_options.read_nova_conf(path, scheduler_options.SchedulerOptions(owner=True))
     assert found == scheduler_options.SchedulerOptions(
-        max_placement_results=50, limit_tenants_to_placement_aggregate=True, owner=True
+        max_placement_results=50,
+        limit_tenants_to_placement_aggregate=True,
+        owner=True,
+        enabled_filters=("ComputeFilter", "NUMATopologyFilter"),
     )
+    path.write_text("[scheduler]\n")
+    found = scheduler_options.read_nova_conf(path, found)
+    assert found.enabled_filters == scheduler_options.DEFAULT_FILTERS
 
 
 @pytest.mark.parametrize("text", ["[scheduler]\nmax_placement_results = many\n", "no section"])
