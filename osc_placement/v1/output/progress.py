@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
+from osc_placement.plan import guards
 from osc_placement.v1.output import streams
 
 if TYPE_CHECKING:
     import rich.progress
 
     from osc_placement.plan import progress as plan_progress
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @contextlib.contextmanager
@@ -33,6 +37,25 @@ def shown(*, quiet: bool) -> Iterator[plan_progress.Progress]:
     )
     with rich.progress.Progress(*columns, console=console, transient=True) as progress:
         yield _Bars(progress)
+
+
+def read_each(title: str, read: Callable[[T], R], items: Sequence[T], *, quiet: bool) -> list[R]:
+    """``read(item)`` of each item, several at a time, with a progress bar of this title.
+
+    A read is repeated while the server fails. Errors: those of ``read``.
+    """
+    from osc_placement.client import retry
+    from osc_placement.plan import workers
+
+    found = []
+    with shown(quiet=quiet or len(items) == 1) as progress:
+        progress.start(title, len(items))
+        for result in workers.each(
+            lambda item: retry.read(lambda: read(item)), items, guards.WORKERS
+        ):
+            found.append(result)
+            progress.advance()
+    return found
 
 
 class _Bars:

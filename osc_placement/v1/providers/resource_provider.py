@@ -13,7 +13,7 @@ from osc_placement import errors, microversion
 from osc_placement.client import api_errors, lookup
 from osc_placement.v1 import base, services
 from osc_placement.v1.options import arguments, selector
-from osc_placement.v1.output import rows
+from osc_placement.v1.output import progress, rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -117,8 +117,32 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
             found = list_providers(in_tree=named)
         version = client.microversion
         if parsed_args.long:
-            return _long(client, found)
+            return self._long(client, found)
         return rows.provider_columns(version), [rows.provider_row(item, version) for item in found]
+
+    def _long(
+        self, client: api.Client, found: Sequence[provider.Provider]
+    ) -> tuple[tuple[str, ...], list[Any]]:
+        version = client.microversion
+        columns = tuple(
+            column
+            for feature, column in _LONG_COLUMNS
+            if feature is None or microversion.supports(version, feature)
+        )
+
+        def row(item: provider.Provider) -> tuple[Any, ...] | None:
+            # A provider that was deleted after it was listed has no row.
+            with contextlib.suppress(api_errors.NotFound):
+                values = (_long_value(client, item, column) for column in columns)
+                return (*rows.provider_row(item, version), *values)
+            return None
+
+        data = [
+            each
+            for each in progress.read_each("reading providers", row, found, quiet=self.is_quiet)
+            if each
+        ]
+        return rows.provider_columns(version) + columns, data
 
 
 class ShowResourceProvider(base.ShowOne):
@@ -317,24 +341,6 @@ _LONG_COLUMNS = (
     (None, "inventories"),
     ("last-modified", "updated"),
 )
-
-
-def _long(
-    client: api.Client, found: Sequence[provider.Provider]
-) -> tuple[tuple[str, ...], list[Any]]:
-    version = client.microversion
-    columns = tuple(
-        column
-        for feature, column in _LONG_COLUMNS
-        if feature is None or microversion.supports(version, feature)
-    )
-    data = []
-    for item in found:
-        # A provider that was deleted after it was listed has no row.
-        with contextlib.suppress(api_errors.NotFound):
-            row = rows.provider_row(item, version)
-            data.append(row + tuple(_long_value(client, item, column) for column in columns))
-    return rows.provider_columns(version) + columns, data
 
 
 def _long_value(client: api.Client, item: provider.Provider, column: str) -> Any:

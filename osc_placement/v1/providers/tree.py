@@ -9,7 +9,7 @@ from osc_placement import errors
 from osc_placement.client import lookup
 from osc_placement.v1 import base
 from osc_placement.v1.options import arguments
-from osc_placement.v1.output import rows
+from osc_placement.v1.output import progress, rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -53,11 +53,16 @@ class ShowResourceProviderTree(base.Lister):
             raise errors.PlacementError(f"No resource provider with uuid {uuid} found")
         tree = provider.ProviderTree(found)
         is_table = parsed_args.formatter == "table"
+        lines, long = draw(tree), parsed_args.long
+        values = progress.read_each(
+            "reading providers",
+            lambda line: _row(client, line[1], long=long),
+            lines,
+            quiet=self.is_quiet,
+        )
         data = [
-            tree_cells(branches, item.name, item.parent_uuid, is_table=is_table)
-            + _row(client, item)
-            + (_long(client, item) if parsed_args.long else ())
-            for branches, item in draw(tree)
+            tree_cells(branches, item.name, item.parent_uuid, is_table=is_table) + row
+            for (branches, item), row in zip(lines, values, strict=True)
         ]
         columns = (TABLE_COLUMNS if is_table else DATA_COLUMNS) + COLUMNS
         return columns + (LONG_COLUMNS if parsed_args.long else ()), data
@@ -89,7 +94,8 @@ def draw(tree: provider.ProviderTree) -> list[tuple[str, provider.Provider]]:
     return lines
 
 
-def _row(client: api.Client, item: provider.Provider) -> rows.Row:
+def _row(client: api.Client, item: provider.Provider, *, long: bool) -> rows.Row:
+    """The values of COLUMNS, and of LONG_COLUMNS."""
     inventories = client.list_inventories(item.uuid).inventories
     usages = client.list_usages(item.uuid)
     used = {
@@ -97,11 +103,9 @@ def _row(client: api.Client, item: provider.Provider) -> rows.Row:
         for resource_class, held in inventories.items()
     }
     traits = list(client.list_provider_traits(item.uuid).traits)
-    return (item.uuid, item.generation, rows.Usages(used), rows.Lines(traits))
-
-
-def _long(client: api.Client, item: provider.Provider) -> rows.Row:
-    aggregates = client.list_aggregates(item.uuid).aggregates
-    inventories = client.list_inventories(item.uuid).inventories
+    row = (item.uuid, item.generation, rows.Usages(used), rows.Lines(traits))
+    if not long:
+        return row
+    aggregates = rows.Lines(list(client.list_aggregates(item.uuid).aggregates))
     fields = {name: held.as_dict() for name, held in inventories.items()}
-    return (item.parent_uuid, rows.Lines(list(aggregates)), rows.InventoryTotals(fields))
+    return (*row, item.parent_uuid, aggregates, rows.InventoryTotals(fields))
