@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import psutil
 
-from benchmarks import rows
+from benchmarks import placement_rows
 from tests.support.clouds import large
 from tests.support.peer import database, process
 
@@ -40,7 +40,7 @@ class Service:
     """A running service: its URL, its database, and what it has done."""
 
     url: str
-    tables: rows.Tables
+    tables: placement_rows.Tables
     log: pathlib.Path
     process: psutil.Process
     _position: int = 0
@@ -71,8 +71,8 @@ def serving(peer: str, cloud: large.LargeCloud, folder: pathlib.Path) -> Iterato
         with _workers(folder) as service_url:
             # The first worker creates the tables, the standard classes and the standard traits.
             urllib.request.urlopen(service_url).close()
-        tables = rows.Tables(url)
-        rows.write(tables, cloud.document())
+        tables = placement_rows.Tables(url)
+        placement_rows.write(tables, cloud.document())
         with _workers(folder) as service_url:
             log = folder / "access.log"
             running = psutil.Process(int((folder / "gunicorn.pid").read_text()))

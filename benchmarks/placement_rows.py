@@ -1,151 +1,146 @@
-"""Fills the database of openstack-placement directly: large clouds take hours over its API."""
+"""Writes a cloud into the database of openstack-placement, as rows.
+
+The tables are those that the service has created and filled with the standard resource classes and
+traits; their columns are read from the database.
+"""
 
 from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import sqlalchemy
+import sqlalchemy as sa
 
-_CHUNK = 10_000
+Row = dict[str, Any]
 
-
-class _Database:
-    """The tables of an empty openstack-placement, in one transaction."""
-
-    def __init__(self, connection: sqlalchemy.Connection) -> None:
-        self._connection = connection
-        self._metadata = sqlalchemy.MetaData()
-        self._metadata.reflect(connection)
-
-    def insert(self, table: str, rows: Iterable[dict[str, Any]]) -> None:
-        now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
-        found = ({"created_at": now, **row} for row in rows)
-        while chunk := list(itertools.islice(found, _CHUNK)):
-            self._connection.execute(sqlalchemy.insert(self._metadata.tables[table]), chunk)
-
-    def ids(self, table: str, key: str) -> Callable[[str], int]:
-        columns = self._metadata.tables[table].c
-        rows = self._connection.execute(sqlalchemy.select(columns[key], columns.id))
-        return {row[0]: row[1] for row in rows}.__getitem__
-
-    def insert_with_ids(
-        self, table: str, key: str, rows: Iterable[dict[str, Any]]
-    ) -> Callable[[str], int]:
-        self.insert(table, rows)
-        return self.ids(table, key)
-
-    def make_roots(self) -> None:
-        self._connection.execute(
-            sqlalchemy.text("UPDATE resource_providers SET root_provider_id = id")
-        )
+#: Rows of one statement.
+_PART = 10_000
 
 
-def fill(url: str, state: Mapping[str, Any]) -> None:
-    """Write a document without custom names and trees to an empty database."""
-    engine = sqlalchemy.create_engine(url)
-    with engine.begin() as connection:
-        database = _Database(connection)
-        class_id = database.ids("resource_classes", "name")
-        provider_id = _fill_providers(database, state["providers"], class_id)
-        _fill_consumers(database, state["consumers"], provider_id, class_id)
-    engine.dispose()
+class Tables:
+    """The tables of one database."""
+
+    def __init__(self, url: str) -> None:
+        self.engine = sa.create_engine(url)
+        self._tables = sa.MetaData()
+        self._tables.reflect(self.engine)
+
+    def __getitem__(self, name: str) -> sa.Table:
+        return self._tables.tables[name]
+
+    def scalar(self, query: str, **parameters: Any) -> Any:
+        """The only value of a query."""
+        with self.engine.connect() as connection:
+            return connection.execute(sa.text(query), parameters).scalar()
+
+    def ids(self, name: str) -> dict[str, int]:
+        """``{name: id}`` of a table with names."""
+        with self.engine.connect() as connection:
+            found = connection.execute(sa.select(self[name].c.name, self[name].c.id))
+            return dict(found.tuples().all())
+
+    def insert(self, connection: sa.Connection, name: str, rows: Iterable[Row]) -> None:
+        """Insert rows."""
+        now = datetime.datetime(2026, 1, 1)
+        table = self[name]
+        for part in _batched(rows):
+            values = [{"created_at": now, **row} for row in part]
+            connection.execute(table.insert(), values)
+
+    def advance_sequences(self, connection: sa.Connection, names: Sequence[str]) -> None:
+        """PostgreSQL: continue the ids behind the inserted ones."""
+        if self.engine.dialect.name != "postgresql":
+            return
+        for name in names:
+            text = f"SELECT setval(pg_get_serial_sequence('{name}', 'id'), max(id)) FROM {name}"
+            connection.execute(sa.text(text))
 
 
-def _fill_providers(
-    database: _Database, providers: Mapping[str, Any], class_id: Callable[[str], int]
-) -> Callable[[str], int]:
-    provider_id = database.insert_with_ids(
-        "resource_providers",
-        "uuid",
-        (
-            {"uuid": uuid, "name": one["name"], "generation": one["generation"]}
-            for uuid, one in providers.items()
+def write(tables: Tables, document: Mapping[str, Any]) -> None:
+    """Write the state ``document``, which has no custom classes, traits or consumer types.
+
+    The database must have no providers and no consumers.
+    """
+    providers, consumers = document["providers"], document["consumers"]
+    ids = _numbered(providers)
+    classes, traits = tables.ids("resource_classes"), tables.ids("traits")
+    aggregates = _numbered(uuid for each in providers.values() for uuid in each["aggregates"])
+    projects = _numbered(each["project"] for each in consumers.values())
+    users = _numbered(each["user"] for each in consumers.values())
+    types = _numbered(each["type"] for each in consumers.values())
+    content: dict[str, Iterable[Row]] = {
+        "resource_providers": (_provider(uuid, each, ids) for uuid, each in providers.items()),
+        "placement_aggregates": ({"id": n, "uuid": uuid} for uuid, n in aggregates.items()),
+        "projects": ({"id": n, "external_id": name} for name, n in projects.items()),
+        "users": ({"id": n, "external_id": name} for name, n in users.items()),
+        "consumer_types": ({"id": n, "name": name} for name, n in types.items()),
+        "inventories": (
+            {"resource_provider_id": ids[uuid], "resource_class_id": classes[name], **_full(fields)}
+            for uuid, each in providers.items()
+            for name, fields in each["inventories"].items()
         ),
-    )
-    database.make_roots()
-    aggregates = {uuid for one in providers.values() for uuid in one["aggregates"]}
-    aggregate_id = database.insert_with_ids(
-        "placement_aggregates", "uuid", ({"uuid": uuid} for uuid in sorted(aggregates))
-    )
-    trait_id = database.ids("traits", "name")
-    of = [(provider_id(uuid), one) for uuid, one in providers.items()]
-    database.insert(
-        "resource_provider_aggregates",
-        (
-            {"resource_provider_id": key, "aggregate_id": aggregate_id(uuid)}
-            for key, one in of
-            for uuid in one["aggregates"]
+        "resource_provider_traits": (
+            {"resource_provider_id": ids[uuid], "trait_id": traits[name]}
+            for uuid, each in providers.items()
+            for name in each["traits"]
         ),
-    )
-    database.insert(
-        "resource_provider_traits",
-        (
-            {"resource_provider_id": key, "trait_id": trait_id(name)}
-            for key, one in of
-            for name in one["traits"]
+        "resource_provider_aggregates": (
+            {"resource_provider_id": ids[uuid], "aggregate_id": aggregates[name]}
+            for uuid, each in providers.items()
+            for name in each["aggregates"]
         ),
-    )
-    database.insert(
-        "inventories",
-        (
-            {
-                "resource_provider_id": key,
-                "resource_class_id": class_id(name),
-                "reserved": 0,
-                "min_unit": 1,
-                "step_size": 1,
-                **fields,
-            }
-            for key, one in of
-            for name, fields in one["inventories"].items()
-        ),
-    )
-    return provider_id
-
-
-def _fill_consumers(
-    database: _Database,
-    consumers: Mapping[str, Any],
-    provider_id: Callable[[str], int],
-    class_id: Callable[[str], int],
-) -> None:
-    ids = {
-        field: database.insert_with_ids(
-            table, key, ({key: text} for text in sorted({one[field] for one in consumers.values()}))
-        )
-        for field, table, key in (
-            ("project", "projects", "external_id"),
-            ("user", "users", "external_id"),
-            ("type", "consumer_types", "name"),
-        )
-    }
-    database.insert(
-        "consumers",
-        (
+        "consumers": (
             {
                 "uuid": uuid,
-                "generation": one["generation"],
-                "project_id": ids["project"](one["project"]),
-                "user_id": ids["user"](one["user"]),
-                "consumer_type_id": ids["type"](one["type"]),
+                "project_id": projects[each["project"]],
+                "user_id": users[each["user"]],
+                "generation": each["generation"],
+                "consumer_type_id": types[each["type"]],
             }
-            for uuid, one in consumers.items()
+            for uuid, each in consumers.items()
         ),
-    )
-    database.insert(
-        "allocations",
-        (
+        "allocations": (
             {
                 "consumer_id": uuid,
-                "resource_provider_id": provider_id(provider_uuid),
-                "resource_class_id": class_id(name),
+                "resource_provider_id": ids[provider],
+                "resource_class_id": classes[name],
                 "used": amount,
             }
-            for uuid, one in consumers.items()
-            for provider_uuid, resources in one["allocations"].items()
-            for name, amount in resources.items()
+            for uuid, each in consumers.items()
+            for provider, held in each["allocations"].items()
+            for name, amount in held.items()
         ),
-    )
+    }
+    with tables.engine.begin() as connection:
+        for name, rows in content.items():
+            tables.insert(connection, name, rows)
+        numbered = ("resource_providers", "placement_aggregates", "projects", "users")
+        tables.advance_sequences(connection, (*numbered, "consumer_types"))
+
+
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    return {name: number for number, name in enumerate(dict.fromkeys(names), start=1)}
+
+
+def _provider(uuid: str, provider: Mapping[str, Any], ids: Mapping[str, int]) -> Row:
+    return {
+        "id": ids[uuid],
+        "uuid": uuid,
+        "name": provider["name"],
+        "generation": provider["generation"],
+        "root_provider_id": ids[provider["root"]],
+        "parent_provider_id": ids[provider["parent"]] if provider["parent"] else None,
+    }
+
+
+def _full(inventory: Mapping[str, Any]) -> Row:
+    defaults = {"reserved": 0, "min_unit": 1, "step_size": 1, "allocation_ratio": 1.0}
+    return {**defaults, "max_unit": inventory["total"], **inventory}
+
+
+def _batched(rows: Iterable[Row]) -> Iterable[list[Row]]:
+    iterator = iter(rows)
+    while part := list(itertools.islice(iterator, _PART)):
+        yield part

@@ -90,7 +90,7 @@ def served(peer: str, state: dict[str, Any], folder: pathlib.Path) -> Iterator[s
         url = stack.enter_context(
             process.running(process.PLACEMENT, folder, environment=environment)
         )
-        placement_rows.fill(address, state)
+        placement_rows.write(placement_rows.Tables(address), state)
         yield url
 
 
