@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.v1 import base
+from osc_placement.v1 import base, services
+from osc_placement.v1.candidates import nova_request
 from osc_placement.v1.options import arguments
 from osc_placement.v1.output import rows, tables
 
@@ -22,8 +23,10 @@ class OkToStop(base.ShowOne):
     providers, and together those of each other provider. It needs a host that is not disabled,
     and never one of the named hosts. The answer is "yes" with a place for each server, "no"
     with the servers that have none, or "unknown" after --timeout. With --max, the answer is
-    about a largest set of the named hosts. Traits, zones and whatever nova's own filters check
-    are not judged. Needs a database file, such as a snapshot. Only reads.
+    about a largest set of the named hosts. Traits, aggregates, zones and server groups are
+    those of nova: of a snapshot that was saved --with-nova, or of --nova-recording. What is not
+    judged is listed. Needs a database file, such as a snapshot: a service would have to send
+    every inventory, trait and allocation of every provider. Only reads.
     """
 
     writes = False
@@ -66,6 +69,8 @@ openstack --os-placement-database cloud.sqlite \\
             default=60,
             help="How long to search (default: 60)",
         )
+        nova_request.add_scheduler_options(parser)
+        services.add_recording(parser)
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -79,6 +84,7 @@ openstack --os-placement-database cloud.sqlite \\
             stop_hosts.StopRequest(
                 parsed_args.hosts, parsed_args.aggregate, parsed_args.max, parsed_args.timeout
             ),
+            nova_request.server_reader(self, parsed_args),
         )
         self.exit_code = {"yes": 0, "no": 3, "unknown": 4}[found.answer]
         self.summary = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import pathlib
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from osc_placement.v1 import base, services
 
 if TYPE_CHECKING:
     from osc_placement.nova import request, scheduler_options
+    from osc_placement.workflows.capacity import nova_servers
     from osc_placement.workflows.cloud import nova_request
 
 #: The request filters that are off by default: the values of --filter, and nova's options.
@@ -138,3 +140,16 @@ def read_flavor(
         scheduler=scheduler(parsed_args),
     )
     return nova_request.observe_request(opened, options)
+
+
+def server_reader(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace
+) -> nova_servers.ReadServers | None:
+    """Reads what nova says about servers; None on a database file without nova."""
+    from osc_placement.workflows.capacity import nova_servers
+
+    if parsed_args.nova_recording is None and not command.runs_on_recording:
+        return None
+    return functools.partial(
+        nova_servers.observe, opened(command, parsed_args), scheduler(parsed_args)
+    )

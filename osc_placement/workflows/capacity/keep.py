@@ -51,7 +51,7 @@ class _Reserve:
         hosts: Sequence[str],
         failures: int,
     ) -> None:
-        self._moves, self._query = moves, query
+        self._moves, self._query, self._kind = moves, query, servers.kind_of(query)
         self._failures = min(failures, len(hosts))
         # Failures of the hosts with the most servers first: they give the lowest bound early.
         self._hosts = sorted(hosts, key=lambda root: -len(moves.servers_on([root])))
@@ -104,7 +104,7 @@ class _Reserve:
         for option in (placement or {}).values():
             for slot, amount in option.amounts.items():
                 left[slot] -= amount
-        count = packing.most(self._moves.options_of(self._query, failed), left)
+        count = packing.most(self._moves.options_of(self._kind, failed), left)
         return count.least if failed else count.most
 
     def _safe_number(self, upper: int) -> int:
@@ -147,7 +147,7 @@ class _Reserve:
         left = self._moves.free((), ())
         heap = [
             (-option.repeats(left), at, option)
-            for at, option in enumerate(self._moves.options_of(self._query, ()))
+            for at, option in enumerate(self._moves.options_of(self._kind, ()))
         ]
         heapq.heapify(heap)
         chosen: list[packing.Option] = []
@@ -166,6 +166,6 @@ class _Reserve:
     def _packed(self, number: int) -> list[packing.Option] | None:
         """Options for requests that fill one host after the other."""
         left = self._moves.free((), ())
-        found = packing.most(self._moves.options_of(self._query, ()), left)
+        found = packing.most(self._moves.options_of(self._kind, ()), left)
         chosen = [option for option, times in found.chosen for _ in range(times)]
         return chosen[:number] if len(chosen) >= number else None

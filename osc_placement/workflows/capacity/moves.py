@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 from collections.abc import Collection, Hashable, Iterable, Sequence
@@ -9,6 +10,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
+from osc_placement.nova.values import ServerGroup
 from osc_placement.workflows.capacity import servers
 from osc_placement.workflows.cloud import options, packing, placing
 
@@ -20,7 +22,8 @@ class Moves:
 
     The options of a server are those in the cloud without any allocation; what is free decides
     among them. So they are found once for all sets of hosts that stop. ``without`` are the root
-    UUIDs of hosts that receive no server.
+    UUIDs of hosts that receive no server. ``groups`` are nova's server groups; each place that a
+    host has for a group with anti-affinity is an amount of the host.
     """
 
     def __init__(
@@ -30,34 +33,48 @@ class Moves:
         budget: budgets.SearchBudget,
         more: Iterable[candidate.CandidateQuery] = (),
         without: Collection[str] = (),
+        groups: Iterable[ServerGroup] = (),
     ) -> None:
         self.base, self.budget = base, budget
+        self.groups = {each.uuid: each for each in groups if each.policy == "anti-affinity"}
         self._without = frozenset(without)
         self._by_root: dict[str, list[servers.Server]] = {}
         for server in known:
             self._by_root.setdefault(server.root_uuid, []).append(server)
         empty = _without_allocations(base)
-        queries = [*(server.query for server in known), *more]
+        kinds = {servers.kind_of(query): (query, "") for query in more}
+        kinds |= {server.kind: (server.query, server.apart) for server in known}
         self.is_complete = True
         self._options: dict[Hashable, Sequence[packing.Option]] = {}
-        for query in queries:
-            key = servers.query_key(query)
-            if key not in self._options:
-                found = options.find(empty, query, budget)
-                self.is_complete = self.is_complete and found.is_complete
-                self._options[key] = [each for each in found.options if each.is_of_host]
-        every = [option for each in self._options.values() for option in each]
-        self._free = dict(options.free_amounts(base, every))
+        self._free: dict[packing.Slot, int] = {}
+        for kind, (query, group) in kinds.items():
+            found = options.find(empty, query, budget)
+            self.is_complete = self.is_complete and found.is_complete
+            usable = [each for each in found.options if each.is_of_host]
+            self._free |= options.free_amounts(base, usable)
+            self._options[kind] = self._in_group(group, usable) if group else usable
+
+    def _in_group(self, uuid: str, found: Iterable[packing.Option]) -> list[packing.Option]:
+        """The options with one place of a server group with anti-affinity on the host."""
+        group = self.groups[uuid]
+        name = f"places of server group {group.name}"
+        members = collections.Counter(
+            root for each in group.members for root in servers.hosts_of_server(self.base, each)
+        )
+        changed = []
+        for option in found:
+            slot = option.root_uuid, name
+            self._free[slot] = max(group.most_per_host - members[option.root_uuid], 0)
+            changed.append(dataclasses.replace(option, amounts={**option.amounts, slot: 1}))
+        return changed
 
     def servers_on(self, roots: Iterable[str]) -> list[servers.Server]:
         """The servers of some hosts."""
         return [server for root in roots for server in self._by_root.get(root, ())]
 
-    def options_of(
-        self, query: candidate.CandidateQuery, stopped: Collection[str]
-    ) -> list[packing.Option]:
-        """The options of a request on the hosts that do not stop, used or not."""
-        found = self._options[servers.query_key(query)]
+    def options_of(self, kind: Hashable, stopped: Collection[str]) -> list[packing.Option]:
+        """The options of a kind of request on the hosts that do not stop, used or not."""
+        found = self._options[kind]
         stopped = self._without.union(stopped)
         return [each for each in found if not options.uses_trees(self.base, each, stopped)]
 
@@ -108,19 +125,16 @@ class Moves:
         dict[str, Hashable], dict[Hashable, Sequence[packing.Option]], dict[packing.Slot, int]
     ]:
         """Requests, their options, and what is free."""
-        queries = {server.key: server.query for server in moved}
-        queries |= {f"request {number}": query for number, query in enumerate(more)}
-        requests = {name: servers.query_key(query) for name, query in queries.items()}
-        first = {key: queries[name] for name, key in requests.items()}
+        requests = {server.key: server.kind for server in moved}
+        requests |= {
+            f"request {number}": servers.kind_of(query) for number, query in enumerate(more)
+        }
         left = self.free(stopped, moved)
         for option in taken:
             for slot, amount in option.amounts.items():
                 left[slot] -= amount
-        return (
-            requests,
-            {key: self.options_of(query, stopped) for key, query in first.items()},
-            left,
-        )
+        kinds = dict.fromkeys(requests.values())
+        return requests, {kind: self.options_of(kind, stopped) for kind in kinds}, left
 
     def limited_to(self, seconds: float) -> Moves:
         """The same with another budget."""

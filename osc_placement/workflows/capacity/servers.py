@@ -1,15 +1,19 @@
 """The servers of hosts, and what each of them requests elsewhere. Pure.
 
+A server requests the amounts that it has. Its traits, aggregates and server groups are known from
+nova.
+
 A server is a consumer with allocations in the tree of a host.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 
 from osc_placement.engine import standard, state
 from osc_placement.model import allocation, candidate
+from osc_placement.nova.values import ServerGroup
 
 #: The trait of a disabled host; nova's scheduler never places a server there.
 DISABLED = "COMPUTE_STATUS_DISABLED"
@@ -20,13 +24,21 @@ class Server:
     """A consumer on one host.
 
     ``allocations`` are those that it has in the tree of the host and of sharing providers: what it
-    frees when it leaves. ``query`` is what it requests on another host.
+    frees when it leaves. ``query`` is what it requests on another host. ``apart`` is the UUID of
+    its server group with anti-affinity. ``unknown`` are conditions of nova that ``query`` lacks.
     """
 
     uuid: str
     root_uuid: str
     allocations: allocation.Allocations
     query: candidate.CandidateQuery
+    apart: str = ""
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Hashable:
+        """Equal for servers that have the same options on other hosts."""
+        return kind_of(self.query, self.apart)
 
     @property
     def key(self) -> str:
@@ -38,24 +50,109 @@ def servers_on(
     base: state.State,
     roots: Iterable[str],
     queries: Mapping[str, candidate.CandidateQuery] | None = None,
+    groups: Iterable[ServerGroup] = (),
 ) -> list[Server]:
     """The servers of hosts, without the consumers that hold allocations for a migration.
 
-    ``queries`` are the requests of servers that are known from nova; the others request what they
-    have.
+    ``queries`` are nova's requests for servers: their conditions apply. ``groups`` are nova's
+    server groups: a server with affinity goes to the host of the members that stay.
     """
+    hosts = list(roots)
     known = queries or {}
+    group_of = {uuid: each for each in groups for uuid in each.members}
     found = []
-    for root in roots:
+    for root in hosts:
         consumers = {each: None for uuid in base.tree[root] for each in base.consumers_of[uuid]}
         for uuid in consumers:
             consumer = base.consumers[uuid]
             if consumer.consumer_type == allocation.MIGRATION:
                 continue
             own = _own_allocations(base, root, consumer.allocations)
-            query = known.get(uuid) or query_of(base, root, own)
-            found.append(Server(uuid, root, own, query))
+            server = Server(uuid, root, own, query_of(base, root, own))
+            if uuid in known:
+                query, unknown = with_conditions(server.query, known[uuid])
+                server = dataclasses.replace(server, query=query, unknown=unknown)
+            if uuid in group_of:
+                server = _grouped(base, server, group_of[uuid], hosts)
+            found.append(server)
     return found
+
+
+def _grouped(
+    base: state.State, server: Server, group: ServerGroup, leaving: Collection[str]
+) -> Server:
+    """The server with the condition of its server group."""
+    if group.policy == "anti-affinity":
+        return dataclasses.replace(server, apart=group.uuid)
+    others = {
+        root
+        for uuid in group.members
+        if uuid != server.uuid
+        for root in hosts_of_server(base, uuid)
+    }
+    staying = sorted(others - set(leaving))
+    if len(staying) == 1:
+        groups = tuple(
+            dataclasses.replace(each, in_tree=staying[0]) for each in server.query.groups
+        )
+        query = dataclasses.replace(server.query, groups=groups)
+        return dataclasses.replace(server, query=query)
+    if not others:
+        return server
+    text = f"the affinity of server group {group.name}"
+    return dataclasses.replace(server, unknown=(*server.unknown, text))
+
+
+def hosts_of_server(base: state.State, uuid: str) -> set[str]:
+    """The root UUIDs of the trees in which a consumer has allocations, without shared ones."""
+    consumer = base.consumers.get(uuid)
+    return {
+        base.providers[each].root_uuid
+        for each in (consumer.allocations if consumer else ())
+        if standard.SHARING_TRAIT not in base.providers[each].traits
+    }
+
+
+def with_conditions(
+    own: candidate.CandidateQuery, asked: candidate.CandidateQuery
+) -> tuple[candidate.CandidateQuery, tuple[str, ...]]:
+    """The request for amounts, with the conditions of nova's request; and conditions left out.
+
+    A group of amounts has the conditions of nova's group with the same amounts.
+    """
+    left = [group for group in asked.groups if _has_conditions(group)]
+    groups = []
+    for group in own.groups:
+        match = next(
+            (
+                each
+                for each in left
+                if (not each.suffix and not group.suffix)
+                or (each.suffix and group.suffix and each.resources == group.resources)
+            ),
+            None,
+        )
+        if match is not None:
+            left.remove(match)
+            group = dataclasses.replace(
+                match, suffix=group.suffix, resources=group.resources, in_tree=None
+            )
+        groups.append(group)
+    unknown = [f"conditions of request group {each.suffix or '(unsuffixed)'}" for each in left]
+    unknown += ["same_subtree" for _ in asked.same_subtree]
+    return (
+        candidate.CandidateQuery(
+            tuple(groups),
+            isolate=asked.isolate,
+            root_required=asked.root_required,
+            root_forbidden=asked.root_forbidden,
+        ),
+        tuple(unknown),
+    )
+
+
+def _has_conditions(group: candidate.RequestGroup) -> bool:
+    return bool(group.required or group.forbidden or group.member_of or group.forbidden_aggregates)
 
 
 def migrations_on(base: state.State, root: str) -> list[str]:
@@ -100,8 +197,8 @@ def query_of(
     return candidate.CandidateQuery((*first, *numbered), root_forbidden=frozenset({DISABLED}))
 
 
-def query_key(query: candidate.CandidateQuery) -> object:
-    """Equal for queries with equal groups and conditions."""
+def kind_of(query: candidate.CandidateQuery, apart: str = "") -> Hashable:
+    """Equal for requests with equal groups, conditions and server groups."""
     groups = frozenset(
         (
             group.suffix,
@@ -115,4 +212,4 @@ def query_key(query: candidate.CandidateQuery) -> object:
         for group in query.groups
     )
     between = (query.isolate, frozenset(query.same_subtree))
-    return groups, between, query.root_required, query.root_forbidden
+    return groups, between, query.root_required, query.root_forbidden, apart

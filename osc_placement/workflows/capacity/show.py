@@ -192,7 +192,7 @@ class _State:
             raise errors.PlacementError(
                 "--keep: a host has too many allocation candidates for one of the requests"
             )
-        usable = {option.root_uuid for option in found.options_of(self._query, ())}
+        usable = {option.root_uuid for option in found.options_of(servers.kind_of(self._query), ())}
         hosts = [uuid for uuid in hosts if uuid in usable]
         kept = keep.keep(found, self._query, hosts, self._request.keep or 0)
         unsafe = tuple(self._base.providers[uuid].name for uuid in kept.unsafe)

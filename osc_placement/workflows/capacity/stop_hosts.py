@@ -10,12 +10,19 @@ from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import allocation, candidate
-from osc_placement.workflows.capacity import after, count, moves, names as host_names, servers, stop
+from osc_placement.workflows.capacity import (
+    after,
+    count,
+    moves,
+    names as host_names,
+    nova_servers,
+    servers,
+    stop,
+)
 from osc_placement.workflows.cloud import observe, packing
 from osc_placement.workflows.context import ReadContext
 
-_TRAITS = "traits, availability zones and server groups: they are in nova"
-_DEVICES = "PCI devices, NUMA cells and local disks that are not in Placement"
+_DEVICES = "PCI devices, NUMA nodes and local disks that are not in Placement"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,17 +69,24 @@ class Judgement:
     not_judged: tuple[str, ...] = ()
 
 
-def judge(client: api.Client, request: StopRequest) -> Judgement:
-    """Whether hosts may stop. Sends nothing: it needs a database file.
+def judge(
+    client: api.Client,
+    request: StopRequest,
+    read_servers: nova_servers.ReadServers | None = None,
+) -> Judgement:
+    """Whether hosts may stop. Sends nothing to Placement: it needs a database file.
 
+    ``read_servers`` is None without nova. Requests to nova and neutron: those of ``read_servers``.
     Errors: PlacementError for a service; UnknownProvider.
     """
     after.require_copy(client, "this command")
     with observe.observed(client, candidate.CandidateQuery(()), ReadContext()) as model:
-        return _judge(model.state, request)
+        return _judge(model.state, request, read_servers)
 
 
-def _judge(base: state.State, request: StopRequest) -> Judgement:
+def _judge(
+    base: state.State, request: StopRequest, read_servers: nova_servers.ReadServers | None
+) -> Judgement:
     named = host_names.roots_named(base, request.hosts)
     hosts = set(count.hosts_of(base))
     for uuid in request.aggregates:
@@ -81,8 +95,11 @@ def _judge(base: state.State, request: StopRequest) -> Judgement:
             raise errors.PlacementError(f"aggregate {uuid} has no hosts")
         named += sorted(members & hosts, key=lambda root: base.providers[root].name)
     roots = list(dict.fromkeys(named))
-    known = servers.servers_on(base, roots)
-    found = moves.Moves(base, known, budgets.SearchBudget(request.seconds))
+    uuids = list(dict.fromkeys(each.uuid for each in servers.servers_on(base, roots)))
+    nova = nova_servers.WITHOUT_NOVA if read_servers is None else read_servers(uuids)
+    known = servers.servers_on(base, roots, nova.queries, nova.groups)
+    budget = budgets.SearchBudget(request.seconds)
+    found = moves.Moves(base, known, budget, groups=nova.groups)
     if request.most is None:
         verdict = stop.may_stop(found, roots)
     else:
@@ -97,7 +114,12 @@ def _judge(base: state.State, request: StopRequest) -> Judgement:
             for each in verdict.unplaced
         ),
         verdict.reason,
-        (_TRAITS, _DEVICES, *_migrations(base, verdict.hosts, names)),
+        (
+            *nova.not_judged,
+            *(f"{text} of server {each.uuid}" for each in known for text in each.unknown),
+            *([] if nova.queries else [_DEVICES]),
+            *_migrations(base, verdict.hosts, names),
+        ),
     )
 
 
@@ -106,12 +128,14 @@ def _moves(found: moves.Moves, verdict: stop.Verdict, names: Mapping[str, str]) 
         option = verdict.placement.get(server.key)
         if option is not None:
             source, target = names[server.root_uuid], names[option.root_uuid]
-            yield Move(server.uuid, source, target, _allocations(option))
+            yield Move(server.uuid, source, target, _allocations(found.base, option))
 
 
-def _allocations(option: packing.Option) -> allocation.Allocations:
+def _allocations(base: state.State, option: packing.Option) -> allocation.Allocations:
     found: dict[str, dict[str, int]] = {}
     for (uuid, name), amount in option.amounts.items():
+        if not base.providers[uuid].inventories.get(name):
+            continue  # A place of a server group.
         found.setdefault(uuid, {})[name] = amount
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Sequence
 
@@ -90,6 +91,19 @@ def _existing(services: RequestServices, options: RequestOptions) -> request.Ser
     server = servers.find_servers(services.nova, {uuid}).get(uuid)
     if server is None:
         raise errors.InvalidInput([f"nova has no server with the UUID {options.server!r}"])
+    spec = _spec_of(
+        server, neutron_api.ports_of(services.neutron(), [server.uuid], with_request=False)
+    )
+    return dataclasses.replace(
+        spec,
+        disk_format=_disk_format(services, options, server),
+        from_volume=_from_volume(services, server),
+        availability_zone=options.availability_zone or server.pinned_zone,
+    )
+
+
+def _spec_of(server: values.Server, attached: Sequence[ports.Port]) -> request.ServerSpec:
+    """Errors: InvalidInput for a server of a cell that is down."""
     if not server.known or server.flavor is None:
         raise errors.InvalidInput(
             [f"server {server.uuid}: its cell is down, so nova shows neither flavor nor image"]
@@ -98,14 +112,37 @@ def _existing(services: RequestServices, options: RequestOptions) -> request.Ser
         server.flavor,
         f"of server {server.name}",
         image=server.image_properties,
-        disk_format=_disk_format(services, options, server),
-        from_volume=_from_volume(services, server),
-        availability_zone=options.availability_zone or server.pinned_zone,
+        from_volume=server.from_volume,
+        availability_zone=server.pinned_zone,
         project_id=server.project_id,
-        ports=neutron_api.ports_of(services.neutron(), [server.uuid], with_request=False),
+        ports=attached,
         uuid=server.uuid,
         flavor_name=server.flavor_name,
     )
+
+
+def observe_servers(
+    services: RequestServices, uuids: Sequence[str], options: SchedulerOptions
+) -> dict[str, request.NovaRequest | str]:
+    """Nova's request for each server that exists, or why there is none.
+
+    The disk format of images, and a root disk that is one of several volumes, are not read.
+    Requests: to nova one for host aggregates, and one for each of up to five servers or one per
+    1000 servers; to neutron one per 64 servers.
+    """
+    known = servers.find_servers(services.nova, set(uuids))
+    attached: dict[str, list[ports.Port]] = collections.defaultdict(list)
+    for each in neutron_api.ports_of(services.neutron(), list(known), with_request=False):
+        attached[each.server_uuid].append(each)
+    aggregates = nova_api.host_aggregates(services.nova)
+    found: dict[str, request.NovaRequest | str] = {}
+    for uuid, server in known.items():
+        try:
+            spec = _spec_of(server, attached[uuid])
+            found[uuid] = request.request_to_placement(spec, aggregates, options)
+        except errors.InvalidInput as error:
+            found[uuid] = "; ".join(error.reasons)
+    return found
 
 
 def _from_volume(services: RequestServices, server: values.Server) -> bool:
