@@ -128,8 +128,8 @@ RULES: Mapping[str, Rule] = {
     "AggregateNumInstancesFilter": number,
 }
 
-_NUMA_SPECS = ("hw:numa_", "hw:cpu_policy", "hw:mem_page_size", "hw:cpu_realtime", "hw:pmem")
-_NUMA_PROPERTIES = ("hw_numa_", "hw_cpu_policy", "hw_mem_page_size", "hw_cpu_realtime")
+_NUMA_SPECS = ("hw:numa_nodes", "hw:cpu_policy", "hw:mem_page_size", "hw:cpu_realtime", "hw:pmem")
+_NUMA_PROPERTIES = ("hw_numa_nodes", "hw_cpu_policy", "hw_mem_page_size")
 _IMAGE_PROPERTIES = ("hw_architecture", "img_hv_type", "hw_vm_mode", "img_hv_requested_version")
 
 
@@ -145,9 +145,9 @@ def _pci(server: request.ServerSpec, _: Hosts) -> str:
 
 
 def _numa(server: request.ServerSpec, _: Hosts) -> str:
-    specs = [key for key in server.flavor.extra_specs if key.startswith(_NUMA_SPECS)]
-    image = [key for key in server.image or {} if key.startswith(_NUMA_PROPERTIES)]
-    return ", ".join(sorted([*specs, *image]))
+    specs = [key for key in _NUMA_SPECS if key in server.flavor.extra_specs]
+    image = [key for key in _NUMA_PROPERTIES if key in (server.image or {})]
+    return ", ".join([*specs, *image])
 
 
 def _capabilities(server: request.ServerSpec, _: Hosts) -> str:

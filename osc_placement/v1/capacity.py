@@ -115,9 +115,11 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
                 ),
                 ReadContext(parsed_args.workers, shown),
                 self._host_aggregates(parsed_args),
+                nova_request.server_reader(self, parsed_args) if parsed_args.keep else None,
             )
         self.summary = [f"Assumed: {text}" for text in dict.fromkeys(assumptions)]
         self.summary += [f"Not applied: {failure}" for failure in found.failures]
+        self.summary += [f"Not judged: {text}" for text in found.not_judged]
         unsafe = dict.fromkeys(
             name for row in found.rows if row.kept is not None for name in row.kept.unsafe
         )

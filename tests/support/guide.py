@@ -45,7 +45,7 @@ SKIPPED_WITHOUT_OUTPUT = (
 #: Commands that get the sample's recording of nova and neutron.
 WITH_NOVA = re.compile(
     r"openstack (allocation candidate explain"
-    r"|placement (allocation|aggregate|capacity|flavor|migration run|plan (apply|undo)"
+    r"|placement (allocation|aggregate|capacity|flavor|host|migration run|plan (apply|undo)"
     r"|reshape recipe|snapshot save))\b"
 )
 RECORDING = "--nova-recording"

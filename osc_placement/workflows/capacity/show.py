@@ -14,7 +14,17 @@ from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan import plan as plan_module
-from osc_placement.workflows.capacity import after, count, keep, moves, names, observe, servers
+from osc_placement.workflows.capacity import (
+    after,
+    count,
+    keep,
+    moves,
+    names,
+    nova_servers,
+    observe,
+    servers,
+)
+from osc_placement.workflows.cloud import observe as cloud
 from osc_placement.workflows.cloud.model import CloudModel
 from osc_placement.workflows.context import ReadContext
 
@@ -62,10 +72,14 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
-    """The counts; ``failures`` are the changes of the plan that could not be applied."""
+    """The counts; ``failures`` are the changes of the plan that could not be applied.
+
+    ``not_judged`` are lines about what else may tie the servers of failed hosts.
+    """
 
     rows: tuple[Row, ...]
     failures: tuple[str, ...] = ()
+    not_judged: tuple[str, ...] = ()
 
 
 #: Gives nova's host aggregates; None where nova is not available.
@@ -77,8 +91,11 @@ def show(
     request: ShowRequest,
     context: ReadContext,
     host_aggregates: HostAggregates = None,
+    read_servers: nova_servers.ReadServers | None = None,
 ) -> Shown:
     """Count how often requests fit.
+
+    With ``keep``, ``read_servers`` reads the conditions of servers from nova; None without nova.
 
     Requests, to a service, for each query: those of ``observe.observed``; with ``by`` also one for
     each aggregate. None to a database file. ``keep`` and ``after`` need a database file.
@@ -92,17 +109,33 @@ def show(
     rows: list[Row] = []
     failures: tuple[str, ...] = ()
     parts = _Parts(client, request.by, host_aggregates)
+    nova = nova_servers.KnownServers()
+    if request.keep is not None:
+        nova = _known_servers(client, read_servers)
     for title, query in request.queries.items():
         with observe.observed(client, query, context) as model:
-            shown = _State(model, request, parts, title)
+            shown = _State(model, request, parts, title, nova)
             rows += shown.rows(is_after=False)
             if request.after is not None:
                 with after.applied(model.state, *request.after) as changed:
                     copy = dataclasses.replace(model, state=changed.state)
-                    shown = _State(copy, request, parts, title)
+                    shown = _State(copy, request, parts, title, nova)
                     rows += shown.rows(is_after=True)
                     failures = changed.failures
-    return Shown(tuple(rows), failures)
+    return Shown(tuple(rows), failures, nova.not_judged)
+
+
+def _known_servers(
+    client: api.Client, read_servers: nova_servers.ReadServers | None
+) -> nova_servers.KnownServers:
+    """What nova says about all servers of a database file."""
+    if read_servers is None:
+        return nova_servers.WITHOUT_NOVA
+    with cloud.whole_state(client) as base:
+        if base is None:
+            return nova_servers.WITHOUT_NOVA
+        uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, count.hosts_of(base)))
+    return read_servers(list(uuids))
 
 
 class _Parts:
@@ -152,7 +185,9 @@ class _State:
         request: ShowRequest,
         parts: _Parts,
         title: str,
+        nova: nova_servers.KnownServers,
     ) -> None:
+        self._nova = nova
         self._base, self._query, self._is_complete = model.state, model.query, model.is_complete
         self._request, self._parts, self._title = request, parts, title
         self._without = frozenset(names.roots_named(self._base, request.without))
@@ -184,10 +219,13 @@ class _State:
 
     def _kept(self, roots: Sequence[str]) -> keep.Kept:
         hosts = [uuid for uuid in count.hosts_of(self._base) if uuid in set(roots)]
-        known = servers.servers_on(self._base, hosts)
+        nova = self._nova
+        known = servers.servers_on(self._base, hosts, nova.queries, nova.groups)
         budget = budgets.SearchBudget(self._request.seconds)
         outside = {each.root_uuid for each in self._base.providers.values()} - set(roots)
-        found = moves.Moves(self._base, known, budget, [self._query], self._without | outside)
+        found = moves.Moves(
+            self._base, known, budget, [self._query], self._without | outside, nova.groups
+        )
         if not found.is_complete:
             raise errors.PlacementError(
                 "--keep: a host has too many allocation candidates for one of the requests"

@@ -67,7 +67,7 @@ def record(nova: nova_api.Nova, neutron: neutron_api.Neutron | None, file: stagi
     """Replace the responses in the file by those of now.
 
     Requests: to nova one for host aggregates and one for services, and one per 1000 hypervisors,
-    servers, deleted servers, migrations and flavors; to neutron one per 64 servers.
+    servers, deleted servers, migrations, flavors and server groups; to neutron one per 64 servers.
     Errors: InvalidInput with every missing right; PlacementError.
     """
     file.clear_recording()
@@ -86,6 +86,8 @@ def record(nova: nova_api.Nova, neutron: neutron_api.Neutron | None, file: stagi
         servers.deleted_servers(recorder)
     with permission.collected(missing):
         flavors.flavors(recorder)
+    with permission.collected(missing):
+        nova_api.server_groups(recorder)
     missing.check()
     if neutron is not None:
         neutron_api.ports_of(RecordingNeutron(neutron, file.save_recording), found)

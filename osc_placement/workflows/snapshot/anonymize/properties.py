@@ -17,7 +17,7 @@ from osc_placement.workflows.snapshot.anonymize.names import Names
 
 PMEM, PCI_ALIAS, DEVICE_PROFILE = "hw:pmem", "pci_passthrough:alias", "accel:device_profile"
 
-#: The extra specs and image properties that decide what nova requests from Placement.
+#: The extra specs and image properties that nova's request and its filters depend on.
 EXTRA_SPECS = frozenset(
     {
         PMEM,
@@ -35,6 +35,8 @@ EXTRA_SPECS = frozenset(
         "hw:maxphysaddr_mode",
         "hw:mem_encryption",
         "hw:mem_encryption_model",
+        "hw:mem_page_size",
+        "hw:numa_nodes",
         "hw:sound_model",
         "hw:tpm_model",
         "hw:tpm_secret_security",
@@ -60,12 +62,17 @@ IMAGE_PROPERTIES = frozenset(
         "hw_maxphysaddr_mode",
         "hw_mem_encryption",
         "hw_mem_encryption_model",
+        "hw_mem_page_size",
+        "hw_numa_nodes",
         "hw_sound_model",
         "hw_tpm_model",
         "hw_tpm_version",
         "hw_video_model",
         "hw_vif_model",
         "hw_virtio_packed_ring",
+        "hw_vm_mode",
+        "img_hv_requested_version",
+        "img_hv_type",
         "os_secure_boot",
     }
 )

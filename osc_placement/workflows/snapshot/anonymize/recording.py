@@ -20,7 +20,9 @@ Field = Callable[[Names, Any], Any]
 
 _REQUEST = re.compile(r"GET /v2(?:\.\d+)?(?P<path>/[^?]*)\??(?P<query>.*)")
 #: The query parameters that no name is in.
-_PLAIN_PARAMETERS = frozenset({"all_tenants", "binary", "deleted", "is_public", "limit"})
+_PLAIN_PARAMETERS = frozenset(
+    {"all_projects", "all_tenants", "binary", "deleted", "is_public", "limit", "offset"}
+)
 
 _TENANT = "filter_tenant_id"
 _RATIOS = frozenset({"cpu_allocation_ratio", "disk_allocation_ratio", "ram_allocation_ratio"})
@@ -144,7 +146,19 @@ _RESPONSES: dict[str, tuple[str, Field]] = {
     ),
     "/os-hypervisors/detail": (
         "hypervisors",
-        _object(id=_uuid, hypervisor_hostname=_host, service=_object(host=_host)),
+        _object(
+            id=_uuid, hypervisor_hostname=_host, service=_object(host=_host), running_vms=_keep
+        ),
+    ),
+    "/os-server-groups": (
+        "server_groups",
+        _object(
+            id=_uuid,
+            name=_named(Kind.GROUP),
+            policy=_keep,
+            members=_list(_uuid),
+            rules=_object(max_server_per_host=_keep),
+        ),
     ),
     "/os-migrations": (
         "migrations",
@@ -178,7 +192,12 @@ _RESPONSES: dict[str, tuple[str, Field]] = {
                 "OS-EXT-STS:task_state": _keep,
                 "status": _keep,
                 "flavor": _fields(
-                    {**_FLAVOR_SIZES, "ephemeral": _keep, "extra_specs": _extra_specs}
+                    {
+                        **_FLAVOR_SIZES,
+                        "original_name": _named(Kind.FLAVOR),
+                        "ephemeral": _keep,
+                        "extra_specs": _extra_specs,
+                    }
                 ),
                 "image": _object(id=_uuid, properties=_image_properties),
                 "pinned_availability_zone": _named(Kind.ZONE),
