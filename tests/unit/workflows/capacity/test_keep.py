@@ -30,7 +30,7 @@ def brute_keep(
     moves: capacity_moves.Moves, request: candidate.CandidateQuery, failures: int
 ) -> int:
     """The largest number with a placement that survives, by trying every placement; -1 for none."""
-    choices = moves.options_of(request, ())
+    choices = moves.options_of(servers.kind_of(request), ())
     best = -1
     for number in range(12):
         placements = itertools.combinations_with_replacement(choices, number)
