@@ -74,7 +74,11 @@ def write(path: str, target: str, rewriter: Rewriter, metadata: snapshot.Metadat
     temporary = f"{target}.copy"
     _remove(temporary)
     try:
-        with snapshot.reading(path) as source, _created(temporary) as connection:
+        with (
+            snapshot.reading(path) as source,
+            _created(temporary) as connection,
+            snapshot.explained(target),
+        ):
             connection.execute("BEGIN IMMEDIATE")
             for table, row in _inserts(source, rewriter):
                 marks = ", ".join("?" * len(row))
@@ -83,8 +87,7 @@ def write(path: str, target: str, rewriter: Rewriter, metadata: snapshot.Metadat
             snapshot.write_metadata(connection, dataclasses.replace(metadata, digest=digest))
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode = DELETE")
-        with snapshot.explained(target):
-            os.replace(temporary, target)
+        os.replace(temporary, target)
     finally:
         _remove(temporary)
 
@@ -129,9 +132,8 @@ def _created(path: str) -> Iterator[sqlite3.Connection]:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connection = sqlite.open_file(path)
     try:
-        with snapshot.explained(path):
-            connection.execute(f"PRAGMA cache_size = -{snapshot.CACHE_BYTES // 1024}")
-            yield connection
+        connection.execute(f"PRAGMA cache_size = -{snapshot.CACHE_BYTES // 1024}")
+        yield connection
     finally:
         connection.close()
 

@@ -47,6 +47,7 @@ openstack placement snapshot anonymize cloud.sqlite case.sqlite \\
         from osc_placement.workflows.snapshot import show
 
         anonymization(parsed_args).write(parsed_args.file, parsed_args.new_file)
+        self.summary = [key_note(parsed_args)]
         found = show.summarize(parsed_args.new_file)
         fields = {
             "file": str(parsed_args.new_file),
@@ -73,6 +74,11 @@ def add_key(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
         action="store_true",
         help="Keep the names of custom traits, resource classes and consumer types",
     )
+
+
+def key_note(parsed_args: argparse.Namespace) -> str:
+    """What to do with the key file."""
+    return f"Note: {parsed_args.key_file} has the real names: do not pass it on"
 
 
 def anonymization(parsed_args: argparse.Namespace) -> run.Anonymization:

@@ -53,6 +53,8 @@ openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
 
     column_names = COLUMNS
 
+    table_columns = ("query", "times", "before", "after", "lost_percent", "lost", "error")
+
     #: What a plan did on the copy.
     _plan_summary: Sequence[str] = ()
 
@@ -109,6 +111,8 @@ openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
         seconds = len(parsed_args.files) - 1 + (parsed_args.after is not None)
         if not parsed_args.files or seconds > 1:
             self.usage_error("give one snapshot, and a second one or --after at most")
+        if len(parsed_args.files) > len({path.resolve() for path in parsed_args.files}):
+            self.usage_error("the two snapshots are one file")
         return self._replay(parsed_args)
 
     def _record(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -154,6 +158,7 @@ openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
             self._plan_summary = [f"The plan on a copy of {first}: {report.summary()}"]
             return copy
         if len(parsed_args.files) > 1:
+            replay.check_comparable(parsed_args.files)
             return stack.enter_context(replay.opened(parsed_args.files[1]))
         return None
 

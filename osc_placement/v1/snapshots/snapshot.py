@@ -106,6 +106,8 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
         )
         with self._interruptible(parsed_args), progress.shown(quiet=self.is_quiet) as shown:
             report = save.save(client, request, _context(parsed_args, shown))
+        if parsed_args.anonymize:
+            self.summary = [anonymize.key_note(parsed_args)]
         fields = _saved_fields(parsed_args.file, report)
         return tuple(fields), tuple(fields.values())
 

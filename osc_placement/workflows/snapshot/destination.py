@@ -17,7 +17,7 @@ from osc_placement.server.store import errors as store_errors, snapshot
 class Anonymizing(Protocol):
     """Writes another form of the saved file."""
 
-    def check(self, origin: str) -> None:
+    def check(self, origin: str, target: pathlib.Path) -> None:
         """Refuse, before the cloud is read, what ``write`` would refuse at the end."""
 
     def write(self, path: pathlib.Path, target: pathlib.Path) -> None:

@@ -33,7 +33,7 @@ def has_owners(side: Snapshot) -> bool:
     return side.metadata is None or side.metadata.owners
 
 
-def check_comparable(sides: Mapping[str, Snapshot], *, with_live: bool) -> None:
+def check_comparable(sides: Mapping[str, Snapshot], *, with_live: bool = False) -> None:
     """Refuse to compare pseudonyms with real names, or with those of another key.
 
     ``sides`` is ``{file: snapshot}``. Errors: PlacementError.

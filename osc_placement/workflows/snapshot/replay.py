@@ -93,6 +93,13 @@ def opened(path: pathlib.Path) -> Iterator[api.Client]:
         client.close()
 
 
+def check_comparable(paths: Sequence[pathlib.Path]) -> None:
+    """Refuse to compare pseudonyms with real names. Errors: PlacementError."""
+    with contextlib.ExitStack() as stack:
+        sides = {str(path): stack.enter_context(file.opened(path)) for path in paths}
+        file.check_comparable(sides)
+
+
 @contextlib.contextmanager
 def after_plan(
     path: pathlib.Path, plan_path: pathlib.Path

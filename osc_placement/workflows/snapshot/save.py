@@ -98,7 +98,7 @@ def save(
     continued = partial.exists()
     with snapshot_file.explained():
         if request.anonymizing is not None:
-            request.anonymizing.check(plan.place(client.target))
+            request.anonymizing.check(plan.place(client.target), request.path)
         if request.path.exists():
             destination.check_refresh(request.path, client.target, refresh=request.refresh)
             if not continued:

@@ -166,9 +166,12 @@ def test_the_same_key_gives_the_same_pseudonyms_to_the_next_snapshot(
     found = shell.run([*diff, ANONYMIZED, "next-anonymized.sqlite"])
     assert (found.code, expected.code) == (3, 3)
     assert rows(reveal(found.stdout)) == rows(expected.stdout)
-    mixed = shell.run([*diff, REAL, ANONYMIZED])
-    assert mixed.code == 1
-    assert "do not have the same pseudonyms" in mixed.stderr
+    pathlib.Path("queries.txt").write_text("resources=VCPU:1\n")
+    replay = ("placement", "snapshot", "replay", "--queries", "queries.txt")
+    for command in (diff, replay):
+        mixed = shell.run([*command, REAL, ANONYMIZED])
+        assert mixed.code == 1
+        assert "do not have the same pseudonyms" in mixed.stderr
 
 
 def test_a_save_writes_pseudonyms_at_once(
@@ -203,6 +206,10 @@ def test_custom_names_stay_if_requested(openstack: shell.OpenStack, saved: targe
         ((ANONYMIZE, REAL, "b", "--key-file", "other.json"), 1, "is the key of snapshots of"),
         ((SAVE, "b", "--anonymize", "--key-file", "other.json"), 1, "is the key of snapshots of"),
         ((SAVE, ANONYMIZED, "--refresh"), 1, "is anonymized: refresh the snapshot"),
+        ((ANONYMIZE, REAL, "b", "--key-file", "b"), 1, "cannot be the key file too"),
+        ((ANONYMIZE, REAL, "b", "--key-file", "no/key"), 1, "folder no does not exist"),
+        ((ANONYMIZE, REAL, "no/b", "--key-file", KEY), 1, "folder no does not exist"),
+        ((SAVE, ANONYMIZED, "--anonymize", "--key-file", KEY), 1, "anonymized.sqlite exists"),
         ((SAVE, "b", "--anonymize"), 2, "--anonymize needs --key-file"),
         ((SAVE, "b", "--key-file", KEY), 2, "need --anonymize"),
         ((SAVE, "b", "--anonymize", "--key-file", KEY, "--refresh"), 2, "cannot be refreshed"),
@@ -222,3 +229,4 @@ def test_a_wrong_file_or_key_is_refused(
     assert outcome.code == code
     assert message in outcome.stderr
     assert not pathlib.Path("b").exists()
+    assert not pathlib.Path("no").exists()

@@ -78,7 +78,7 @@ def run_and_kill(proxy: chaos.Proxy, path: pathlib.Path, chance: random.Random) 
     return process.exitcode != 0
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(60 * KILLS)
 def test_a_save_that_was_killed_at_random_moments_equals_an_uninterrupted_one(
     sample: targets.Loopback, tmp_path: pathlib.Path
 ) -> None:
@@ -155,6 +155,18 @@ def test_a_refresh_on_a_full_disk_leaves_the_file(sample: targets.Loopback) -> N
     assert pathlib.Path(CLOUD).read_bytes() == before
     openstack.do(f"{SAVE} --refresh")
     assert "CUSTOM_NEW" in saved(CLOUD)["custom_traits"]
+
+
+def test_no_anonymized_file_is_left_on_a_full_disk(sample: targets.Loopback) -> None:
+    openstack = shell.OpenStack(sample)
+    openstack.do(SAVE)
+    anonymize = f"placement snapshot anonymize {CLOUD} case.sqlite --key-file key.json"
+    with full_disk(64 * 1024):
+        code, messages = openstack.fails(anonymize)
+    assert code == 1
+    assert "case.sqlite cannot be used" in messages
+    assert {path.name for path in pathlib.Path().glob("case*")} == set()
+    openstack.do(anonymize)
 
 
 def test_a_cloud_that_disappears_is_reported_and_the_save_continues(

@@ -89,6 +89,8 @@ def test_queries_without_answers_need_a_second_state(
     outcome = openstack.run("placement snapshot replay", CLOUD, "--queries", "queries.txt")
     assert outcome.code == 2
     assert "has no recorded answers" in outcome.stderr
+    same = openstack.run("placement snapshot replay", CLOUD, CLOUD, "--queries", "queries.txt")
+    assert (same.code, "are one file" in same.stderr) == (2, True)
 
 
 @pytest.fixture

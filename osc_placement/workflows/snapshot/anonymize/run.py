@@ -37,8 +37,12 @@ class Anonymization:
             )
         return found
 
-    def check(self, origin: str) -> None:
-        """Refuse the key of another cloud. Errors: PlacementError."""
+    def check(self, origin: str, target: pathlib.Path) -> None:
+        """Refuse the key of another cloud, and files that cannot be written.
+
+        Errors: PlacementError.
+        """
+        self._check_paths(target)
         self.key(origin)
 
     def write(self, path: pathlib.Path, target: pathlib.Path) -> None:
@@ -50,10 +54,7 @@ class Anonymization:
         with file.opened(path) as opened:
             metadata = _anonymizable(path, opened.metadata)
             known = frozenset({*opened.traits(), *opened.resource_classes()})
-        if target.exists():
-            raise errors.PlacementError(
-                f"{shlex.quote(str(target))} exists: give another file; nothing was changed"
-            )
+        self._check_paths(target)
         standard = frozenset(text for text in known if not text.startswith(name.CUSTOM_PREFIX))
         key = self.key(metadata.origin)
         with file.explained():
@@ -64,6 +65,21 @@ class Anonymization:
                 metadata, origin=key.identity, target=key.identity, anonymized=True
             )
             rewrite.write(str(path), str(target), anonymizer, anonymous)
+
+    def _check_paths(self, target: pathlib.Path) -> None:
+        shown = shlex.quote(str(target))
+        if target.exists():
+            raise errors.PlacementError(f"{shown} exists: give another file; nothing was changed")
+        if self.key_path.absolute() == target.absolute():
+            raise errors.PlacementError(
+                f"{shown} cannot be the key file too: give another --key-file; nothing was changed"
+            )
+        for path in (target, self.key_path):
+            if not path.absolute().parent.is_dir():
+                raise errors.PlacementError(
+                    f"{path} cannot be written: folder {path.parent} does not exist; nothing was"
+                    " changed"
+                )
 
     def _names_in(self, path: pathlib.Path, standard: frozenset[str]) -> Mapping[Kind, set[str]]:
         """Everything in a snapshot that gets a pseudonym."""
