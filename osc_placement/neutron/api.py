@@ -87,9 +87,7 @@ class RecordedNeutron:
     """Recorded responses of neutron: ``{"GET /v2.0/ports": body}``; no ports by default."""
 
     def __init__(self, recorded: Mapping[str, Any], source: str) -> None:
-        bodies = [
-            body for key, body in recorded.items() if key.partition("?")[0].startswith(_PORTS)
-        ]
+        bodies = [recorded[key] for key in recorded if key.partition("?")[0].startswith(_PORTS)]
         self._ports = {item["id"]: item for body in bodies for item in body["ports"]}
         self.source = source
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from osc_placement import errors
 from osc_placement.client import api_errors
+from osc_placement.model import recording
 from osc_placement.nova import values
 
 LOG = logging.getLogger(__name__)
@@ -159,9 +160,8 @@ class RecordedNova:
     """
 
     def __init__(self, recorded: Mapping[str, Any], source: str) -> None:
-        self._responses = [
-            (*_split(_VERSION.sub("", key.removeprefix("GET "))), body)
-            for key, body in recorded.items()
+        self._requests = [
+            (*_split(_VERSION.sub("", key.removeprefix("GET "))), key) for key in recorded
         ]
         self.source = source
         #: The whole recording, responses of other services included.
@@ -171,15 +171,15 @@ class RecordedNova:
         """Send no request; find the recorded response."""
         requested, query = _split(path)
         fitting = [
-            (len(parameters), body)
-            for known, parameters, body in self._responses
+            (len(parameters), key)
+            for known, parameters, key in self._requests
             if known == requested
             and parameters <= query
             and _DELETED & parameters == _DELETED & query
         ]
         if not fitting:
             raise errors.PlacementError(f"{self.source} holds no response to GET {path}")
-        return max(fitting, key=lambda entry: entry[0])[1]
+        return self.recorded[max(fitting, key=lambda entry: entry[0])[1]]
 
 
 #: The query parameter that switches between deleted servers and all others.
@@ -193,14 +193,23 @@ def _split(url: str) -> tuple[str, frozenset[tuple[str, str]]]:
 
 
 def read_recording(path: pathlib.Path) -> RecordedNova:
-    """Recorded responses from a JSON file. Errors: PlacementError, which names the file."""
+    """Recorded responses from a JSON file, which is parsed response by response.
+
+    Errors: PlacementError, which names the file.
+    """
+    import ijson
+
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        with path.open("rb") as file:
+            responses = ijson.kvitems(file, "", use_float=True)
+            recorded = recording.CompressedResponses(
+                (request, json.dumps(body).encode()) for request, body in responses
+            )
+    except (OSError, ValueError, ijson.JSONError) as error:
         raise errors.PlacementError(f"cannot read the nova recording {path}: {error}") from error
-    if not isinstance(document, dict):
+    if not recorded:
         raise errors.PlacementError(f'{path} is not an object of the form {{"GET /path": body}}')
-    return RecordedNova(document, str(path))
+    return RecordedNova(recorded, str(path))
 
 
 def host_aggregates(nova: Nova) -> list[values.HostAggregate]:

@@ -13,10 +13,11 @@ import os
 import pathlib
 import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import orjson
 
+from osc_placement.model.recording import CompressedResponses
 from osc_placement.server.store import errors, migration
 
 #: Bytes of memory for SQLite's pages of one file: without a limit the cache grows with the file.
@@ -150,7 +151,7 @@ class Snapshot:
             rows = self._connection.execute("SELECT uuid, note FROM snapshot_note ORDER BY 1, 2")
             return [Note(*row) for row in rows]
 
-    def recording(self) -> dict[str, Any]:
+    def recording(self) -> CompressedResponses:
         """The recorded responses of nova and neutron, ``{"GET /path": body}``."""
         with explained(self.path):
             return read_recording(self._connection)
@@ -221,10 +222,10 @@ def has_recording(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM recording LIMIT 1").fetchone() is not None
 
 
-def read_recording(connection: sqlite3.Connection) -> dict[str, Any]:
+def read_recording(connection: sqlite3.Connection) -> CompressedResponses:
     """The recorded responses of nova and neutron."""
     rows = connection.execute("SELECT request, body FROM recording ORDER BY request")
-    return {request: orjson.loads(body) for request, body in rows}
+    return CompressedResponses((request, body.encode()) for request, body in rows)
 
 
 def read_providers(connection: sqlite3.Connection) -> Iterator[Provider]:

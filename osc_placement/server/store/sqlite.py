@@ -15,6 +15,7 @@ import orjson
 
 from osc_placement.engine import record
 from osc_placement.model import allocation, name as names
+from osc_placement.model.recording import CompressedResponses
 from osc_placement.server.store import (
     document,
     errors,
@@ -69,7 +70,7 @@ class SavedCloud:
         """Whether ``recording`` has responses; their bodies are not read."""
         return snapshot.has_recording(self._connection)
 
-    def recording(self) -> dict[str, Any]:
+    def recording(self) -> CompressedResponses:
         """The recorded responses of nova and neutron, ``{"GET /path": body}``; or empty."""
         return snapshot.read_recording(self._connection)
 
