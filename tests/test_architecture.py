@@ -61,6 +61,7 @@ WORKFLOWS = {
     "workflows.flavors",
     "workflows.migrations",
     "workflows.mirror",
+    "workflows.provider_audit",
     "workflows.reshape",
     "workflows.reshape.assignment",
     "workflows.reshape.document",
@@ -73,7 +74,14 @@ WORKFLOWS = {
 }
 
 #: What every command may import of v1/.
-BELOW_COMMANDS = {"v1.base", "v1.options", "v1.output", "v1.plan_command", "v1.services"}
+BELOW_COMMANDS = {
+    "v1.audit_command",
+    "v1.base",
+    "v1.options",
+    "v1.output",
+    "v1.plan_command",
+    "v1.services",
+}
 #: What commands import from the layers below.
 BELOW_V1 = WORKFLOWS | PLAN | BELOW_PLAN | {"plugin"}
 
@@ -111,6 +119,7 @@ LAYERS: dict[str, set[str]] = {
     "workflows.explain": BELOW_WORKFLOWS,
     "workflows.flavors": BELOW_WORKFLOWS,
     "workflows.mirror": BELOW_WORKFLOWS,
+    "workflows.provider_audit": BELOW_WORKFLOWS,
     "workflows.snapshot": BELOW_WORKFLOWS,
     "workflows.snapshot.anonymize": {"workflows.snapshot"} | BELOW_WORKFLOWS,
     "workflows.allocations": BELOW_WORKFLOWS,
@@ -140,6 +149,7 @@ LAYERS: dict[str, set[str]] = {
     "v1.options": {"client", "model", "workflows.selector"},
     "v1.base": {"v1.options", "v1.output"} | BELOW_V1,
     "v1.services": {"v1.base", "v1.options", "v1.output"} | BELOW_V1,
+    "v1.audit_command": BELOW_COMMANDS | BELOW_V1,
     "v1.plan_command": BELOW_COMMANDS | BELOW_V1,
     "v1.allocations": BELOW_COMMANDS | BELOW_V1,
     "v1.candidates": BELOW_COMMANDS | BELOW_V1,

@@ -22,6 +22,7 @@ LOG = logging.getLogger(__name__)
 _SERVERS = 64
 
 _PORTS = "GET /v2.0/ports"
+_AGENTS = "GET /v2.0/agents"
 
 
 class Neutron(Protocol):
@@ -87,6 +88,7 @@ class RecordedNeutron:
     """Recorded responses of neutron: ``{"GET /v2.0/ports": body}``; no ports by default."""
 
     def __init__(self, recorded: Mapping[str, Any], source: str) -> None:
+        self._agents = recorded.get(_AGENTS)
         bodies = [recorded[key] for key in recorded if key.partition("?")[0].startswith(_PORTS)]
         self._ports = {item["id"]: item for body in bodies for item in body["ports"]}
         self.source = source
@@ -95,6 +97,10 @@ class RecordedNeutron:
         """Send no request; find the recorded response."""
         plain, _, query = path.partition("?")
         uuid = plain.rpartition("/")[2]
+        if plain == "/agents":
+            if self._agents is None:
+                raise _error(NeutronRefused, "GET", path, 404, "not recorded")
+            return self._agents
         if plain != "/ports":
             if uuid not in self._ports:
                 raise _error(NeutronRefused, "GET", path, 404, "no such port")

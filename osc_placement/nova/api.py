@@ -35,6 +35,9 @@ _SERVICES_PATH = "/os-services?binary=nova-compute"
 
 _NO_TIME = datetime.timedelta()
 
+#: ``{resource class: field of a hypervisor}``; nova has no such fields from 2.88 on.
+_RESOURCES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "local_gb"}
+
 #: Hypervisors per request: nova's own default limit.
 _PAGE = 1000
 
@@ -346,6 +349,10 @@ def _page(
                 item["hypervisor_hostname"],
                 item["service"]["host"],
                 item.get("running_vms"),
+                resources={
+                    name: item[field] for name, field in _RESOURCES.items() if item.get(field)
+                },
+                hypervisor=(item.get("hypervisor_type") or "", item.get("hypervisor_version") or 0),
             )
             for item in body["hypervisors"]
         ]

@@ -34,13 +34,17 @@ class ComputeNode:
     """A hypervisor; its resource provider has the same UUID, and ``hostname`` as its name.
 
     ``host`` is its compute service, which has one node, or several with ironic. ``servers`` is the
-    number of servers that run on it, None if nova does not show it.
+    number of servers that run on it, None if nova does not show it. ``resources`` is
+    ``{resource class: total}`` that nova-compute reported, empty if nova does not show it.
+    ``hypervisor`` is its type and version.
     """
 
     uuid: str
     hostname: str
     host: str
     servers: int | None = dataclasses.field(default=None, compare=False)
+    resources: Mapping[str, int] = dataclasses.field(default_factory=dict, compare=False)
+    hypervisor: tuple[str, int] = dataclasses.field(default=("", 0), compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -48,6 +48,16 @@ class Code(enum.StrEnum):
     NO_PROVIDER = "no-provider"
     OTHER_UUID = "other-uuid"
 
+    # Providers, compared with nova and neutron.
+    DIFFERENT_TOTAL = "different-total"
+    NOT_CONFIGURED = "not-configured"
+    OTHER_HOST = "other-host"
+    OTHER_NAME = "other-name"
+    PEERS_DIFFER = "peers-differ"
+    SAME_HOST = "same-host"
+    SERVICE_STATUS = "service-status"
+    USED_UP = "used-up"
+
     # Servers.
     AMBIGUOUS = "ambiguous"
     BUILDING = "building"

@@ -33,14 +33,19 @@ class Action(enum.StrEnum):
     REMOVE_ALLOCATIONS = "remove-allocations"
     SET_AMOUNTS = "set-amounts"
     SET_OWNER = "set-owner"
+    SET_TRAITS = "set-traits"
 
     # What the operator can do.
     ASSIGN = "assign"
+    CHECK_CONFIGURATION = "check-configuration"
+    CLEAN_DEVICE = "clean-device"
     DELETE_PROVIDER = "delete-provider"
     DISCOVER_HOSTS = "discover-hosts"
     FREE_CAPACITY = "free-capacity"
     IDENTIFY_SERVICE = "identify-service"
     REPAIR_CONSUMERS = "repair-consumers"
+    RESTART_AGENT = "restart-agent"
+    RESTART_COMPUTE = "restart-compute"
     RUN_AGAIN = "run-again"
 
 
@@ -74,6 +79,11 @@ class Finding:
     hosts: tuple[str, ...]
     evidence: Evidence
     proposed: Proposal
+
+    @property
+    def is_repairable(self) -> bool:
+        """Whether there is a certain repair."""
+        return False
 
     def sort_key(self) -> tuple[bool, str, change.Subject]:
         """By code, unknown findings last."""

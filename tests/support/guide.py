@@ -46,7 +46,7 @@ SKIPPED_WITHOUT_OUTPUT = (
 WITH_NOVA = re.compile(
     r"openstack (allocation candidate explain"
     r"|placement (allocation|aggregate|capacity|flavor|host|migration run|plan (apply|undo)"
-    r"|reshape recipe|snapshot save))\b"
+    r"|provider|reshape recipe|snapshot save))\b"
 )
 RECORDING = "--nova-recording"
 

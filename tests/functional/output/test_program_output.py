@@ -49,6 +49,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "placement plan prune": [("--older-than", "0")],
     "placement plan show": [("plan.json",)],
     "placement plan undo": [("plan.json", DRY)],
+    "placement provider audit": [RECORDED, (*RECORDED, "--repair", DRY)],
     "placement reshape": [("moves.yaml", DRY, "--allow", "nova-owned")],
     "placement snapshot anonymize": [("first.snapshot", "new.snapshot", "--key-file", "key.json")],
     "placement snapshot diff": [("first.snapshot", "second.snapshot")],

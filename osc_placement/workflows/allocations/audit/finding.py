@@ -62,6 +62,10 @@ class Finding(finding.Finding):
 
     repair: Repair | None = None
 
+    @property
+    def is_repairable(self) -> bool:
+        return self.repair is not None
+
     def as_unknown(self, reason: Reason, action: Action = Action.NONE) -> Finding:
         """The finding without repair, for ``reason``."""
         return dataclasses.replace(

@@ -1,0 +1,141 @@
+"""Nova's provider configuration files: what they say about custom inventories and traits.
+
+The schema is that of nova's documentation, "Managing Resource Providers Using Config Files".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from osc_placement import errors
+
+#: In a file, the compute nodes of the host that has the file.
+COMPUTE_NODE = "$COMPUTE_NODE"
+
+_UUID = "^[0-9A-Fa-f]{8}(-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}$"
+_CUSTOM = "^CUSTOM_[A-Z0-9_]{1,248}$"
+_AMOUNT = {"type": "integer", "minimum": 1}
+_INVENTORY = {
+    "type": "object",
+    "properties": {
+        "total": {"type": "integer", "minimum": 0},
+        "reserved": {"type": "integer", "minimum": 0},
+        **dict.fromkeys(("min_unit", "max_unit", "step_size"), _AMOUNT),
+        "allocation_ratio": {"type": "number", "minimum": 0},
+    },
+    "required": ["total"],
+    "additionalProperties": False,
+}
+_PROVIDER = {
+    "type": "object",
+    "properties": {
+        "identification": {
+            "type": "object",
+            "properties": {
+                "uuid": {"anyOf": [{"type": "string", "pattern": _UUID}, {"const": COMPUTE_NODE}]},
+                "name": {"type": "string", "minLength": 1, "maxLength": 200},
+            },
+            "minProperties": 1,
+            "maxProperties": 1,
+            "additionalProperties": False,
+        },
+        "inventories": {
+            "type": "object",
+            "properties": {
+                "additional": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "patternProperties": {_CUSTOM: _INVENTORY},
+                        "additionalProperties": False,
+                    },
+                }
+            },
+        },
+        "traits": {
+            "type": "object",
+            "properties": {
+                "additional": {"type": "array", "items": {"type": "string", "pattern": _CUSTOM}}
+            },
+        },
+    },
+    "required": ["identification"],
+}
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "meta": {
+            "type": "object",
+            "properties": {"schema_version": {"type": "string", "pattern": r"^1\.\d+$"}},
+            "required": ["schema_version"],
+        },
+        "providers": {"type": "array", "items": _PROVIDER},
+    },
+    "required": ["meta"],
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderConfig:
+    """``{provider: names}`` of all files; a provider is a name, a UUID or COMPUTE_NODE."""
+
+    inventories: Mapping[str, frozenset[str]]
+    traits: Mapping[str, frozenset[str]]
+
+
+def read(paths: Iterable[pathlib.Path]) -> ProviderConfig:
+    """Read and validate files. Errors: InvalidInput with every error, by file and place."""
+    input_errors = errors.InputErrors()
+    documents = []
+    for path in paths:
+        try:
+            documents.append(_parse(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            input_errors.add(f"--provider-config {path}: {error}")
+    input_errors.check()
+    entries = [entry for document in documents for entry in document.get("providers", ())]
+    return ProviderConfig(
+        _merged(
+            (entry, (name for item in _additional(entry, "inventories") for name in item))
+            for entry in entries
+        ),
+        _merged((entry, _additional(entry, "traits")) for entry in entries),
+    )
+
+
+def _parse(text: str) -> Mapping[str, Any]:
+    """The validated document. Errors: ValueError."""
+    # Imported here: most commands read no such file.
+    import jsonschema
+    import yaml
+
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"it is not YAML: {error}") from error
+    validator = jsonschema.Draft202012Validator(_SCHEMA)
+    found = [
+        f"{error.json_path.removeprefix('$.')}: {error.message}"
+        for error in validator.iter_errors(document)
+    ]
+    if found:
+        raise ValueError("; ".join(found))
+    checked: Mapping[str, Any] = document
+    return checked
+
+
+def _additional(entry: Mapping[str, Any], part: str) -> list[Any]:
+    return list(entry.get(part, {}).get("additional", ()))
+
+
+def _merged(
+    entries: Iterable[tuple[Mapping[str, Any], Iterable[str]]],
+) -> dict[str, frozenset[str]]:
+    merged: dict[str, frozenset[str]] = {}
+    for entry, names in entries:
+        (provider,) = entry["identification"].values()
+        merged[provider] = merged.get(provider, frozenset()) | frozenset(names)
+    return merged

@@ -1,0 +1,173 @@
+"""Reads nova, neutron and Placement for the provider audit, and plans the repair."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from osc_placement import errors
+from osc_placement.client import api, api_errors, retry
+from osc_placement.neutron import agent, api as neutron_api
+from osc_placement.nova import api as nova_api, permission, values
+from osc_placement.nova.provider_config import ProviderConfig
+from osc_placement.plan import change, plan, workers
+from osc_placement.plan.kinds import inventories as inventories_kind, memberships
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.provider_audit import checks, plan as audit_plan
+from osc_placement.workflows.provider_audit.finding import Finding
+from osc_placement.workflows.provider_audit.snapshot import ProviderSnapshot, used_up_devices
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_NO_AGENTS = "neutron's agents were not read: their providers are not compared"
+_NO_RESOURCES = "nova does not report the resources of hypervisors: totals are not compared"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderAuditRequest:
+    """What to audit: ``hosts`` by nova's names or providers' names, ``only`` these codes.
+
+    Empty sets select everything. ``config``: what the site's provider.yaml files say.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    only: frozenset[str] = frozenset()
+    repair: bool = False
+    config: ProviderConfig | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderAuditResult:
+    """The findings, and the plan that repairs them; the plan is empty without ``repair``."""
+
+    findings: Sequence[Finding]
+    planned: plan.ObservedPlan
+
+
+def audit_providers(
+    client: api.Client,
+    nova: nova_api.Nova,
+    neutron: neutron_api.Neutron | None,
+    request: ProviderAuditRequest,
+    context: ReadContext,
+) -> ProviderAuditResult:
+    """Everything that is wrong with providers, and the plan that repairs it.
+
+    Requests: to nova, the services and the hypervisors in pages; to neutron, one for the agents;
+    to Placement, two listings, one GET of inventories per provider, one of traits per compute
+    node, and one of usages per one-time-use device of which everything is reserved. So no
+    provider needs more than two.
+    Errors: InvalidInput with every missing permission and every unknown host.
+    """
+    snapshot = _read(client, nova, neutron, request.config, context)
+    _check_hosts(snapshot, request.hosts)
+    found = checks.select(checks.find(snapshot), request.hosts, request.only)
+    notes = tuple(_notes(snapshot, nova.source))
+    made = audit_plan.plan_repair(snapshot, found if request.repair else ())
+    known = {
+        change.key(memberships.TRAITS.name, item.subject): memberships.observed_traits(
+            snapshot.generations[item.subject.uuid], snapshot.traits[item.subject.uuid]
+        )
+        for item in made.changes
+    }
+    return ProviderAuditResult(
+        found, plan.ObservedPlan(dataclasses.replace(made, notes=notes), known)
+    )
+
+
+def _read(
+    client: api.Client,
+    nova: nova_api.Nova,
+    neutron: neutron_api.Neutron | None,
+    config: ProviderConfig | None,
+    context: ReadContext,
+) -> ProviderSnapshot:
+    input_errors = errors.InputErrors()
+    hosts = values.Hosts()
+    with permission.collected(input_errors):
+        hosts = nova_api.hosts(nova)
+    with permission.collected(input_errors):
+        providers = retry.read(client.list_providers)
+    input_errors.check()
+    agents = None if neutron is None else agent.agents(neutron)
+    snapshot = ProviderSnapshot(hosts, providers, agents=agents, config=config)
+    read_errors: dict[str, str] = {}
+    read = functools.partial(_each, context=context, read_errors=read_errors)
+    uuids = [item.uuid for item in providers]
+    inventories = read(client.list_inventories, uuids, "reading inventories")
+    nodes = [item.provider.uuid for item in snapshot.host_nodes]
+    traits = read(client.list_provider_traits, nodes, "reading traits")
+    offered = {uuid: item.inventories for uuid, item in inventories.items()}
+    devices = list(used_up_devices(offered, _one_time_use(client)))
+    usages = read(client.list_usages, devices, "reading usages")
+    return dataclasses.replace(
+        snapshot,
+        inventories=offered,
+        traits={uuid: frozenset(item.traits) for uuid, item in traits.items()},
+        generations={uuid: item.generation for uuid, item in traits.items()},
+        used_up=frozenset(uuid for uuid, used in usages.items() if not any(used.values())),
+        read_errors=read_errors,
+    )
+
+
+def _one_time_use(client: api.Client) -> frozenset[str]:
+    try:
+        found = retry.read(lambda: client.list_providers(required=[inventories_kind.ONE_TIME_USE]))
+    except api_errors.ApiError as error:
+        # An old Placement does not know the trait: no provider can have it.
+        if error.status != 400:
+            raise
+        return frozenset()
+    return frozenset(item.uuid for item in found)
+
+
+def _each(
+    call: Callable[[str], T],
+    uuids: Sequence[str],
+    what: str,
+    *,
+    context: ReadContext,
+    read_errors: dict[str, str],
+) -> Mapping[str, T]:
+    """``{uuid: answer}``; a provider that cannot be read is in ``read_errors`` instead."""
+
+    def read(uuid: str) -> T | None:
+        try:
+            return retry.read(lambda: call(uuid))
+        except api_errors.ApiError as error:
+            if error.status in (401, 403):
+                raise
+            LOG.info("provider %s cannot be read: %s", uuid, error)
+            read_errors[uuid] = str(error)
+            return None
+
+    context.progress.start(what, len(uuids))
+    found = {}
+    for uuid, answer in zip(uuids, workers.each(read, uuids, context.workers), strict=True):
+        if answer is not None:
+            found[uuid] = answer
+        context.progress.advance()
+    return found
+
+
+def _check_hosts(snapshot: ProviderSnapshot, hosts: Iterable[str]) -> None:
+    known = {node.host for node in snapshot.nodes} | snapshot.hosts.services
+    known |= {item.name for item in snapshot.providers}
+    errors.InputErrors(
+        f"nova has no compute host {host!r}, and Placement has no provider of that name"
+        for host in sorted(set(hosts) - known)
+    ).check()
+
+
+def _notes(snapshot: ProviderSnapshot, source: str) -> Iterable[str]:
+    if source:
+        yield f"nova's responses come from {source}"
+    if snapshot.agents is None:
+        yield _NO_AGENTS
+    if snapshot.nodes and not any(node.resources for node in snapshot.nodes):
+        yield _NO_RESOURCES

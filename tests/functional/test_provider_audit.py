@@ -1,0 +1,235 @@
+"""``placement provider audit`` on every target, with faults in the sample cloud."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from osc_placement import testing
+from osc_placement.plan import reasons
+from osc_placement.workflows import finding
+from tests.support import embedded
+from tests.support.peer import shell, target as targets
+
+AUDIT = "placement provider audit"
+ALLOWED = ("--allow", "recorded-nova")
+DOMAIN = "lab.example.org"
+AGENT = "NIC Switch agent"
+OFFERED = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "local_gb"}
+
+CLOUD = testing.sample_cloud("12-hosts")["providers"]
+UUIDS = {item["name"]: uuid for uuid, item in CLOUD.items()}
+
+CONFIG = f"""\
+meta: {{schema_version: '1.0'}}
+providers:
+- identification: {{uuid: $COMPUTE_NODE}}
+  traits: {{additional: [CUSTOM_RACK_A]}}
+- identification: {{name: cmp-0001.{DOMAIN}}}
+  inventories:
+    additional:
+    - CUSTOM_X: {{total: 8}}
+"""
+
+#: ``{code: the providers that have it}``, of all faults that ``spoil`` makes.
+FAULTS = {
+    "missing-provider": {f"cmp-0010.{DOMAIN}"},
+    "other-uuid": {f"cmp-0011.{DOMAIN}"},
+    "other-name": {"renamed"},
+    "double-provider": {"cmp-0007"},
+    "missing-inventory": {f"cmp-0012.{DOMAIN}"},
+    "wrong-inventory": {f"cmp-0001.{DOMAIN}"},
+    "wrong-status": {f"cmp-0004.{DOMAIN}", f"cmp-0006.{DOMAIN}"},
+    "missing-owner": {f"cmp-0002.{DOMAIN}"},
+    "missing-trait": {f"cmp-0009.{DOMAIN}"},
+    "agent-without-host": {f"cmp-0009:{AGENT}"},
+    "agent-wrong-host": {f"cmp-0005:{AGENT}"},
+    "unconfigured-inventory": {f"cmp-0005.{DOMAIN}", f"cmp-0009.{DOMAIN}"},
+    "unconfigured-trait": {f"cmp-0003.{DOMAIN}"},
+    "used-up": {"bm-1"},
+}
+
+
+@pytest.fixture(autouse=True)
+def cloud(target: targets.Target) -> None:
+    target.load("12-hosts")
+
+
+def recording() -> dict[str, Any]:
+    """Nova as it is in the sample, with the resources of each hypervisor, and two agents."""
+    nova = copy.deepcopy(testing.sample_nova("12-hosts"))
+    for item in hypervisors(nova).values():
+        known = CLOUD.get(item["id"], {"inventories": {}})["inventories"]
+        item |= {field: known[name]["total"] for name, field in OFFERED.items() if name in known}
+    nova["GET /v2.0/agents"] = {
+        "agents": [
+            agent("cmp-0005"),
+            agent("cmp-0006", f"cmp-0006.{DOMAIN}"),
+            {"host": "cmp-0001", "agent_type": "DHCP agent", "configurations": {}},
+        ]
+    }
+    return nova
+
+
+def hypervisors(nova: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    listed = nova["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
+    return {item["hypervisor_hostname"]: item for item in listed}
+
+
+def agent(host: str, hypervisor: str | None = None) -> dict[str, Any]:
+    return {
+        "host": host,
+        "agent_type": AGENT,
+        "configurations": {
+            "resource_provider_bandwidths": {"ens1": {"egress": 1, "ingress": 1}},
+            "resource_provider_hypervisors": {"ens1": hypervisor},
+        },
+    }
+
+
+def spoil(target: targets.Target, nova: dict[str, Any]) -> None:
+    """Make every fault of FAULTS, in nova's answers and in Placement."""
+    listed = hypervisors(nova)
+    listed[f"cmp-0011.{DOMAIN}"]["id"] = embedded.uuid_of("another node")
+    listed[f"cmp-0001.{DOMAIN}"]["vcpus"] += 16
+    services = {item["host"]: item for item in nova["GET /v2.1/os-services"]["services"]}
+    services["cmp-0004"]["status"] = "disabled"
+    agents = nova["GET /v2.0/agents"]["agents"]
+    agents[0] = agent("cmp-0005", f"cmp-0006.{DOMAIN}")
+    agents.append(agent("cmp-0009"))
+    for name in ("cmp-0007", f"cmp-0009:{AGENT}"):
+        target.ask("POST", "/resource_providers", {"name": name})
+    target.ask(
+        "PUT", f"/resource_providers/{UUIDS[f'cmp-0008.{DOMAIN}']}", {"name": "renamed"}, "1.36"
+    )
+    target.request("DELETE", f"/resource_providers/{UUIDS[f'cmp-0012.{DOMAIN}']}/inventories")
+    for name, uuid in UUIDS.items():
+        traits = set(CLOUD[uuid]["traits"])
+        if "COMPUTE_NODE" in traits:
+            traits |= {"OWNER_NOVA"} - ({"OWNER_NOVA"} if name.startswith("cmp-0002") else set())
+        traits |= {"COMPUTE_STATUS_DISABLED"} if name == f"cmp-0006.{DOMAIN}" else set()
+        traits -= {"COMPUTE_NODE"} if name == f"cmp-0009.{DOMAIN}" else set()
+        traits |= {"CUSTOM_PHYSNET_A"} if name == f"cmp-0003.{DOMAIN}" else set()
+        traits |= {"HW_PCI_ONE_TIME_USE"} if name.startswith("bm-") else set()
+        change(target, uuid, "traits", traits=sorted(traits))
+    reserve(target, UUIDS["bm-1"])
+
+
+def reserve(target: targets.Target, uuid: str) -> None:
+    path = f"/resource_providers/{uuid}/inventories"
+    inventories = target.ask("GET", path)["inventories"]
+    for item in inventories.values():
+        item["reserved"] = item["total"]
+    change(target, uuid, "inventories", inventories=inventories)
+
+
+def change(target: targets.Target, uuid: str, what: str, **body: Any) -> None:
+    found = target.ask("GET", f"/resource_providers/{uuid}")
+    body["resource_provider_generation"] = found["generation"]
+    target.ask("PUT", f"/resource_providers/{uuid}/{what}", body)
+
+
+def audited(
+    openstack: shell.OpenStack, nova: dict[str, Any], *arguments: str, code: int
+) -> list[dict[str, Any]]:
+    pathlib.Path("nova.json").write_text(json.dumps(nova))
+    outcome = openstack.run(AUDIT, "--nova-recording", "nova.json", *arguments, "-f", "json")
+    assert outcome.code == code, outcome
+    found: list[dict[str, Any]] = json.loads(outcome.stdout)
+    return found
+
+
+def by_code(found: list[dict[str, Any]]) -> dict[str, set[str]]:
+    codes: dict[str, set[str]] = {}
+    for row in found:
+        codes.setdefault(row["code"], set()).add(row["name"])
+    return codes
+
+
+def test_the_sample_has_one_host_without_provider_and_no_other_finding(
+    openstack: shell.OpenStack,
+) -> None:
+    found = audited(openstack, recording(), code=0)
+    assert by_code(found) == {"missing-provider": FAULTS["missing-provider"]}
+    assert found[0]["hosts"] == ["cmp-0010"]
+    audited(openstack, recording(), "--strict", code=3)
+
+
+def test_every_fault_has_its_code_and_no_other_provider_is_reported(
+    openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
+) -> None:
+    nova = recording()
+    spoil(target, nova)
+    config = tmp_path / "provider.yaml"
+    config.write_text(CONFIG)
+    found = audited(openstack, nova, "--provider-config", str(config), code=3)
+    assert by_code(found) == FAULTS
+    assert {row["cause"] for row in found} <= {*reasons.Code}
+    assert {row["action"] for row in found} <= {*finding.Action}
+    evidence = {row["code"]: row["evidence"] for row in found}
+    assert evidence["wrong-inventory"] == {"resources": {"VCPU": {"total": 64, "hypervisor": 80}}}
+    assert evidence["unconfigured-trait"] == {"names": ["CUSTOM_PHYSNET_A"]}
+    only = audited(openstack, nova, "--only", "used-up", "--host", "bm-1", code=0)
+    assert [row["name"] for row in only] == ["bm-1"]
+
+
+def test_only_certain_findings_are_repaired_and_undone(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    nova = recording()
+    spoil(target, nova)
+    before = traits(target)
+    planned = audited(openstack, nova, "--repair", "--dry-run", code=3)
+    assert traits(target) == before
+    undo = ("--undo-out", "undo.json")
+    found = audited(openstack, nova, "--repair", *undo, *ALLOWED, code=4)
+    assert [row["code"] for row in planned] == [row["code"] for row in found]
+    repaired = {row["code"] for row in found if row["status"] == "applied"}
+    assert repaired == {"wrong-status", "missing-owner"}
+    after = traits(target)
+    assert "COMPUTE_STATUS_DISABLED" in after[f"cmp-0004.{DOMAIN}"]
+    assert "COMPUTE_STATUS_DISABLED" not in after[f"cmp-0006.{DOMAIN}"]
+    assert "OWNER_NOVA" in after[f"cmp-0002.{DOMAIN}"]
+    assert not repaired & by_code(audited(openstack, nova, code=0)).keys()
+    openstack.do("placement plan undo", "undo.json")
+    assert traits(target) == before
+
+
+def traits(target: targets.Target) -> dict[str, list[str]]:
+    return {
+        name: sorted(target.ask("GET", f"/resource_providers/{uuid}/traits")["traits"])
+        for name, uuid in UUIDS.items()
+    }
+
+
+def test_nothing_is_reported_about_a_cell_that_is_down(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    nova = recording()
+    services = nova["GET /v2.1/os-services"]["services"]
+    down = [item for item in services if item["host"] in ("cmp-0005", "cmp-0006")]
+    for item in down:
+        item |= {"status": "UNKNOWN"}
+    listed = nova["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
+    listed[:] = [item for item in listed if item["service"]["host"] not in ("cmp-0005", "cmp-0006")]
+    found = audited(openstack, nova, code=0)
+    assert by_code(found) == {"missing-provider": FAULTS["missing-provider"]}
+
+
+def test_invalid_files_and_hosts_are_refused(
+    openstack: shell.OpenStack, tmp_path: pathlib.Path
+) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("meta: {schema_version: '1.0'}\nproviders: [{identification: {id: 1}}]")
+    recorded = ("--nova-recording", "12-hosts")
+    for arguments, message in (
+        (("--provider-config", str(bad)), "providers[0].identification: "),
+        (("--provider-config", "nofile.yaml"), "nofile.yaml"),
+        (("--host", "nowhere"), "no compute host 'nowhere'"),
+    ):
+        code, text = openstack.fails(AUDIT, *recorded, *arguments)
+        assert (code, message in text, "Traceback" in text) == (1, True, False), text

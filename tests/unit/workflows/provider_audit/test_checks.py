@@ -1,0 +1,178 @@
+"""The checks of the provider audit on small snapshots: healthy variants give no finding."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from osc_placement.model import inventory, provider
+from osc_placement.neutron.agent import Agent
+from osc_placement.nova import values
+from osc_placement.workflows.provider_audit import checks
+from osc_placement.workflows.provider_audit.snapshot import ProviderSnapshot
+
+QEMU = ("QEMU", 8002000)
+REPORTED = {"VCPU": 64, "MEMORY_MB": 1000, "DISK_GB": 100}
+HEALTHY = frozenset({"COMPUTE_NODE", "OWNER_NOVA", "COMPUTE_TRUSTED_CERTS"})
+
+
+def offered(**totals: int) -> dict[str, inventory.Inventory]:
+    return {name: inventory.Inventory(total=total) for name, total in totals.items()}
+
+
+def item(name: str, parent: str | None = None, uuid: str | None = None) -> provider.Provider:
+    own = uuid or f"u-{name}"
+    return provider.Provider(
+        own, name, 1, f"u-{parent}" if parent else own, parent and f"u-{parent}"
+    )
+
+
+def cloud(count: int = 4, **fields: Any) -> ProviderSnapshot:
+    """Equal hosts ``h0.example``, ...; ``fields`` replace fields of the snapshot."""
+    names = [f"h{number}.example" for number in range(count)]
+    nodes = tuple(
+        values.ComputeNode(
+            f"u-{name}", name, name.partition(".")[0], resources=REPORTED, hypervisor=QEMU
+        )
+        for name in names
+    )
+    services = tuple(values.ComputeService(node.host) for node in nodes)
+    found = ProviderSnapshot(
+        values.Hosts(nodes, services),
+        [item(name) for name in names],
+        {f"u-{name}": offered(**REPORTED) for name in names},
+        {f"u-{name}": HEALTHY for name in names},
+    )
+    return dataclasses.replace(found, **fields)
+
+
+def codes(snapshot: ProviderSnapshot) -> list[tuple[str, str]]:
+    return [(each.code, each.subject.name) for each in checks.find(snapshot)]
+
+
+def with_host(snapshot: ProviderSnapshot, **fields: Any) -> ProviderSnapshot:
+    hosts = dataclasses.replace(snapshot.hosts, **fields)
+    return dataclasses.replace(snapshot, hosts=hosts)
+
+
+def with_inventory(totals: dict[str, int], **fields: Any) -> ProviderSnapshot:
+    snapshot = cloud(**fields)
+    inventories = {**snapshot.inventories, "u-h0.example": offered(**totals)}
+    return dataclasses.replace(snapshot, inventories=inventories)
+
+
+def test_equal_hosts_have_no_finding() -> None:
+    assert codes(cloud()) == []
+
+
+@pytest.mark.parametrize(
+    ("totals", "code"),
+    [
+        ({"VCPU": 64, "MEMORY_MB": 1000}, None),
+        ({"VCPU": 48, "PCPU": 16, "MEMORY_MB": 1000, "DISK_GB": 100}, None),
+        ({"VCPU": 64, "PCPU": 16, "MEMORY_MB": 1000, "DISK_GB": 100}, None),
+        ({"PCPU": 64, "MEMORY_MB": 1000, "DISK_GB": 100}, None),
+        ({"VCPU": 60, "MEMORY_MB": 1000, "DISK_GB": 100}, "wrong-inventory"),
+        ({"VCPU": 64, "MEMORY_MB": 1000, "DISK_GB": 90}, "wrong-inventory"),
+        ({"VCPU": 64, "DISK_GB": 100}, "missing-inventory"),
+        ({}, "missing-inventory"),
+    ],
+)
+def test_totals_are_compared_with_the_hypervisor(totals: dict[str, int], code: str | None) -> None:
+    expected = [(code, "h0.example")] if code else []
+    assert codes(with_inventory(totals)) == expected
+
+
+def test_totals_of_a_tree_count_together() -> None:
+    snapshot = with_inventory({"MEMORY_MB": 1000, "DISK_GB": 100})
+    numa = [item(f"numa{number}", parent="h0.example") for number in range(2)]
+    snapshot = dataclasses.replace(
+        snapshot,
+        providers=[*snapshot.providers, *numa],
+        inventories={**snapshot.inventories, **{each.uuid: offered(VCPU=32) for each in numa}},
+    )
+    assert codes(snapshot) == []
+
+
+def test_other_hypervisors_are_not_compared() -> None:
+    snapshot = with_inventory({"VCPU": 1})
+    nodes = tuple(
+        dataclasses.replace(node, hypervisor=("VMware vCenter Server", 8))
+        for node in snapshot.nodes
+    )
+    assert codes(with_host(snapshot, nodes=nodes)) == []
+
+
+def with_service(snapshot: ProviderSnapshot, **fields: Any) -> ProviderSnapshot:
+    """The snapshot with other fields of the service of ``h1``."""
+    services = tuple(
+        dataclasses.replace(each, **fields) if each.host == "h1" else each
+        for each in snapshot.hosts.compute_services
+    )
+    return with_host(snapshot, compute_services=services)
+
+
+def test_the_status_trait_follows_the_service() -> None:
+    snapshot = cloud()
+    disabled = with_service(snapshot, is_enabled=False)
+    assert codes(disabled) == [("wrong-status", "h1.example")]
+    traits = {**snapshot.traits, "u-h1.example": HEALTHY | {"COMPUTE_STATUS_DISABLED"}}
+    marked = dataclasses.replace(snapshot, traits=traits)
+    assert codes(marked) == [("wrong-status", "h1.example")]
+    assert codes(dataclasses.replace(disabled, traits=traits)) == []
+    assert codes(with_service(marked, is_reachable=False)) == []
+
+
+def test_owners_and_driver_traits_are_compared_with_similar_hosts() -> None:
+    snapshot = cloud()
+    none = dict.fromkeys(snapshot.traits, HEALTHY - {"OWNER_NOVA"})
+    assert codes(dataclasses.replace(snapshot, traits=none)) == []
+    one = {**snapshot.traits, "u-h0.example": frozenset({"OWNER_NOVA", "COMPUTE_NODE"})}
+    assert codes(dataclasses.replace(snapshot, traits=one)) == [("missing-trait", "h0.example")]
+    two = {**one, "u-h1.example": one["u-h0.example"]}
+    assert codes(dataclasses.replace(snapshot, traits=two)) == []
+    hardware = {**snapshot.traits, "u-h0.example": HEALTHY | {"HW_CPU_X86_AVX2"}}
+    assert codes(dataclasses.replace(snapshot, traits=hardware)) == []
+
+
+def test_names_and_uuids_are_compared() -> None:
+    snapshot = cloud(2)
+    renamed = [item("old", uuid="u-h0.example"), *snapshot.providers[1:]]
+    assert codes(dataclasses.replace(snapshot, providers=renamed)) == [("other-name", "old")]
+    replaced = [item("h0.example", uuid="other"), *snapshot.providers[1:]]
+    found = codes(dataclasses.replace(snapshot, providers=replaced))
+    assert found == [("other-uuid", "h0.example")]
+    gone = codes(dataclasses.replace(snapshot, providers=snapshot.providers[1:]))
+    assert gone == [("missing-provider", "h0.example")]
+
+
+def test_a_short_name_is_double_and_another_domain_is_not() -> None:
+    snapshot = cloud(2)
+    for name, expected in (("h0", [("double-provider", "h0")]), ("h0.elsewhere", [])):
+        providers = [*snapshot.providers, item(name)]
+        assert codes(dataclasses.replace(snapshot, providers=providers)) == expected
+
+
+@pytest.mark.parametrize(
+    ("parent", "hypervisors", "code"),
+    [
+        ("h0.example", {}, None),
+        ("h1.example", {"ens1": "h1.example"}, None),
+        ("h1.example", {}, "agent-wrong-host"),
+        (None, {}, "agent-without-host"),
+    ],
+)
+def test_an_agent_is_below_its_compute_node(
+    parent: str | None, hypervisors: dict[str, str], code: str | None
+) -> None:
+    snapshot = cloud()
+    own = item("h0:NIC Switch agent", parent=parent)
+    snapshot = dataclasses.replace(
+        snapshot,
+        providers=[*snapshot.providers, own],
+        inventories={**snapshot.inventories, own.uuid: {}},
+        agents=[Agent("h0", "NIC Switch agent", hypervisors), Agent("h1", "NIC Switch agent")],
+    )
+    assert codes(snapshot) == ([(code, own.name)] if code else [])

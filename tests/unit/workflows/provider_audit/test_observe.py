@@ -1,0 +1,144 @@
+"""The provider audit: its requests, and what it reads of each provider."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.model import inventory
+from osc_placement.neutron import api as neutron_api
+from osc_placement.nova import api as nova_api
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.provider_audit import observe
+from tests.support import embedded
+
+DEVICE = {"PCI_DEVICE": inventory.Inventory(total=1, reserved=1)}
+INVENTORIES = "GET /resource_providers/{}/inventories"
+TRAITS = "GET /resource_providers/{}/traits"
+USAGES = "GET /resource_providers/{}/usages"
+
+
+class Nova(nova_api.RecordedNova):
+    """Nova that counts its requests."""
+
+    def __init__(self, count: int, disabled: int = 0) -> None:
+        hosts = [f"host-{number:03}" for number in range(count)]
+        super().__init__(
+            {
+                "GET /v2.1/os-services": {
+                    "services": [
+                        {
+                            "binary": "nova-compute",
+                            "host": host,
+                            "state": "up",
+                            "status": "disabled" if number < disabled else "enabled",
+                        }
+                        for number, host in enumerate(hosts)
+                    ]
+                },
+                "GET /v2.1/os-hypervisors/detail": {
+                    "hypervisors": [
+                        {
+                            "id": embedded.uuid_of(host),
+                            "hypervisor_hostname": host,
+                            "hypervisor_type": "QEMU",
+                            "hypervisor_version": 8002000,
+                            "vcpus": 32,
+                            "memory_mb": 65536,
+                            "service": {"host": host},
+                        }
+                        for host in hosts
+                    ]
+                },
+            },
+            "",
+        )
+        self.requests: list[str] = []
+
+    def ask(self, path: str, version: str) -> Any:
+        self.requests.append(path.partition("?")[0])
+        return super().ask(path, version)
+
+
+class Neutron(neutron_api.RecordedNeutron):
+    """Neutron that counts its requests."""
+
+    def __init__(self) -> None:
+        super().__init__({"GET /v2.0/agents": {"agents": []}}, "")
+        self.requests: list[str] = []
+
+    def ask(self, path: str) -> Any:
+        self.requests.append(path)
+        return super().ask(path)
+
+
+def device(name: str) -> embedded.Host:
+    return embedded.Host(name, ("HW_PCI_ONE_TIME_USE",), inventories=DEVICE)
+
+
+def audited(
+    client: embedded.Client, nova: Nova, neutron: Any = None, **fields: Any
+) -> observe.ProviderAuditResult:
+    request = observe.ProviderAuditRequest(**fields)
+    return observe.audit_providers(client, nova, neutron, request, ReadContext())
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_no_provider_needs_more_than_two_requests(count: int) -> None:
+    devices = [device(f"device-{number}") for number in range(count)]
+    client = embedded.Client([*embedded.hosts(count), *devices])
+    nova, neutron = Nova(count), Neutron()
+    found = audited(client, nova, neutron, repair=True).findings
+    assert [item.code for item in found] == ["used-up"] * count
+    assert client.count() == {
+        "GET /resource_providers": 2,
+        INVENTORIES: 2 * count,
+        TRAITS: count,
+        USAGES: count,
+    }
+    assert nova.requests == ["/os-services", "/os-hypervisors/detail"]
+    assert neutron.requests == ["/agents"]
+
+
+def test_a_repair_needs_no_further_read() -> None:
+    client = embedded.Client(embedded.hosts(3))
+    planned = audited(client, Nova(3, disabled=1), repair=True).planned
+    (changed,) = planned.plan.changes
+    assert changed.after.present == {"COMPUTE_STATUS_DISABLED": True}
+    assert changed.key in planned.known
+    assert not audited(client, Nova(3, disabled=1)).planned.plan.changes
+
+
+def test_a_provider_that_cannot_be_read_is_unknown_and_the_others_are_audited() -> None:
+    client = embedded.Client([*embedded.hosts(3), device("device")])
+    failing = embedded.at(INVENTORIES, embedded.about("host-001", embedded.refuse(404, "gone")))
+    client.before(failing)
+    result = audited(client, Nova(3), Neutron())
+    assert [(item.code, item.subject.name) for item in result.findings] == [
+        ("used-up", "device"),
+        ("unknown", "host-001"),
+    ]
+
+
+def test_notes_say_what_was_not_compared() -> None:
+    nova = Nova(2)
+    client = embedded.Client(embedded.hosts(2))
+    assert audited(client, nova, Neutron()).planned.plan.notes == ()
+    nova.recorded["GET /v2.1/os-hypervisors/detail"]["hypervisors"][:] = [
+        {key: value for key, value in item.items() if key not in ("vcpus", "memory_mb")}
+        for item in nova.recorded["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
+    ]
+    notes = audited(client, nova).planned.plan.notes
+    assert [note.partition(":")[0] for note in notes] == [
+        "neutron's agents were not read",
+        "nova does not report the resources of hypervisors",
+    ]
+
+
+def test_an_incomplete_recording_is_an_error() -> None:
+    client = embedded.Client(embedded.hosts(1))
+    nova = nova_api.RecordedNova({}, "an empty recording")
+    with pytest.raises(errors.PlacementError, match="os-services"):
+        observe.audit_providers(client, nova, None, observe.ProviderAuditRequest(), ReadContext())
