@@ -34,8 +34,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--long",
         action="store_true",
-        help="run the load and fuzz tests for minutes",
+        help="run more seeds, examples, kills and faults: more than an hour",
     )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that is marked ``seeds(count, long=many)`` with each ``seed``."""
+    marker = metafunc.definition.get_closest_marker("seeds")
+    if marker is not None and "seed" in metafunc.fixturenames:
+        is_long = metafunc.config.getoption("--long")
+        metafunc.parametrize("seed", range(marker.kwargs["long"] if is_long else marker.args[0]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -20,9 +20,12 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from osc_placement import server
 
-KILLS = 200
+#: The number of kills, without and with ``--long``.
+KILLS, MANY_KILLS = 60, 1000
 CLIENTS = 3
 HEADERS = {
     "x-auth-token": "admin",
@@ -137,14 +140,18 @@ def prepare(database: pathlib.Path) -> None:
     server.create_app(str(database), load=document).close()
 
 
-def test_two_hundred_kills_lose_no_acknowledged_write(tmp_path: pathlib.Path) -> None:
+@pytest.mark.timeout(1800)
+def test_kills_lose_no_acknowledged_write(
+    tmp_path: pathlib.Path, pytestconfig: pytest.Config
+) -> None:
+    kills = MANY_KILLS if pytestconfig.getoption("--long") else KILLS
     database = tmp_path / "placement.sqlite"
     prepare(database)
     fork_server = ForkServer(database)
     chance = random.Random(4)
     expected: dict[str, dict[str, Any]] = {}
     cut = 0
-    for kill in range(KILLS):
+    for kill in range(kills):
         with fork_server.server() as (pid, url):
             clients = [Client(url, kill * CLIENTS + number) for number in range(CLIENTS)]
             for client in clients:
@@ -167,7 +174,7 @@ def test_two_hundred_kills_lose_no_acknowledged_write(tmp_path: pathlib.Path) ->
         check_generations(document)
     fork_server.close()
     assert expected
-    assert cut > KILLS, "the kills hardly ever met a request"
+    assert cut > kills, "the kills hardly ever met a request"
 
 
 def check_generations(document: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Starts servers by forking, so that two hundred of them take seconds.
+"""Starts servers by forking, so that a hundred of them take seconds.
 
 ``python -m tests.support.fork_server`` reads database paths on standard input, starts a server on
 each, and prints its process id and URL.

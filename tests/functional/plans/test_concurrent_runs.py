@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.functional.plans.test_chaos import inventories, options, url
-from tests.functional.plans.test_kill import FORKS, child
-from tests.support.peer import chaos, fixtures, shell, target as targets
+from tests.support.peer import chaos, fixtures, forked, shell, target as targets
 
 RESERVE = "resource provider inventory amend cmp-0001.lab.example.org --resource"
 HOST = "cmp-0001.lab.example.org"
@@ -40,7 +39,9 @@ def run_overtaken(
             return
         words = [*options(url(target)), *arguments]
         environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state-of-the-second")}
-        process = FORKS.Process(target=child, args=(words, environment, str(folder), str(second)))
+        process = forked.CONTEXT.Process(
+            target=forked.child, args=(words, environment, str(folder), str(second))
+        )
         process.start()
         process.join(60)
 

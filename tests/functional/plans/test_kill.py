@@ -1,14 +1,12 @@
 """kill -9 of the real process at random moments, and the run that continues.
 
-A round has up to fourteen kills. A few rounds run with every test run; ``KILL_ROUNDS=12``
-in the environment makes them more than a hundred kills; ``--junitxml`` with ``-o
-junit_family=xunit1`` records how many.
+A round has up to fourteen kills. ``--long`` makes more than a hundred kills; ``--junitxml`` with
+``-o junit_family=xunit1`` records how many.
 """
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import pathlib
 import random
@@ -19,27 +17,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.functional.plans.test_chaos import inventories, options
-from tests.support.peer import chaos, fixtures, shell, target as targets
+from tests.support.peer import chaos, fixtures, forked, shell, target as targets
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "2"))
 AMEND = "resource provider inventory amend --all --resource VCPU:allocation_ratio"
-
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(
-    ["tests.support.peer.shell", "osc_placement.v1.plan_command", "osc_placement.v1.plan"]
-)
 
 
 @pytest.fixture
 def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
     yield from fixtures.embedded("loopback", tmp_path)
-
-
-def child(arguments: list[str], environment: dict[str, str], folder: str, out: str) -> None:
-    """One ``openstack`` command as a separate process."""
-    os.environ.update(environment)
-    os.chdir(folder)
-    pathlib.Path(out).write_text(json.dumps(shell.run(arguments)))
 
 
 class Murderer:
@@ -63,8 +48,8 @@ class Murderer:
         environment = {
             name: os.environ[name] for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
         }
-        process = FORKS.Process(
-            target=child, args=(arguments, environment, str(self.folder), str(out))
+        process = forked.CONTEXT.Process(
+            target=forked.child, args=(arguments, environment, str(self.folder), str(out))
         )
         left = self.chance.randint(1, 30) if kill else interrupt_at
         sign = signal.SIGKILL if kill else signal.SIGINT
@@ -109,7 +94,7 @@ def ratios(target: targets.Target) -> dict[str, float]:
 
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.seeds(1, long=12)
 def test_a_killed_run_continues_without_repeated_changes(
     target: targets.Target,
     tmp_path: pathlib.Path,

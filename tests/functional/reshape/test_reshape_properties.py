@@ -43,17 +43,27 @@ def state(target: targets.Target) -> dict[str, object]:
     return {"providers": providers, "consumers": consumers}
 
 
-@pytest.mark.timeout(300)
-@hypothesis.given(case=cases.cases())
-@hypothesis.settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=list(hypothesis.HealthCheck),
-    phases=[hypothesis.Phase.generate],
-)
+@pytest.mark.timeout(1800)
 def test_a_real_placement_matches_the_rehearsal_and_undoes_it(
-    real_placement: targets.RealPlacement, case: cases.Case
+    real_placement: targets.RealPlacement, pytestconfig: pytest.Config
 ) -> None:
+    settings = hypothesis.settings(
+        max_examples=250 if pytestconfig.getoption("--long") else 12,
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        phases=[hypothesis.Phase.generate],
+    )
+
+    @settings
+    @hypothesis.given(case=cases.cases())
+    def check_case(case: cases.Case) -> None:
+        check(real_placement, case)
+
+    check_case()
+
+
+def check(real_placement: targets.RealPlacement, case: cases.Case) -> None:
+    """Reshape and undo one cloud, and compare with the rehearsal."""
     real_placement.reset()
     loading.load(case.state, real_placement.ask)
     client, before = client_of(real_placement), state(real_placement)

@@ -20,16 +20,15 @@ from osc_placement.client import api, transport
 from osc_placement.server.store import snapshot, staging
 from osc_placement.workflows.snapshot import destination, save
 from tests.functional.plans.test_chaos import options
-from tests.functional.plans.test_kill import FORKS, child
 from tests.functional.snapshot.test_snapshot import saved
 from tests.support import plain_reading
-from tests.support.peer import chaos, fixtures, shell, target as targets
+from tests.support.peer import chaos, fixtures, forked, shell, target as targets
 
 CLOUD = "cloud.sqlite"
 PARTIAL = pathlib.Path(f"{CLOUD}.partial")
 SAVE = f"placement snapshot save {CLOUD}"
-#: ``SNAPSHOT_KILLS=20`` in the environment makes more of them.
-KILLS = int(os.environ.get("SNAPSHOT_KILLS", "5"))
+#: The number of kills, without and with ``--long``.
+KILLS, MANY_KILLS = 5, 50
 #: The requests of a save of the sample cloud, with the version document.
 REQUESTS = 132
 
@@ -57,7 +56,7 @@ def save_in_process(url: str, path: str) -> None:
 
 def run_and_kill(proxy: chaos.Proxy, path: pathlib.Path, chance: random.Random) -> bool:
     """Run a save, and kill it some milliseconds after a random request; whether it was killed."""
-    process = FORKS.Process(target=save_in_process, args=(proxy.url, str(path)))
+    process = forked.CONTEXT.Process(target=save_in_process, args=(proxy.url, str(path)))
     left = chance.randint(1, REQUESTS)
 
     def end() -> None:
@@ -78,14 +77,15 @@ def run_and_kill(proxy: chaos.Proxy, path: pathlib.Path, chance: random.Random) 
     return process.exitcode != 0
 
 
-@pytest.mark.timeout(60 * KILLS)
+@pytest.mark.timeout(1800)
 def test_a_save_that_was_killed_at_random_moments_equals_an_uninterrupted_one(
-    sample: targets.Loopback, tmp_path: pathlib.Path
+    sample: targets.Loopback, tmp_path: pathlib.Path, pytestconfig: pytest.Config
 ) -> None:
     expected = plain_reading.comparable(plain_reading.read(sample.ask))
     path, chance, kills = tmp_path / CLOUD, random.Random(3), 0
+    least = MANY_KILLS if pytestconfig.getoption("--long") else KILLS
     with chaos.between(sample.url, delay=0.002) as proxy:
-        while kills < KILLS:
+        while kills < least:
             while run_and_kill(proxy, path, chance):
                 assert not path.exists()
                 kills += 1
@@ -99,8 +99,8 @@ def test_an_interrupted_save_continues(sample: targets.Loopback, tmp_path: pathl
     with chaos.between(sample.url, delay=0.005) as proxy:
         environment = {name: os.environ[name] for name in ("HOME", "XDG_STATE_HOME")}
         arguments = [*options(proxy.url), *SAVE.split()]
-        process = FORKS.Process(
-            target=child, args=(arguments, environment, str(tmp_path), str(out))
+        process = forked.CONTEXT.Process(
+            target=forked.child, args=(arguments, environment, str(tmp_path), str(out))
         )
         started = threading.Event()
 

@@ -19,9 +19,9 @@ def total(base: state.State, *groups: object, **binding: object) -> count.Capaci
     return count.Counter(base, query(*groups, **binding)).count(roots)
 
 
-@pytest.mark.parametrize("number", range(150))
-def test_the_count_equals_brute_force(number: int) -> None:
-    draw = random.Random(f"count {number}")
+@pytest.mark.seeds(60, long=1000)
+def test_the_count_equals_brute_force(seed: int) -> None:
+    draw = random.Random(f"count {seed}")
     base = brute_force.small_state(draw)
     roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
     for _ in range(3):
@@ -34,9 +34,9 @@ def test_the_count_equals_brute_force(number: int) -> None:
         assert all(found.count.least <= each.fits for each in found.classes)
 
 
-@pytest.mark.parametrize("number", range(60))
-def test_without_some_trees_only_the_others_count(number: int) -> None:
-    draw = random.Random(f"without {number}")
+@pytest.mark.seeds(60, long=1000)
+def test_without_some_trees_only_the_others_count(seed: int) -> None:
+    draw = random.Random(f"without {seed}")
     base = brute_force.small_state(draw)
     request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
     roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]

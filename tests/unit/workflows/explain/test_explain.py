@@ -23,7 +23,7 @@ from tests.support.candidates import cloud_builder, clouds, explained
 
 VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
-SEEDS = range(12)
+pytestmark = pytest.mark.seeds(6, long=100)
 QUERIES = 4
 
 
@@ -55,9 +55,9 @@ def placement() -> Iterator[service.InProcessPlacement]:
         yield started
 
 
-@pytest.fixture(params=SEEDS)
-def cloud(request: pytest.FixtureRequest, placement: service.InProcessPlacement) -> Cloud:
-    return Cloud(placement, request.param)
+@pytest.fixture
+def cloud(seed: int, placement: service.InProcessPlacement) -> Cloud:
+    return Cloud(placement, seed)
 
 
 def serving(base: state.State, query: candidate.CandidateQuery) -> list[str]:

@@ -1,0 +1,20 @@
+"""``openstack`` commands in separate processes, which start without imports."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pathlib
+
+from tests.support.peer import shell
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tests.support.peer.preload"])
+
+
+def child(arguments: list[str], environment: dict[str, str], folder: str, out: str) -> None:
+    """One ``openstack`` command as a separate process."""
+    os.environ.update(environment)
+    os.chdir(folder)
+    pathlib.Path(out).write_text(json.dumps(shell.run(arguments)))
