@@ -16,10 +16,10 @@ from osc_placement import server
 #: Limit in MiB for 20,000 hosts with 60,000 inventories.
 MEMORY = 600
 LOAD = """
-import json, resource, sys
+import json, resource, sys, time
 from osc_placement import server
 app = server.create_app(sys.argv[1], load=json.load(open(sys.argv[2])) if sys.argv[2:] else None)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, time.process_time())
 """
 
 
@@ -52,23 +52,23 @@ def test_ten_candidates_of_20000_hosts_take_as_long_as_of_1000(tmp_path: pathlib
     state, database = tmp_path / "state.json", tmp_path / "placement.sqlite"
     state.write_text(json.dumps(document))
     for arguments in ([database, state], [database]):
-        started = time.monotonic()
         measured = subprocess.run(
             [sys.executable, "-c", LOAD, *map(str, arguments)],
             check=True,
             capture_output=True,
         )
-        assert int(measured.stdout) < MEMORY
-    # The second run opens the SQLite file only.
-    assert time.monotonic() - started < 20
+        memory, seconds = map(float, measured.stdout.split())
+        assert memory < MEMORY
+    # The second run opens the SQLite file only. Processor time does not depend on other programs.
+    assert seconds < 20
 
 
 def test_too_many_candidates_are_refused_and_a_few_are_found_quickly() -> None:
     app = server.create_app(load=cloud.document(cloud.wide_host(0, scale.DEVICES)))
-    started = time.monotonic()
+    started = time.process_time()
     answer = ask(app, f"{scale.TOO_MANY}&limit=10")
     assert len(answer.json["allocation_requests"]) == 10
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
     answer = ask(app, scale.TOO_MANY)
     assert answer.status_int == 400
     assert "limit" in answer.json["errors"][0]["detail"]
