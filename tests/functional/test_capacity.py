@@ -12,6 +12,7 @@ import pytest
 from osc_placement import microversion
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.workflows.capacity import count, moves as capacity_moves, servers, stop
+from osc_placement.workflows.cloud import packing
 from tests.support.candidates import cloud_builder, comparison
 from tests.support.capacity import brute_force
 from tests.support.functional_cloud import AGGREGATE, allocate, create
@@ -53,13 +54,23 @@ def claim_all(target: targets.Target, query: str) -> int:
 
 
 def put(target: targets.Target, consumer: str, allocations: Any, version: str = "1.28") -> None:
-    body = {
+    target.ask("PUT", f"/allocations/{consumer}", body_of(allocations), version)
+
+
+def body_of(allocations: Any) -> dict[str, Any]:
+    return {
         "allocations": allocations,
         "project_id": "p",
         "user_id": "u",
         "consumer_generation": None,
     }
-    target.ask("PUT", f"/allocations/{consumer}", body, version)
+
+
+def allocations_of(option: packing.Option) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for (provider, name), amount in option.amounts.items():
+        found.setdefault(provider, {"resources": {}})["resources"][name] = amount
+    return found
 
 
 def test_so_many_requests_can_be_claimed_and_no_more(
@@ -120,12 +131,14 @@ def test_a_random_cloud_takes_the_counted_requests(
     comparison.seed(base, sender(target))
     request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
     found = count.Counter(base, request).count(roots)
-    for option, times in found.count.chosen:
-        allocations: dict[str, Any] = {}
-        for (provider, name), amount in option.amounts.items():
-            allocations.setdefault(provider, {"resources": {}})["resources"][name] = amount
+    chosen = [(allocations_of(option), times) for option, times in found.count.chosen]
+    for allocations, times in chosen:
         for _ in range(times):
             put(target, str(uuid.uuid4()), allocations)
+    for allocations, _ in chosen:
+        path, body = f"/allocations/{uuid.uuid4()}", body_of(allocations)
+        one_more = target.request("PUT", path, body, "1.28")
+        assert (one_more.status_code, "exceed" in one_more.text) == (409, True), one_more.text
     query = cloud_builder.query_string(request)
     left = target.ask("GET", f"/allocation_candidates?{query}")
     assert left["allocation_requests"] == []
@@ -149,16 +162,10 @@ def test_the_servers_of_hosts_that_may_stop_can_move(
         return
     body = {}
     for server in moves.servers_on(found.hosts):
-        allocations: dict[str, Any] = {}
-        for (provider, name), amount in found.placement[server.key].amounts.items():
-            allocations.setdefault(provider, {"resources": {}})["resources"][name] = amount
+        generation = target.ask("GET", f"/allocations/{server.uuid}")["consumer_generation"]
         body[server.uuid] = {
-            "allocations": allocations,
-            "project_id": "p",
-            "user_id": "u",
-            "consumer_generation": target.ask("GET", f"/allocations/{server.uuid}")[
-                "consumer_generation"
-            ],
+            **body_of(allocations_of(found.placement[server.key])),
+            "consumer_generation": generation,
         }
     if body:
         target.ask("POST", "/allocations", body, "1.28")

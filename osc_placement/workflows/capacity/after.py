@@ -33,7 +33,10 @@ def applied(base: state.State, plan: plan_module.Plan, path: pathlib.Path) -> It
     Errors: PlanRefused for an undo plan, because only a journal says what it undoes.
     """
     if plan.undoes:
-        raise plan_module.PlanRefused(f"{path} undoes another plan: give the plan of new changes")
+        raise plan_module.PlanRefused(
+            f"{path} is an undo file: only the journal of the run shows which of its changes were"
+            " applied. Give a plan of new changes"
+        )
     app = server.create_app(load=document.dump_document(base))
     client = api.Client(wsgi.in_process(lambda: app, _NAME), microversion.MAXIMUM)
     try:

@@ -126,14 +126,17 @@ class LiveReader:
         for name in needed.aggregates:
             draft.add_aggregate(name, next(answers))
         sharing = draft.sharing(any(not group.resources for group in query.groups))
-        members = self._each("reading sharing providers", self._members, sharing)
+        members = self._each("reading sharing providers", self.members, sharing)
         for uuid, found in zip(sharing, members, strict=True):
             draft.add_aggregate(f"shares:{uuid}", found)
         LOG.info("read %d providers with %d listings", len(draft.providers), len(calls))
         return CloudModel(draft.state(), query, is_complete=False)
 
-    def _members(self, uuid: str) -> list[provider.Provider]:
-        """The providers that have an aggregate in common with a provider, itself included."""
+    def members(self, uuid: str) -> list[provider.Provider]:
+        """The providers that have an aggregate in common with a provider, itself included.
+
+        Requests: two; one for a provider without aggregates.
+        """
         aggregates = retry.read(functools.partial(self._client.list_aggregates, uuid)).aggregates
         if not aggregates:
             return []

@@ -122,12 +122,15 @@ class _Explainer:
         ]
 
     def _nearest(self, failing: Sequence[str], steps: Mapping[str, int]) -> list[str]:
-        """The hosts that fail the fewest constraints."""
+        """The hosts that fail the fewest constraints, first those that have every class."""
+        base = self._model.state
+        classes = listings.resource_classes(self._model.query)
 
-        def distance(root: str) -> tuple[int, int, str]:
+        def distance(root: str) -> tuple[int, int, int, str]:
             sizes = [len(each) for each in self._relaxations.smallest(root)]
             least = min(sizes, default=len(self._order))
-            return least, -steps[root], self._model.state.providers[root].name
+            missing = len(classes - self._relaxations.classes_of(root))
+            return least, missing, -steps[root], base.providers[root].name
 
         return sorted(failing, key=distance)[: self._request.nearest]
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, query as queries, responses, retry
-from osc_placement.engine import record, standard, state
+from osc_placement.engine import standard
 from osc_placement.model import candidate
 from osc_placement.nova import api as nova_api, flavors, request, scheduler_options
 from osc_placement.plan import workers
-from osc_placement.workflows.cloud import observe
+from osc_placement.workflows.cloud import listings, observe
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.flavors import empty_cloud
 
 
 class Code(enum.StrEnum):
@@ -30,7 +31,7 @@ class Code(enum.StrEnum):
     NO_HOST = "no_host"
     #: A host could serve it if nothing were allocated.
     FULL = "full"
-    #: No host can serve it now; whether an empty one could is unknown.
+    #: No host can serve it now; whether an empty one could is unknown: of some nothing is free.
     NO_HOST_NOW = "no_host_now"
     ONE_HOST = "one_host"
     #: Placement returns only some of the candidates.
@@ -42,7 +43,9 @@ class AuditedFlavor:
     """A flavor, and on how many hosts it can start.
 
     ``hosts`` is a lower bound if ``is_bound``. ``empty_hosts`` is the number without any
-    allocation; None on a service, whose API does not tell it. ``reason`` explains the code.
+    allocation, None for a flavor without a valid query; on a service it is an upper bound, because
+    units of inventories are unknown, without the hosts of which nothing is free. ``reason``
+    explains the code.
     """
 
     id: str
@@ -64,90 +67,114 @@ def audit(
 ) -> list[AuditedFlavor]:
     """Audit the flavors with these names or IDs; all flavors without any.
 
-    Requests: to nova one per 1000 flavors, to Placement one per flavor.
+    Requests: to nova one per 1000 flavors, to Placement one per flavor; on a service also those of
+    ``empty_cloud.read``.
     Errors: InvalidInput for an unknown flavor.
     """
     known = flavors.flavors(nova)
     chosen = flavors.select(known, names) if names else known
+    requests = [_request(named, options) for named in chosen]
+    valid = [each.query for each in requests if each.query is not None]
+    observe.read_part(client, valid)
+    context.progress.start("auditing flavors", len(chosen))
+    answered = []
+    for each in workers.each(functools.partial(_ask, client), requests, context.workers):
+        context.progress.advance()
+        answered.append(each)
     with observe.whole_state(client) as base:
-        empty = None if base is None else _without_allocations(base)
-        audit_one = functools.partial(_audit_one, client, options, empty)
-        context.progress.start("auditing flavors", len(chosen))
-        found = []
-        for each in workers.each(audit_one, chosen, context.workers):
-            context.progress.advance()
-            found.append(each)
-        return found
+        empty = None
+        if base is not None:
+            empty = empty_cloud.of_state(base)
+        elif any(each.answer for each in answered):
+            empty = empty_cloud.read(client, _classes(answered), context)
+        return [_judged(each, empty) for each in answered]
 
 
-def _without_allocations(base: state.State) -> state.State:
-    """The same cloud with nothing allocated."""
-    empty = state.State()
-    empty.apply(
-        record.Changes(
-            dict(base.providers),
-            traits=dict(base.traits),
-            resource_classes=dict(base.resource_classes),
-        )
-    )
-    return empty
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Asked:
+    """A flavor with its query and Placement's answer; None if it is refused."""
+
+    found: AuditedFlavor
+    query: candidate.CandidateQuery | None = None
+    answer: responses.Candidates | None = None
 
 
-def _audit_one(
-    client: api.Client,
-    options: scheduler_options.SchedulerOptions,
-    empty: state.State | None,
-    named: flavors.NamedFlavor,
-) -> AuditedFlavor:
+def _request(named: flavors.NamedFlavor, options: scheduler_options.SchedulerOptions) -> _Asked:
     found = AuditedFlavor(named.id, named.name, Code.OK)
     spec = request.ServerSpec(named.flavor, named.name)
     try:
-        query = request.request_to_placement(spec, (), options).query
+        return _Asked(found, request.request_to_placement(spec, (), options).query)
     except errors.InvalidInput as error:
-        return dataclasses.replace(found, code=Code.INVALID, reason="; ".join(error.reasons))
-    pairs = queries.candidate_pairs(query)
+        reason = "; ".join(error.reasons)
+        return _Asked(dataclasses.replace(found, code=Code.INVALID, reason=reason))
+
+
+def _ask(client: api.Client, asked: _Asked) -> _Asked:
+    if asked.query is None:
+        return asked
+    pairs = queries.candidate_pairs(asked.query)
     try:
         answer = retry.read(lambda: client.list_allocation_candidates(pairs))
     except api_errors.ApiError as error:
         if error.status != 400:
             raise
-        return dataclasses.replace(found, code=Code.UNKNOWN_NAME, reason=error.detail)
-    return _judged(found, query, answer, empty)
+        refused = dataclasses.replace(asked.found, code=Code.UNKNOWN_NAME, reason=error.detail)
+        return _Asked(refused)
+    return dataclasses.replace(asked, answer=answer)
 
 
-def _judged(
-    found: AuditedFlavor,
-    query: candidate.CandidateQuery,
-    answer: responses.Candidates,
-    empty: state.State | None,
-) -> AuditedFlavor:
+def _classes(answered: Iterable[_Asked]) -> list[str]:
+    """The resource classes of the queries that Placement accepts."""
+    return sorted(
+        {
+            name
+            for each in answered
+            if each.answer and each.query
+            for name in listings.resource_classes(each.query)
+        }
+    )
+
+
+def _judged(asked: _Asked, empty: empty_cloud.EmptyCloud | None) -> AuditedFlavor:
+    query, answer = asked.query, asked.answer
+    if query is None or answer is None or empty is None:
+        return asked.found
     hosts = len(_hosts(answer))
     is_bound = len(answer.requests) == query.limit
-    without = None if empty is None else len(HostSearch(empty, query).serving())
+    without = len(HostSearch(empty.state, query).serving())
+    reasons = _REASONS
     if hosts == 0:
-        code = {None: Code.NO_HOST_NOW, 0: Code.NO_HOST}.get(without, Code.FULL)
+        code = Code.FULL if without else Code.NO_HOST_NOW if empty.unseen else Code.NO_HOST
+        reasons = _REASONS if empty.has_units else {**_REASONS, **_REASONS_OF_A_SERVICE}
     elif is_bound:
         code = Code.MANY_CANDIDATES
     else:
         code = Code.ONE_HOST if hosts == 1 else Code.OK
     return dataclasses.replace(
-        found,
+        asked.found,
         code=code,
         hosts=hosts,
         is_bound=is_bound,
         candidates=len(answer.requests),
-        empty_hosts=without,
-        reason=_REASONS.get(code, "").format(limit=query.limit),
+        empty_hosts=max(without, hosts),
+        reason=reasons.get(code, "").format(limit=query.limit, unseen=empty.unseen),
     )
 
 
 _REASONS: Mapping[Code, str] = {
     Code.NO_HOST: "no host could serve it, not even without any allocation",
     Code.FULL: "a host could serve it without the present allocations",
-    Code.NO_HOST_NOW: "no host can serve it now",
+    Code.NO_HOST_NOW: "no host can serve it now; {unseen} hosts have nothing free, so that their"
+    " capacity is unknown",
     Code.ONE_HOST: "only one host can serve it",
     Code.MANY_CANDIDATES: "Placement returns {limit} candidates (max_placement_results): nova may"
     " not see all hosts",
+}
+
+
+_REASONS_OF_A_SERVICE: Mapping[Code, str] = {
+    Code.FULL: "a host could serve it without the present allocations, unless its min_unit,"
+    " max_unit or step_size prevents it",
 }
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from osc_placement import errors, microversion
-from osc_placement.engine import record, state
+from osc_placement.engine import record, standard, state
 from osc_placement.model import inventory
 from osc_placement.nova import api, scheduler_options
 from osc_placement.testing import service
+from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.flavors import audit
-from tests.support.candidates import explained
+from osc_placement.workflows.flavors import audit, empty_cloud
+from tests.support.candidates import cloud_builder, explained
 
 CONTEXT = ReadContext(workers=1)
 UUID = "00000000-0000-4000-8000-{:012}"
@@ -42,9 +45,8 @@ FLAVORS: dict[str, Mapping[str, str]] = {
 }
 
 
-@pytest.fixture
-def placement() -> Iterator[service.InProcessPlacement]:
-    """Two hosts with 8 VCPU, of which one is used."""
+def cloud(vcpus: int, memory: int = 0) -> state.State:
+    """Two hosts with 8 VCPU, of which so much is used."""
     held = {"VCPU": inventory.Inventory(8), "MEMORY_MB": inventory.Inventory(64)}
     hosts = {
         UUID.format(n): record.ProviderRecord(
@@ -54,11 +56,16 @@ def placement() -> Iterator[service.InProcessPlacement]:
         for n in range(2)
     }  # fmt: skip
     base = state.State()
-    used = {uuid: {"VCPU": 1} for uuid in hosts}
-    consumer = record.ConsumerRecord(UUID.format(9), 1, "p", "u", used)
+    amounts = {"VCPU": vcpus, **({"MEMORY_MB": memory} if memory else {})}
+    consumer = record.ConsumerRecord(UUID.format(9), 1, "p", "u", dict.fromkeys(hosts, amounts))
     base.apply(record.Changes(hosts, {consumer.uuid: consumer}, {"CUSTOM_ONE": 0.0}))
+    return base
+
+
+@pytest.fixture
+def placement() -> Iterator[service.InProcessPlacement]:
     with service.InProcessPlacement() as started:
-        explained.seed(started, base)
+        explained.seed(started, cloud(1))
         yield started
 
 
@@ -88,14 +95,68 @@ def test_each_code_is_found_with_one_request_per_flavor(
     assert sum(client.sent.values()) == len(FLAVORS) - 1
 
 
-def test_a_service_does_not_tell_full_from_impossible(
+def test_a_service_tells_full_from_impossible_by_capacities(
     placement: service.InProcessPlacement,
 ) -> None:
     client = counting(placement)
     client.transport.application = lambda: None
     found = audited(client, recorded(**FLAVORS), "full", "no_host")
-    assert {str(each.code) for each in found.values()} == {"no_host_now"}
-    assert sum(client.sent.values()) == 2
+    assert {name: str(each.code) for name, each in found.items()} == {
+        "full": "full",
+        "no_host": "no_host",
+    }
+    assert "min_unit" in found["full"].reason
+    # One per flavor; the providers, and the capacities of two classes.
+    assert client.sent == {"allocation_candidates/resources": 4, "resource_providers/": 1}
+
+
+def test_hosts_of_which_nothing_is_free_are_not_judged_on_a_service() -> None:
+    with service.InProcessPlacement() as started:
+        explained.seed(started, cloud(8, 64))
+        client = counting(started)
+        client.transport.application = lambda: None
+        found = audited(client, recorded(**FLAVORS), "no_host")["no_host"]
+    assert str(found.code) == "no_host_now"
+    assert "2 hosts have nothing free" in found.reason
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_service_shows_capacities_of_trees_with_anything_free(seed: int) -> None:
+    draw = random.Random(f"empty cloud {seed}")
+    base = cloud_builder.draw_state(draw)
+    while base.with_trait[standard.SHARING_TRAIT]:
+        base = cloud_builder.draw_state(draw)
+    with service.InProcessPlacement() as started:
+        explained.seed(started, base)
+        client = started.client(microversion.MAXIMUM)
+        read = empty_cloud.read(client, sorted(base.with_class), CONTEXT)
+    seen = {each.root_uuid for each in read.state.providers.values() if each.inventories}
+    assert read.unseen == len(set(base.tree) - seen)
+    for _ in range(10):
+        query = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
+        if not any(group.member_of or group.forbidden_aggregates for group in query.groups):
+            found = set(HostSearch(read.state, query).serving())
+            assert found == seen & set(HostSearch(without_units(base), query).serving())
+
+
+def without_units(base: state.State) -> state.State:
+    """The cloud without allocations and without units of inventories."""
+    found = state.State()
+    found.apply(
+        record.Changes(
+            {
+                uuid: dataclasses.replace(
+                    each,
+                    inventories={
+                        name: inventory.Inventory(held.capacity)
+                        for name, held in each.inventories.items()
+                    },
+                )
+                for uuid, each in base.providers.items()
+            }
+        )
+    )
+    return found
 
 
 def test_too_many_candidates_are_counted_up_to_novas_limit(

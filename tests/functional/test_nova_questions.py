@@ -1,0 +1,180 @@
+"""Commands that ask about nova's servers, flavors and images, from recorded answers of nova."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from tests.support.functional_cloud import allocate, create
+from tests.support.peer import target as targets
+from tests.support.peer.shell import OpenStack
+
+EXPLAIN = "allocation candidate explain"
+AUDIT = "placement flavor audit"
+STOP = "placement host ok-to-stop"
+
+AGGREGATE = "00000000-0000-4000-8000-0000000000a1"
+PORT = "00000000-0000-4000-8000-0000000000b1"
+SERVER = "00000000-0000-4000-8000-0000000000c1"
+LOST = "00000000-0000-4000-8000-0000000000c2"
+
+
+def flavor(name: str, vcpus: int, **specs: str) -> dict[str, Any]:
+    return {
+        "id": name, "name": name, "vcpus": vcpus, "ram": 16, "disk": 0, "swap": 0,
+        "OS-FLV-EXT-DATA:ephemeral": 0,
+        "extra_specs": {key.replace("__", ":"): value for key, value in specs.items()},
+    }  # fmt: skip
+
+
+FLAVORS = [
+    flavor("small", 2),
+    flavor("large", 9),
+    flavor("avx", 2, trait__HW_CPU_X86_AVX="required"),
+    flavor("typo", 2, trait__CUSTOM_TYPO="forbidden"),
+    flavor("cyborg", 2, accel__device_profile="gpu"),
+]
+
+
+def server(uuid: str) -> dict[str, Any]:
+    embedded = {key: value for key, value in FLAVORS[2].items() if key not in ("id", "name")}
+    return {
+        "id": uuid, "name": "web", "tenant_id": "p", "user_id": "u", "status": "ACTIVE",
+        "OS-EXT-SRV-ATTR:host": "plain", "OS-EXT-SRV-ATTR:hypervisor_hostname": "plain",
+        "OS-EXT-STS:vm_state": "active", "OS-EXT-STS:task_state": None, "image": "",
+        "flavor": {**embedded, "ephemeral": 0, "original_name": "avx"},
+        "pinned_availability_zone": "az1", "created": "", "updated": "",
+    }  # fmt: skip
+
+
+def recorded() -> dict[str, Any]:
+    aggregate = {
+        "id": 1, "name": "az1", "uuid": AGGREGATE, "hosts": ["avx"],
+        "metadata": {"availability_zone": "az1"},
+    }  # fmt: skip
+    port = {
+        "id": PORT, "name": "fast", "device_id": "", "revision_number": 1,
+        "resource_request": {
+            "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 100}, "required": ["CUSTOM_PHYSNET"],
+        },
+    }  # fmt: skip
+    lost = {"id": LOST, "tenant_id": "p", "status": "UNKNOWN"}
+    return {
+        "GET /v2.1/flavors/detail": {"flavors": FLAVORS},
+        "GET /v2.1/os-aggregates": {"aggregates": [aggregate]},
+        "GET /v2.1/os-services": {"services": []},
+        "GET /v2.1/os-hypervisors/detail": {"hypervisors": []},
+        "GET /v2.1/os-server-groups": {"server_groups": []},
+        f"GET /v2.1/servers/detail?uuid={SERVER}": {"servers": [server(SERVER)]},
+        f"GET /v2.1/servers/detail?uuid={LOST}": {"servers": [lost]},
+        "GET /v2.0/ports": {"ports": [port]},
+        "GET /v2/images/tuned": {
+            "id": "tuned", "name": "tuned", "disk_format": "qcow2",
+            "trait:HW_CPU_X86_AVX2": "required",
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture
+def nova(openstack: OpenStack) -> tuple[str, str]:
+    """Two hosts of 8 VCPU, ``avx`` with the trait in the zone az1; the server is on ``plain``."""
+    hosts = {name: create(openstack, name, VCPU=8, MEMORY_MB=64) for name in ("plain", "avx")}
+    openstack("resource provider trait set", hosts["avx"], "--trait=HW_CPU_X86_AVX")
+    openstack("resource provider aggregate add", hosts["avx"], "--aggregate", AGGREGATE)
+    openstack.do("trait create", "CUSTOM_PHYSNET", version="1.6")
+    allocate(openstack, hosts["plain"], "VCPU=2,MEMORY_MB=16", SERVER)
+    pathlib.Path("nova.json").write_text(json.dumps(recorded()))
+    return "--nova-recording", "nova.json"
+
+
+def explained(openstack: OpenStack, *arguments: str) -> tuple[int, dict[str, list[Any]]]:
+    ended = openstack.run(EXPLAIN, *arguments, "-f", "json")
+    found: dict[str, list[Any]] = {}
+    for row in json.loads(ended.stdout):
+        found.setdefault(row["section"], []).append(row)
+    return ended.code, found
+
+
+def sources(found: dict[str, list[Any]]) -> dict[str, tuple[str, int]]:
+    return {row["text"]: (row["source"], row["hosts"]) for row in found["constraint"]}
+
+
+def test_a_server_is_explained_by_its_flavor_and_zone(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    code, found = explained(openstack, "--server", SERVER, *nova)
+    assert (code, [row["host"] for row in found["candidate"]]) == (0, ["avx"])
+    assert sources(found) == {
+        "resources=VCPU:2": ("flavor: vcpus=2", 2),
+        "resources=MEMORY_MB:16": ("flavor: ram=16", 2),
+        "required=HW_CPU_X86_AVX": ("flavor extra specs: trait:HW_CPU_X86_AVX=required", 1),
+        f"member_of={AGGREGATE}": ("request filter: availability zone: az1", 1),
+        "root_required=!COMPUTE_STATUS_DISABLED": ("request filter: compute status", 1),
+    }
+    verdicts = {row["reason"]: row["verdict"] for row in found["nova filter"]}
+    assert verdicts["ComputeFilter"] == "refuses"
+    assert verdicts["ServerGroupAffinityFilter"] == "accepts"
+
+
+def test_an_image_and_a_port_are_parts_of_the_request(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    code, found = explained(
+        openstack, "--flavor", "small", "--image", "tuned", "--port", PORT, *nova
+    )
+    assert code == 3
+    known = sources(found)
+    assert known["required=HW_CPU_X86_AVX2"][0].startswith("image traits")
+    group = f"resources{PORT}=NET_BW_EGR_KILOBIT_PER_SEC:100"
+    assert known[group] == ("port resource requests: port fast", 0)
+
+
+INVALID = (
+    (["--flavor", "cyborg"], "only Cyborg knows the resources of the device profile gpu"),
+    (["--flavor", "absent"], "nova has no flavor with the name or ID 'absent'"),
+    (["--server", LOST], "its cell is down"),
+    (["--server", PORT], "nova"),
+    (["--flavor", "typo"], "CUSTOM_TYPO"),
+    (["--flavor", "small", "--port", SERVER], "neutron has no port"),
+    (["--flavor", "small", "--resource", "VCPU=1"], "not allowed with options of a query"),
+    (["--server", SERVER, "--flavor", "small"], "--server: not allowed with"),
+)
+
+
+def test_invalid_input_is_named(openstack: OpenStack, nova: tuple[str, str]) -> None:
+    for arguments, message in INVALID:
+        assert message in openstack.fails(EXPLAIN, *arguments, *nova)[1]
+
+
+def test_flavors_are_audited(openstack: OpenStack, nova: tuple[str, str]) -> None:
+    rows = openstack(AUDIT, *nova)
+    assert {row["name"]: (row["code"], row["hosts"], row["hosts_if_empty"]) for row in rows} == {
+        "small": ("ok", 2, 2),
+        "large": ("no_host", 0, 0),
+        "avx": ("one_host", 1, 1),
+        "typo": ("unknown_name", 0, None),
+        "cyborg": ("invalid", 0, None),
+    }
+    assert openstack.run(AUDIT, "small", "avx", "--fail-on", "no_host", *nova).code == 0
+    assert openstack.run(AUDIT, "--fail-on", "no_host", *nova).code == 3
+
+
+def test_a_server_moves_to_a_host_with_the_traits_of_its_flavor(
+    openstack: OpenStack, target: targets.Target, nova: tuple[str, str]
+) -> None:
+    if target.name != "embedded":
+        assert "snapshot" in openstack.fails(STOP, "plain", *nova)[1]
+        return
+    ended = openstack.run(STOP, "plain", *nova, "-f", "json")
+    assert (ended.code, json.loads(ended.stdout)["moves"][0]["to"]) == (0, "avx")
+    openstack.do("resource provider trait delete", "avx")
+    ended = openstack.run(STOP, "plain", *nova, "-f", "json")
+    found = json.loads(ended.stdout)
+    assert (ended.code, found["unplaced"][0]["reasons"]) == (
+        3,
+        ["no other host has room with required=HW_CPU_X86_AVX"],
+    )
+    assert f"local disks, which only a migration moves: server {SERVER}" not in found["not_judged"]
