@@ -16,6 +16,7 @@ from osc_placement.plan.kinds import allocations
 from osc_placement.server import connection, context, limits, options, serve
 from osc_placement.server.schemas import validation
 from osc_placement.v1 import reshape
+from osc_placement.v1.allocations import audit
 from osc_placement.workflows.reshape import assign
 from osc_placement.workflows.reshape.document import yaml_lines
 
@@ -35,6 +36,7 @@ LIMITS = {
     "Pause that ``Retry-After`` can request": f"{retry.MAX_RETRY_AFTER:g} s",
     "Concurrent requests": f"{guards.WORKERS}",
     "Consumers in one write": f"{allocations.TYPE.bulk_size}",
+    "Part of what exists that an audit, a mirror or a migration removes": f"{guards.MAX_PERCENT} %",
     "Nodes that aliases add to a YAML document": f"{yaml_lines.MAX_ADDED}",
     "Time to search for an assignment": f"{assign.TIMEOUT:g} s",
     "Size of a body": f"{connection.MAX_BODY // MIB} MiB",
@@ -60,6 +62,7 @@ def test_every_option_of_the_page_exists() -> None:
     parsers = [
         plugin.build_option_parser(argparse.ArgumentParser()),
         reshape.Reshape(None, None).get_parser("openstack"),  # type: ignore[arg-type]
+        audit.AuditAllocations(None, None).get_parser("openstack"),  # type: ignore[arg-type]
         options.parser(),
     ]
     known = {name for parser in parsers for name in parser._option_string_actions}

@@ -165,7 +165,11 @@ class AmendInventory(plan_command.SelectorCommand):
     total, unless --allow permits it.
     """
 
-    guards = (plan_guards.OVER_CAPACITY, plan_guards.RESERVED_ABOVE_TOTAL)
+    guards = (
+        plan_guards.ONE_TIME_USE,
+        plan_guards.OVER_CAPACITY,
+        plan_guards.RESERVED_ABOVE_TOTAL,
+    )
     recorded_arguments = ("resource", "create")
     example = """\
 openstack resource provider inventory amend --member-of <aggregate> \\
