@@ -134,8 +134,10 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
     ) -> tuple[api.Client, Mapping[str, candidate.CandidateQuery], Sequence[str]]:
         """The client, ``{title: query}``, and assumptions. Errors: as the service refuses one."""
         from osc_placement.client import query
+        from osc_placement.workflows.cloud import observe
 
         nova_request.check(self, parsed_args)
+        given: query.Pairs = []
         if nova_request.is_given(parsed_args):
             if candidate_query.has_options(parsed_args) or parsed_args.query:
                 self.usage_error("argument --flavor: not allowed with options of a query")
@@ -153,9 +155,12 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             client = self.connect(candidate_query.features(parsed_args))
             found = candidate_query.read(client, parsed_args, services.host_aggregates(self))
             queries, assumptions = {_title(found): found}, []
+            given = query.parse(parsed_args.query or "")
         queries = {name: dataclasses.replace(each, limit=None) for name, each in queries.items()}
+        if not (parsed_args.by or parsed_args.keep or parsed_args.after):
+            observe.read_part(client, queries.values())
         for each in queries.values():
-            client.list_allocation_candidates([*query.candidate_pairs(each), ("limit", "1")])
+            _check_query(client, given or query.candidate_pairs(each))
         return client, queries, assumptions
 
     def _plan(self, parsed_args: argparse.Namespace) -> Any:
@@ -176,6 +181,12 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
         """What fits, and what remains of each class."""
         return _tables(data, self._arguments)
+
+
+def _check_query(client: api.Client, parameters: Sequence[tuple[str, str]]) -> None:
+    """Let Placement check a query as it was given. Requests: one. Errors: ApiError."""
+    pairs = [(name, value) for name, value in parameters if name != "limit"]
+    client.list_allocation_candidates([*pairs, ("limit", "1")])
 
 
 def _title(query: candidate.CandidateQuery) -> str:

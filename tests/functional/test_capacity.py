@@ -193,6 +193,9 @@ def test_a_table_shows_counts_and_classes(openstack: OpenStack, hosts: dict[str,
 def test_a_refused_query_is_an_error(openstack: OpenStack) -> None:
     assert "CUSTOM_UNKNOWN" in openstack.fails(SHOW, "--resource", "CUSTOM_UNKNOWN=1")[1]
     assert "At least one --resource" in openstack.fails(SHOW)[1]
+    # Placement checks the query as it was given.
+    text = openstack.fails(SHOW, "--query", "resources=VCPU:1&group_policy=x")[1]
+    assert "group_policy" in text
 
 
 def test_a_plan_is_applied_to_a_copy(
