@@ -54,9 +54,9 @@ class Decision:
     after: snapshot.TreeSnapshot
 
     @property
-    def classes(self) -> dict[str, str]:
-        """The classes that moves join, for ``invariants``."""
-        return invariants.join_classes(self.resolved.moves)
+    def allowed(self) -> invariants.Expected:
+        """What the document changes, for ``invariants``."""
+        return invariants.expected(self.resolved)
 
 
 def decide_request(
@@ -128,9 +128,9 @@ def decide(
     after = before.after(resolved.nodes, inventories, [each.move for each in placed])
     decision = Decision(resolved, placed, before, after)
     problems.reasons += invariants.misplaced(after, placed)
-    problems.reasons += invariants.violations(before, after, decision.classes)
+    problems.reasons += invariants.violations(before, after, decision.allowed)
     problems.reasons += invariants.unexpected_changes(
-        before, after, resolved.moves, resolved.fields
+        before, after, resolved.moves, resolved.fields, resolved.growth
     )
     problems.check()
     return decision
@@ -142,6 +142,7 @@ def _merge(decisions: Sequence[Decision], trees: snapshot.TreeSnapshot) -> Decis
         decisions[0].resolved.document if len(decisions) == 1 else values.Document(),
         {uuid: node for each in decisions for uuid, node in each.resolved.nodes.items()},
         tuple(move for each in decisions for move in each.resolved.moves),
+        {place: given for each in decisions for place, given in each.resolved.fields.items()},
         deleted=frozenset().union(*(each.resolved.deleted for each in decisions)),
     )
     placed = [one for each in decisions for one in each.placed]

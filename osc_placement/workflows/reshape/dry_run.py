@@ -43,7 +43,7 @@ def rehearse(
     before: snapshot.TreeSnapshot,
     after: snapshot.TreeSnapshot,
     changes: Sequence[change.Change],
-    classes: invariants.Classes,
+    allowed: invariants.Expected,
     version: microversion.Microversion,
 ) -> Rehearsal:
     """Apply ``changes`` to ``before`` and compare the result with ``after``.
@@ -68,7 +68,7 @@ def rehearse(
     consumers = {uuid: item for uuid, item in found.consumers.items() if uuid in before.consumers}
     found = dataclasses.replace(found, nodes={**found.nodes, **unread}, consumers=consumers)
     problems = [
-        *invariants.violations(before, found, classes),
+        *invariants.violations(before, found, allowed),
         *invariants.differences(found, after),
     ]
     if problems:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from osc_placement.model import allocation, inventory
 from osc_placement.workflows.reshape import consumers, resolve, snapshot
@@ -27,14 +28,28 @@ def join_classes(moves: Iterable[resolve.InventoryMove]) -> dict[str, str]:
     return found
 
 
+class Expected(NamedTuple):
+    """What a document changes: the classes that its moves join, and the totals that it gives.
+
+    ``growth`` is ``{place: how much its total changes besides the moves}``.
+    """
+
+    classes: Classes = {}
+    growth: Mapping[resolve.Place, int] = {}
+
+
+def expected(resolved: resolve.Resolved) -> Expected:
+    """What the invariants must allow for a document."""
+    return Expected(join_classes(resolved.moves), resolved.growth)
+
+
 def violations(
-    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, classes: Classes | None = None
+    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, allowed: Expected
 ) -> list[str]:
     """The invariants that ``after`` violates."""
-    known = classes or {}
     return [
-        *_consumers(before, after, known),
-        *_totals(before, after, known),
+        *_consumers(before, after, allowed.classes),
+        *_totals(before, after, allowed),
         *_capacities(before, after),
         *_units(before, after),
         *_outside(before, after),
@@ -46,9 +61,13 @@ def unexpected_changes(
     after: snapshot.TreeSnapshot,
     moves: Iterable[resolve.InventoryMove],
     given: Collection[resolve.Place],
+    given_growth: Mapping[resolve.Place, int] | None = None,
 ) -> Iterator[str]:
-    """Changes that no move explains. ``given`` are the places with given inventory fields."""
-    growth: collections.Counter[resolve.Place] = collections.Counter()
+    """Changes that no move and no given total explains.
+
+    ``given`` are the places with given inventory fields, ``given_growth`` is of their totals.
+    """
+    growth = collections.Counter(given_growth or {})
     for move in moves:
         growth[move.origin] -= move.amount
         growth[move.destination] += move.amount
@@ -105,14 +124,16 @@ def _consumers(
 
 
 def _totals(
-    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, classes: Classes
+    before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot, allowed: Expected
 ) -> Iterator[str]:
-    was, now = _offered(before, classes), _offered(after, classes)
-    for resource_class in sorted(was.keys() | now.keys()):
-        if was.get(resource_class, 0) != now.get(resource_class, 0):
+    target, now = _offered(before, allowed.classes), _offered(after, allowed.classes)
+    for (_, name), amount in allowed.growth.items():
+        target[allowed.classes.get(name, name)] += amount
+    for resource_class in sorted(target.keys() | now.keys()):
+        if target[resource_class] != now[resource_class]:
             yield (
-                f"the trees would have {now.get(resource_class, 0)} {resource_class} in sum"
-                f" instead of {was.get(resource_class, 0)}"
+                f"the trees would have {now[resource_class]} {resource_class} in sum"
+                f" instead of {target[resource_class]}"
             )
 
 
@@ -165,7 +186,7 @@ def _outside(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Ite
                 yield f"consumer {uuid} would lose its allocation on {name}"
 
 
-def _offered(trees: snapshot.TreeSnapshot, classes: Classes) -> dict[str, int]:
+def _offered(trees: snapshot.TreeSnapshot, classes: Classes) -> collections.Counter[str]:
     """The totals of the named trees by class."""
     total: collections.Counter[str] = collections.Counter()
     for (_, name), held in _inventories(trees).items():

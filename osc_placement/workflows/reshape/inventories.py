@@ -2,7 +2,8 @@
 
 A field that the document does not give moves along: a target without inventory of the class gets
 the source's fields, and a ``max_unit`` that equals the total stays equal. A class that changes
-gets the defaults of the API, and a ``max_unit`` that equals its total.
+gets the defaults of the API, and a ``max_unit`` that equals its total. A given ``total`` is set
+after the moves.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ def inventories(resolved: resolve.Resolved, problems: errors.InputErrors) -> Inv
     for origin, moves in by_origin.items():
         _move(after, origin, moves, resolved, problems)
     for (uuid, resource_class), fields in resolved.fields.items():
-        held = after[uuid].get(resource_class)
-        if held is None:
+        held = _with_total(after[uuid].get(resource_class), fields.get("total"))
+        if fields.get("total") == 0:
+            after[uuid].pop(resource_class, None)
+        elif held is None:
             what = f"{resolved.name_of(uuid)} gets no {resource_class} to set fields of"
             problems.add(resolved.document.at(0) + what)
         else:
@@ -51,12 +54,13 @@ def _move(
     before = resolved.nodes[source].inventories[resource_class]
     moved = sum(move.amount for move in moves)
     present = after[source][resource_class]
+    kept = resolved.fields.get(origin, {}).get("total", before.total - moved)
     if present.total > moved:
         after[source][resource_class] = _resize(present, present.total - moved)
-    else:
+    elif not kept:
         del after[source][resource_class]
     reserved = 0
-    if moved == before.total and before.reserved:
+    if not kept and before.reserved:
         if len(moves) == 1:
             reserved = before.reserved
         elif not any("reserved" in resolved.fields.get(move.destination, {}) for move in moves):
@@ -100,6 +104,16 @@ def _inherited(
         item = inventory.Inventory(item.total, max_unit=item.total)
     max_unit = "the total" if item.max_unit == item.total else item.max_unit
     return {**item.as_dict(), "max_unit": max_unit}
+
+
+def _with_total(
+    held: inventory.Inventory | None, given: float | None
+) -> inventory.Inventory | None:
+    """The inventory with a given total; a new one has the defaults of the API."""
+    if not given:
+        return held
+    total = int(given)
+    return _resize(held, total) if held is not None else inventory.Inventory(total, max_unit=total)
 
 
 def _resize(item: inventory.Inventory, total: int) -> inventory.Inventory:

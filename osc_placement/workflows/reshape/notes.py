@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterable, Iterator
 
 from osc_placement.workflows.reshape import (
     consumers as reshape_consumers,
     decide,
     refusals,
+    resolve,
     snapshot,
 )
 
@@ -17,9 +19,19 @@ def notes(decision: decide.Decision) -> tuple[str, ...]:
     before, after = decision.before, decision.after
     return (
         *refusals.nova_notes(before, decision.resolved),
+        *_totals(decision.resolved),
         *_over_capacity(before, after),
         *_guesses(after, decision.placed),
     )
+
+
+def _totals(resolved: resolve.Resolved) -> Iterator[str]:
+    """One line per class whose sum a document changes."""
+    growth = collections.Counter[str]()
+    for (_, name), amount in resolved.growth.items():
+        growth[name] += amount
+    for name, amount in sorted(growth.items()):
+        yield f"the document changes the totals: {name} {amount:+} in sum"
 
 
 def _over_capacity(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) -> Iterator[str]:

@@ -81,6 +81,6 @@ def plan_reshape(
     if not full_plan.changes:
         return prepared
     rehearsal = dry_run.rehearse(
-        decision.before, after, full_plan.changes, decision.classes, client.microversion
+        decision.before, after, full_plan.changes, decision.allowed, client.microversion
     )
     return dataclasses.replace(prepared, rehearsal=rehearsal)

@@ -70,6 +70,12 @@ def nova_owned(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> lis
         for move, root, reported in _reverted(before, resolved, owned)
     ]
     reasons += [
+        f"{resolved.document.at(0)}nova-compute owns the tree of {before.name_of(root)}"
+        f" and writes the total of {resource_class} on {resolved.name_of(uuid)} at its next"
+        " periodic run"
+        for uuid, resource_class, root in _overwritten_totals(before, resolved, owned)
+    ]
+    reasons += [
         f"{resolved.document.at(0)}nova-compute finds {name} by its name, and would create it again"
         for name in _lost_names(before, resolved, owned)
     ]
@@ -80,10 +86,11 @@ def nova_owned(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> lis
 def nova_notes(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> list[str]:
     """When to stop and start nova-compute."""
     owned = _owned_roots(before)
+    written = {uuid for move in resolved.moves for uuid in (move.source, move.target)}
+    written |= {uuid for uuid, _ in resolved.growth}
     changed = {
         before.root_of(uuid)
-        for move in resolved.moves
-        for uuid in (move.source, move.target)
+        for uuid in written
         if uuid in before.nodes and before.root_of(uuid) in owned
     }
     names = ", ".join(sorted(before.name_of(root) for root in changed))
@@ -119,6 +126,24 @@ def _reverted(
             other = before.root_of(move.target)
             if other in owned and other != root:
                 yield move, other, f"{move.becomes} on {before.name_of(move.target)}"
+
+
+def _overwritten_totals(
+    before: snapshot.TreeSnapshot, resolved: resolve.Resolved, owned: frozenset[str]
+) -> Iterator[tuple[str, str, str]]:
+    """``(provider, class, root)`` of each given total that nova-compute reports."""
+    for uuid, resource_class in sorted(resolved.growth):
+        root = _root_after(uuid, resolved)
+        if root in owned and _is_reported((uuid, resource_class), before):
+            yield uuid, resource_class, root
+
+
+def _root_after(uuid: str, resolved: resolve.Resolved) -> str:
+    """The root of a provider after the reshape; it may be new."""
+    parent = resolved.nodes[uuid].provider.parent_uuid
+    while parent is not None and parent in resolved.nodes:
+        uuid, parent = parent, resolved.nodes[parent].provider.parent_uuid
+    return uuid
 
 
 def _is_reported(place: resolve.Place, before: snapshot.TreeSnapshot) -> bool:

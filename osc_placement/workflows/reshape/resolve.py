@@ -63,6 +63,25 @@ class Resolved:
         """The name of a provider after the reshape."""
         return self.nodes[uuid].provider.name
 
+    @property
+    def growth(self) -> dict[Place, int]:
+        """How much given totals change inventories, besides the moves; negative if less."""
+        found = {
+            place: int(fields["total"]) - self._total_before(place)
+            for place, fields in self.fields.items()
+            if "total" in fields
+        }
+        for move in self.moves:
+            if move.origin in found:
+                found[move.origin] += move.amount
+            if move.destination in found:
+                found[move.destination] -= move.amount
+        return {place: amount for place, amount in found.items() if amount}
+
+    def _total_before(self, place: Place) -> int:
+        held = self.nodes[place[0]].inventories.get(place[1])
+        return held.total if held is not None else 0
+
 
 def resolve(
     document: values.Document,

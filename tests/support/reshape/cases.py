@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hypothesis import strategies
@@ -17,12 +17,16 @@ CLASSES = ("VGPU", "VCPU", "CUSTOM_FPGA")
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A cloud and its moves; ``changes``: a class becomes another."""
+    """A cloud and its moves; ``changes``: a class becomes another.
+
+    ``totals`` is ``{(provider name, class): the total that the document gives}``.
+    """
 
     state: dict[str, Any]
     moves: str
     strategy: Any
     changes: bool = False
+    totals: Mapping[tuple[str, str], int] = dataclasses.field(default_factory=dict)
 
 
 @strategies.composite
@@ -48,8 +52,13 @@ def cases(draw: Callable[[Any], Any]) -> Case:
     text = "moves:\n" + "".join(f"- {line}\n" for line in moves)
     if drained:
         text += f"delete: [{', '.join(drained)}]\n"
+    totals = draw(_totals([name for name in providers if name not in {"share", *drained}]))
+    if totals:
+        text += "providers:\n"
+    for (name, resource_class), total in totals.items():
+        text += f"- {{name: {name}, inventories: {{{resource_class}: {{total: {total}}}}}}}\n"
     strategy = draw(strategies.sampled_from([None, "pack", "spread", "in-order"]))
-    return Case(cloud_builder.state(providers, consumers), text, strategy, " as: " in text)
+    return Case(cloud_builder.state(providers, consumers), text, strategy, " as: " in text, totals)
 
 
 def _offers(least: int) -> Any:
@@ -66,6 +75,12 @@ def _offers(least: int) -> Any:
         strategies.booleans(),
     )
     return strategies.dictionaries(strategies.sampled_from(CLASSES), offer, min_size=least)
+
+
+def _totals(names: list[str]) -> Any:
+    places = strategies.tuples(strategies.sampled_from(names), strategies.sampled_from(CLASSES))
+    totals = strategies.dictionaries(places, strategies.integers(0, 20), max_size=2)
+    return strategies.one_of(strategies.just({}), totals)
 
 
 def _held(draw: Any, providers: dict[str, Any], used: dict[tuple[str, str], int]) -> Any:
@@ -109,13 +124,16 @@ def _moves(providers: dict[str, Any]) -> Any:
 
 
 def check_laws(case: Case, before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Check the sums, owner and type of each consumer, and the capacities."""
+    """Check the sums, owner and type of each consumer, the capacities and the given totals."""
     assert before["consumers"].keys() == after["consumers"].keys()
     for uuid, consumer in before["consumers"].items():
         now = after["consumers"][uuid]
         assert _summed(consumer, case.changes) == _summed(now, case.changes)
         assert all(consumer[key] == now[key] for key in ("project", "user", "type"))
     assert after["providers"][uuid_of("share")]["inventories"]
+    for (name, resource_class), total in case.totals.items():
+        offered = after["providers"][uuid_of(name)]["inventories"]
+        assert offered.get(resource_class, {"total": 0})["total"] == total
     for uuid, provider in after["providers"].items():
         for name, fields in provider["inventories"].items():
             used = sum(

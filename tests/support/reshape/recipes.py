@@ -64,7 +64,7 @@ def outcome(
     """The snapshot after the document of a recipe."""
     moves = parse.parse(yaml_writer.write(recipe), "recipe.yaml")
     decided = decide.decide(moves, before, assign.AssignOptions(), allow)
-    assert invariants.violations(before, decided.after, decided.classes) == []
+    assert invariants.violations(before, decided.after, decided.allowed) == []
     return decided.after.without(decided.resolved.deleted)
 
 

@@ -20,6 +20,8 @@ _CLASS = "^[A-Z0-9_]+$"
 _UUID = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 _NAMES = {"type": "array", "items": {"type": "string", "minLength": 1}, "uniqueItems": True}
 
+_CLASSES = {**_NAMES, "items": {"type": "string", "pattern": _CLASS}}
+
 
 def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     found = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -46,6 +48,11 @@ _FIELDS: dict[str, Any] = {
     },
     "additionalProperties": False,
 }
+#: A total of 0 removes the inventory.
+_FIELDS_AND_TOTAL = {
+    **_FIELDS,
+    "properties": {**_FIELDS["properties"], "total": _UNSIGNED},
+}
 _WHOLE_FIELDS = {
     **_FIELDS,
     "type": ["integer", "object"],
@@ -62,7 +69,7 @@ _TARGET = {
             **_IDENTITY,
             "parent": {"type": ["string", "null"], "minLength": 1},
             **_MEMBERSHIPS,
-            "inventories": _mapping(_CLASS, _FIELDS),
+            "inventories": _mapping(_CLASS, _FIELDS_AND_TOTAL),
         }
     ),
     "type": ["string", "object"],
@@ -126,7 +133,14 @@ _NODE = _object(
 TREE: Mapping[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "The target tree of openstack placement reshape --to-tree",
-    **_object({"tree": {"$ref": "#/$defs/provider"}, "assign": _ASSIGN}, "tree"),
+    **_object(
+        {
+            "tree": {"$ref": "#/$defs/provider"},
+            "assign": _ASSIGN,
+            "change_totals": _CLASSES,
+        },
+        "tree",
+    ),
     "$defs": {"provider": _NODE},
 }
 

@@ -7,7 +7,7 @@ deleted, and its resources move to providers that have more of them in the targe
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from osc_placement import errors
@@ -31,11 +31,15 @@ class Branch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tree:
-    """The providers of a target tree, parents before children; the first one is the root."""
+    """The providers of a target tree, parents before children; the first one is the root.
+
+    ``change_totals``: the classes whose sum may differ from that of the present tree.
+    """
 
     branches: tuple[Branch, ...]
     assign: tuple[values.Evidence, ...] = ()
     source: str = ""
+    change_totals: frozenset[str] = frozenset()
 
     @property
     def targets(self) -> tuple[values.Target, ...]:
@@ -48,8 +52,8 @@ class Tree:
 
     @property
     def classes(self) -> set[str]:
-        """The new classes of resources: a tree changes no class."""
-        return set()
+        """The classes that the present tree may not have."""
+        return set(self.change_totals)
 
 
 def parse(text: str, source: str) -> Tree:
@@ -65,7 +69,7 @@ def parse(text: str, source: str) -> Tree:
         problems.add(f"{source}: the tree has more than one {name!r}")
     assign = document_parse.evidence(found, source, problems)
     problems.check()
-    return Tree(branches, assign, source)
+    return Tree(branches, assign, source, frozenset(found.data.get("change_totals", ())))
 
 
 def moves(tree: Tree, before: snapshot.TreeSnapshot) -> values.Document:
@@ -80,10 +84,12 @@ def moves(tree: Tree, before: snapshot.TreeSnapshot) -> values.Document:
         raise errors.InvalidInput([f"{tree.source}: {what} {first.text!r}"])
     kept = {_find(target, before) for target in tree.targets}
     deleted = [uuid for uuid in before.inside if before.root_of(uuid) == root and uuid not in kept]
-    found = tuple(_moves(tree, before, deleted))
+    deficits = _deficits(tree, before, deleted)
+    _check_sums(tree, before, deficits)
+    found = tuple(_moves(tree, deficits))
     return values.Document(
         moves=found,
-        providers=tree.targets,
+        providers=tuple(_with_totals(tree, before, deleted, _unmoved(deficits, found))),
         # The same file a second time moves nothing, and its evidence is already true.
         assign=tuple(item for item in tree.assign if found or not _is_met(item, before)),
         rename=tuple(_renames(tree, before)),
@@ -151,29 +157,76 @@ def _renames(tree: Tree, before: snapshot.TreeSnapshot) -> Iterator[values.Named
             yield values.Named(uuid, target.name, target.line)
 
 
-def _moves(tree: Tree, before: snapshot.TreeSnapshot, deleted: list[str]) -> Iterator[values.Move]:
-    """Moves from providers with a surplus to providers with a deficit, in the tree's order."""
-    deficits: dict[str, dict[str, int]] = {}
+#: ``{class: {provider: the amount that it lacks}}``; negative for a surplus.
+_Deficits = dict[str, dict[str, int]]
+
+
+def _deficits(tree: Tree, before: snapshot.TreeSnapshot, deleted: list[str]) -> _Deficits:
+    """The differences between the present and the target tree, in the tree's order."""
+    deficits: _Deficits = {}
     for branch in tree.branches:
         for name, amount in _deficit(branch, before).items():
             deficits.setdefault(name, {})[branch.target.text] = amount
     for uuid in deleted:
         for name, held in before.nodes[uuid].inventories.items():
             deficits.setdefault(name, {})[uuid] = -held.total
+    return dict(sorted(deficits.items()))
+
+
+def _check_sums(tree: Tree, before: snapshot.TreeSnapshot, deficits: _Deficits) -> None:
     errors.InputErrors(
         f"{tree.source}: the target tree has {abs(sum(of.values()))} {name}"
         f" {'more' if sum(of.values()) > 0 else 'less'} than the present tree: a reshape moves"
-        f" resources and keeps their sum{_hint(tree, before, name) if sum(of.values()) > 0 else ''}"
-        for name, of in sorted(deficits.items())
-        if sum(of.values())
+        f" resources and keeps their sum, without change_totals: [{name}]"
+        f"{_hint(tree, before, name) if sum(of.values()) > 0 else ''}"
+        for name, of in deficits.items()
+        if sum(of.values()) and name not in tree.change_totals
     ).check()
+
+
+def _moves(tree: Tree, deficits: _Deficits) -> Iterator[values.Move]:
+    """Moves from providers with a surplus to providers with a deficit, in the tree's order."""
     targets = {target.text: target for target in tree.targets}
-    for name, of in sorted(deficits.items()):
+    for name, of in deficits.items():
         for source, text, amount in _pair(of):
             target = targets[text]
             yield values.Move(
                 source, {name: amount}, values.Target(target.name, target.uuid), line=target.line
             )
+
+
+def _unmoved(deficits: _Deficits, moves: Iterable[values.Move]) -> dict[str, set[str]]:
+    """``{provider: classes}`` whose total differs from the target after the moves."""
+    left = {name: dict(of) for name, of in deficits.items()}
+    for move in moves:
+        for name, amount in move.resources.items():
+            left[name][move.source] += int(amount)
+            left[name][move.target.text] -= int(amount)
+    found: dict[str, set[str]] = {}
+    for name, of in left.items():
+        for text, amount in of.items():
+            if amount:
+                found.setdefault(text, set()).add(name)
+    return found
+
+
+def _with_totals(
+    tree: Tree, before: snapshot.TreeSnapshot, deleted: list[str], unmoved: dict[str, set[str]]
+) -> Iterator[values.Target]:
+    """The described providers, with a total for each class that moves do not complete."""
+    for branch in tree.branches:
+        target, totals = branch.target, branch.totals or {}
+        inventories = {name: dict(fields) for name, fields in target.inventories.items()}
+        for name in sorted(unmoved.get(target.text, ())):
+            inventories.setdefault(name, {})["total"] = max(totals.get(name, 0), 0)
+        yield dataclasses.replace(target, inventories=inventories)
+    for uuid in deleted:
+        removed: dict[str, values.Fields] = {
+            name: {"total": 0} for name in sorted(unmoved.get(uuid, ()))
+        }
+        if removed:
+            name = before.name_of(uuid)
+            yield values.Target(name, uuid, inventories=removed, described=True)
 
 
 def _hint(tree: Tree, before: snapshot.TreeSnapshot, resource_class: str) -> str:

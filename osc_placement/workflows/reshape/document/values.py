@@ -28,7 +28,8 @@ class Target:
 
     A ``described`` provider is created if it does not exist. ``parent`` None means a root.
     ``traits`` and ``aggregates`` are added, or replace those of the provider where ``only`` lists
-    them. ``inventories`` has fields per class.
+    them. ``inventories`` has fields per class; ``total`` is the total after the moves, and 0
+    removes the inventory.
     """
 
     name: str
@@ -124,8 +125,14 @@ class Document:
 
     @property
     def classes(self) -> set[str]:
-        """The new classes of resources."""
-        return {name for move in self.moves for name in move.classes.values()}
+        """The classes that the trees may not have: new ones of resources, and given totals."""
+        given = {
+            name
+            for target in self.targets
+            for name, fields in target.inventories.items()
+            if fields.get("total")
+        }
+        return given | {name for move in self.moves for name in move.classes.values()}
 
     def at(self, line: int) -> str:
         """The location of a line, as the beginning of an error message."""

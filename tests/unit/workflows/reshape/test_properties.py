@@ -61,6 +61,7 @@ def test_a_reshape_is_refused_without_changes_or_keeps_the_invariants_and_can_be
             return
         assert placement.app.export() == before
         hypothesis.event("moved consumers" if found.placed else "moved inventories")
+        hypothesis.event(f"totals change: {bool(found.rehearsal and case.totals)}")
         hypothesis.event(f"class changes {case.changes}, deletes {'delete' in case.moves}")
         statuses = {item.status for item in apply(client, found.planned.plan)}
         assert statuses <= {result.Status.APPLIED}
