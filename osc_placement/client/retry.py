@@ -31,6 +31,10 @@ _LONGEST = 2.0
 #: The longest pause, in seconds, that a server can request with Retry-After.
 MAX_RETRY_AFTER = 30.0
 
+#: No attempt begins more seconds than this after the first: a server that requests long pauses
+#: must not keep one change for minutes.
+LIMIT = 60.0
+
 
 def backoff(attempts: int) -> Iterator[float]:
     """The seconds to wait before each further attempt, with jitter against lockstep."""
@@ -49,8 +53,10 @@ def call(
 ) -> T:
     """The result of ``function``; a transient error is retried after each of ``pauses``.
 
-    Raises the first other error, or the error of the last attempt.
+    Raises the first other error, or the error of the last attempt. No attempt begins more than
+    LIMIT seconds after the first.
     """
+    end = time.monotonic() + LIMIT
     for pause in pauses:
         try:
             return function()
@@ -58,6 +64,8 @@ def call(
             if not is_transient(error):
                 raise
             wait = pause_after(error, pause)
+            if time.monotonic() + wait > end:
+                raise
             LOG.debug("retry in %.2f seconds: %s", wait, error)
         time.sleep(wait)
     return function()

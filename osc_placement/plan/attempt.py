@@ -10,6 +10,7 @@ import dataclasses
 import enum
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -68,7 +69,7 @@ class RunContext:
     ``strict``: a subject that changed after planning is stale. ``relative``: also if another
     client changed it to the planned state, because its change and this one are two additions.
     ``allow``: the guards that the operator overrides. ``check_precondition`` checks the
-    preconditions of changes.
+    preconditions of changes. ``clock`` returns seconds.
     """
 
     services: base.Services
@@ -79,6 +80,7 @@ class RunContext:
     relative: bool = False
     allow: Collection[str] = ()
     check_precondition: PreconditionCheck = lambda _: ""
+    clock: Callable[[], float] = time.monotonic
 
 
 def apply_change(
@@ -111,6 +113,7 @@ class Attempt:
         self._kind = registry.CHANGE_TYPES[change.kind]
         entry = context.journal.entries.get(change.key)
         self._in_doubt = entry is not None and entry.state in journal.IN_DOUBT
+        self._attempts = 0
         self._known = known
         if known is None and not self._in_doubt:
             self._known = self._kind.assumed(change.before)
@@ -121,13 +124,6 @@ class Attempt:
     def run(self) -> result.ChangeResult:
         """Read, check and write until the change ends."""
         self.result = self._run()
-        LOG.debug(
-            "%s %s: %s %s",
-            self._change.kind,
-            self._change.subject.name,
-            self.result.status,
-            self.result.reason,
-        )
         if self._unwritable is not None:
             raise RunHalted(self._unwritable, [self.result])
         return self.result
@@ -170,7 +166,9 @@ class Attempt:
         )
 
     def _run(self) -> result.ChangeResult:
+        start = self._context.clock()
         for pause in retry.backoff(retry.WRITES):
+            self._attempts += 1
             ended = self._with_errors(lambda: self._read_and_check() or self._write())
             if ended is not None:
                 return ended
@@ -180,9 +178,11 @@ class Attempt:
                 self._change.subject.name,
                 self._last_error,
             )
-            if self._context.stop.wait(retry.pause_after(self._last_error, pause)):
+            wait = retry.pause_after(self._last_error, pause)
+            is_late = self._context.clock() + wait > start + retry.LIMIT
+            if is_late or self._context.stop.wait(wait):
                 break
-        return self._give_up()
+        return self._give_up(self._context.clock() - start)
 
     def _with_errors(
         self, step: Callable[[], result.ChangeResult | None]
@@ -313,7 +313,7 @@ class Attempt:
         except journal.Unwritable as error:
             self._unwritable = error
 
-    def _give_up(self) -> result.ChangeResult:
+    def _give_up(self, seconds: float) -> result.ChangeResult:
         if self._in_doubt:
             ended = self._last_read()
             if ended is not None:
@@ -322,7 +322,7 @@ class Attempt:
             reason = Reason(Code.RUN_STOPPED, "not applied: the run was stopped")
             return self._end(result.Status.PLANNED, reason)
         error = self._last_error
-        text = f"given up after {retry.WRITES - 1} attempts: {error}"
+        text = f"given up after {self._attempts} attempts in {seconds:.0f} s: {error}"
         reason = Reason(Code.REQUEST_FAILED, text)
         self.result = self._end(result.Status.FAILED, reason, error)
         if error is not None and _concerns_all(error):

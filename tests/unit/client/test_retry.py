@@ -31,6 +31,18 @@ def test_a_conflict_is_retried_five_times() -> None:
     assert len(calls) == 5
 
 
+def test_no_attempt_begins_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(retry.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(retry.time, "sleep", lambda wait: now.__setitem__(0, now[0] + wait))
+    error = api_errors.ApiError(503, "busy")
+    error.retry_after = 25.0
+    function, calls = failing(iter([error] * 20))
+    with pytest.raises(api_errors.ApiError):
+        retry.read(function)
+    assert (len(calls), now[0]) == (3, 50.0)
+
+
 def test_other_conflicts_are_not_retried() -> None:
     function, calls = failing(iter([api_errors.InventoryInUse(409, "x")]))
     with pytest.raises(api_errors.Conflict):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import re
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from osc_placement import microversion
 from osc_placement.client import api, api_errors, retry, wsgi
 from osc_placement.model import allocation, inventory
-from osc_placement.plan import apply as plan_apply, change, executor, result
+from osc_placement.plan import apply as plan_apply, attempt, change, executor, journal, result
 from osc_placement.plan.kinds import base, provider as provider_kind
 from osc_placement.testing import service
 from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan
@@ -279,9 +281,37 @@ def test_a_service_that_stays_unavailable_stops_the_run_after_one_change(
     report = plans.apply_new(cloud.client, planned, "reshape", options)
     reshapes = [item for item in report.results if item.kind == "reshape"]
     assert [str(item.status) for item in reshapes] == ["failed", "planned"]
-    assert "given up after 19 attempts: POST /reshaper" in reshapes[0].reason
+    assert re.search(r"given up after 19 attempts in \d+ s: POST /reshaper", reshapes[0].reason)
     assert cloud.writes.count("POST /reshaper") == retry.WRITES - 1
     assert "HTTP 503" in report.halted
+
+
+class Clock(threading.Event):
+    """Waiting takes no time, but the clock advances."""
+
+    now = 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now += timeout or 0.0
+        return self.is_set()
+
+
+def test_a_service_that_requests_long_pauses_stops_the_run_after_a_minute(cloud: Cloud) -> None:
+    pause = {"Retry-After": "25"}
+    cloud.client.before_write(
+        embedded.at("POST /reshaper", lambda request: scripted.Reply(503, headers=pause))
+    )
+    moves = "moves: [{from: cn1, resources: {VCPU: 1}, to: {name: numa0}}]"
+    changes = cloud.prepare(moves).planned.plan.changes
+    clock = Clock()
+    context = attempt.RunContext(
+        base.Services(cloud.client), journal.MemoryJournal(), clock, clock=lambda: clock.now
+    )
+    run = executor.execute(changes, context, executor.Limits(workers=1))
+    (failed,) = [item for item in run.results if item.kind == "reshape"]
+    assert "given up after 3 attempts in 50 s: POST /reshaper" in failed.reason
+    assert cloud.writes.count("POST /reshaper") == 3
+    assert "HTTP 503" in run.halted
 
 
 def test_a_user_without_the_policy_rule_is_refused_before_the_first_write() -> None:
