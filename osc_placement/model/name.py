@@ -1,9 +1,11 @@
-"""The syntax of UUIDs, resource classes, traits and consumer types."""
+"""The syntax of UUIDs, resource classes, traits and consumer types, and patterns of names."""
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import uuid
+from collections.abc import Iterable
 
 CUSTOM_PREFIX = "CUSTOM_"
 MAX_NAME_LENGTH = 255
@@ -33,6 +35,11 @@ def is_custom(name: str) -> bool:
 def is_symbol(name: str) -> bool:
     """Whether ``name`` is a valid name of a trait, a resource class or a consumer type."""
     return 0 < len(name) <= MAX_NAME_LENGTH and _SYMBOL.fullmatch(name) is not None
+
+
+def matches_glob(name: str, globs: Iterable[str]) -> bool:
+    """Whether a name matches one of the patterns, as in ``rack1-*``; in the same case."""
+    return any(fnmatch.fnmatchcase(name, glob) for glob in globs)
 
 
 def _bare(text: str) -> str:

@@ -7,7 +7,6 @@ its option.
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import functools
 import logging
 import shlex
@@ -288,4 +287,4 @@ def _with_names(found: list[provider.Provider], globs: Sequence[str]) -> list[pr
     """The providers with a name that one of the patterns matches; all without patterns."""
     if not globs:
         return found
-    return [item for item in found if any(fnmatch.fnmatchcase(item.name, glob) for glob in globs)]
+    return [item for item in found if name.matches_glob(item.name, globs)]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
 from osc_placement.client import lookup
+from osc_placement.model import name
 from osc_placement.v1 import base, services
 from osc_placement.v1.candidates import candidate_query
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
-    from osc_placement.client import responses
+    from osc_placement.client import api, responses
 
 COLUMNS = ("#", "allocation", "resource provider", "inventory used/capacity")
 
@@ -43,15 +45,29 @@ openstack allocation candidate list \\
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         candidate_query.add_options(parser)
         parser.add_argument(
+            "--name-glob",
+            metavar="<pattern>",
+            action="append",
+            default=[],
+            help="Candidates with a host or sharing provider (a root) whose name matches this"
+            " pattern, as in ``rack1-*``. May be repeated; one pattern must match. All"
+            " candidates are read, and --limit counts those that match.",
+        )
+        parser.add_argument(
             "--long", action="store_true", help="Also show root, parent and mappings of groups"
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         optional = ["candidate mappings"] if parsed_args.long else []
         candidate_query.check(self, parsed_args)
+        limit = parsed_args.limit
+        if parsed_args.name_glob:
+            parsed_args.limit = None
         client = self.connect(candidate_query.features(parsed_args), optional)
         request = candidate_query.request(client, parsed_args, services.host_aggregates(self))
         found = client.list_allocation_candidates(request)
+        if parsed_args.name_glob:
+            found = _on_named_roots(client, found, parsed_args.name_glob, limit)
         columns, data = _answer(found, client.microversion, long=parsed_args.long)
         if not self.shows_names(parsed_args, long=parsed_args.long):
             return columns, data
@@ -59,6 +75,24 @@ openstack allocation candidate list \\
         names = lookup.provider_names(client, [row[at] for row in data])
         is_table = parsed_args.formatter == "table"
         return rows.add_provider_names(columns, data, at, names, is_table=is_table)
+
+
+def _on_named_roots(
+    client: api.Client, found: responses.Candidates, globs: Sequence[str], limit: int | None
+) -> responses.Candidates:
+    """The candidates with a root provider whose name matches; at most ``limit``.
+
+    Requests: those of ``lookup.provider_names`` for the roots.
+    """
+    root_of = {uuid: each.root_uuid or uuid for uuid, each in found.summaries.items()}
+    names = lookup.provider_names(client, dict.fromkeys(root_of.values()))
+    matching = {uuid for uuid, text in names.items() if name.matches_glob(text, globs)}
+    requests = (
+        request
+        for request in found.requests
+        if any(root_of[uuid] in matching for uuid in request.allocations)
+    )
+    return found._replace(requests=tuple(itertools.islice(requests, limit)))
 
 
 def _answer(

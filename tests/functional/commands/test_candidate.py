@@ -33,6 +33,21 @@ def found(openstack: OpenStack, *arguments: str, version: str | None = None) -> 
     return {row["resource provider"] for row in rows}
 
 
+def test_name_globs_select_the_roots_and_the_limit_counts_what_matches(
+    openstack: OpenStack, nodes: dict[str, str]
+) -> None:
+    request = ("--resource", "VCPU=1")
+    assert found(openstack, *request, "--name-glob", "sm*") == {nodes["small"]}
+    assert found(openstack, *request, "--name-glob", "SM*") == set()
+    both = (*request, "--name-glob", "s*", "--name-glob", "big")
+    assert found(openstack, *both) == {nodes["big"], nodes["small"]}
+    assert found(openstack, *request, "--name-glob", "small", "--limit", "1") == {nodes["small"]}
+    nic = ("--resource", "SRIOV_NET_VF=1", "--name-glob", "big")
+    assert found(openstack, *nic, version="1.29") == {nodes["nic"]}
+    query = ("--query", "resources=VCPU:1", "--name-glob", "small")
+    assert found(openstack, *query) == {nodes["small"]}
+
+
 @pytest.mark.parametrize(
     ("version", "more"),
     [
