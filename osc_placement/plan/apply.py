@@ -264,6 +264,8 @@ class _Job:
             planned_effects=() if planned == achieved else planned,
             names=plan.names,
             plan_path=path,
+            command=plan.command,
+            undoes=self.direction is attempt.Direction.UNDO,
         )
 
 

@@ -188,6 +188,7 @@ class _Run:
         group = self._groups.get(ended.key)
         if group and not ended.succeeded:
             self._failed_groups.add(group)
+        LOG.info("%s %s: %s %s", ended.kind, ended.subject.name, ended.status, ended.reason)
         self.result.results.append(ended)
         self._on_result(ended)
 

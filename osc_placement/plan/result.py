@@ -80,7 +80,8 @@ class RunReport:
     ``target`` is the cloud or file. ``limited``: --max-count was reached with changes left.
     ``halted`` says why later changes did not begin. ``effects`` are the changes of capacity
     that the run made, of a dry run those of the plan; ``planned_effects`` are those of the
-    plan, if they are different. ``names`` are ``{provider uuid: name}``.
+    plan, if they are different. ``names`` are ``{provider uuid: name}``. ``command`` is the
+    command that made the plan; ``undoes``: the run undid it.
     """
 
     results: tuple[ChangeResult, ...]
@@ -95,6 +96,19 @@ class RunReport:
     plan_path: pathlib.Path | None = None
     undo_path: pathlib.Path | None = None
     names: change_module.Names = dataclasses.field(default_factory=dict)
+    command: str = ""
+    undoes: bool = False
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the run ended before it tried every change."""
+        return self.limited or self.interrupted or bool(self.halted)
+
+    @property
+    def leaves_changes(self) -> bool:
+        """Whether the same run again may make more changes; not if all were refused."""
+        left = self.count(Status.PLANNED) + self.count(Status.FAILED)
+        return self.is_incomplete and bool(left)
 
     def count(self, status: Status) -> int:
         """How many changes ended with a status."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -123,13 +124,20 @@ openstack placement migration run --migration import_aggregate_ratios"""
         self.exit_code = result.exit_code
         problems = [("failed", text) for text in result.failures]
         problems += [("note", text) for text in result.notes]
-        undo = map(plan_command.undo_command, result.undo)
+        undo = [*map(plan_command.undo_command, result.undo)]
+        if result.incomplete:
+            undo.append(f"Changes are left. To continue: {self._command_again(parsed_args)}")
         is_table = parsed_args.formatter == "table" and not parsed_args.columns
         details = [] if is_table else [f"{kind.capitalize()}: {text}" for kind, text in problems]
         self.summary = [f"On {client.target}: {result.done} done", *details, *undo]
         self._problems = [(kind, *_migration_and_reason(text)) for kind, text in problems]
         data = [(name, count.found, count.done) for name, count in result.counts.items()]
         return self.column_names, data
+
+    def _command_again(self, parsed_args: argparse.Namespace) -> str:
+        names = ("migration", "max_count", "max_percent", "cursor", "allow", "nova_recording")
+        words = plan_command.recorded_words(parsed_args, names)
+        return shlex.join(["openstack", *(self.cmd_name or "").split(), *words])
 
     def is_unchanged(self, row: Mapping[str, Any]) -> bool:
         return not row["found"]

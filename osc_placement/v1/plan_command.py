@@ -33,6 +33,10 @@ EXIT_CODES: Mapping[int, str] = {
 }
 
 
+#: Arguments that a continued run has too; plan files do not record them.
+_REPEATED = ("max_count", "allow", "nova_recording")
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
     """What one run of a command uses."""
@@ -173,8 +177,16 @@ class PlanCommand(base.Lister):
     ) -> tuple[tuple[str, ...], list[Any]]:
         """Columns and rows of the result; sets the exit code and the summary on stderr."""
         self.exit_code = report.exit_code(detailed=parsed_args.detailed_exitcode)
-        self.summary = _summary(report)
+        self.summary = _summary(report, self._to_continue(report, parsed_args))
         return plan_rows.COLUMNS, plan_rows.result_rows(report.results, report.names)
+
+    def _to_continue(self, report: result.RunReport, parsed_args: argparse.Namespace) -> str:
+        """The command that makes the remaining changes, with the limits of this one."""
+        if not report.command and not report.plan_path:
+            return "run the same command again"
+        command = to_continue(report.command, report.plan_path, undoes=report.undoes)
+        words = recorded_words(parsed_args, [name for name in _REPEATED if name in parsed_args])
+        return " ".join([command, shlex.join(words)]).strip()
 
     def command_line(self, parsed_args: argparse.Namespace) -> str:
         """The command line that the plan file records."""
@@ -336,7 +348,7 @@ def undo_command(path: pathlib.Path | str) -> str:
     return f"To undo: {plan_command('undo', path)}"
 
 
-def _summary(report: result.RunReport) -> list[str]:
+def _summary(report: result.RunReport, to_continue: str) -> list[str]:
     """Target, counts and notes of a run, and the commands that continue and undo it."""
     lines = [f"On {report.target}: {'; '.join([report.summary(), *report.effects])}"]
     if report.planned_effects:
@@ -344,14 +356,21 @@ def _summary(report: result.RunReport) -> list[str]:
     lines += [f"Note: {note}" for note in report.notes]
     if report.halted:
         lines.append(f"Stopped: {report.halted}")
-    if report.limited or report.interrupted:
-        again = plan_command("apply", report.plan_path) if report.plan_path else ""
-        lines.append(f"Changes are left. To continue: {again or 'run the same command again'}")
+    if report.leaves_changes:
+        lines.append(f"Changes are left. To continue: {to_continue}")
     elif report.plan_path:
         lines.append(f"Plan: {report.plan_path}")
     if report.undo_path:
         lines.append(undo_command(report.undo_path))
     return lines
+
+
+def to_continue(command: str, path: pathlib.Path | str | None, *, undoes: bool) -> str:
+    """The command that continues a run; ``path``: the plan file, or the file that it undoes."""
+    if path is None:
+        # A plan of absolute values needs no file: the same command finds what is left.
+        return f"openstack {command}"
+    return plan_command("undo" if undoes else "apply", path)
 
 
 def plan_command(verb: str, path: pathlib.Path | str) -> str:

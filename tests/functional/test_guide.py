@@ -48,6 +48,11 @@ def test_install_names_the_extras_of_the_package() -> None:
     assert named == list(extras["options.extras_require"])
 
 
+def test_each_page_of_the_user_guide_names_its_sample() -> None:
+    pages = [page for page in PAGES if page.parent.name == "user"]
+    assert [page.stem for page in pages if "12-hosts" not in page.read_text()] == []
+
+
 def test_the_pages_have_commands() -> None:
     commands = [step for page in PAGES for step in guide.steps(page.read_text())]
     assert len(commands) > 40

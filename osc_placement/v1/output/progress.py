@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -15,17 +16,20 @@ if TYPE_CHECKING:
 
     from osc_placement.plan import progress as plan_progress
 
+LOG = logging.getLogger(__name__)
+
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 @contextlib.contextmanager
 def shown(*, quiet: bool) -> Iterator[plan_progress.Progress]:
-    """Progress bars while the block runs; none with -q, or if stderr is not a terminal."""
-    if quiet or not sys.stderr.isatty():
-        from osc_placement.plan import progress as plan_progress
+    """Progress bars while the block runs; none with -q, or if stderr is not a terminal.
 
-        yield plan_progress.NullProgress()
+    Each part is also logged, for -v.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield _Logged()
         return
     import rich.console
     import rich.progress
@@ -58,7 +62,18 @@ def read_each(title: str, read: Callable[[T], R], items: Sequence[T], *, quiet: 
     return found
 
 
-class _Bars:
+class _Logged:
+    """Logs the parts of the run."""
+
+    def start(self, what: str, total: int) -> None:
+        """Log a part."""
+        LOG.info("%s: %d", what, total)
+
+    def advance(self) -> None:
+        """Do nothing."""
+
+
+class _Bars(_Logged):
     """One bar for each part of the run."""
 
     def __init__(self, progress: rich.progress.Progress) -> None:
@@ -67,6 +82,7 @@ class _Bars:
 
     def start(self, what: str, total: int) -> None:
         """Start the bar of a part; a part without steps has none."""
+        super().start(what, total)
         if not total:
             return
         self._progress.update(self._task, visible=False)

@@ -157,10 +157,7 @@ def _to_continue(item: record.Record) -> str:
     if item.status is not record.Status.UNFINISHED:
         return ""
     path = item.undo if item.is_undo else item.plan
-    if path is None:
-        # A plan of absolute values needs no file: the same command finds what is left.
-        return f"openstack {item.command}"
-    return plan_command.plan_command("undo" if item.is_undo else "apply", path)
+    return plan_command.to_continue(item.command, path, undoes=item.is_undo)
 
 
 def _pruned_row(item: record.Record, result: str) -> rows.Row:

@@ -112,7 +112,7 @@ class Result:
     """``counts`` by migration; ``undo`` files in the order of their creation.
 
     ``failures`` are the errors of the last pass, ``notes`` the numbers of the items that it did
-    not change.
+    not change. ``incomplete``: the run ended before it tried every change.
     """
 
     counts: dict[str, Count]
@@ -121,6 +121,7 @@ class Result:
     undo: list[str] = dataclasses.field(default_factory=list)
     exit_code: Exit = Exit.MORE
     interrupted: bool = False
+    incomplete: bool = False
 
     @property
     def done(self) -> int:
@@ -246,7 +247,7 @@ class _Run:
     def _pass(self) -> None:
         """Run each migration from its position to its end, then reset the cursor."""
         result = self._result
-        result.failures, result.notes = [], []
+        result.failures, result.notes, result.incomplete = [], [], False
         for item in self._migrations:
             result.counts[item.name].left = 0
             if not self._is_finished():
@@ -269,6 +270,7 @@ class _Run:
             self._result.notes.append(f"{item.name}: not supported by this Placement: {error}")
         except errors.PlacementError as error:
             self._result.failures.append(f"{item.name}: {error}")
+            self._result.incomplete = True
             return
         finally:
             counts = [f"{not_made[status]} {status}" for status in _NOT_MADE if not_made[status]]
@@ -291,11 +293,12 @@ class _Run:
             return False
         if found and not self._options.dry_run:
             report = self._apply(part, planned)
+            self._result.incomplete = self._result.incomplete or report.is_incomplete
             applied = report.count(plan_result.Status.APPLIED)
             count.done, count.left = count.done + applied, count.left - applied
             results = report.results
             self._record(item, report)
-            if report.limited or report.interrupted or report.halted:
+            if report.is_incomplete:
                 return False
         not_made.update(ended.status for ended in results if _needs_attention(ended))
         LOG.info("%s: %d planned, position %s", item.name, found, part.position)
@@ -306,7 +309,7 @@ class _Run:
         options = self._options
         return part.planned.stamped(
             self._services.client,
-            f"{options.command} {item.name}",
+            f"{options.command} --migration {item.name}",
             allow=options.allow,
             max_percent=options.max_percent,
         )

@@ -48,6 +48,38 @@ def test_the_list_names_the_commands_that_continue_and_undo(cloud: shell.OpenSta
     assert len(cloud(LIST, "--status", "undone")) == 1
 
 
+def test_a_limited_run_names_the_command_that_continues(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    target.load("12-hosts")
+    limit = ("--max-count", "1")
+    outcome = openstack.run(AMEND, *HOSTS, "--resource", "DISK_GB:reserved=3", *limit)
+    command = to_continue(outcome)
+    assert command.endswith("--max-count 1")
+    assert openstack.run(command).code == 0
+    (file,) = (line.split()[-1] for line in outcome.stderr.splitlines() if "To undo" in line)
+    again = openstack.run("placement plan undo", file, "--dry-run")
+    assert again.code == 0, again
+
+
+def test_a_limited_undo_continues_with_undo(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    target.load("12-hosts")
+    plan = ("--plan-out", "plan.json")
+    openstack.do(AMEND, *HOSTS, "--resource", "DISK_GB:reserved=3", *plan)
+    outcome = openstack.run("placement plan undo plan.json --max-count 1")
+    assert to_continue(outcome) == "placement plan undo plan.json --max-count 1"
+    assert openstack.run(to_continue(outcome)).code == 0
+    assert openstack(LIST)[0]["status"] == "undone"
+
+
+def to_continue(outcome: shell.Outcome) -> str:
+    """The command that the output names, without "openstack"."""
+    (line,) = (line for line in outcome.stderr.splitlines() if "To continue: " in line)
+    return line.partition("To continue: openstack ")[2]
+
+
 def test_prune_shows_first_and_keeps_unfinished_plans(cloud: shell.OpenStack) -> None:
     old = ("--older-than", "0")
     assert cloud(PRUNE) == []
