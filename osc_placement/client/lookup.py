@@ -51,6 +51,20 @@ def provider_uuids(
     }
 
 
+def providers_with_trait(client: api.Client, trait: str) -> frozenset[str]:
+    """The UUIDs of the providers with a trait; empty if Placement does not know the trait.
+
+    Requests: one listing. Errors: UnsupportedVersion below 1.18.
+    """
+    try:
+        found = retry.read(lambda: client.list_providers(required=[trait]))
+    except api_errors.ApiError as error:
+        if error.status != 400:
+            raise
+        return frozenset()
+    return frozenset(item.uuid for item in found)
+
+
 def named_like_uuid(client: api.Client, text: str) -> str | None:
     """The UUID of the provider whose name is the UUID ``text``, if no provider has that UUID.
 

@@ -44,11 +44,13 @@ def cloud(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Cloud:
 
 
 NODE = "cmp-0012.lab.example.org"
+#: A host without provider, and one with a provider smaller than its hypervisor.
+SMALL = "cmp-0003.lab.example.org"
 MISSING = {"missing-provider": {"cmp-0010.lab.example.org"}}
 
 
-def test_only_the_seeded_host_without_provider_is_reported(cloud: Cloud) -> None:
-    assert cloud.audited() == MISSING
+def test_only_the_seeded_faults_are_reported(cloud: Cloud) -> None:
+    assert cloud.audited() == MISSING | {"wrong-inventory": {SMALL}}
 
 
 def test_faults_are_found_and_the_certain_one_is_repaired(cloud: Cloud) -> None:
@@ -58,7 +60,7 @@ def test_faults_are_found_and_the_certain_one_is_repaired(cloud: Cloud) -> None:
     found = cloud.audited(code=3)
     assert found == MISSING | {
         "double-provider": {"cmp-0011"},
-        "wrong-inventory": {NODE},
+        "wrong-inventory": {NODE, SMALL},
         "wrong-status": {NODE},
     }
     cloud.audited("--repair", code=4)

@@ -180,16 +180,6 @@ class CloudReader:
         snapshot = self._with_unlisted(snapshot, reads.unlisted)
         return self._with_root_disks(snapshot, reads.root_disks)
 
-    def read_providers_with_trait(self, trait: str) -> frozenset[str]:
-        """The providers with a trait, by UUID; empty if Placement does not know the trait."""
-        try:
-            found = retry.read(lambda: self._client.list_providers(required=[trait]))
-        except api_errors.ApiError as error:
-            if error.status != 400:
-                raise
-            return frozenset()
-        return frozenset(each.uuid for each in found)
-
     def _read_hosts(self, found_errors: errors.InputErrors) -> Records:
         records = Records()
         with permission.collected(found_errors):

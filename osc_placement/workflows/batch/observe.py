@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from osc_placement import microversion
-from osc_placement.client import api, api_errors, retry
+from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.model import provider
 from osc_placement.plan import change, workers as plan_workers
 from osc_placement.plan.kinds import inventories, memberships
@@ -74,14 +74,7 @@ def observe_one_time_use(
     client: api.Client, observed: Sequence[inventory.Observed]
 ) -> list[inventory.Observed]:
     """``observed`` with the knowledge which are one-time-use devices. Requests: one listing."""
-    try:
-        listing = functools.partial(client.list_providers, required=[inventories.ONE_TIME_USE])
-        uuids = {item.uuid for item in retry.read(listing)}
-    except api_errors.ApiError as error:
-        # An old Placement does not know the trait: no provider can have it.
-        if error.status != 400:
-            raise
-        uuids = set()
+    uuids = lookup.providers_with_trait(client, inventories.ONE_TIME_USE)
     return [
         dataclasses.replace(item, one_time_use=item.provider.uuid in uuids) for item in observed
     ]

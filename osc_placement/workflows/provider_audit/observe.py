@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors, retry
+from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.neutron import agent, api as neutron_api
 from osc_placement.nova import api as nova_api, permission, values
 from osc_placement.nova.provider_config import ProviderConfig
@@ -103,7 +103,8 @@ def _read(
     nodes = [item.provider.uuid for item in snapshot.host_nodes]
     traits = read(client.list_provider_traits, nodes, "reading traits")
     offered = {uuid: item.inventories for uuid, item in inventories.items()}
-    devices = list(used_up_devices(offered, _one_time_use(client)))
+    one_time_use = lookup.providers_with_trait(client, inventories_kind.ONE_TIME_USE)
+    devices = list(used_up_devices(offered, one_time_use))
     usages = read(client.list_usages, devices, "reading usages")
     return dataclasses.replace(
         snapshot,
@@ -113,17 +114,6 @@ def _read(
         used_up=frozenset(uuid for uuid, used in usages.items() if not any(used.values())),
         read_errors=read_errors,
     )
-
-
-def _one_time_use(client: api.Client) -> frozenset[str]:
-    try:
-        found = retry.read(lambda: client.list_providers(required=[inventories_kind.ONE_TIME_USE]))
-    except api_errors.ApiError as error:
-        # An old Placement does not know the trait: no provider can have it.
-        if error.status != 400:
-            raise
-        return frozenset()
-    return frozenset(item.uuid for item in found)
 
 
 def _each(

@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Collection, Sequence
 
 from osc_placement import errors
-from osc_placement.client import api
+from osc_placement.client import api, lookup
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import plan
@@ -75,9 +75,9 @@ def audit_cloud(
     audit_context = AuditContext(
         now=datetime.datetime.now(datetime.UTC) - nova_api.clock_offset(nova),
         min_age=request.min_age,
-        computes=reader.read_providers_with_trait(_COMPUTE_NODE),
+        computes=lookup.providers_with_trait(client, _COMPUTE_NODE),
         one_time_use=(
-            reader.read_providers_with_trait(inventories.ONE_TIME_USE)
+            lookup.providers_with_trait(client, inventories.ONE_TIME_USE)
             if providers.has_use_without_capacity(snapshot)
             else frozenset()
         ),
