@@ -17,7 +17,7 @@ import requests.adapters
 import urllib3.exceptions
 
 from osc_placement import errors, microversion
-from osc_placement.client import api_errors, pages
+from osc_placement.client import api_errors, pace, pages, retry
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +34,9 @@ MAX_REDIRECTS = 5
 
 #: The URL of the embedded server; it is never resolved.
 EMBEDDED_URL = "http://placement.embedded"
+
+#: How often a request is sent that is refused with 429.
+_TOO_MANY_REQUESTS, _REFUSALS = 429, 20
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -83,6 +86,7 @@ class Transport:
         self._target: str | None = None
         #: Whether a write was sent.
         self.has_written = False
+        self.pace = pace.Pace()
         self._range: tuple[microversion.Microversion, microversion.Microversion] | None = None
         self._lock = threading.Lock()
 
@@ -149,7 +153,7 @@ class Transport:
             "redirect": False,
             "timeout": (CONNECT_TIMEOUT, self._timeout),
         }
-        response = self._follow(method, url, headers=sent, **options)
+        response = self._at_pace(method, url, headers=sent, **options)
         LOG.debug(
             "%s %s (%s): HTTP %s, %s",
             method,
@@ -158,6 +162,20 @@ class Transport:
             response.status_code,
             api_errors.request_id_of(response) or "no request id",
         )
+        return response
+
+    def _at_pace(self, method: str, url: str, **options: Any) -> requests.Response:
+        """Send a request when it is its turn, and again after 429: it was not carried out."""
+        for pause in retry.backoff(_REFUSALS):
+            with self.pace.turn():
+                response = self._follow(method, url, **options)
+            seconds = response.elapsed.total_seconds()
+            if response.status_code not in pace.OVERLOADED:
+                self.pace.answered(method, url, seconds)
+                return response
+            self.pace.refused(max(pause, min(_retry_after(response), retry.MAX_RETRY_AFTER)))
+            if response.status_code != _TOO_MANY_REQUESTS:
+                return response
         return response
 
     def _follow(self, method: str, url: str, **options: Any) -> requests.Response:

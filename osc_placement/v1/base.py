@@ -16,7 +16,7 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 from osc_placement import errors, microversion, plugin
-from osc_placement.client import api_errors
+from osc_placement.client import api_errors, pace
 from osc_placement.v1.options import arguments
 from osc_placement.v1.output import cells, help as help_format, streams
 
@@ -60,7 +60,7 @@ class PlacementCommand(command.Command):
     summary: Sequence[str] = ()
 
     _parser: argparse.ArgumentParser
-    _arguments: argparse.Namespace
+    _arguments: argparse.Namespace = argparse.Namespace()
     _is_connected: bool = False
 
     @property
@@ -230,6 +230,8 @@ class PlacementCommand(command.Command):
         self._is_connected = True
         shell: Any = self.app
         client: api.Client = shell.client_manager.placement
+        client.transport.pace.most = getattr(self._arguments, "workers", pace.MOST)
+        client.transport.pace.rate = getattr(self._arguments, "rate", None)
         return client
 
     def client(self) -> api.Client:

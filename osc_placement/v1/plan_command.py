@@ -333,13 +333,20 @@ def recorded_words(parsed_args: argparse.Namespace, names: Sequence[str]) -> Ite
 
 
 def add_workers(group: argparse._ActionsContainer) -> None:
-    """Add ``--workers``."""
+    """Add ``--workers`` and ``--rate``."""
     group.add_argument(
         "--workers",
         metavar="<count>",
         type=arguments.positive,
         default=plan_guards.WORKERS,
-        help=f"How many requests run at the same time (default: {plan_guards.WORKERS})",
+        help="How many requests run at the same time at most, and fewer while Placement is slow"
+        f" or refuses requests because of its load (default: {plan_guards.WORKERS})",
+    )
+    group.add_argument(
+        "--rate",
+        metavar="<count>",
+        type=arguments.positive,
+        help="How many requests to Placement start in a second at most (default: no limit)",
     )
 
 
