@@ -36,11 +36,10 @@ QUERIES = {
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """Seconds of CPU time (user and system) of one process, and its peak memory in MiB."""
+    """Seconds of CPU time (user and system) of one process."""
 
     name: str
     seconds: float
-    memory: int
 
 
 def create(path: pathlib.Path, hosts: int, servers: int, *, nested: bool) -> None:
@@ -124,4 +123,4 @@ def _run(name: str, arguments: list[str], path: pathlib.Path) -> Figure:
     _, status, usage = os.wait4(child, 0)
     if os.waitstatus_to_exitcode(status) not in (0, 3):
         raise RuntimeError(f"{name}: exit status {status}")
-    return Figure(name, usage.ru_utime + usage.ru_stime, usage.ru_maxrss // 1024)
+    return Figure(name, usage.ru_utime + usage.ru_stime)
