@@ -9,11 +9,15 @@ import pty
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 UPSTREAM = "osc-placement==4.9.*"
+
+#: Seconds between two looks at the memory of a process.
+_INTERVAL = 0.02
 
 
 class Run(NamedTuple):
@@ -77,6 +81,7 @@ def run(
             stderr=process_end,
         )
         os.close(process_end)
+        peak = _Peak(process.pid)
         text = _read_all(terminal)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
@@ -84,7 +89,26 @@ def run(
     if code not in codes:
         raise RuntimeError(f"{program} {' '.join(arguments)}: exit code {code}: {text[-2000:]}")
     cpu = usage.ru_utime + usage.ru_stime
-    return Run(seconds, usage.ru_maxrss // 1024, text, cpu, code)
+    return Run(seconds, peak.memory, text, cpu, code)
+
+
+class _Peak:
+    """Reads the peak resident size of a process until it ends; ``memory`` is in MiB.
+
+    The ``ru_maxrss`` of a child contains the size of its parent before the start of the program.
+    """
+
+    def __init__(self, process_id: int) -> None:
+        self.memory = 0
+        self._status = pathlib.Path(f"/proc/{process_id}/status")
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        with contextlib.suppress(OSError):
+            while "VmHWM" in (text := self._status.read_text()):
+                line = next(line for line in text.splitlines() if line.startswith("VmHWM"))
+                self.memory = int(line.split()[1]) // 1024
+                time.sleep(_INTERVAL)
 
 
 def _read_all(descriptor: int) -> str:

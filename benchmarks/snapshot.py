@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import pathlib
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import requests
 
-from benchmarks import cloud, placement_rows
+from benchmarks import client, cloud, placement_rows
 from tests.support.peer import database, process
 
 _TRAITS = 30
@@ -129,21 +127,8 @@ def change(url: str, state: dict[str, Any]) -> int:
 
 def _run(name: str, arguments: list[str], folder: pathlib.Path) -> Step:
     """Run one ``openstack`` command as a process."""
-    program = "import sys; from openstackclient.shell import main; sys.exit(main())"
-    reader, writer = os.pipe()
-    started = time.monotonic()
-    child = os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-c", program, *arguments, "-f", "json"],
-        {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder)},
-        file_actions=[(os.POSIX_SPAWN_DUP2, writer, 1), (os.POSIX_SPAWN_CLOSE, reader)],
-    )
-    os.close(writer)
-    with os.fdopen(reader) as output:
-        text = output.read()
-    _, status, usage = os.wait4(child, 0)
-    if status:
-        raise RuntimeError(f"{name}: exit status {status}")
-    answer = json.loads(text)
+    answers = folder / "output.json"
+    run = client.run(client.ours(), [*arguments, "-f", "json"], output=answers)
+    answer = json.loads(answers.read_text())
     sent = answer.get("requests") if isinstance(answer, dict) else None
-    return Step(name, time.monotonic() - started, sent, usage.ru_maxrss // 1024)
+    return Step(name, run.seconds, sent, run.memory)
