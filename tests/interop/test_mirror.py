@@ -215,7 +215,7 @@ def test_every_kind_of_drift_is_repaired(cloud: Cloud) -> None:
         gone: frozenset(inject[gone]),
     }
     assert cloud.state() == expected
-    assert names(cloud.mirror(f"{CHECK} --prune"), "planned") == set()
+    assert names(cloud.mirror(f"{CHECK} --prune", code=6), "planned") == set()
     with cloud.counting() as sent:
         cloud.mirror(f"{MIRROR} --prune", code=6)
     assert {line.partition(" ")[0] for line in sent["placement"]} == {"GET"}
@@ -234,7 +234,7 @@ def test_deleted_host_aggregate_is_known_from_the_last_run(cloud: Cloud) -> None
     for name, aggregates in expected.items():
         if pinned in aggregates:
             cloud.join(name, *aggregates)
-    rows = cloud.mirror(CHECK, code=3)
+    rows = cloud.mirror(CHECK, code=6)
     assert sum("nova has deleted it" in row["reason"] for row in rows.values()) == len(
         cloud.aggregates["pinned"]["hosts"]
     )
