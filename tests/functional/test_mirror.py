@@ -187,7 +187,7 @@ def test_a_compute_service_or_a_recording_is_required(
 ) -> None:
     for nova, message in (
         (("--nova-recording", "nofile.json"), "nofile.json"),
-        (answers(tmp_path, {}), "os-aggregates"),
+        (answers(tmp_path, {"GET /v2.1/servers": {}}), "os-aggregates"),
         ((), "nova"),
     ):
         before = members(target)

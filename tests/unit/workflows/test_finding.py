@@ -1,4 +1,4 @@
-"""The codes of findings: the documentation lists each of them, and nothing else."""
+"""The documentation of both audits lists each action, and no other one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ import re
 
 from osc_placement.workflows.finding import Action
 
-PAGE = pathlib.Path(__file__).parents[3] / "doc/source/user/audit.rst"
+PAGES = pathlib.Path(__file__).parents[3] / "doc/source/user"
 
 
 def test_the_documentation_lists_all_actions() -> None:
-    section = PAGE.read_text().partition("\nActions, ")[2].partition("\n===")[0]
+    section = _section("audit.rst", "\nActions, ", "\n===")
     listed = re.findall(r"^``([a-z-]+)``$", section, re.MULTILINE)
     assert len(listed) == len(set(listed))
-    assert set(listed) == {*Action}
+    of_providers = re.findall(
+        r"``([a-z-]+)``", _section("provider-audit.rst", "\nActions: ", "\n\n")
+    )
+    assert {*listed, *of_providers} - {"traits"} == {*Action}
+
+
+def _section(page: str, start: str, end: str) -> str:
+    return (PAGES / page).read_text().partition(start)[2].partition(end)[0]
