@@ -33,6 +33,7 @@ LIMITS = {
     "Redirects of a read": f"{transport.MAX_REDIRECTS}",
     "Attempts at a read": f"{retry.READS}",
     "Attempts at a write of a batch": f"{retry.WRITES}",
+    "Time from the first to the last attempt at a read or a change": f"{retry.LIMIT:g} s",
     "Pause that ``Retry-After`` can request": f"{retry.MAX_RETRY_AFTER:g} s",
     "Concurrent requests": f"{guards.WORKERS}",
     "Consumers in one write": f"{allocations.TYPE.bulk_size}",
