@@ -91,7 +91,7 @@ def create(origin: str) -> Key:
 
 
 def read(path: pathlib.Path) -> Key | None:
-    """The key in a file; None if there is no file. Errors: PlacementError, which names it."""
+    """The key in a file; None without the file. Errors: PlacementError, which names it."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["format_version"] != FORMAT_VERSION:
