@@ -161,7 +161,7 @@ def test_an_unwritable_state_directory_stops_the_run_before_the_first_write(
     assert client.writes == 0
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.seeds(15, long=400)
 def test_a_run_continues_after_a_kill_at_any_moment(seed: int, tmp_path: pathlib.Path) -> None:
     """Apply and undo are killed repeatedly; no change is written twice."""
     randomness = random.Random(seed)

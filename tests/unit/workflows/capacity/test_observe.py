@@ -45,11 +45,11 @@ def counted(base: state.State, request: candidate.CandidateQuery) -> tuple[int, 
     return found.count.least, found.count.most
 
 
-@pytest.mark.parametrize("number", range(60))
+@pytest.mark.seeds(25, long=600)
 def test_a_service_is_counted_as_its_database(
-    number: int, placement: service.InProcessPlacement
+    seed: int, placement: service.InProcessPlacement
 ) -> None:
-    draw = random.Random(f"capacity of a service {number}")
+    draw = random.Random(f"capacity of a service {seed}")
     base = cloud_builder.draw_state(draw)
     client = seeded(placement, base)
     for _ in range(3):

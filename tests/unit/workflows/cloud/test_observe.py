@@ -25,7 +25,7 @@ def placement() -> Iterator[service.InProcessPlacement]:
         yield started
 
 
-def seed(placement: service.InProcessPlacement, base: state.State) -> explained.CountingClient:
+def seeded(placement: service.InProcessPlacement, base: state.State) -> explained.CountingClient:
     explained.seed(placement, base)
     return explained.CountingClient(placement.client(VERSION).transport, VERSION)
 
@@ -34,13 +34,13 @@ def serving(base: state.State, query: candidate.CandidateQuery) -> set[str]:
     return set(hosts.HostSearch(base, query).serving())
 
 
-@pytest.mark.parametrize("number", range(60))
+@pytest.mark.seeds(25, long=600)
 def test_the_model_of_a_live_cloud_answers_as_the_cloud(
-    number: int, placement: service.InProcessPlacement
+    seed: int, placement: service.InProcessPlacement
 ) -> None:
-    draw = random.Random(f"observe {number}")
+    draw = random.Random(f"observe {seed}")
     base = cloud_builder.draw_state(draw)
-    client = seed(placement, base)
+    client = seeded(placement, base)
     for _ in range(5):
         query = cloud_builder.draw_query(draw, base, VERSION)
         found = observe.LiveReader(client, CONTEXT).read(query)
@@ -59,7 +59,7 @@ def test_the_number_of_requests_depends_on_the_query_alone(
         clouds.provider(f"00000000-0000-4000-8000-{n:012}", VCPU=8, MEMORY_MB=8, DISK_GB=8)
         for n in range(30)
     ]
-    client = seed(placement, clouds.cloud(*hosts_with_disk))
+    client = seeded(placement, clouds.cloud(*hosts_with_disk))
     query = clouds.query(
         clouds.group(VCPU=1, DISK_GB=2, required="HW_CPU_X86_AVX2|HW_CPU_X86_AVX", forbidden="N"),
         clouds.group("_A", VCPU=1, member_of=f"{cloud_builder.UNKNOWN}|{cloud_builder.UNKNOWN}"),
