@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
+from osc_placement.engine import standard
 from osc_placement.samples import sample
 from osc_placement.server import app, keystone, limits, policy, serve
 from osc_placement.server.store import errors
@@ -169,6 +170,8 @@ def _add_access(group: argparse._ArgumentGroup) -> None:
 
 def create(options: argparse.Namespace) -> app.App:
     """The application. Errors: CANNOT_START."""
+    # The import takes seconds while a large request is computed: do it before the first one.
+    standard.traits()
     for name, value in sorted(vars(options).items()):
         LOG.debug("option %s = %s", name, value)
     if options.auth == app.NOAUTH2:

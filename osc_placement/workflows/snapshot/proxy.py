@@ -69,8 +69,8 @@ class Proxy:
             self._file.close()
 
     def stop(self) -> None:
-        """End ``run``, from another thread."""
-        self._server.close()
+        """End ``run``, from another thread: the thread of ``run`` closes the sockets."""
+        self._server.trigger.pull_trigger(self._server.close)
 
     def _handle(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
