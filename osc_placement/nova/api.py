@@ -1,6 +1,7 @@
-"""Nova's compute API: the session, recorded responses, host aggregates, services, hypervisors.
+"""Nova's compute API: the session, recorded responses, host aggregates, server groups.
 
-Read only: every function sends GET requests alone. ``servers`` reads servers and migrations.
+Read only: every function sends GET requests alone. ``hosts`` reads services and hypervisors,
+``servers`` servers and migrations.
 """
 
 from __future__ import annotations
@@ -23,22 +24,14 @@ from osc_placement.nova import values
 
 LOG = logging.getLogger(__name__)
 
-#: Compute API microversions. 2.41 adds the UUID of a host aggregate; 2.53 makes a hypervisor's
-#: UUID its id (from 2.88 nova asks every host for its uptime); 2.69 lists the services of a
-#: cell that is down; 2.64 has the policy of a server group as one value.
+#: Compute API microversions. 2.41 adds the UUID of a host aggregate; 2.64 has the policy of a
+#: server group as one value.
 _AGGREGATES = "2.41"
-_HYPERVISORS = "2.53"
-_SERVICES = "2.69"
 _SERVER_GROUPS = "2.64"
-
-_SERVICES_PATH = "/os-services?binary=nova-compute"
 
 _NO_TIME = datetime.timedelta()
 
-#: ``{resource class: field of a hypervisor}``; nova has no such fields from 2.88 on.
-_RESOURCES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "local_gb"}
-
-#: Hypervisors per request: nova's own default limit.
+#: Server groups per request: nova's own default limit.
 _PAGE = 1000
 
 _RULE = re.compile(r"[a-z_]+_api:[\w:-]+")
@@ -93,7 +86,7 @@ class SessionNova:
         Requests: one GET if none was sent before.
         """
         if self._clock_offset is None:
-            self.ask("/servers?limit=1", _HYPERVISORS)
+            self.ask("/servers?limit=1", _AGGREGATES)
         return self._clock_offset or _NO_TIME
 
     def ask(self, path: str, version: str) -> Any:
@@ -258,107 +251,6 @@ def server_groups(nova: Nova) -> list[values.ServerGroup]:
         found += page
         more = len(page) == _PAGE
     return found
-
-
-def services(nova: Nova) -> list[values.ComputeService]:
-    """Every nova-compute service. Requests: one GET, a second one if nova is older than 2.69.
-
-    Errors: as ``ask``; PlacementError when nova is older than 2.53.
-    """
-    return _services(nova)[0]
-
-
-def hosts(nova: Nova) -> values.Hosts:
-    """Every compute service and every hypervisor.
-
-    Requests: one GET for the services and one per 1000 hypervisors. When a cell is down, nova
-    refuses the page that reaches it; ten more requests find the nodes of the cells before it.
-    Errors: as ``ask``; a refused page is an error only when no cell is down.
-    """
-    found, lists_down_cells = _services(nova)
-    unreachable = frozenset(service.host for service in found if not service.is_reachable)
-    return values.Hosts(
-        nodes=tuple(_nodes(nova, may_fail=bool(unreachable))),
-        services=frozenset(service.host for service in found),
-        compute_services=tuple(found),
-        unreachable=unreachable,
-        lists_down_cells=lists_down_cells,
-    )
-
-
-def _services(nova: Nova) -> tuple[list[values.ComputeService], bool]:
-    """The compute services, and whether services of a cell that is down are among them."""
-    lists_down_cells = True
-    try:
-        body = nova.ask(_SERVICES_PATH, _SERVICES)
-    except NovaRefused as error:
-        if error.status != 406:
-            raise
-        lists_down_cells = False
-        body = ask_or_unsupported(nova, _SERVICES_PATH, _HYPERVISORS)
-    with parsing(_SERVICES_PATH):
-        found = [_service(item) for item in body["services"] if item["binary"] == "nova-compute"]
-    return found, lists_down_cells
-
-
-def _service(item: Mapping[str, Any]) -> values.ComputeService:
-    if item["status"] == "UNKNOWN":
-        return values.ComputeService(item["host"], is_reachable=False)
-    return values.ComputeService(
-        item["host"],
-        is_up=item["state"] == "up" and not item.get("forced_down"),
-        is_enabled=item["status"] == "enabled",
-    )
-
-
-def _nodes(nova: Nova, *, may_fail: bool) -> list[values.ComputeNode]:
-    """The hypervisors that nova can list; ``may_fail``: accept that nova refuses a page."""
-    found: list[values.ComputeNode] = []
-    limit, more, refused = _PAGE, True, False
-    while limit and more:
-        try:
-            page, more = _page(nova, limit, found)
-            found += page
-        except NovaRefused as error:
-            if not may_fail or error.status < 500:
-                raise
-            refused = True
-        # After a refusal fewer hypervisors than one page are left: halve the page each time.
-        limit = _halved(limit) if refused else limit
-    return found
-
-
-def _halved(limit: int) -> int:
-    """The next smaller power of two; 0 after 1."""
-    return (1 << (limit - 1).bit_length()) >> 1 if limit > 1 else 0
-
-
-def _page(
-    nova: Nova, limit: int, previous: list[values.ComputeNode]
-) -> tuple[list[values.ComputeNode], bool]:
-    """The hypervisors that follow the ``previous`` ones, and whether there are more."""
-    query = {"limit": str(limit)}
-    if previous:
-        query["marker"] = previous[-1].uuid
-    path = f"/os-hypervisors/detail?{urllib.parse.urlencode(query)}"
-    body = ask_or_unsupported(nova, path, _HYPERVISORS)
-    with parsing(path):
-        page = [
-            values.ComputeNode(
-                item["id"],
-                item["hypervisor_hostname"],
-                item["service"]["host"],
-                item.get("running_vms"),
-                resources={
-                    name: item[field] for name, field in _RESOURCES.items() if item.get(field)
-                },
-                hypervisor=(item.get("hypervisor_type") or "", item.get("hypervisor_version") or 0),
-            )
-            for item in body["hypervisors"]
-        ]
-        links = body.get("hypervisors_links") or ()
-        more = bool(page) and any(link["rel"] == "next" for link in links)
-    return page, more
 
 
 def ask_or_unsupported(nova: Nova, path: str, version: str) -> Any:

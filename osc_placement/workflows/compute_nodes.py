@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Sequence
 from osc_placement import errors
 from osc_placement.client import api, retry
 from osc_placement.model import provider
-from osc_placement.nova import api as nova_api, permission, values
+from osc_placement.nova import api as nova_api, hosts as nova_hosts, permission, values
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code, Reason
 
@@ -49,7 +49,7 @@ def observe_cloud(client: api.Client, nova: nova_api.Nova) -> ComputeCloud:
     with permission.collected(input_errors):
         cloud = dataclasses.replace(cloud, aggregates=nova_api.host_aggregates(nova))
     with permission.collected(input_errors):
-        cloud = dataclasses.replace(cloud, hosts=nova_api.hosts(nova))
+        cloud = dataclasses.replace(cloud, hosts=nova_hosts.read_all(nova))
     with permission.collected(input_errors):
         cloud = dataclasses.replace(cloud, providers=retry.read(client.list_providers))
     input_errors.check()

@@ -20,7 +20,13 @@ from osc_placement.client import api, api_errors, lookup, responses, retry
 from osc_placement.model import allocation, inventory, provider
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.neutron import api as neutron_api, port as neutron_port
-from osc_placement.nova import api as nova_api, permission, servers as nova_servers, values
+from osc_placement.nova import (
+    api as nova_api,
+    hosts as nova_hosts,
+    permission,
+    servers as nova_servers,
+    values,
+)
 from osc_placement.plan import workers
 from osc_placement.workflows.allocations import needs, scope as scopes
 from osc_placement.workflows.allocations.needs import Reads, Round
@@ -183,7 +189,7 @@ class CloudReader:
     def _read_hosts(self, found_errors: errors.InputErrors) -> Records:
         records = Records()
         with permission.collected(found_errors):
-            records.hosts = nova_api.hosts(self._nova)
+            records.hosts = nova_hosts.read_all(self._nova)
         with permission.collected(found_errors):
             records.providers = retry.read(self._client.list_providers)
         return records

@@ -13,7 +13,15 @@ import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.nova import api, filters, request, scheduler_options, servers, values
+from osc_placement.nova import (
+    api,
+    filters,
+    hosts as nova_hosts,
+    request,
+    scheduler_options,
+    servers,
+    values,
+)
 
 AFFINITY, ANTI_AFFINITY = "ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"
 
@@ -56,7 +64,7 @@ def judge(
     Requests: one for services, one per 1000 hypervisors; for an existing server also one per 1000
     server groups, and one for each of up to five members of its group, or one per 1000 servers.
     """
-    hosts = _hosts(api.hosts(nova), asked.aggregates, candidates)
+    hosts = _hosts(nova_hosts.read_all(nova), asked.aggregates, candidates)
     found = [
         *_from_rules(asked.server, hosts),
         *_from_groups(nova, asked.server, hosts),

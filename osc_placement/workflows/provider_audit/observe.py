@@ -11,7 +11,7 @@ from typing import TypeVar
 from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.neutron import agent, api as neutron_api
-from osc_placement.nova import api as nova_api, permission, values
+from osc_placement.nova import api as nova_api, hosts as nova_hosts, permission, values
 from osc_placement.nova.provider_config import ProviderConfig
 from osc_placement.plan import change, plan, workers
 from osc_placement.plan.kinds import inventories as inventories_kind, memberships
@@ -90,7 +90,7 @@ def _read(
     input_errors = errors.InputErrors()
     hosts = values.Hosts()
     with permission.collected(input_errors):
-        hosts = nova_api.hosts(nova)
+        hosts = nova_hosts.read_all(nova)
     with permission.collected(input_errors):
         providers = retry.read(client.list_providers)
     input_errors.check()

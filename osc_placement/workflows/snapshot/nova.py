@@ -8,7 +8,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api, flavors, permission, servers
+from osc_placement.nova import api as nova_api, flavors, hosts as nova_hosts, permission, servers
 from osc_placement.server.store import staging
 
 _HYPERVISORS = "/os-hypervisors/detail"
@@ -77,7 +77,7 @@ def record(nova: nova_api.Nova, neutron: neutron_api.Neutron | None, file: stagi
     with permission.collected(missing):
         nova_api.host_aggregates(recorder)
     with permission.collected(missing):
-        nova_api.hosts(recorder)
+        nova_hosts.read_all(recorder)
     with permission.collected(missing):
         found = [server.uuid for server in servers.servers(recorder)]
     with permission.collected(missing):

@@ -10,6 +10,7 @@ from osc_placement.client import api, lookup
 from osc_placement.model import provider
 from osc_placement.nova import (
     api as nova_api,
+    hosts as nova_hosts,
     servers as nova_servers,
     values,
 )
@@ -56,9 +57,9 @@ def servers_of(
 def nova_state(nova: nova_api.Nova, consumers: Collection[str]) -> NovaState:
     """The hosts of nova, and the servers and migrations of these consumers.
 
-    Requests: one for services, those of ``api.hosts`` and of ``servers_of``.
+    Requests: one for services, those of ``hosts.read_all`` and of ``servers_of``.
     """
-    services = nova_api.services(nova)
-    hosts = nova_api.hosts(nova)
+    services = nova_hosts.services(nova)
+    hosts = nova_hosts.read_all(nova)
     servers, migrations = servers_of(nova, consumers)
     return NovaState(hosts.nodes, {item.host: item for item in services}, servers, migrations)
