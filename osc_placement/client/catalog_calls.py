@@ -75,11 +75,6 @@ class CatalogCalls(caller.Caller):
         self.require_feature("resource class idempotent put", "PUT /resource_classes")
         self._send("PUT", "resource_classes", name)
 
-    def rename_resource_class(self, name: str, new_name: str) -> None:
-        """PUT /resource_classes/{name} with a body: a rename (1.2 to 1.6)."""
-        self.require_feature("resource classes", "PUT /resource_classes")
-        self._send("PUT", "resource_classes", name, body={"name": new_name})
-
     def delete_resource_class(self, name: str) -> None:
         """DELETE /resource_classes/{name} (1.2). Errors: Conflict while an inventory uses it."""
         self.require_feature("resource classes", "DELETE /resource_classes")

@@ -140,14 +140,6 @@ class ProviderCalls(caller.Caller):
         reply = self._send("PUT", _ROOT, uuid, "inventories", resource_class, body=body)
         return caller.parse(reply, wire.read_inventory)
 
-    def create_inventory(
-        self, uuid: str, resource_class: str, generation: int, item: inventory.Inventory
-    ) -> inventory.Inventory:
-        """POST /resource_providers/{uuid}/inventories: a new inventory of one class."""
-        body = {**wire.inventory_body(generation, item), "resource_class": resource_class}
-        reply = self._send("POST", _ROOT, uuid, "inventories", body=body)
-        return caller.parse(reply, wire.read_inventory)
-
     def delete_inventory(self, uuid: str, resource_class: str) -> None:
         """DELETE /resource_providers/{uuid}/inventories/{class}. Errors: InventoryInUse."""
         self._send("DELETE", _ROOT, uuid, "inventories", resource_class)

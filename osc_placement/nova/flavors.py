@@ -61,12 +61,21 @@ class SessionGlance:
         except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
             raise api_errors.ConnectionFailed(f"cannot reach glance: {error}") from error
         if response.status_code >= 400:
-            request_id = api_errors.request_id_of(response)
-            text = f"glance, GET {path}: {response.reason}"
-            raise GlanceRefused(
-                response.status_code, text, request_id=request_id, method="GET", url=path
-            )
-        return response.json()
+            raise _refused(response, path, response.reason)
+        try:
+            return response.json()
+        except ValueError as error:
+            raise _refused(response, path, "the response is not JSON") from error
+
+
+def _refused(response: Any, path: str, reason: str) -> GlanceRefused:
+    return GlanceRefused(
+        response.status_code,
+        f"glance, GET {path}: {reason}",
+        request_id=api_errors.request_id_of(response),
+        method="GET",
+        url=path,
+    )
 
 
 class RecordedGlance:

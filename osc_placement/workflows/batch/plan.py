@@ -29,12 +29,7 @@ LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-
 _DEFAULT = ReadContext()
-
-
-#: Called with a client, a selector and ``context=``.
-Planner = Callable[..., plan.ObservedPlan]
 
 
 def plan_amend(
