@@ -12,10 +12,10 @@ import sys
 import threading
 import unittest
 from typing import Any
-from unittest import mock
 
 import requests
 import requests.adapters
+from placement import deploy
 
 import osc_placement
 from osc_placement import server as reference_server
@@ -33,14 +33,9 @@ def load_tests(folder: pathlib.Path) -> unittest.TestSuite:
     return unittest.defaultTestLoader.loadTestsFromNames(names)
 
 
-def serve_embedded() -> None:
-    """Let the tests' fixture start the embedded server instead of openstack-placement."""
-    from placement import deploy
-
-    def load_app(*_: Any) -> reference_server.App:
-        return reference_server.create_app(first_generation=0)
-
-    mock.patch.object(deploy, "loadapp", load_app).start()
+def load_embedded(*_: Any) -> reference_server.App:
+    """Placement's ``deploy.loadapp``, for the embedded server."""
+    return reference_server.create_app()
 
 
 def send_one_at_a_time() -> None:
@@ -51,18 +46,22 @@ def send_one_at_a_time() -> None:
         with lock:
             return send(*arguments, **options)
 
-    mock.patch.object(requests.adapters.HTTPAdapter, "send", send_locked).start()
+    # Not with unittest.mock: oslotest ends all of its patches after each test.
+    requests.adapters.HTTPAdapter.send = send_locked  # type: ignore[method-assign]
 
 
 def main() -> None:
     folder, server = pathlib.Path(sys.argv[1]), sys.argv[2]
     suite = load_tests(folder)
     if server == EMBEDDED:
-        serve_embedded()
+        deploy.loadapp = load_embedded
     else:
         send_one_at_a_time()
+    load_app = deploy.loadapp
     found = unittest.TextTestRunner(verbosity=0, buffer=True).run(suite)
     failed = [str(test) for test, _ in [*found.failures, *found.errors]]
+    if deploy.loadapp is not load_app:
+        failed.append(f"the tests did not use the server {server} to the end")
     (folder / f"{server}.json").write_text(json.dumps({"run": found.testsRun, "failed": failed}))
     sys.exit(1 if failed else 0)
 
