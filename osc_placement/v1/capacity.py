@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -17,8 +18,8 @@ from osc_placement.v1.output import progress, rows, tables
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import candidate
-    from osc_placement.workflows.capacity import show
-    from osc_placement.workflows.context import HostAggregates
+    from osc_placement.workflows.capacity import nova_servers, show
+    from osc_placement.workflows.context import HostAggregates, ReadContext
 
 COLUMNS = (
     "request",
@@ -47,7 +48,9 @@ class ShowCapacity(base.Lister):
     of requests for which this class alone would be enough, "left" is free after the last
     request, and "fragmented" is the part of it on providers with less than one request needs.
     Where hosts share a provider or offer very many choices the count can be a lower bound;
-    then "exact" is False, and "fits_at_most" is the upper bound. Only reads.
+    then "exact" is False, and "fits_at_most" is the upper bound. --keep and --after need every
+    record: of a service they save a snapshot in a temporary file, with some requests for each
+    provider and one for each consumer. Only reads.
     """
 
     writes = False
@@ -77,14 +80,14 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             "--after",
             metavar="<plan>",
             type=pathlib.Path,
-            help="Also count after the changes of this plan file; needs a database file",
+            help="Also count after the changes of this plan file",
         )
         group.add_argument(
             "--keep",
             metavar="<count>",
             type=arguments.positive,
             help="Also count what fits while any so many hosts may fail and their servers still"
-            " find room; needs a database file",
+            " find room",
         )
         group.add_argument(
             "--timeout",
@@ -102,21 +105,20 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
 
         plan = self._plan(parsed_args)
         client, queries, assumptions = self._queries(parsed_args)
+        request = show.ShowRequest(
+            queries,
+            by=None if parsed_args.by is None else show.By(parsed_args.by),
+            without=parsed_args.without,
+            keep=parsed_args.keep,
+            seconds=parsed_args.timeout,
+            after=plan,
+        )
+        host_aggregates = self._host_aggregates(parsed_args)
+        read_servers = nova_request.server_reader(self, parsed_args) if parsed_args.keep else None
         with progress.shown(quiet=self.is_quiet) as shown:
-            found = show.show(
-                client,
-                show.ShowRequest(
-                    queries,
-                    by=None if parsed_args.by is None else show.By(parsed_args.by),
-                    without=parsed_args.without,
-                    keep=parsed_args.keep,
-                    seconds=parsed_args.timeout,
-                    after=plan,
-                ),
-                ReadContext(parsed_args.workers, shown),
-                self._host_aggregates(parsed_args),
-                nova_request.server_reader(self, parsed_args) if parsed_args.keep else None,
-            )
+            context = ReadContext(parsed_args.workers, shown)
+            with self._with_every_record(client, request, context, read_servers) as copy:
+                found = show.show(copy, request, context, host_aggregates, read_servers)
         self.summary = [f"Assumed: {text}" for text in dict.fromkeys(assumptions)]
         self.summary += [f"Not applied: {failure}" for failure in found.failures]
         self.summary += [f"Not judged: {text}" for text in found.not_judged]
@@ -128,6 +130,26 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             for name in unsafe
         ]
         return COLUMNS, [_row(each, parsed_args) for each in found.rows]
+
+    def _with_every_record(
+        self,
+        client: api.Client,
+        request: show.ShowRequest,
+        context: ReadContext,
+        read_servers: nova_servers.ReadServers | None,
+    ) -> contextlib.AbstractContextManager[api.Client]:
+        """The client; of a service that must be read whole, a client of its temporary copy."""
+        from osc_placement.workflows.capacity import after
+        from osc_placement.workflows.snapshot import temporary
+
+        if not self.auth_required or not (request.keep or request.after):
+            return contextlib.nullcontext(client)
+        # Find a plan of another cloud, or a missing right in nova, before the cloud is read.
+        if request.after is not None:
+            after.check_plan(request.after[0], client)
+        if read_servers is not None:
+            read_servers([])
+        return temporary.copied(client, context)
 
     def _queries(
         self, parsed_args: argparse.Namespace

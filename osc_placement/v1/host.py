@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.v1 import base, services
+from osc_placement.v1 import base, plan_command, services
 from osc_placement.v1.candidates import nova_request
 from osc_placement.v1.options import arguments
-from osc_placement.v1.output import rows, tables
+from osc_placement.v1.output import progress, rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.workflows.capacity import stop_hosts
@@ -24,9 +24,8 @@ class OkToStop(base.ShowOne):
     and never one of the named hosts. The answer is "yes" with a place for each server, "no"
     with the servers that have none, or "unknown" after --timeout. With --max, the answer is
     about a largest set of the named hosts. Traits, aggregates, zones and server groups are
-    those of nova: of a snapshot that was saved --with-nova, or of --nova-recording. What is not
-    judged is listed. Needs a database file, such as a snapshot: a service would have to send
-    every inventory, trait and allocation of every provider. Only reads.
+    those of nova: of the cloud, of a snapshot that was saved --with-nova, or of
+    --nova-recording. What is not judged is listed. Only reads.
     """
 
     writes = False
@@ -40,8 +39,7 @@ class OkToStop(base.ShowOne):
         4: "unknown: the time did not suffice",
     }
     example = """\
-openstack --os-placement-database cloud.sqlite \\
-    placement host ok-to-stop cmp-0001 cmp-0002
+openstack placement host ok-to-stop cmp-0001 cmp-0002
 openstack --os-placement-database cloud.sqlite \\
     placement host ok-to-stop --aggregate <uuid> --max 5"""
 
@@ -69,6 +67,7 @@ openstack --os-placement-database cloud.sqlite \\
             default=60,
             help="How long to search (default: 60)",
         )
+        plan_command.add_workers(parser)
         nova_request.add_scheduler_options(parser)
         services.add_recording(parser)
 
@@ -76,16 +75,19 @@ openstack --os-placement-database cloud.sqlite \\
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         from osc_placement.workflows.capacity import stop_hosts
+        from osc_placement.workflows.context import ReadContext
 
         if not (parsed_args.hosts or parsed_args.aggregate):
             self.usage_error("name a host, or give --aggregate")
-        found = stop_hosts.judge(
-            self.connect(),
-            stop_hosts.StopRequest(
-                parsed_args.hosts, parsed_args.aggregate, parsed_args.max, parsed_args.timeout
-            ),
-            nova_request.server_reader(self, parsed_args),
-        )
+        with progress.shown(quiet=self.is_quiet) as shown:
+            found = stop_hosts.judge(
+                self.connect(),
+                stop_hosts.StopRequest(
+                    parsed_args.hosts, parsed_args.aggregate, parsed_args.max, parsed_args.timeout
+                ),
+                nova_request.server_reader(self, parsed_args),
+                ReadContext(parsed_args.workers, shown),
+            )
         self.exit_code = {"yes": 0, "no": 3, "unknown": 4}[found.answer]
         self.summary = [
             *(f"Reason: {text}" for text in filter(None, [found.reason])),

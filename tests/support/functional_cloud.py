@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 import uuid
 
+from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
 
 AGGREGATE = "33333333-3333-4333-8333-333333333333"
 OTHER_AGGREGATE = "33333333-3333-4333-8333-333333333334"
 CONSUMER = "22222222-2222-4222-8222-222222222222"
 UNUSED_UUID = "99999999-9999-4999-8999-999999999999"
+
+_EMPTY_NOVA = {
+    "GET /v2.1/os-aggregates": {"aggregates": []},
+    "GET /v2.1/os-server-groups": {"server_groups": []},
+    "GET /v2.1/servers/detail": {"servers": []},
+}
 
 OWNER = ("--project-id", "project", "--user-id", "user")
 
@@ -35,3 +44,11 @@ def allocate(openstack: OpenStack, provider: str, amounts: str, consumer: str = 
         *OWNER,
     )
     return consumer
+
+
+def empty_nova(target: targets.Target) -> list[str]:
+    """Options for a nova without servers; none on a database file, which needs no nova."""
+    if target.name == "embedded":
+        return []
+    pathlib.Path("empty-nova.json").write_text(json.dumps(_EMPTY_NOVA))
+    return ["--nova-recording", "empty-nova.json"]

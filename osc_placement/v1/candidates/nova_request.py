@@ -148,7 +148,8 @@ def server_reader(
     """Reads what nova says about servers; None on a database file without nova."""
     from osc_placement.workflows.capacity import nova_servers
 
-    if parsed_args.nova_recording is None and not command.runs_on_recording:
+    has_nova = command.auth_required or command.runs_on_recording
+    if parsed_args.nova_recording is None and not has_nova:
         return None
     return functools.partial(
         nova_servers.observe, opened(command, parsed_args), scheduler(parsed_args)

@@ -9,7 +9,6 @@ import datetime
 import functools
 import pathlib
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -234,16 +233,15 @@ openstack placement snapshot diff monday.sqlite live"""
     @contextlib.contextmanager
     def _live(self, parsed_args: argparse.Namespace, *, owners: bool) -> Iterator[file.Snapshot]:
         """The cloud of the command line, in a temporary file."""
-        from osc_placement.workflows.snapshot import file, save
+        from osc_placement.workflows.snapshot import file, temporary
 
         if not self._embedded():
             services.authenticate(self.app, "compares a snapshot with the cloud")
-        with tempfile.TemporaryDirectory() as folder:
-            request = save.SaveRequest(pathlib.Path(folder) / "live.sqlite", owners=owners)
+        with contextlib.ExitStack() as stack:
             with progress.shown(quiet=self.is_quiet) as shown:
-                save.save(self.connect(), request, _context(parsed_args, shown))
-            with file.opened(request.path) as opened:
-                yield opened
+                saved = temporary.saved(self.connect(), _context(parsed_args, shown), owners=owners)
+                path = stack.enter_context(saved)
+            yield stack.enter_context(file.opened(path))
 
 
 def _summary(found: list[diff.Difference]) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from osc_placement.client import api, responses, retry
+from osc_placement.engine import state
 from osc_placement.model import candidate, inventory
+from osc_placement.plan import workers
 from osc_placement.workflows.cloud import observe, trees
 from osc_placement.workflows.cloud.model import CloudModel
 from osc_placement.workflows.context import ReadContext
@@ -24,35 +26,63 @@ def observed(
     each class, and two for each provider that has room but is missing in the answers.
     """
     with observe.observed(client, query, context) as model:
-        yield model if model.is_complete else with_amounts(client, model)
+        if model.is_complete:
+            yield model
+        else:
+            base = with_amounts(client, model.state, [model.query], context)
+            yield dataclasses.replace(model, state=base)
 
 
-def with_amounts(client: api.Client, model: CloudModel) -> CloudModel:
-    """The model with capacities and usages of all providers with room for anything requested.
+def with_amounts(
+    client: api.Client,
+    base: state.State,
+    queries: Iterable[candidate.CandidateQuery],
+    context: ReadContext,
+    exact: Collection[str] = (),
+) -> state.State:
+    """The state with capacities and usages of all providers with room for anything requested.
 
     The units of an inventory are those that the requested amounts show. A provider without room
-    for them has no units that suit: it counts as free, and serves nothing.
+    for them has no units that suit: it counts as free, and serves nothing. The providers in
+    ``exact`` have their real inventories.
+
+    Requests: one or two for each class; two for each provider in ``exact``, and for each that has
+    room but is missing in the answers.
     """
+    read_summaries = functools.partial(_summaries, client)
     summaries: dict[str, responses.ProviderSummary] = {}
-    for name, amount in _resources(model.query):
-        pairs = [("resources", f"{name}:{amount}")]
-        read = functools.partial(client.list_allocation_candidates, pairs)
-        summaries |= retry.read(read).summaries
-    found: dict[str, trees.Amounts] = {}
-    for uuid, provider in model.state.providers.items():
-        if uuid in summaries:
-            found[uuid] = _summarized(summaries[uuid], provider.inventories)
-        elif provider.inventories:
-            found[uuid] = _read(client, uuid)
-    return dataclasses.replace(model, state=trees.with_amounts(model.state, found))
+    for found in workers.each(read_summaries, _resources(queries), context.workers):
+        summaries |= found
+    exact = [
+        uuid
+        for uuid, provider in base.providers.items()
+        if uuid in exact or (provider.inventories and uuid not in summaries)
+    ]
+    amounts = {
+        uuid: _summarized(summary, base.providers[uuid].inventories)
+        for uuid, summary in summaries.items()
+        if uuid in base.providers
+    }
+    read_exact = functools.partial(_read, client)
+    amounts |= zip(exact, workers.each(read_exact, exact, context.workers), strict=True)
+    return trees.with_amounts(base, amounts)
 
 
-def _resources(query: candidate.CandidateQuery) -> list[tuple[str, int]]:
+def _summaries(
+    client: api.Client, requested: tuple[str, int]
+) -> Mapping[str, responses.ProviderSummary]:
+    name, amount = requested
+    pairs = [("resources", f"{name}:{amount}")]
+    return retry.read(functools.partial(client.list_allocation_candidates, pairs)).summaries
+
+
+def _resources(queries: Iterable[candidate.CandidateQuery]) -> list[tuple[str, int]]:
     """Each class with the amount 1, and with the smallest amount that a group requests."""
     smallest: dict[str, int] = {}
-    for group in query.groups:
-        for name, amount in group.resources.items():
-            smallest[name] = min(amount, smallest.get(name, amount))
+    for query in queries:
+        for group in query.groups:
+            for name, amount in group.resources.items():
+                smallest[name] = min(amount, smallest.get(name, amount))
     return [
         (name, each) for name, amount in smallest.items() for each in dict.fromkeys((1, amount))
     ]

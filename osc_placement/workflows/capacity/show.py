@@ -98,7 +98,8 @@ def show(
     With ``keep``, ``read_servers`` reads the conditions of servers from nova; None without nova.
 
     Requests, to a service, for each query: those of ``observe.observed``; with ``by`` also one for
-    each aggregate. None to a database file. ``keep`` and ``after`` need a database file.
+    each aggregate. None to a database file. ``keep`` and ``after`` need a database file, such as
+    ``workflows.snapshot.temporary.copied`` makes of a service.
     Errors: UnknownProvider, PlanRefused, PlacementError.
     """
     if request.keep is not None:

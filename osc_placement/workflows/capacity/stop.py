@@ -10,7 +10,7 @@ from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate, constraint
 from osc_placement.workflows.capacity import moves as capacity_moves, servers
-from osc_placement.workflows.cloud import options, packing
+from osc_placement.workflows.cloud import listings, options, packing
 
 #: Seconds for each attempt to name fewer servers that do not fit.
 _SECONDS_TO_NAME = 1.0
@@ -172,13 +172,16 @@ def _preventing(
         yield f"every other host with room has servers of server group {name}"
         return
     every = constraint.constraints_of(server.query)
+    shown = constraint.constraints_of(listings.split_alternatives(server.query))
     found = [
-        each for each in every if _serves(left, constraint.without(server.query, {each}), hosts)
+        text
+        for each, text in zip(every, shown, strict=True)
+        if _serves(left, constraint.without(server.query, {each}), hosts)
     ]
-    for each in found:
-        yield f"no other host has room with {each}"
+    for text in found:
+        yield f"no other host has room with {text}"
     if not found:
-        amounts = [each for each in every if each.kind is constraint.Kind.RESOURCES]
+        amounts = [each for each in shown if each.kind is constraint.Kind.RESOURCES]
         yield f"no other host has room with {' and '.join(map(str, amounts))}"
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
-from osc_placement.model import allocation, candidate
+from osc_placement.model import allocation
 from osc_placement.workflows.capacity import (
-    after,
     count,
     moves,
     names as host_names,
     nova_servers,
+    observe_hosts,
     servers,
     stop,
 )
@@ -73,30 +72,37 @@ def judge(
     client: api.Client,
     request: StopRequest,
     read_servers: nova_servers.ReadServers | None = None,
+    context: ReadContext | None = None,
 ) -> Judgement:
-    """Whether hosts may stop. Sends nothing to Placement: it needs a database file.
+    """Whether hosts may stop.
 
-    ``read_servers`` is None without nova. Requests to nova and neutron: those of ``read_servers``.
-    Errors: PlacementError for a service; UnknownProvider.
+    ``read_servers`` is None without nova. Requests: to a service those of ``observe_hosts.read``;
+    on a database file only those of ``read_servers``, to nova and neutron.
+    Errors: UnknownProvider; PlacementError.
     """
-    after.require_copy(client, "this command")
-    with observe.observed(client, candidate.CandidateQuery(()), ReadContext()) as model:
-        return _judge(model.state, request, read_servers)
+    with observe.whole_state(client) as base:
+        if base is None:
+            found = observe_hosts.read(
+                client, request.hosts, request.aggregates, read_servers, context or ReadContext()
+            )
+        else:
+            found = _of_state(base, request, read_servers)
+        return _judge(found, request)
 
 
-def _judge(
+def _of_state(
     base: state.State, request: StopRequest, read_servers: nova_servers.ReadServers | None
-) -> Judgement:
-    named = host_names.roots_named(base, request.hosts)
-    hosts = set(count.hosts_of(base))
-    for uuid in request.aggregates:
-        members = {base.providers[each].root_uuid for each in base.with_aggregate[uuid]}
-        if not members & hosts:
-            raise errors.PlacementError(f"aggregate {uuid} has no hosts")
-        named += sorted(members & hosts, key=lambda root: base.providers[root].name)
-    roots = list(dict.fromkeys(named))
+) -> observe_hosts.HostsRead:
+    """The hosts in a database file. Requests: those of ``read_servers``."""
+    members = {uuid: base.with_aggregate[uuid] for uuid in request.aggregates}
+    roots = host_names.chosen_roots(base, request.hosts, members, set(count.hosts_of(base)))
     uuids = list(dict.fromkeys(each.uuid for each in servers.servers_on(base, roots)))
     nova = nova_servers.WITHOUT_NOVA if read_servers is None else read_servers(uuids)
+    return observe_hosts.HostsRead(base, roots, nova)
+
+
+def _judge(read: observe_hosts.HostsRead, request: StopRequest) -> Judgement:
+    base, roots, nova = read.base, read.roots, read.nova
     known = servers.servers_on(base, roots, nova.queries, nova.groups)
     budget = budgets.SearchBudget(request.seconds)
     found = moves.Moves(base, known, budget, groups=nova.groups)

@@ -77,26 +77,33 @@ def any_of(names: Iterable[str]) -> str:
     return ordered[0] if len(ordered) == 1 else f"in:{','.join(ordered)}"
 
 
-def needed(query: candidate.CandidateQuery, *, with_least: bool = False) -> Listings:
-    """The listings for a query of ``merge_alternatives``. Raises TooManySums.
+def needed(queries: Iterable[candidate.CandidateQuery], *, with_least: bool = False) -> Listings:
+    """The listings for queries of ``merge_alternatives``. Raises TooManySums.
 
-    ``with_least``: also those for an amount of 1, for the same query with lower amounts.
+    ``with_least``: also those for an amount of 1, for the same queries with lower amounts.
     """
-    aggregates = set[str]()
-    for group in query.groups:
-        aggregates.update(group.forbidden_aggregates, *group.member_of)
-    requested: dict[str, list[int]] = {}
-    for group in query.groups:
-        for resource_class, amount in group.resources.items():
-            requested.setdefault(resource_class, []).append(amount)
+    aggregates, names = set[str](), set[str]()
+    amounts: dict[str, set[int]] = {}
+    for query in queries:
+        names |= traits(query)
+        for group in query.groups:
+            aggregates.update(group.forbidden_aggregates, *group.member_of)
+        for name, requested in _requested(query).items():
+            amounts.setdefault(name, {1} if with_least else set()).update(_sums(name, requested))
     return Listings(
-        {
-            name: tuple(sorted({*_sums(name, amounts), *([1] if with_least else [])}))
-            for name, amounts in requested.items()
-        },
-        tuple(sorted(traits(query))),
+        {name: tuple(sorted(each)) for name, each in amounts.items()},
+        tuple(sorted(names)),
         tuple(sorted(name for name in aggregates if not name.startswith(SHARING))),
     )
+
+
+def _requested(query: candidate.CandidateQuery) -> dict[str, list[int]]:
+    """``{class: its amount in each group}``."""
+    found: dict[str, list[int]] = {}
+    for group in query.groups:
+        for resource_class, amount in group.resources.items():
+            found.setdefault(resource_class, []).append(amount)
+    return found
 
 
 def resource_classes(query: candidate.CandidateQuery) -> set[str]:

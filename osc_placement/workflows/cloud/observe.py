@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from osc_placement.client import api, retry
+from osc_placement.client import api, api_errors, retry
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, provider
 from osc_placement.plan import workers
@@ -86,51 +86,100 @@ class LiveReader:
 
     def __init__(self, client: api.Client, context: ReadContext) -> None:
         self._client, self._context = client, context
+        self._all: list[list[provider.Provider]] = []
+
+    def providers(self) -> state.State:
+        """All providers without inventories, traits and aggregates, but those that share.
+
+        Requests: two, the first time.
+        """
+        self._list([])
+        return self._draft().state()
 
     def read(self, query: candidate.CandidateQuery, *, with_least: bool = False) -> CloudModel:
-        """The model for a query; its classes and traits must exist.
+        """The model for a query; its classes must exist.
 
-        Requests: one listing of all providers, one of those that share resources, and one for each
-        trait, set of alternatives and aggregate of the query, and for each amount of a class that
-        one provider may have to supply (at most three per constraint, and one per class
-        ``with_least``, for lower amounts); two for each sharing
-        provider with such an amount.
+        Requests: those of ``read_state``.
         Errors: TooManySums.
         """
         query = listings.merge_alternatives(query)
-        needed = listings.needed(query, with_least=with_least)
+        base = self.read_state([query], with_least=with_least)
+        return CloudModel(base, query, is_complete=False)
+
+    def read_state(
+        self,
+        queries: Collection[candidate.CandidateQuery],
+        sharing: Collection[str] = (),
+        *,
+        with_least: bool = False,
+    ) -> state.State:
+        """The state of a model for several queries of ``listings.merge_alternatives``.
+
+        ``sharing`` are sharing providers that matter even if they have no room now.
+        Requests: one listing of all providers and one of those that share resources, unless they
+        are known; one for each trait, set of alternatives and aggregate of the queries, and for
+        each amount of a class that one provider may have to supply (at most three per constraint,
+        and one per class ``with_least``, for lower amounts); two for each sharing provider with
+        such an amount.
+        Errors: TooManySums.
+        """
+        needed = listings.needed(queries, with_least=with_least)
         resources = listings.pairs(needed)
         calls: list[Callable[[], list[provider.Provider]]] = [
-            self._client.list_providers,
-            functools.partial(self._client.list_providers, required=[standard.SHARING_TRAIT]),
             *(
                 functools.partial(self._client.list_providers, resources={name: amount})
                 for name, amount in resources
             ),
-            *(
-                functools.partial(self._client.list_providers, required=[name])
-                for name in needed.traits
-            ),
+            *(functools.partial(self._with_trait, name) for name in needed.traits),
             *(
                 functools.partial(self._client.list_providers, member_of=[name])
                 for name in needed.aggregates
             ),
         ]
-        answers = iter(list(self._each("reading providers", retry.read, calls)))
-        draft = _Draft(next(answers))
-        draft.add_trait(standard.SHARING_TRAIT, next(answers))
+        answers = iter(self._list(calls))
+        draft = self._draft()
         for (name, amount), found in zip(resources, answers, strict=False):
             draft.add_amount(name, amount, found)
         for name in needed.traits:
             draft.add_trait(name, next(answers))
         for name in needed.aggregates:
             draft.add_aggregate(name, next(answers))
-        sharing = draft.sharing(any(not group.resources for group in query.groups))
+        any_class = any(not group.resources for query in queries for group in query.groups)
+        sharing = sorted({*sharing, *draft.sharing(any_class)})
         members = self._each("reading sharing providers", self.members, sharing)
         for uuid, found in zip(sharing, members, strict=True):
             draft.add_aggregate(f"shares:{uuid}", found)
         LOG.info("read %d providers with %d listings", len(draft.providers), len(calls))
-        return CloudModel(draft.state(), query, is_complete=False)
+        return draft.state()
+
+    def _list(
+        self, calls: Collection[Callable[[], list[provider.Provider]]]
+    ) -> list[list[provider.Provider]]:
+        """The answers of listings, which are sent with the first two of all if they are missing."""
+        first: list[Callable[[], list[provider.Provider]]] = [
+            self._client.list_providers,
+            functools.partial(self._client.list_providers, required=[standard.SHARING_TRAIT]),
+        ]
+        missing = [] if self._all else first
+        answers = list(self._each("reading providers", retry.read, [*missing, *calls]))
+        self._all = self._all or answers[: len(first)]
+        return answers[len(missing) :]
+
+    def _draft(self) -> _Draft:
+        """A draft with all providers, and those that share."""
+        every, sharing = self._all
+        draft = _Draft(every)
+        draft.add_trait(standard.SHARING_TRAIT, sharing)
+        return draft
+
+    def _with_trait(self, name: str) -> list[provider.Provider]:
+        """The providers with a trait; none with a trait that does not exist."""
+        try:
+            return self._client.list_providers(required=[name])
+        except api_errors.ApiError as error:
+            if error.status != 400 or name.startswith("in:"):
+                raise
+            return []
 
     def members(self, uuid: str) -> list[provider.Provider]:
         """The providers that have an aggregate in common with a provider, itself included.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Iterator
 
@@ -36,7 +37,9 @@ def seeded(placement: service.InProcessPlacement, base: state.State) -> explaine
 
 def read(client: api.Client, request: candidate.CandidateQuery) -> CloudModel:
     """Read over the API, as from a service in another process."""
-    return observe.with_amounts(client, cloud_observe.LiveReader(client, CONTEXT).read(request))
+    model = cloud_observe.LiveReader(client, CONTEXT).read(request)
+    base = observe.with_amounts(client, model.state, [model.query], CONTEXT)
+    return dataclasses.replace(model, state=base)
 
 
 def counted(base: state.State, request: candidate.CandidateQuery) -> tuple[int, int]:

@@ -92,7 +92,7 @@ def test_a_database_file_is_read_without_requests() -> None:
 def test_amounts_that_need_too_many_listings_are_an_error() -> None:
     groups = [clouds.group(f"_{n}", VCPU=2**n) for n in range(5)]
     with pytest.raises(listings.TooManySums, match="5 groups with VCPU"):
-        listings.needed(clouds.query(*groups))
+        listings.needed([clouds.query(*groups)])
 
 
 @pytest.mark.parametrize("fitting", [(1,), (2, 4), (3, 6, 9), (4, 6)])

@@ -1,0 +1,187 @@
+"""Reading from a service what it takes to judge whether a few hosts may stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from osc_placement.client import api, retry
+from osc_placement.engine import record, standard, state
+from osc_placement.model import allocation
+from osc_placement.plan import workers
+from osc_placement.workflows.capacity import names, nova_servers, observe, servers
+from osc_placement.workflows.cloud import listings, observe as cloud_observe
+from osc_placement.workflows.context import ReadContext
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: The consumer of everything that is used by consumers that were not read.
+_OTHERS = "others"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostsRead:
+    """The hosts (root UUIDs), what nova says about their servers, and a state.
+
+    The state has the consumers of these hosts, and answers their requests as the cloud does; sets
+    of alternative aggregates and traits have one name, as in ``CloudModel``.
+    """
+
+    base: state.State
+    roots: Sequence[str]
+    nova: nova_servers.KnownServers
+
+
+def read(
+    client: api.Client,
+    hosts: Sequence[str],
+    aggregates: Sequence[str],
+    read_servers: nova_servers.ReadServers | None,
+    context: ReadContext,
+) -> HostsRead:
+    """Read the hosts with these names or UUIDs, and those of aggregates.
+
+    Requests: one listing of all providers and one of those that share; one for each aggregate, for
+    each provider of the hosts, for each consumer on them, and for each other member of its server
+    group; those of ``LiveReader.read_state`` and of ``observe.with_amounts`` for all servers
+    together; to nova and neutron those of ``read_servers``.
+    Errors: UnknownProvider; PlacementError for an aggregate without hosts; TooManySums.
+    """
+    return _Reader(client, read_servers, context).read(hosts, aggregates)
+
+
+class _Reader:
+    def __init__(
+        self,
+        client: api.Client,
+        read_servers: nova_servers.ReadServers | None,
+        context: ReadContext,
+    ) -> None:
+        self._client, self._read_servers, self._context = client, read_servers, context
+        self._cloud = cloud_observe.LiveReader(client, context)
+
+    def read(self, hosts: Sequence[str], aggregates: Sequence[str]) -> HostsRead:
+        """All steps: the consumers of the hosts, nova's servers, then the other hosts."""
+        base = self._cloud.providers()
+        roots = self._roots(base, hosts, aggregates)
+        consumers = self._consumers(base, self._consumers_on(base, roots))
+        base.apply(record.Changes(consumers=consumers))
+        nova = self._nova(servers.servers_on(base, roots))
+        members = {uuid: None for group in nova.groups for uuid in group.members}
+        consumers |= self._consumers(base, [uuid for uuid in members if uuid not in consumers])
+        base.apply(record.Changes(consumers=consumers))
+        known = servers.servers_on(base, roots, nova.queries, nova.groups)
+        read = self._with_room(base, known)
+        return HostsRead(_with_consumers(read, consumers, roots), roots, nova)
+
+    def _roots(
+        self, base: state.State, hosts: Sequence[str], aggregates: Sequence[str]
+    ) -> list[str]:
+        read = functools.partial(_members, self._client)
+        members = dict(zip(aggregates, self._each("aggregates", read, aggregates), strict=True))
+        sharing = base.with_trait[standard.SHARING_TRAIT]
+        own = {uuid for uuid in base.tree if uuid not in sharing}
+        return names.chosen_roots(base, hosts, members, own)
+
+    def _consumers_on(self, base: state.State, roots: Iterable[str]) -> list[str]:
+        providers = [uuid for root in roots for uuid in base.tree[root]]
+        read = functools.partial(_consumers_of, self._client)
+        found = self._each("reading allocations", read, providers)
+        return list(dict.fromkeys(uuid for consumers in found for uuid in consumers))
+
+    def _consumers(
+        self, base: state.State, uuids: Sequence[str]
+    ) -> dict[str, record.ConsumerRecord]:
+        read = functools.partial(_consumer, self._client)
+        found = self._each("reading consumers", read, uuids)
+        return {each.uuid: _recorded(base, each) for each in found if each.allocations}
+
+    def _nova(self, known: Sequence[servers.Server]) -> nova_servers.KnownServers:
+        """What nova says about servers, with the server groups that have one of them."""
+        if self._read_servers is None:
+            return nova_servers.WITHOUT_NOVA
+        uuids = dict.fromkeys(each.uuid for each in known)
+        found = self._read_servers(list(uuids))
+        return dataclasses.replace(
+            found,
+            queries={
+                uuid: listings.merge_alternatives(query) for uuid, query in found.queries.items()
+            },
+            groups=[each for each in found.groups if not uuids.keys().isdisjoint(each.members)],
+        )
+
+    def _with_room(self, base: state.State, known: Sequence[servers.Server]) -> state.State:
+        """The state of all hosts for the requests of servers."""
+        queries = list({each.kind: each.query for each in known}.values())
+        sharing = {
+            uuid
+            for each in known
+            for uuid in each.allocations
+            if uuid in base.with_trait[standard.SHARING_TRAIT]
+        }
+        read = self._cloud.read_state(queries, sharing)
+        return observe.with_amounts(self._client, read, queries, self._context, sharing)
+
+    def _each(self, label: str, call: Callable[[T], R], items: Collection[T]) -> Iterator[R]:
+        """The results of concurrent reads, in the order of the items."""
+        self._context.progress.start(label, len(items))
+        for found in workers.each(call, items, self._context.workers):
+            self._context.progress.advance()
+            yield found
+
+
+def _members(client: api.Client, aggregate: str) -> list[str]:
+    listed = retry.read(lambda: client.list_providers(member_of=[aggregate]))
+    return [each.uuid for each in listed]
+
+
+def _consumers_of(client: api.Client, uuid: str) -> list[str]:
+    return list(retry.read(lambda: client.list_provider_allocations(uuid)).allocations)
+
+
+def _consumer(client: api.Client, uuid: str) -> allocation.Consumer:
+    return retry.read(lambda: client.show_allocations(uuid))
+
+
+def _recorded(base: state.State, consumer: allocation.Consumer) -> record.ConsumerRecord:
+    """The record of a consumer, without providers that were created after the listing."""
+    allocations = {
+        uuid: resources
+        for uuid, resources in consumer.allocations.items()
+        if uuid in base.providers
+    }
+    return record.ConsumerRecord(
+        consumer.uuid,
+        consumer.generation or 0,
+        consumer.project_id or "",
+        consumer.user_id or "",
+        allocations,
+        consumer.consumer_type,
+    )
+
+
+def _with_consumers(
+    base: state.State, consumers: Mapping[str, record.ConsumerRecord], roots: Collection[str]
+) -> state.State:
+    """The state in which these consumers use what they have, and one other all the rest.
+
+    ``roots`` are the hosts of which every consumer is known.
+    """
+    used = {
+        uuid: dict(base.used(uuid))
+        for uuid, provider in base.providers.items()
+        if provider.root_uuid not in roots and base.used(uuid)
+    }
+    for consumer in consumers.values():
+        for uuid, resources in consumer.allocations.items():
+            for name, amount in resources.items():
+                if name in used.get(uuid, {}):
+                    used[uuid][name] = max(used[uuid][name] - amount, 0)
+    found = base.copy()
+    removed: dict[str, record.ConsumerRecord | None] = dict.fromkeys(base.consumers)
+    others = record.ConsumerRecord(_OTHERS, 0, "", "", used)
+    found.apply(record.Changes(consumers={**removed, _OTHERS: others, **consumers}))
+    return found

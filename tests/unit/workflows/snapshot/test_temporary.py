@@ -1,0 +1,35 @@
+"""A cloud in a temporary file."""
+
+from __future__ import annotations
+
+import pathlib
+
+from osc_placement import microversion
+from osc_placement.model import allocation
+from osc_placement.testing import service
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.snapshot import temporary
+from tests.support.candidates import clouds, explained
+
+CONTEXT = ReadContext(workers=1)
+HOSTS = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(3)]
+SERVER = "00000000-0000-4000-8000-0000000000c0"
+
+
+def test_a_service_is_saved_with_four_requests_per_provider_and_one_per_consumer() -> None:
+    with service.InProcessPlacement() as placement:
+        explained.seed(placement, clouds.cloud(*(clouds.provider(each, VCPU=4) for each in HOSTS)))
+        transport = placement.client(microversion.MAXIMUM).transport
+        client = explained.CountingClient(transport, microversion.MAXIMUM)
+        held = {HOSTS[0]: {"VCPU": 2}}
+        client.replace_allocations(allocation.Consumer(SERVER, held, "p", "u", None, "INSTANCE"))
+        client.sent.clear()
+        with temporary.copied(client, CONTEXT) as copy:
+            path = pathlib.Path(copy.target)
+            saved = client.sent.total()
+            assert copy.show_allocations(SERVER).allocations == held
+            assert [each.uuid for each in copy.list_providers()] == HOSTS
+        # Two listings of providers, one of traits and one of resource classes.
+        assert saved == 4 + 4 * len(HOSTS) + 1
+        assert client.sent.total() == saved
+        assert not path.exists()
