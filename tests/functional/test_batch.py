@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.peer import shell, target as targets
+from tests.support.peer import fixtures, shell, target as targets
 
 AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
 HOSTS = ("cmp-0007.lab.example.org", "cmp-0008.lab.example.org")
@@ -152,6 +152,7 @@ def test_all_errors_of_a_batch_are_reported(openstack: shell.OpenStack) -> None:
     assert "Traceback" not in message
 
 
+@fixtures.ON_ONE_TARGET
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -17,7 +17,7 @@ from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import explain
 from tests.support.candidates import cloud_builder, comparison, explained
 from tests.support.functional_cloud import AGGREGATE, create
-from tests.support.peer import target as targets
+from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
 
 EXPLAIN = "allocation candidate explain"
@@ -69,6 +69,7 @@ def test_a_request_with_candidates_names_them(openstack: OpenStack, hosts: dict[
     assert [row["free"] for row in section(rows, "failure")] == [2]
 
 
+@fixtures.ON_ONE_TARGET
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

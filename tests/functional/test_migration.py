@@ -37,12 +37,12 @@ def run(openstack: shell.OpenStack, *arguments: str) -> tuple[int, Counts, str]:
 
 
 def test_limited_runs_continue_to_the_end(openstack: shell.OpenStack) -> None:
-    ended = [run(openstack, "--max-count", "6")]
+    ended = [run(openstack, "--max-count", "16")]
     while ended[-1][0] == 1 and len(ended) < 50:
-        ended.append(run(openstack, "--max-count", "6"))
+        ended.append(run(openstack, "--max-count", "16"))
     done = [{name: count[1] for name, count in counts.items()} for _, counts, _ in ended]
     assert {name: sum(each[name] for each in done) for name in EXPECTED} == EXPECTED
-    assert all(sum(each.values()) == 6 for each in done[:-2])
+    assert all(sum(each.values()) == 16 for each in done[:-2])
     assert (ended[-1][0], sum(done[-1].values())) == (0, 0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.functional_cloud import CONSUMER, OWNER, UNUSED_UUID, allocate, create
+from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
 from tests.support.peer.target import Target
 
@@ -72,6 +73,7 @@ def test_an_option_that_a_version_requires_is_a_usage_error(
     assert f"the following arguments are required: {missing}" in text
 
 
+@fixtures.ON_ONE_TARGET
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.functional_cloud import AGGREGATE, OTHER_AGGREGATE, allocate, create
+from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
 
 LIST = "allocation candidate list"
@@ -142,6 +143,7 @@ def test_a_query_is_sent_unchanged(openstack: OpenStack, nodes: dict[str, str]) 
     assert (code, "--query: not allowed" in text) == (2, True)
 
 
+@fixtures.ON_ONE_TARGET
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.functional_cloud import AGGREGATE, OWNER, UNUSED_UUID, allocate, create
+from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
 
 SET = "resource provider inventory set"
@@ -52,6 +53,7 @@ def test_set_replaces_and_amend_keeps_other_classes(openstack: OpenStack) -> Non
     assert openstack("resource provider inventory list", "node") == []
 
 
+@fixtures.ON_ONE_TARGET
 @pytest.mark.parametrize(
     ("argument", "text"),
     [

@@ -130,7 +130,18 @@ LATER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.14", "1.29", "1.36", "1.39", "latest", "1", None])
+@pytest.mark.parametrize(
+    ("target", "version"),
+    [
+        *(
+            ("loopback", version)
+            for version in ("1.0", "1.14", "1.29", "1.36", "latest", "1", None)
+        ),
+        *(("embedded", version) for version in ("1.0", None)),
+        *(("placement", version) for version in ("1.0", "1.36", "1.39", None)),
+    ],
+    indirect=["target"],
+)
 @pytest.mark.usefixtures("node")
 def test_every_command_works_with_every_version_setting(
     openstack: OpenStack, version: str | None

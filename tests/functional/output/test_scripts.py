@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import subprocess
@@ -31,7 +30,8 @@ class Workspace:
             "XDG_STATE_HOME": str(folder / "state"),
             "OSC_PLACEMENT_DATABASE": str(folder / "cloud.sqlite"),
         }
-        targets.OnFile(folder / "cloud.sqlite").load("12-hosts")
+        self.cloud = targets.OnFile(folder / "cloud.sqlite")
+        self.cloud.load("12-hosts")
 
     def run(self, *command: str) -> tuple[int, str, str]:
         ended = subprocess.run(
@@ -42,14 +42,14 @@ class Workspace:
     def tool(self, name: str, *arguments: str) -> tuple[int, str, str]:
         return self.run(str(process.ROOT / "tools" / name), *arguments)
 
-    def rows(self, *arguments: str) -> Any:
-        code, stdout, stderr = self.run("openstack", *arguments, "-f", "json")
-        assert code == 0, stderr
-        return json.loads(stdout)
+    def providers(self, query: str) -> list[dict[str, Any]]:
+        found = self.cloud.ask("GET", f"/resource_providers?{query}")
+        return list(found["resource_providers"])
 
     def ratio(self, host: str, resource_class: str) -> float:
-        inventory = self.rows("resource", "provider", "inventory", "show", host, resource_class)
-        return float(inventory["allocation_ratio"])
+        (provider,) = self.providers(f"name={host}")
+        path = f"/resource_providers/{provider['uuid']}/inventories/{resource_class}"
+        return float(self.cloud.ask("GET", path)["allocation_ratio"])
 
 
 @pytest.fixture
@@ -64,11 +64,11 @@ def test_the_trait_script_adds_a_missing_trait(workspace: Workspace) -> None:
     assert "CUSTOM_GOLD is missing: 4 to change" in stdout
     assert "4 changed" in stdout
     assert workspace.tool(*command) == (0, "", "")
-    listed = workspace.rows("resource", "provider", "list", "--required", "CUSTOM_GOLD")
+    listed = workspace.providers("required=CUSTOM_GOLD")
     assert {row["name"] for row in listed} == {*HOSTS, "nfs-share"}
     undo = stdout.split("openstack ")[-1].split()
     assert workspace.run("openstack", *undo)[0] == 0
-    assert workspace.run("openstack", "trait", "show", "CUSTOM_GOLD")[0] == 1
+    assert workspace.cloud.request("GET", "/traits/CUSTOM_GOLD").status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ def test_the_list_has_every_command_that_prints_a_plan() -> None:
     assert plans == set(RUNS)
 
 
+@fixtures.ON_ONE_TARGET
 @pytest.mark.parametrize("command", RUNS)
 def test_a_terminal_shows_a_summary_unless_all_rows_are_requested(
     command: str, cloud: shell.OpenStack, monkeypatch: pytest.MonkeyPatch

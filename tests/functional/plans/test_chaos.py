@@ -52,7 +52,7 @@ def test_the_final_state_equals_the_plan(target: targets.Target) -> None:
             [
                 *options(proxy.url),
                 *AMEND.split(),
-                *("--all", "--resource", "VCPU:allocation_ratio+=1"),
+                *("--name-glob", "cmp-00*", "--resource", "VCPU:allocation_ratio+=1"),
                 *("--resource", "MEMORY_MB:reserved+=7", "-f", "json"),
             ]
         )
@@ -61,7 +61,7 @@ def test_the_final_state_equals_the_plan(target: targets.Target) -> None:
     changed = {row["name"] for row in rows if row["status"] == "applied"}
     assert {row["status"] for row in rows} == {"applied", "skipped"}, outcome.stderr
     assert outcome.code == 0
-    assert len(changed) > 190
+    assert len(changed) > 90
     assert sum(proxy.requests.values()) > sum(proxy.effective_writes.values()) * 2
     assert_trouble(proxy)
     for row in rows:
@@ -88,8 +88,8 @@ def test_the_final_state_equals_the_plan(target: targets.Target) -> None:
 def assert_trouble(proxy: chaos.Proxy) -> None:
     """Check that every kind of fault occurred, and the number of conflicts."""
     writes = sum(proxy.fates.values())
-    assert proxy.fates["conflict"] > 0.2 * writes
-    assert sum(proxy.rivals.values()) > 0.15 * writes
+    assert proxy.fates["conflict"] > 0.15 * writes
+    assert sum(proxy.rivals.values()) > 0.1 * writes
     assert {"refuse", "cut before", "cut after", "lose after"} <= proxy.fates.keys()
 
 
@@ -185,7 +185,7 @@ def test_undo_under_faults_restores_everything(target: targets.Target) -> None:
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
 def test_the_number_of_requests_is_as_documented(target: targets.Target) -> None:
-    target.load("200-hosts")
+    target.load("12-hosts")
     with chaos.between(url(target)) as proxy:
 
         def counted(command: str) -> tuple[int, int, int]:
@@ -203,7 +203,7 @@ def test_the_number_of_requests_is_as_documented(target: targets.Target) -> None
 
         hosts = counted(f"{AMEND} --required COMPUTE_NODE --resource VCPU:allocation_ratio=20")
         count = hosts[1]
-        assert count > 190
+        assert count > 10
         assert hosts == (1, count, count)
         again = counted(f"{AMEND} --required COMPUTE_NODE --resource VCPU:allocation_ratio=20")
         assert again == (1, count, 0)

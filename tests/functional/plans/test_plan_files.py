@@ -43,6 +43,7 @@ def changed(**fields: Any) -> Damage:
     return damage
 
 
+@fixtures.ON_ONE_TARGET
 @pytest.mark.parametrize("command", ["show", "apply", "undo", "apply --dry-run"])
 @pytest.mark.parametrize(
     ("damage", "message"),

@@ -17,8 +17,10 @@ the answer. ``slow``: the answer, after SLOW seconds.
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 #: Seconds; longer than the read timeout of the tests with slow answers.
@@ -78,26 +80,30 @@ class Rates:
 
 
 class Once:
-    """The first read and the first write at each URL meet their fates; the next tries pass.
+    """The first read and the first write at each URL meet a fate; the next tries pass.
 
-    ``count`` limits the number of faults. The version document never fails.
+    ``writes`` and ``reads`` are fates, which the URLs get in turn. ``count`` limits the number of
+    faults. The version document never fails.
     """
 
     delay, disk = 0.0, 0
 
-    def __init__(self, *, writes: str = "", reads: str = "", count: int | None = None) -> None:
-        self._writes, self._reads, self._left = writes, reads, count
+    def __init__(
+        self, *, writes: Iterable[str] = (), reads: Iterable[str] = (), count: int | None = None
+    ) -> None:
+        self._writes, self._reads = itertools.cycle(writes), itertools.cycle(reads)
+        self._left = count
         self._seen: set[tuple[str, str]] = set()
         self.chance = random.Random(0)
 
     def fate(self, request: Request) -> str:
         """The fate of the first request at its URL."""
-        fate = self._writes if request.is_write else self._reads
         key = request.method, request.path
-        if not fate or key in self._seen or self._left == 0 or request.path == "/":
+        if key in self._seen or self._left == 0 or request.path == "/":
             return ""
         self._seen.add(key)
-        if self._left is not None:
+        fate = next(self._writes if request.is_write else self._reads, "")
+        if fate and self._left is not None:
             self._left -= 1
         return fate
 

@@ -10,6 +10,9 @@ import pytest
 
 from tests.support.peer import database, process, shell, state, target as targets
 
+#: For tests of command lines and of output, which no server can influence.
+ON_ONE_TARGET = pytest.mark.parametrize("target", ["embedded"], indirect=True)
+
 
 @pytest.fixture(scope="session")
 def real_placement(
