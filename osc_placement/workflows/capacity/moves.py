@@ -11,10 +11,35 @@ from osc_placement.engine import record, state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
 from osc_placement.nova.values import ServerGroup
-from osc_placement.workflows.capacity import servers
+from osc_placement.workflows.capacity import affinity, servers
 from osc_placement.workflows.cloud import options, packing, placing
 
 Placement = placing.Placement
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Problem:
+    """Requests, ``{name: kind}``, the options of each kind, and what is free.
+
+    ``servers`` are those of each request: several if they must share a host. Requests without
+    servers are not in it.
+    """
+
+    requests: dict[str, Hashable]
+    options: dict[Hashable, Sequence[packing.Option]]
+    free: dict[packing.Slot, int]
+    servers: dict[str, Sequence[servers.Server]]
+
+    def of_servers(self, placement: Placement) -> Placement:
+        """The options of servers by their keys, and those of the other requests."""
+        found: dict[str, packing.Option] = {}
+        for name, option in placement.items():
+            if isinstance(option, affinity.JointOption):
+                keys = [server.key for server in self.servers[name]]
+                found |= zip(keys, option.parts, strict=True)
+            else:
+                found[name] = option
+        return found
 
 
 class Moves:
@@ -23,7 +48,8 @@ class Moves:
     The options of a server are those in the cloud without any allocation; what is free decides
     among them. So they are found once for all sets of hosts that stop. ``without`` are the root
     UUIDs of hosts that receive no server. ``groups`` are nova's server groups; each place that a
-    host has for a group with anti-affinity is an amount of the host.
+    host has for a group with anti-affinity is an amount of the host. A server with affinity goes to
+    a host of the members that stay; if all of them move, they go to one host.
     """
 
     def __init__(
@@ -36,7 +62,8 @@ class Moves:
         groups: Iterable[ServerGroup] = (),
     ) -> None:
         self.base, self.budget = base, budget
-        self.groups = {each.uuid: each for each in groups if each.policy == "anti-affinity"}
+        self.groups = {each.uuid: each for each in groups}
+        self._joint: dict[Hashable, affinity.JointOptions] = {}
         self._without = frozenset(without)
         self._by_root: dict[str, list[servers.Server]] = {}
         for server in known:
@@ -78,6 +105,24 @@ class Moves:
         stopped = self._without.union(stopped)
         return [each for each in found if not options.uses_trees(self.base, each, stopped)]
 
+    def options_for(
+        self, server: servers.Server, stopped: Collection[str], moved: Iterable[servers.Server]
+    ) -> list[packing.Option]:
+        """The options of a server that moves with others, used or not."""
+        found = self.options_of(server.kind, stopped)
+        staying = self.staying(server, stopped, moved)
+        return [each for each in found if not staying or each.root_uuid in staying]
+
+    def staying(
+        self, server: servers.Server, stopped: Collection[str], moved: Iterable[servers.Server]
+    ) -> frozenset[str]:
+        """The hosts of the members of its server group with affinity that stay."""
+        if not server.together:
+            return frozenset()
+        stay = set(self.groups[server.together].members) - {each.uuid for each in moved}
+        roots = {root for uuid in stay for root in servers.hosts_of_server(self.base, uuid)}
+        return frozenset(roots.difference(stopped))
+
     def free(
         self, stopped: Collection[str], moved: Iterable[servers.Server]
     ) -> dict[packing.Slot, int]:
@@ -103,17 +148,28 @@ class Moves:
         all fit, provided that the options are complete. Raises the errors of the budget.
         """
         moved = self.servers_on(stopped) if moved is None else moved
-        return placing.place(*self._problem(stopped, moved, more, taken), self.budget)
+        problem = self._problem(stopped, moved, more, taken)
+        found = placing.place(problem.requests, problem.options, problem.free, self.budget)
+        return None if found is None else problem.of_servers(found)
 
     def first_fit(self, stopped: Collection[str], moved: Sequence[servers.Server]) -> Placement:
         """Places for the servers that fit one after the other."""
         problem = self._problem(stopped, moved, (), ())
-        return placing.first_fit([server.key for server in moved], *problem)
+        names = {each.key: name for name, known in problem.servers.items() for each in known}
+        order = dict.fromkeys(names[server.key] for server in moved)
+        found = placing.first_fit(order, problem.requests, problem.options, problem.free)
+        return problem.of_servers(found)
 
     def shortage(self, stopped: Collection[str], moved: Sequence[servers.Server]) -> str:
         """Why the servers do not fit together."""
         problem = self._problem(stopped, moved, (), ())
-        return placing.shortage(*problem) or "no distribution among the other hosts fits"
+        for name, known in problem.servers.items():
+            possible = problem.options[problem.requests[name]]
+            if len(known) > 1 and not any(each.fits(problem.free) for each in possible):
+                group = self.groups[known[0].together].name
+                return f"no other host has room for all servers of server group {group}"
+        found = placing.shortage(problem.requests, problem.options, problem.free)
+        return found or "no distribution among the other hosts fits"
 
     def _problem(
         self,
@@ -121,20 +177,64 @@ class Moves:
         moved: Sequence[servers.Server],
         more: Sequence[candidate.CandidateQuery],
         taken: Iterable[packing.Option],
-    ) -> tuple[
-        dict[str, Hashable], dict[Hashable, Sequence[packing.Option]], dict[packing.Slot, int]
-    ]:
-        """Requests, their options, and what is free."""
-        requests = {server.key: server.kind for server in moved}
-        requests |= {
-            f"request {number}": servers.kind_of(query) for number, query in enumerate(more)
-        }
-        left = self.free(stopped, moved)
+    ) -> _Problem:
+        problem = _Problem({}, {}, self.free(stopped, moved), {})
+        for known in self._joined(stopped, moved):
+            name, kind = known[0].key, self._kind(known, stopped, moved)
+            problem.requests[name], problem.servers[name] = kind, known
+            if kind not in problem.options:
+                problem.options[kind] = self._options_together(known, stopped, moved)
+        for number, query in enumerate(more):
+            kind = servers.kind_of(query)
+            problem.requests[f"request {number}"] = kind
+            if kind not in problem.options:
+                problem.options[kind] = self.options_of(kind, stopped)
         for option in taken:
             for slot, amount in option.amounts.items():
-                left[slot] -= amount
-        kinds = dict.fromkeys(requests.values())
-        return requests, {kind: self.options_of(kind, stopped) for kind in kinds}, left
+                problem.free[slot] -= amount
+        return problem
+
+    def _joined(
+        self, stopped: Collection[str], moved: Sequence[servers.Server]
+    ) -> list[list[servers.Server]]:
+        """The servers that move: alone, or together if all members of their group move."""
+        found: dict[str, list[servers.Server]] = {}
+        for server in moved:
+            is_joined = server.together and not self.staying(server, stopped, moved)
+            found.setdefault(server.together if is_joined else server.key, []).append(server)
+        for known in found.values():
+            # Servers of one kind are next to each other, in the order of their first one.
+            kinds = {each.kind: at for at, each in reversed(list(enumerate(known)))}
+            known.sort(key=lambda each: kinds[each.kind])
+        return list(found.values())
+
+    def _kind(
+        self,
+        known: Sequence[servers.Server],
+        stopped: Collection[str],
+        moved: Sequence[servers.Server],
+    ) -> Hashable:
+        """Equal for requests with the same options."""
+        if len(known) > 1:
+            return known[0].together
+        staying = self.staying(known[0], stopped, moved)
+        return (known[0].kind, staying) if staying else known[0].kind
+
+    def _options_together(
+        self,
+        known: Sequence[servers.Server],
+        stopped: Collection[str],
+        moved: Sequence[servers.Server],
+    ) -> Sequence[packing.Option]:
+        if len(known) == 1:
+            return self.options_for(known[0], stopped, moved)
+        kinds = tuple(each.kind for each in known)
+        if kinds not in self._joint:
+            self._joint[kinds] = affinity.find(kinds, self._options)
+        joint = self._joint[kinds]
+        self.is_complete = self.is_complete and joint.is_complete
+        stopped = self._without.union(stopped)
+        return [each for each in joint.options if not options.uses_trees(self.base, each, stopped)]
 
     def limited_to(self, seconds: float) -> Moves:
         """The same with another budget."""

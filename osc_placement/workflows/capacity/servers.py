@@ -9,7 +9,7 @@ A server is a consumer with allocations in the tree of a host.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 from osc_placement.engine import standard, state
 from osc_placement.model import allocation, candidate
@@ -25,7 +25,8 @@ class Server:
 
     ``allocations`` are those that it has in the tree of the host and of sharing providers: what it
     frees when it leaves. ``query`` is what it requests on another host. ``apart`` is the UUID of
-    its server group with anti-affinity. ``unknown`` are conditions of nova that ``query`` lacks.
+    its server group with anti-affinity, ``together`` of one with affinity. ``unknown`` are
+    conditions of nova that ``query`` lacks.
     """
 
     uuid: str
@@ -33,6 +34,7 @@ class Server:
     allocations: allocation.Allocations
     query: candidate.CandidateQuery
     apart: str = ""
+    together: str = ""
     unknown: tuple[str, ...] = ()
 
     @property
@@ -55,13 +57,12 @@ def servers_on(
     """The servers of hosts, without the consumers that hold allocations for a migration.
 
     ``queries`` are nova's requests for servers: their conditions apply. ``groups`` are nova's
-    server groups: a server with affinity goes to the host of the members that stay.
+    server groups with affinity or anti-affinity.
     """
-    hosts = list(roots)
     known = queries or {}
     group_of = {uuid: each for each in groups for uuid in each.members}
     found = []
-    for root in hosts:
+    for root in roots:
         consumers = {each: None for uuid in base.tree[root] for each in base.consumers_of[uuid]}
         for uuid in consumers:
             consumer = base.consumers[uuid]
@@ -73,34 +74,13 @@ def servers_on(
                 query, unknown = with_conditions(server.query, known[uuid])
                 server = dataclasses.replace(server, query=query, unknown=unknown)
             if uuid in group_of:
-                server = _grouped(base, server, group_of[uuid], hosts)
+                group = group_of[uuid]
+                if group.policy == "anti-affinity":
+                    server = dataclasses.replace(server, apart=group.uuid)
+                else:
+                    server = dataclasses.replace(server, together=group.uuid)
             found.append(server)
     return found
-
-
-def _grouped(
-    base: state.State, server: Server, group: ServerGroup, leaving: Collection[str]
-) -> Server:
-    """The server with the condition of its server group."""
-    if group.policy == "anti-affinity":
-        return dataclasses.replace(server, apart=group.uuid)
-    others = {
-        root
-        for uuid in group.members
-        if uuid != server.uuid
-        for root in hosts_of_server(base, uuid)
-    }
-    staying = sorted(others - set(leaving))
-    if len(staying) == 1:
-        groups = tuple(
-            dataclasses.replace(each, in_tree=staying[0]) for each in server.query.groups
-        )
-        query = dataclasses.replace(server.query, groups=groups)
-        return dataclasses.replace(server, query=query)
-    if not others:
-        return server
-    text = f"the affinity of server group {group.name}"
-    return dataclasses.replace(server, unknown=(*server.unknown, text))
 
 
 def hosts_of_server(base: state.State, uuid: str) -> set[str]:

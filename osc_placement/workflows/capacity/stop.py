@@ -124,7 +124,7 @@ def _unplaced(
     alone = [
         server
         for server in every
-        if not any(each.fits(left) for each in moves.options_of(server.kind, hosts))
+        if not any(each.fits(left) for each in moves.options_for(server, hosts, every))
     ]
     found = [
         Unplaced(server, tuple(_preventing(moves, hosts, server)) if at < _MOST_NAMED else ())
@@ -167,9 +167,10 @@ def _preventing(
 ) -> Iterator[str]:
     """The single constraints without which the server would fit, else all its amounts."""
     left = moves.released(hosts)
-    if server.apart and _serves(left, server.query, hosts):
-        name = moves.groups[server.apart].name
-        yield f"every other host with room has servers of server group {name}"
+    group = server.apart or server.together
+    if group and _serves(left, server.query, hosts):
+        has = "servers" if server.apart else "none of the servers"
+        yield f"every other host with room has {has} of server group {moves.groups[group].name}"
         return
     every = constraint.constraints_of(server.query)
     shown = constraint.constraints_of(listings.split_alternatives(server.query))

@@ -9,7 +9,6 @@ import pytest
 from osc_placement import microversion
 from osc_placement.engine import allocation, draft, state
 from osc_placement.engine.candidates import budget as budgets
-from osc_placement.nova.values import ServerGroup
 from osc_placement.workflows.capacity import count, moves as capacity_moves, servers, stop
 from osc_placement.workflows.capacity.stop import Answer
 from tests.support.candidates import cloud_builder, clouds
@@ -81,70 +80,6 @@ def test_the_conditions_of_novas_requests_apply(number: int) -> None:
     assert verdict.answer is (Answer.YES if expected else Answer.NO)
     if expected:
         carry_out(base, moves, verdict)
-
-
-def fit_apart(
-    base: state.State,
-    moved: list[servers.Server],
-    chosen: tuple[str, ...],
-    groups: dict[str, ServerGroup],
-) -> bool:
-    """Whether brute force finds a place for each server; no provider shares."""
-    if not moved:
-        return True
-    server, *others = moved
-    for each in brute_force.claims(base, server.query, brute_force.without_trees(base, chosen)):
-        (root,) = {base.providers[uuid].root_uuid for uuid in each}
-        group = groups.get(server.apart)
-        members = [] if group is None else group.members
-        on_host = sum(root in servers.hosts_of_server(base, uuid) for uuid in members)
-        if group is None or on_host < group.most_per_host:
-            after = brute_force.claim(base, server.uuid, each)
-            if fit_apart(after, others, chosen, groups):
-                return True
-    return False
-
-
-@pytest.mark.parametrize("number", range(40))
-def test_members_of_a_server_group_stay_apart(number: int) -> None:
-    draw = random.Random(f"stop apart {number}")
-    base = draw_cloud(draw)
-    while base.with_trait[clouds.SHARES]:
-        base = draw_cloud(draw)
-    members = tuple(uuid for uuid in base.consumers if draw.random() < 0.8)
-    group = ServerGroup("g", "group", "anti-affinity", members, draw.choice((1, 1, 2)))
-    hosts = count.hosts_of(base)
-    chosen = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
-    found = servers.servers_on(base, hosts, groups=[group])
-    moves = capacity_moves.Moves(base, found, budgets.SearchBudget(), groups=[group])
-    verdict = stop.may_stop(moves, chosen)
-    moved = moves.servers_on(chosen)
-    expected = fit_apart(moves.released(chosen), moved, chosen, {"g": group})
-    assert verdict.answer is (Answer.YES if expected else Answer.NO)
-
-
-def test_a_full_server_group_is_named() -> None:
-    base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=4))
-    base = with_server(base, "s", a={"VCPU": 1})
-    base = with_server(base, "t", b={"VCPU": 1})
-    group = ServerGroup("g", "web", "anti-affinity", ("s", "t"))
-    found = servers.servers_on(base, ["a"], groups=[group])
-    moves = capacity_moves.Moves(base, found, budgets.SearchBudget(), groups=[group])
-    assert [each.reasons for each in stop.may_stop(moves, ["a"]).unplaced] == [
-        ("every other host with room has servers of server group web",)
-    ]
-
-
-def test_a_server_with_affinity_goes_to_its_group() -> None:
-    base = clouds.cloud(*(provider(name, VCPU=4) for name in "abc"))
-    base = with_server(base, "s", a={"VCPU": 1})
-    base = with_server(base, "t", c={"VCPU": 1})
-    group = ServerGroup("g", "web", "affinity", ("s", "t"))
-    (found,) = servers.servers_on(base, ["a"], groups=[group])
-    verdict = stop.may_stop(capacity_moves.Moves(base, [found], budgets.SearchBudget()), ["a"])
-    assert [option.root_uuid for option in verdict.placement.values()] == ["c"]
-    (found, _) = servers.servers_on(base, ["a", "c"], groups=[group])
-    assert found.unknown == ("the affinity of server group web",)
 
 
 @pytest.mark.parametrize("number", range(80))
