@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from osc_placement import microversion
-from osc_placement.engine.candidates import budget as budgets
-from osc_placement.workflows.capacity import count, moves as capacity_moves, servers, stop
+from osc_placement.workflows.capacity import count
 from osc_placement.workflows.cloud import packing
 from tests.support.candidates import cloud_builder, comparison
 from tests.support.capacity import brute_force
-from tests.support.functional_cloud import AGGREGATE, allocate, create, empty_nova
+from tests.support.functional_cloud import AGGREGATE, allocate, create, empty_nova, send_to
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
 
@@ -128,7 +127,7 @@ def test_a_random_cloud_takes_the_counted_requests(
     draw = random.Random(f"claims {number}")
     base = brute_force.small_state(draw)
     roots = [each for each, found in base.providers.items() if found.root_uuid == each]
-    comparison.seed(base, sender(target))
+    comparison.seed(base, send_to(target))
     request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
     found = count.Counter(base, request).count(roots)
     chosen = [(allocations_of(option), times) for option, times in found.count.chosen]
@@ -142,46 +141,6 @@ def test_a_random_cloud_takes_the_counted_requests(
     query = cloud_builder.query_string(request)
     left = target.ask("GET", f"/allocation_candidates?{query}")
     assert left["allocation_requests"] == []
-
-
-@pytest.mark.parametrize("number", range(12))
-def test_the_servers_of_hosts_that_may_stop_can_move(
-    number: int, real_placement: targets.RealPlacement
-) -> None:
-    target = real_placement
-    target.reset()
-    draw = random.Random(f"moves {number}")
-    base = brute_force.small_state(draw)
-    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
-    base, _ = brute_force.with_servers(draw, base, queries)
-    comparison.seed(base, sender(target))
-    hosts = count.hosts_of(base)
-    moves = capacity_moves.Moves(base, servers.servers_on(base, hosts), budgets.SearchBudget())
-    found = stop.largest(moves, hosts, len(hosts))
-    if found.answer is stop.Answer.NO:
-        return
-    body = {}
-    for server in moves.servers_on(found.hosts):
-        generation = target.ask("GET", f"/allocations/{server.uuid}")["consumer_generation"]
-        body[server.uuid] = {
-            **body_of(allocations_of(found.placement[server.key])),
-            "consumer_generation": generation,
-        }
-    if body:
-        target.ask("POST", "/allocations", body, "1.28")
-    for host in found.hosts:
-        for provider in base.tree[host]:
-            usages = target.ask("GET", f"/resource_providers/{provider}/usages")["usages"]
-            if "MISC_SHARES_VIA_AGGREGATE" not in base.providers[provider].traits:
-                assert not any(usages.values())
-
-
-def sender(target: targets.Target) -> comparison.Send:
-    def send(method: str, path: str, body: Any, version: str) -> tuple[int, Any]:
-        answer = target.request(method, path, body, version)
-        return answer.status_code, answer.json() if answer.content else None
-
-    return send
 
 
 def test_a_table_shows_counts_and_classes(openstack: OpenStack, hosts: dict[str, str]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pathlib
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
@@ -52,3 +54,13 @@ def empty_nova(target: targets.Target) -> list[str]:
         return []
     pathlib.Path("empty-nova.json").write_text(json.dumps(_EMPTY_NOVA))
     return ["--nova-recording", "empty-nova.json"]
+
+
+def send_to(target: targets.Target) -> Callable[[str, str, Any, str], tuple[int, Any]]:
+    """Sends a request to a target: ``(status, JSON)`` for method, path, body and version."""
+
+    def send(method: str, path: str, body: Any, version: str) -> tuple[int, Any]:
+        answer = target.request(method, path, body, version)
+        return answer.status_code, answer.json() if answer.content else None
+
+    return send
