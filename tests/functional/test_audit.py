@@ -13,6 +13,7 @@ import pytest
 from osc_placement import testing
 from osc_placement.plan import reasons
 from osc_placement.workflows import finding
+from tests import test_documented
 from tests.support import guide
 from tests.support.peer import shell, target as targets
 
@@ -253,6 +254,25 @@ def test_table_fits_a_terminal_and_shows_host_names(openstack: shell.OpenStack) 
     assert lines[1].replace(" ", "") == "|code|name|evidence|proposed|"
     assert "cmp-0004" in shown.stdout
     assert "1 finding: 1 doubled" in shown.stderr
+
+
+def test_each_option_that_a_row_advises_belongs_to_the_command_that_it_names(
+    openstack: shell.OpenStack,
+) -> None:
+    shown = openstack.run(AUDIT, *RECORDED)
+    cells = [cell for line in shown.stdout.splitlines() for cell in line.split("|") if "--" in cell]
+    entries = {test_documented.command_name(entry): entry for entry in test_documented.COMMANDS}
+    advised = set()
+    for cell in cells:
+        for found in re.finditer(r"--[a-z][a-z-]*", cell):
+            before = cell[: found.start()]
+            named = max(entries, key=lambda name: (before.rfind(name), len(name)))
+            assert named in before, cell
+            advised.add((named, found[0]))
+    assert advised >= {("placement allocation heal", "--assign")}
+    for command, option in advised:
+        help_text = test_documented.parser_of(entries[command]).format_help()
+        assert f" {option} " in help_text, (command, option)
 
 
 def test_older_placement_without_consumer_types(openstack: shell.OpenStack) -> None:

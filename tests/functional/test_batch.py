@@ -118,8 +118,12 @@ def test_a_concurrent_change_is_stale(openstack: shell.OpenStack) -> None:
     arguments = (AMEND, *HOSTS, "--resource", "VCPU:allocation_ratio=8")
     rows(openstack, *arguments, "--dry-run", "--plan-out", "plan.json")
     rows(openstack, AMEND, HOSTS[0], "--resource", "VCPU:allocation_ratio=6")
-    applied = rows(openstack, "placement plan apply", "plan.json", code=7)
-    assert status_of(applied) == {HOSTS[0]: "stale", HOSTS[1]: "applied"}
+    applied = openstack.run("placement plan apply", "plan.json", "-f", "json")
+    assert applied.code == 7
+    assert status_of(json.loads(applied.stdout)) == {HOSTS[0]: "stale", HOSTS[1]: "applied"}
+    first, planned = applied.stderr.splitlines()[:2]
+    assert first.endswith("1 applied, 1 stale; VCPU capacity 496 -> 744")
+    assert planned == "Planned: VCPU capacity 496 -> 992"
 
 
 def test_over_capacity_is_refused_unless_allowed(openstack: shell.OpenStack) -> None:

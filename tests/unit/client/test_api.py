@@ -164,6 +164,16 @@ def test_an_unknown_consumer_has_no_allocations_and_no_generation() -> None:
     assert placement.show_allocations(U) == Consumer(U, {})
 
 
+@pytest.mark.parametrize(("version", "asked"), [("1.37", ""), ("1.38", "&consumer_type=all")])
+def test_total_usage_is_never_grouped_by_type(version: str, asked: str) -> None:
+    """openstack-placement on PostgreSQL answers 500 to a request that groups."""
+    entry = {"VCPU": 3} if version == "1.37" else {"all": {"VCPU": 3, "consumer_count": 2}}
+    placement, app = client(Reply(body={"usages": entry}), version=version)
+    usage = placement.show_total_usage("p")
+    assert dict(usage.resources) == {"VCPU": 3}
+    assert [request.query for request in app.requests] == [f"project_id=p{asked}"]
+
+
 def test_exists_methods_return_a_boolean() -> None:
     placement, _ = client(Reply(204), fault(404, "no"), fault(500, "oops"))
     assert placement.trait_exists("CUSTOM_A")
