@@ -209,7 +209,7 @@ def test_the_documents_of_the_guide_are_valid() -> None:
     blocks = re.findall(r"::\n\n((?:    .*\n)+)", guide.read_text())
     moves = [block for block in blocks if block.strip().startswith("moves:")]
     trees = [block for block in blocks if block.strip().startswith("tree:")]
-    assert (len(moves), len(trees)) == (3, 2)
+    assert (len(moves), len(trees)) == (2, 2)
     for block in moves:
         document_parse.parse(block, "guide")
     for block in trees:
