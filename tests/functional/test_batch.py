@@ -166,7 +166,10 @@ def test_all_errors_of_a_batch_are_reported(openstack: shell.OpenStack) -> None:
         ((f"{TRAIT} add", "--trait", "CUSTOM_NONE", "--all"), "trait create CUSTOM_NONE"),
         ((f"{TRAIT} add", "--trait", "CUSTOM_NONE", HOSTS[0]), "trait create CUSTOM_NONE"),
         ((f"{TRAIT} remove", "--trait", "nonsense", "--all"), "unknown trait nonsense"),
-        ((f"{TRAIT} remove", "--trait", "CUSTOM_NONE", "--all"), "NONE: 'openstack trait list' shows"),
+        (
+            (f"{TRAIT} remove", "--trait", "CUSTOM_NONE", "--all"),
+            "NONE: 'openstack trait list' shows",
+        ),
         ((f"{TRAIT} add", "--trait", "CUSTOM_X", "--required", "CUSTOM_NONE"), "CUSTOM_NONE"),
         ((AMEND, "--resource", "VCPU:total=1", "--providers-from", "nofile"), "nofile"),
         (("placement plan apply", "nofile"), "nofile"),

@@ -36,8 +36,6 @@ AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
 
 #: Commands that call another service.
 SKIPPED = ("openstack flavor ", "openstack aggregate ", "openstack endpoint ")
-#: Commands that run only with their output: their exit code 1 says that changes are left.
-SKIPPED_WITHOUT_OUTPUT = ("openstack placement migration run ",)
 #: Commands that get the sample's recording of nova and neutron.
 WITH_NOVA = re.compile(
     r"openstack (allocation candidate explain"
@@ -111,8 +109,7 @@ class Terminal:
             return [str(self.code)]
         if words[:1] == ["osc-placement-server"]:
             return self._load(words[1:])
-        skipped = SKIPPED if step.output is not None else (*SKIPPED, *SKIPPED_WITHOUT_OUTPUT)
-        if words[:1] != ["openstack"] or command.startswith(skipped):
+        if words[:1] != ["openstack"] or command.startswith(SKIPPED):
             return None
         added = ""
         if WITH_NOVA.match(command) and RECORDING not in words:
@@ -127,7 +124,7 @@ class Terminal:
             return lines if step.output is not None else [ended.stdout]
         # The page shows a cloud, and so the command that continues has no recording either.
         printed = ended.stdout.replace(added, "").splitlines()
-        return [self._shown(line) for line in printed if _is_shown(line)]
+        return [self._shown(line) for line in printed if _is_shown(line, has_note=not added)]
 
     def _load(self, arguments: list[str]) -> list[str]:
         """Load a sample into a file, which the next commands use."""
@@ -151,10 +148,13 @@ class Terminal:
         return line.rstrip()
 
 
-def _is_shown(line: str) -> bool:
-    """False for the note about the recording and the database file: the pages show a cloud."""
+def _is_shown(line: str, *, has_note: bool) -> bool:
+    """False for the database file and, without ``has_note``, for the note about the recording.
+
+    The pages show a cloud, except for the commands that name the recording themselves.
+    """
     is_note = "12-hosts" in line and "nova" in line
-    return not is_note and not line.startswith("Database file: ")
+    return (has_note or not is_note) and not line.startswith("Database file: ")
 
 
 def differences(page: pathlib.Path, terminal: Terminal) -> Iterator[str]:
