@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pathlib
 
+from osc_placement.client import retry
 from tests.support.peer import shell
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -14,7 +15,8 @@ CONTEXT.set_forkserver_preload(["tests.support.peer.preload"])
 
 
 def child(arguments: list[str], environment: dict[str, str], folder: str, out: str) -> None:
-    """One ``openstack`` command as a separate process."""
+    """One ``openstack`` command as a separate process, with short pauses before retries."""
+    retry._FIRST = retry._LONGEST = 0.02
     os.environ.update(environment)
     os.chdir(folder)
     pathlib.Path(out).write_text(json.dumps(shell.run(arguments)))
