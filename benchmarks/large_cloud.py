@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import json
 import pathlib
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -34,6 +36,8 @@ SELECT count(*) FROM resource_provider_traits r JOIN traits t ON t.id = r.trait_
 WHERE t.name = :trait
 """
 _MEMBERS = "SELECT count(*) FROM resource_provider_aggregates"
+_PROVIDERS = "SELECT count(*) FROM resource_providers"
+_CONSUMERS = "SELECT count(*) FROM consumers"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,24 +116,34 @@ def operations(
         yield Operation(f"amend {name}, dry run", [*line, "--dry-run"], rows(expected))
         check = stored(_RATIOS, expected, ratio=_RATIO)
         yield Operation(f"amend {name}", line, check)
-    trait = [
-        "resource",
-        "provider",
-        "trait",
-        "add",
-        "--trait",
-        _TRAIT,
-        "--name-glob",
-        "*.example.org",
-    ]
+    trait = ["resource", "provider", "trait", "add", "--trait", _TRAIT]
+    trait += ["--name-glob", "*.example.org"]
     yield Operation("trait add all", trait, stored(_TRAITS, hosts, trait=_TRAIT))
     mirror = ["placement", "aggregate", "mirror", "--allow", "recorded-nova", *nova]
     yield Operation("mirror", mirror, stored(_MEMBERS, hosts))
     yield from _allocations(cloud, nova)
-    snapshot = ["placement", "snapshot", "save", str(folder / "cloud.sqlite")]
-    yield Operation("snapshot", snapshot, lambda _: (0, 0))
+    yield from _snapshots(service, folder)
     flavors = ["placement", "flavor", "audit", *nova]
     yield Operation("flavor audit", flavors, rows(len(large.FLAVORS)), codes=(0, 3))
+    providers_audit = ["placement", "provider", "audit", *nova]
+    yield Operation("provider audit", providers_audit, rows(0), codes=(0, 3))
+
+
+def _snapshots(service: Service, folder: pathlib.Path) -> Iterator[Operation]:
+    def saved(file: pathlib.Path) -> Callable[[Any], tuple[Any, Any]]:
+        def check(_: Any) -> tuple[Any, Any]:
+            with contextlib.closing(sqlite3.connect(file)) as database:
+                (found,) = database.execute(
+                    "SELECT (SELECT count(*) FROM provider), (SELECT count(*) FROM consumer)"
+                )
+            return found, (service.tables.scalar(_PROVIDERS), service.tables.scalar(_CONSUMERS))
+
+        return check
+
+    save = ["placement", "snapshot", "save"]
+    for name, option in (("snapshot, no owners", ["--without-owners"]), ("snapshot", [])):
+        file = folder / f"{len(option)}.sqlite"
+        yield Operation(name, [*save, str(file), *option], saved(file))
 
 
 def _allocations(cloud: large.LargeCloud, nova: Sequence[str]) -> Iterator[Operation]:
