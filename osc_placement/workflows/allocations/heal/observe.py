@@ -69,6 +69,8 @@ def _plan(snapshot: CloudSnapshot, request: HealRequest, source: str) -> plan.Ob
     if source:
         notes.append(f"nova's responses come from {source}")
     if source and snapshot.ports:
-        notes.append("neutron's too: the binding profiles of ports are not written")
+        notes.append(
+            f"neutron's responses come from {source}: the binding profiles of ports are not written"
+        )
     planned = plan_heal(snapshot, request)
     return plans.observed_plan(dataclasses.replace(planned, notes=tuple(notes)), snapshot)
