@@ -67,11 +67,11 @@ class RequestContext:
         try:
             return self.request.GET
         except UnicodeDecodeError as error:
-            raise http_errors.BadRequest("The query string is not UTF-8.") from error
+            raise http_errors.BadRequest(f"{http_errors.INVALID_QUERY}{error}") from error
 
     def checked_query(self, schema: validation.Schema) -> multidict.MultiDict[str, str]:
         """The query parameters; raises BadRequest unless they are valid by ``schema``."""
-        schema.check(dict(self.query), "Invalid query string parameters: ")
+        schema.check(dict(self.query), http_errors.INVALID_QUERY)
         return self.query
 
     def url(self, path: str) -> str:

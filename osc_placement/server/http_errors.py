@@ -27,6 +27,8 @@ QUERY_BAD_VALUE = "placement.query.bad_value"
 QUERY_DUPLICATE_KEY = "placement.query.duplicate_key"
 QUERY_MISSING_VALUE = "placement.query.missing_value"
 
+#: How the text of an error about a query string begins.
+INVALID_QUERY = "Invalid query string parameters: "
 
 #: Accept headers that allow every media type; errors are then JSON.
 ANY_MEDIA_TYPE = (None, "", "*/*")

@@ -12,7 +12,7 @@ from osc_placement import microversion
 from osc_placement.model import candidate, name as names
 from osc_placement.server import http_errors
 
-_INVALID = "Invalid query string parameters: "
+_INVALID = http_errors.INVALID_QUERY
 _PLAIN_FORM = "HW_CPU_X86_VMX,CUSTOM_MAGIC"
 _FORBIDDEN_FORM = "HW_CPU_X86_VMX,!CUSTOM_MAGIC"
 _ANY_FORM = "in:HW_CPU_X86_VMX,CUSTOM_MAGIC"

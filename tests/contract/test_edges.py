@@ -26,6 +26,7 @@ PATHS = (
     *(f"/resource_providers/{UUID}/usages", f"/resource_providers/{UUID}/aggregates", "/usages"),
     *("/traits", "/resource_classes/%FF", "/allocations/%FF", "/reshaper", "/nothing", "/%FF"),
     *("/allocation_candidates?resources=VCPU:1", "/resource_providers//inventories", "?x", "*"),
+    *("/resource_providers?name=%FF", "/traits?name=a%ED%A0%80", "/allocation_candidates?%FE=1"),
     *("/resource_providers/unknown/allocations", "/resource_providers/unknown/inventories/VCPU"),
 )
 METHODS = ("GET", "POST", "PUT")

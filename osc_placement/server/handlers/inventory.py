@@ -25,13 +25,23 @@ def _view(inventory: model.Inventory) -> dict[str, Any]:
 def read_all(given: dict[str, Any]) -> dict[str, model.Inventory]:
     """Parse inventories by resource class.
 
-    The schema does not check the values of names that no class can have, so neither does this: the
-    unknown class is the error.
+    The schema does not check the values of names that no class can have. Values without a capacity
+    are replaced: the unknown class is then the error.
     """
     return {
-        name: model.Inventory.from_dict(fields) if names.is_symbol(name) else model.Inventory(1)
+        name: model.Inventory.from_dict(fields)
+        if names.is_symbol(name) or _has_capacity(fields)
+        else model.Inventory(1)
         for name, fields in given.items()
     }
+
+
+def _has_capacity(fields: Any) -> bool:
+    """Whether Placement can compute a capacity from fields that were not checked."""
+    if not isinstance(fields, dict) or "total" not in fields:
+        return False
+    parts = (fields["total"], fields.get("reserved", 0), fields.get("allocation_ratio", 1.0))
+    return all(isinstance(part, int | float) and abs(part) <= model.MAX_AMOUNT for part in parts)
 
 
 def _may_reserve_all(context: RequestContext) -> bool:
