@@ -68,7 +68,7 @@ class Forest:
         searched once.
         """
         tree = self.base.tree[root_uuid]
-        sharing = self.sharing_with(root_uuid) if self.sharing else ()
+        sharing = self.sharing_with(root_uuid)
         if len(tree) == 1 and not sharing:
             alone = self._alone(self.base.providers[root_uuid])
             return iter(()) if alone is None else iter((alone,))
@@ -106,6 +106,8 @@ class Forest:
 
     def sharing_with(self, root_uuid: str) -> list[str]:
         """The sharing providers of other trees that share with this tree."""
+        if not self.sharing:
+            return []
         tree = self.base.tree[root_uuid]
         found: dict[str, None] = {}
         for uuid in tree:

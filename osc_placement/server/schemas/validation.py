@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import functools
 import reprlib
-from collections.abc import Iterator
 from typing import Any
-
-import jsonschema
-from jsonschema import exceptions, validators
 
 from osc_placement.model import name as names
 from osc_placement.server import http_errors
@@ -40,9 +36,10 @@ class Schema:
 
     @functools.cached_property
     def _validator(self) -> Any:
-        checker = jsonschema.FormatChecker(())
-        checker.checks("uuid")(self._formats["uuid"])
-        return _validator_class()(self.definition, format_checker=checker)
+        # The import takes as long as a small command, and most documents are valid.
+        from osc_placement.server.schemas import error_text
+
+        return error_text.validator(self.definition, self._formats["uuid"])
 
     def check(self, document: Any, prefix: str) -> None:
         """Raise BadRequest with ``prefix`` and the most relevant error of the document.
@@ -63,8 +60,9 @@ class Schema:
             schema, document, path = compiled.first_invalid(schema, document, self._formats)
         if _is_large(document):
             return f"{_quote(document)} is not valid"
-        errors = self._validator.evolve(schema=schema).iter_errors(document)
-        error = exceptions.best_match(errors)
+        from osc_placement.server.schemas import error_text
+
+        error = error_text.most_relevant(self._validator, schema, document)
         if error is None:
             return ""
         error.relative_path.extendleft(reversed(path))
@@ -87,22 +85,6 @@ def _is_large(document: Any) -> bool:
 
 def _quote(document: Any) -> str:
     return http_errors.clip(_SHORT.repr(document), MAX_QUOTED)
-
-
-@functools.cache
-def _validator_class() -> Any:
-    extend: Any = validators.extend
-    return extend(jsonschema.Draft202012Validator, {"uniqueItems": _check_unique})
-
-
-def _check_unique(
-    validator: Any, unique: bool, instance: Any, _: Any
-) -> Iterator[exceptions.ValidationError]:
-    """Replaces the library's check, which takes quadratic time for items that cannot be ordered."""
-    if not (unique and validator.is_type(instance, "array")):
-        return
-    if len({compiled.hashable(item) for item in instance}) < len(instance):
-        yield exceptions.ValidationError(f"{instance!r} has non-unique elements")
 
 
 def _is_uuid(value: object) -> bool:

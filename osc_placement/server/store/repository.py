@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -70,7 +71,8 @@ class Repository:
     def _open(self, part: Part | None) -> None:
         with self._changed:
             if not self._is_open:
-                self._state.apply(self._store.load(part))
+                with _without_collection():
+                    self._state.apply(self._store.load(part))
                 self._is_open, self._part = True, part
 
     @contextlib.contextmanager
@@ -130,3 +132,15 @@ class Repository:
         """Close the store."""
         with self._writing:
             self._store.close()
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Pause the garbage collector: it would visit all new records again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
