@@ -18,7 +18,7 @@ _CANONICAL = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 def is_uuid(text: str) -> bool:
     """Whether ``text`` is a UUID in a form that Placement accepts: any case, any dashes."""
-    if isinstance(text, str) and _CANONICAL.fullmatch(text):
+    if isinstance(text, str) and is_canonical_uuid(text):
         return True
     try:
         return str(uuid.UUID(text)).replace("-", "") == _bare(text)
@@ -26,9 +26,14 @@ def is_uuid(text: str) -> bool:
         return False
 
 
+def is_canonical_uuid(text: str) -> bool:
+    """Whether ``text`` is a UUID in lower case with dashes."""
+    return _CANONICAL.fullmatch(text) is not None
+
+
 def canonical_uuid(text: str) -> str:
     """The lower-case form with dashes. Raises ValueError if ``text`` is not a UUID."""
-    return text if _CANONICAL.fullmatch(text) else str(uuid.UUID(text))
+    return text if is_canonical_uuid(text) else str(uuid.UUID(text))
 
 
 def is_custom(name: str) -> bool:

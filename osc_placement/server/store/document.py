@@ -178,7 +178,6 @@ def _aggregate(value: Any) -> str:
 
 def _uuid(value: Any) -> str:
     """A UUID in the canonical form, by which requests look it up."""
-    text = _aggregate(value)
-    if text != names.canonical_uuid(text):
-        raise ValueError(f"{text!r} must be written as {names.canonical_uuid(text)!r}")
-    return text
+    if isinstance(value, str) and names.is_canonical_uuid(value):
+        return value
+    raise ValueError(f"{value!r} must be written as {names.canonical_uuid(_aggregate(value))!r}")
