@@ -256,6 +256,11 @@ class _Builder:
             yield functools.partial(self._from_properties, each)
         if options.owner:
             yield self._owner
+        if options.enabled_filters is None:
+            off = [title for title, is_on in options.optional().items() if not is_on]
+            self._assumptions.append(
+                f"nova.conf is not given: these request filters are off: {', '.join(off)}"
+            )
 
     def _tenants(self) -> None:
         project = self._server.project_id

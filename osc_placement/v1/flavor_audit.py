@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from osc_placement import microversion
 from osc_placement.v1 import base, plan_command, services
 from osc_placement.v1.candidates import nova_request
-from osc_placement.v1.output import progress
+from osc_placement.v1.output import progress, rows
 
 if TYPE_CHECKING:
     from osc_placement.workflows.flavors import audit
 
-COLUMNS = ("name", "id", "code", "hosts", "hosts_if_empty", "candidates", "complete", "reason")
+COLUMNS = (
+    "name",
+    "id",
+    "code",
+    "hosts",
+    "hosts_if_empty",
+    "candidates",
+    "complete",
+    "reason",
+    "assumed",
+)
 
 
 class AuditFlavors(base.Lister):
@@ -81,8 +91,23 @@ openstack placement flavor audit --fail-on unknown_name \\
             self.exit_code = 3
         counts = collections.Counter(str(each.code) for each in found)
         parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
-        self.summary = [f"On {client.target}: {len(found)} flavors: {parts}"]
+        self.summary = [f"On {client.target}: {len(found)} flavors: {parts}", *_assumed(found)]
         return COLUMNS, _rows(found)
+
+
+def _assumed(found: Sequence[audit.AuditedFlavor]) -> list[str]:
+    """A line for each assumption, with the flavors that it concerns, if not all with a query."""
+    flavors: dict[str, list[str]] = {}
+    for each in found:
+        for text in each.assumptions:
+            flavors.setdefault(text, []).append(each.name)
+    with_query = sum(bool(each.assumptions) for each in found)
+    return [
+        f"Assumed: {text}"
+        if len(names) == with_query
+        else f"Assumed for {', '.join(names)}: {text}"
+        for text, names in flavors.items()
+    ]
 
 
 def _rows(found: Sequence[audit.AuditedFlavor]) -> list[tuple[Any, ...]]:
@@ -96,6 +121,7 @@ def _rows(found: Sequence[audit.AuditedFlavor]) -> list[tuple[Any, ...]]:
             each.candidates,
             not each.is_bound,
             each.reason,
+            rows.Lines(list(each.assumptions)),
         )
         for each in found
     ]

@@ -35,6 +35,7 @@ FLAVORS = [
     flavor("avx", 2, trait__HW_CPU_X86_AVX="required"),
     flavor("typo", 2, trait__CUSTOM_TYPO="forbidden"),
     flavor("cyborg", 2, accel__device_profile="gpu"),
+    flavor("pci", 2, pci_passthrough__alias="nic:1"),
 ]
 
 
@@ -156,9 +157,30 @@ def test_flavors_are_audited(openstack: OpenStack, nova: tuple[str, str]) -> Non
         "avx": ("one_host", 1, 1),
         "typo": ("unknown_name", 0, None),
         "cyborg": ("invalid", 0, None),
+        "pci": ("ok", 2, 2),
     }
     assert openstack.run(AUDIT, "small", "avx", "--fail-on", "no_host", *nova).code == 0
     assert openstack.run(AUDIT, "--fail-on", "no_host", *nova).code == 3
+
+
+def test_what_the_audit_of_flavors_assumes_is_named(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    pathlib.Path("nova.conf").write_text(
+        "[scheduler]\nquery_placement_for_routed_network_aggregates = true\n"
+    )
+    ended = openstack.run(AUDIT, "--nova-conf", "nova.conf", *nova, "-f", "json")
+    lines = [line for line in ended.messages.splitlines() if line.startswith("Assumed")]
+    assert [line.partition(" are not ")[0] for line in lines] == [
+        "Assumed: the image has no properties that change the request",
+        "Assumed: the aggregates of routed networks",
+        "Assumed for pci: the devices of the PCI alias nic",
+    ]
+    rows = {row["name"]: row for row in json.loads(ended.stdout)}
+    assert [len(rows[name]["assumed"]) for name in ("small", "pci", "cyborg")] == [2, 3, 0]
+    assert "the device profile gpu" in rows["cyborg"]["reason"]
+    ended = openstack.run(AUDIT, "small", *nova)
+    assert "routed networks" in ended.messages
 
 
 def test_a_server_moves_to_a_host_with_the_traits_of_its_flavor(

@@ -45,7 +45,7 @@ class AuditedFlavor:
     ``hosts`` is a lower bound if ``is_bound``. ``empty_hosts`` is the number without any
     allocation, None for a flavor without a valid query; on a service it is an upper bound, because
     units of inventories are unknown, without the hosts of which nothing is free. ``reason``
-    explains the code.
+    explains the code. ``assumptions`` are sentences about what nova's query was assumed to be.
     """
 
     id: str
@@ -56,6 +56,7 @@ class AuditedFlavor:
     candidates: int = 0
     empty_hosts: int | None = None
     reason: str = ""
+    assumptions: tuple[str, ...] = ()
 
 
 def audit(
@@ -103,7 +104,8 @@ def _request(named: flavors.NamedFlavor, options: scheduler_options.SchedulerOpt
     found = AuditedFlavor(named.id, named.name, Code.OK)
     spec = request.ServerSpec(named.flavor, named.name)
     try:
-        return _Asked(found, request.request_to_placement(spec, (), options).query)
+        read = request.request_to_placement(spec, (), options)
+        return _Asked(dataclasses.replace(found, assumptions=read.assumptions), read.query)
     except errors.InvalidInput as error:
         reason = "; ".join(error.reasons)
         return _Asked(dataclasses.replace(found, code=Code.INVALID, reason=reason))

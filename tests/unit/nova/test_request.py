@@ -157,7 +157,12 @@ def test_what_is_not_known_is_listed() -> None:
         "the image has no properties that change the request",
         "no project is given",
         "no host aggregate has the availability zone moon",
+        "nova.conf is not given",
     ]
+    off = found.assumptions[-1].rpartition(": ")[2].split(", ")
+    assert off == [
+        "image type support", "isolated aggregates", "image metadata", "routed networks", "owner",
+    ]  # fmt: skip
 
 
 def test_a_project_without_an_aggregate_may_be_refused() -> None:
