@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from osc_placement.v1.output import progress
+
+
+class Terminal(io.StringIO):
+    """A stderr that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("seconds", "lines"),
+    [
+        (0.1, []),
+        (
+            1.0,
+            [
+                "reading providers: 60 of 200, 1.0/s, about 2 min left",
+                "reading providers: 120 of 200, 1.0/s, about 80 s left",
+                "reading providers: 180 of 200, 1.0/s, about 20 s left",
+            ],
+        ),
+    ],
+)
+def test_without_a_terminal_a_line_per_minute_is_written(seconds: float, lines: list[str]) -> None:
+    now, written = [0.0], []
+    shown = progress._Lines(lambda: now[0], written.append)
+    shown.start("reading providers", 200)
+    for _ in range(200):
+        now[0] += seconds
+        shown.advance()
+    assert written == lines
+
+
+def test_the_estimate_of_a_long_part_is_in_minutes() -> None:
+    now, written = [0.0], []
+    shown = progress._Lines(lambda: now[0], written.append)
+    shown.start("applying", 10_000)
+    for _ in range(960):
+        now[0] += 0.0625
+        shown.advance()
+    assert written == ["applying: 960 of 10000, 16/s, about 9 min left"]
+
+
+def test_each_part_has_its_own_rate() -> None:
+    now, written = [0.0], []
+    shown = progress._Lines(lambda: now[0], written.append)
+    for what in ("reading", "applying"):
+        shown.start(what, 4)
+        for _ in range(3):
+            now[0] += 25
+            shown.advance()
+    assert [line.partition(":")[0] for line in written] == ["reading", "applying"]
+
+
+def test_a_terminal_shows_rate_and_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    with progress.shown(quiet=False) as shown:
+        shown.start("reading providers", 3)
+        shown.advance()
+        shown._progress.refresh()  # type: ignore[attr-defined]
+    drawn = terminal.getvalue()
+    assert "reading providers" in drawn
+    assert "1/3" in drawn
+    assert "/s " in drawn
+
+
+def test_nothing_is_shown_with_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress.shown(quiet=True) as shown:
+        shown.start("reading providers", 3)
+        shown.advance()
+    assert terminal.getvalue() == ""
