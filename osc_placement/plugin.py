@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import interrupt, microversion
+from osc_placement import errors, interrupt, microversion
 
 if TYPE_CHECKING:
     from osc_placement.client import api, transport, wsgi
@@ -38,9 +38,13 @@ _MAY_HAVE_LOST_A_ZERO = frozenset({"1.1", "1.2", "1.3"})
 _CLOUD = "--os-cloud"
 _SERVICE_OPTIONS = (_CLOUD, "--os-auth-url", "--os-endpoint")
 _DATABASE_OPTION = "--os-placement-database"
+_CONFIG_OPTION = "--os-placement-config"
 
 _VERSION_SETTING = "placement_api_version"
 _DATABASE_SETTING = "placement_database"
+_CONFIG_SETTING = "placement_config"
+#: The options that run Placement in this process, and their settings.
+_LOCAL = {_DATABASE_OPTION: _DATABASE_SETTING, _CONFIG_OPTION: _CONFIG_SETTING}
 _TIMEOUT_SETTING = "placement_timeout"
 
 
@@ -69,6 +73,18 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
         ),
     )
     parser.add_argument(
+        _CONFIG_OPTION,
+        metavar="<file>",
+        type=_file_name,
+        default=os.environ.get("OSC_PLACEMENT_CONFIG") or None,
+        help=(
+            "Run openstack-placement in process on the database of this configuration file, such"
+            " as /etc/placement/placement.conf: no service, no authentication (Env:"
+            f" OSC_PLACEMENT_CONFIG, which {', '.join(_SERVICE_OPTIONS)} override). Needs the"
+            " extra 'offline'"
+        ),
+    )
+    parser.add_argument(
         "--os-placement-timeout",
         metavar="<seconds>",
         type=_seconds,
@@ -88,9 +104,21 @@ def make_client(instance: Any) -> api.Client:
     requested, latest = requested_version(
         settings, _yaml_value(instance._cli_options, _VERSION_SETTING)
     )
-    database = embedded_database(settings)
-    opened = _embedded(database) if database else _over_session(instance, settings)
-    return api.Client(opened, requested, latest=latest)
+    return api.Client(_transport(instance, settings), requested, latest=latest)
+
+
+def _transport(instance: Any, settings: Mapping[str, Any]) -> transport.Transport:
+    database, configuration = embedded_database(settings), offline_configuration(settings)
+    if database and configuration:
+        raise errors.PlacementError(
+            f"the settings name two targets, the database file {database} and the configuration"
+            f" {configuration}: check OSC_PLACEMENT_DATABASE, OSC_PLACEMENT_CONFIG and clouds.yaml"
+        )
+    if database:
+        return _embedded(database)
+    if configuration:
+        return _offline(configuration)
+    return _over_session(instance, settings)
 
 
 def embedded_database(settings: Mapping[str, Any]) -> str | None:
@@ -98,24 +126,36 @@ def embedded_database(settings: Mapping[str, Any]) -> str | None:
     return settings.get(_DATABASE_SETTING) or None
 
 
-def prefer_named_cloud(options: Any, arguments: Sequence[str]) -> None:
-    """Drop the database of the environment if the command line names a cloud or an endpoint.
+def offline_configuration(settings: Mapping[str, Any]) -> str | None:
+    """The configuration of openstack-placement that runs in process; None for another target."""
+    return settings.get(_CONFIG_SETTING) or None
 
-    ``options`` are the client manager's; a database in the cloud's own entry of clouds.yaml
-    stays. ``arguments`` is the command line of ``openstack``.
+
+def prefer_named_target(options: Any, arguments: Sequence[str]) -> None:
+    """Drop the files of the environment if the command line names another target.
+
+    ``options`` are the client manager's; a file in the cloud's own entry of clouds.yaml stays
+    if the command line names the cloud or an endpoint. ``arguments`` is the command line of
+    ``openstack``.
     """
     named = _named(arguments)
-    if _DATABASE_SETTING in options.config and named and _DATABASE_OPTION not in named:
-        options.config[_DATABASE_SETTING] = _yaml_value(options, _DATABASE_SETTING)
+    for option, setting in _LOCAL.items():
+        if setting in options.config and named and option not in named:
+            kept = None if named & _LOCAL.keys() else _yaml_value(options, setting)
+            options.config[setting] = kept
 
 
 def contradiction(arguments: Sequence[str]) -> str:
     """Why the command line names no single target; empty if it does."""
-    if not {_CLOUD, _DATABASE_OPTION} <= _named(arguments):
+    given = _named(arguments)
+    named = [option for option in (*_LOCAL, _CLOUD) if option in given]
+    if len(named) <= 1:
         return ""
+    text = f"{' and '.join(named[:2])} name two targets: give one of them"
+    if _CLOUD not in named:
+        return text
     return (
-        f"{_DATABASE_OPTION} and {_CLOUD} name two targets: give one of them. To read nova from a"
-        " cloud while Placement is a file, name the cloud with OS_CLOUD"
+        f"{text}. To read nova from a cloud while Placement is a file, name the cloud with OS_CLOUD"
     )
 
 
@@ -124,7 +164,7 @@ def _named(arguments: Sequence[str]) -> set[str]:
     parser = argparse.ArgumentParser(
         add_help=False, argument_default=argparse.SUPPRESS, exit_on_error=False
     )
-    for option in (*_SERVICE_OPTIONS, _DATABASE_OPTION):
+    for option in (*_SERVICE_OPTIONS, *_LOCAL):
         parser.add_argument(option, dest=option)
     return set(vars(parser.parse_known_args(arguments)[0]))
 
@@ -195,7 +235,7 @@ def _version_text(text: str) -> str:
 def _file_name(text: str) -> str:
     """Refuse an empty file name, which would select the cloud instead."""
     if not text:
-        raise argparse.ArgumentTypeError("the name of the database file is empty")
+        raise argparse.ArgumentTypeError("the name of the file is empty")
     return text
 
 
@@ -250,3 +290,19 @@ def _embedded(database: str) -> transport.Transport:
         return app
 
     return wsgi.in_process(open_server, place=os.path.abspath(database))
+
+
+def _offline(configuration: str) -> transport.Transport:
+    from osc_placement.client import wsgi
+
+    def open_app() -> wsgi.WsgiApp:
+        try:
+            from osc_placement.offline import app
+        except ModuleNotFoundError as error:
+            raise errors.PlacementError(
+                f"{_CONFIG_OPTION} needs openstack-placement ({error}): pip install"
+                " 'osc-placement[offline]'"
+            ) from error
+        return app.OfflineApp(configuration)
+
+    return wsgi.in_process(open_app, place=f"the database of {os.path.abspath(configuration)}")

@@ -18,7 +18,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--serve``, ``--peer`` and ``--long``."""
+    """Add ``--serve``, ``--peer``, ``--offline`` and ``--long``."""
     parser.addoption(
         "--serve",
         choices=("embedded", "placement"),
@@ -30,6 +30,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("sqlite", "postgresql", "mariadb"),
         default="sqlite",
         help="the database of the openstack-placement that functional and contract tests use",
+    )
+    parser.addoption(
+        "--offline",
+        action="store_true",
+        help="run all functional tests also with openstack-placement in process, without a service",
     )
     parser.addoption(
         "--long",

@@ -81,6 +81,7 @@ BELOW_COMMANDS = {
     "v1.output",
     "v1.plan_command",
     "v1.services",
+    "v1.target",
 }
 #: What commands import from the layers below.
 BELOW_V1 = WORKFLOWS | PLAN | BELOW_PLAN | {"plugin"}
@@ -147,7 +148,8 @@ LAYERS: dict[str, set[str]] = {
     "workflows": BELOW_WORKFLOWS,
     "v1.output": PLAN | {"client", "model"},
     "v1.options": {"client", "model", "workflows.selector"},
-    "v1.base": {"v1.options", "v1.output"} | BELOW_V1,
+    "v1.target": PLAN | {"client", "plugin"},
+    "v1.base": {"v1.options", "v1.output", "v1.target"} | BELOW_V1,
     "v1.services": {"v1.base", "v1.options", "v1.output"} | BELOW_V1,
     "v1.audit_command": BELOW_COMMANDS | BELOW_V1,
     "v1.plan_command": BELOW_COMMANDS | BELOW_V1,
@@ -157,7 +159,8 @@ LAYERS: dict[str, set[str]] = {
     "v1.providers": BELOW_COMMANDS | BELOW_V1,
     "v1.snapshots": BELOW_COMMANDS | BELOW_V1,
     "v1": {"v1.candidates", "v1.providers"} | BELOW_COMMANDS | BELOW_V1,
-    "plugin": {"client", "interrupt", "model"},
+    "offline": set(),
+    "plugin": {"client", "interrupt", "model", "offline"},
     "testing": {"client", "engine", "model", "plugin", "samples", "server", "v1"} | WORKFLOWS,
 }
 
@@ -183,6 +186,9 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
     "cliff": ("v1",),
     "keystoneauth1": ("client", "nova", "neutron", "testing"),
     "openstack": ("client", "nova", "neutron", "testing"),
+    "alembic": ("offline",),
+    "placement": ("offline",),
+    "sqlalchemy": ("offline",),
     "osc_lib": ("v1", "plugin", "client", "testing"),
     "requests": ("client", "testing"),
     "sqlite3": ("server.store",),

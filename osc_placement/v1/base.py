@@ -7,7 +7,6 @@ columns and rows.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -17,6 +16,7 @@ from osc_lib.command import command
 
 from osc_placement import errors, microversion, plugin
 from osc_placement.client import api_errors, pace
+from osc_placement.v1 import target
 from osc_placement.v1.options import arguments
 from osc_placement.v1.output import cells, help as help_format, streams
 
@@ -32,7 +32,7 @@ EXIT_CODES: Mapping[int, str] = {
 }
 
 
-class PlacementCommand(command.Command):
+class PlacementCommand(target.TargetCommand):
     """The base class of every command."""
 
     #: The feature (a key of microversion.FEATURES) that the whole command needs.
@@ -41,12 +41,6 @@ class PlacementCommand(command.Command):
     #: The microversion to use when the operator pins none. The command uses a lower one if
     #: the server supports no more, and a higher one if an option requires it.
     default_version: ClassVar[microversion.Microversion] = microversion.UNPINNED
-
-    #: Whether the command writes, so that it may create a missing database file.
-    writes: ClassVar[bool] = True
-
-    #: Whether to print on stderr which database file is used. A plan's summary names it.
-    names_database: ClassVar[bool] = True
 
     #: Command lines that an operator can copy.
     example: ClassVar[str] = ""
@@ -60,13 +54,7 @@ class PlacementCommand(command.Command):
     summary: Sequence[str] = ()
 
     _parser: argparse.ArgumentParser
-    _arguments: argparse.Namespace = argparse.Namespace()
     _is_connected: bool = False
-
-    @property
-    def auth_required(self) -> bool:
-        """Whether osc-lib authenticates before it runs the command."""
-        return not self._embedded()
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Build the parser. Sends no request."""
@@ -75,6 +63,8 @@ class PlacementCommand(command.Command):
         # The first two groups are argparse's own: positional arguments and options.
         inherited = [*self._parser._actions[1:], *self._parser._action_groups[2:]]
         self.add_arguments(self._parser)
+        if self.writes and self._parser.get_default("allow") is None:
+            self.add_allow(self._parser)
         help_format.own_options_first(self._parser, inherited)
         return self._parser
 
@@ -224,12 +214,12 @@ class PlacementCommand(command.Command):
         return client.at(version)
 
     def _client(self) -> api.Client:
-        database = self._database()
-        if database is not None and not self._is_connected:
-            self._check_database(database)
-        self._is_connected = True
+        self._choose_target()
         shell: Any = self.app
         client: api.Client = shell.client_manager.placement
+        if not self._is_connected:
+            self._check_target(client)
+        self._is_connected = True
         client.transport.pace.most = getattr(self._arguments, "workers", pace.MOST)
         client.transport.pace.rate = getattr(self._arguments, "rate", None)
         return client
@@ -241,25 +231,7 @@ class PlacementCommand(command.Command):
     @property
     def runs_on_recording(self) -> bool:
         """Whether the command runs on a snapshot with responses of nova."""
-        return self._embedded() and self._client().has_recording
-
-    def _check_database(self, database: str) -> None:
-        """Name the database file on stderr. Errors: PlacementError for a missing file."""
-        may_create = self.writes and not getattr(self._arguments, "dry_run", False)
-        if not may_create and not os.path.exists(database):
-            raise errors.PlacementError(
-                f"the database file {os.path.abspath(database)} does not exist, and only a command"
-                " that writes creates it: check --os-placement-database and"
-                " OSC_PLACEMENT_DATABASE"
-            )
-        if self.names_database and not self.is_quiet:
-            sys.stderr.write(f"Database file: {os.path.abspath(database)}\n")
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether -q was given."""
-        options = getattr(self.app, "options", None)
-        return getattr(options, "verbose_level", 1) == 0
+        return self._database() is not None and self._client().has_recording
 
     def _version(self, client: api.Client, features: Iterable[str]) -> microversion.Microversion:
         if client.pinned:
@@ -267,25 +239,9 @@ class PlacementCommand(command.Command):
         useful = max([self.default_version, *(microversion.FEATURES[name] for name in features)])
         return min(useful, client.microversion)
 
-    def _embedded(self) -> bool:
-        return self._database() is not None
-
-    def _database(self) -> str | None:
-        """The database file that the command uses; None for a service."""
-        manager = getattr(self.app, "client_manager", None)
-        options = getattr(manager, "_cli_options", None)
-        if options is None:
-            return None
-        # The shell reads the options again for each command, and for nova.
-        plugin.prefer_named_cloud(options, self._command_line())
-        return plugin.embedded_database(options.config)
-
-    def _command_line(self) -> Sequence[str]:
-        return getattr(self.app, "command_options", None) or ()
-
     def _close(self) -> None:
-        """Close an embedded database. osc-lib closes the connections of a service."""
-        if self._embedded():
+        """Close a database in this process. osc-lib closes the connections of a service."""
+        if self._is_local():
             shell: Any = self.app
             shell.client_manager.placement.close()
 

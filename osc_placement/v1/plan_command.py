@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import pathlib
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
@@ -56,9 +56,6 @@ class PlanCommand(base.Lister):
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     names_database = False
     exit_codes = EXIT_CODES
-
-    #: The guards that ``--allow`` can override.
-    guards: ClassVar[Collection[str]] = ()
 
     #: Whether the plan has a limit of removals, which ``--max-percent`` sets.
     limits_removals: ClassVar[bool] = False
@@ -123,7 +120,7 @@ class PlanCommand(base.Lister):
         """Refuse to change a live Placement from a recording of nova."""
         recording = getattr(parsed_args, "nova_recording", None)
         is_dry_run = getattr(parsed_args, "dry_run", False)
-        if recording is None or is_dry_run or self._embedded():
+        if recording is None or is_dry_run or self._database() is not None:
             return
         if plan_guards.RECORDED_NOVA not in parsed_args.allow:
             raise errors.PlacementError(
@@ -275,20 +272,11 @@ class PlanCommand(base.Lister):
             default="continue",
             help="Whether to start further changes after a failure (default: continue)",
         )
-        if self.guards:
-            self.add_allow(group)
+        self.add_allow(group)
 
     def add_allow(self, group: argparse._ActionsContainer) -> None:
         """Add ``--allow``, and ``--max-percent`` where the guard is the limit of removals."""
-        group.add_argument(
-            "--allow",
-            action="append",
-            default=[],
-            metavar="<guard>",
-            choices=sorted(self.guards),
-            help="Make changes that this guard refuses. May be repeated. Guards:"
-            f" {', '.join(sorted(self.guards))}.",
-        )
+        super().add_allow(group)
         if self.limits_removals:
             group.add_argument(
                 "--max-percent",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
-from tests.support.peer.fixtures import openstack, real_placement, target
+from tests.support.peer.fixtures import offline_placement, openstack, real_placement, target
 
-__all__ = ["openstack", "real_placement", "target"]
+__all__ = ["offline_placement", "openstack", "real_placement", "target"]
+
+
+FOLDER = pathlib.Path(__file__).parent
 
 
 @pytest.fixture
@@ -26,10 +31,41 @@ POSTGRESQL_DEFECTS = (
 )
 
 
+#: The files that run without ``--offline`` on the target "offline" too: one per group of commands.
+OFFLINE_FILES = (
+    "commands/test_inventory.py",
+    "commands/test_provider.py",
+    "reshape/test_reshape.py",
+    "snapshot/test_snapshot.py",
+    "test_audit.py",
+    "test_batch.py",
+    "test_migration.py",
+    "test_offline.py",
+)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Expect the known defects of openstack-placement on the chosen database to be there."""
+    """Choose the tests without a service, and expect openstack-placement's known defects."""
+    _choose_offline(config, items)
     if config.getoption("--peer") != "postgresql":
         return
     for item in items:
         if item.name in POSTGRESQL_DEFECTS:
             item.add_marker(pytest.mark.xfail(strict=True, reason="a defect on PostgreSQL"))
+
+
+def _choose_offline(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without ``--offline``, the target "offline" runs a part of the tests only."""
+    if config.getoption("--offline"):
+        return
+    left = [
+        item
+        for item in items
+        if isinstance(item, pytest.Function)
+        and item.path.is_relative_to(FOLDER)
+        and getattr(item, "callspec", None) is not None
+        and item.callspec.params.get("target") == "offline"
+        and item.path.relative_to(FOLDER).as_posix() not in OFFLINE_FILES
+    ]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]

@@ -210,7 +210,9 @@ def test_the_summary_names_the_target_and_the_undo_command(
 ) -> None:
     outcome = openstack.run(f"{TRAIT} add", "--trait", "CUSTOM_RACK_A", *HOSTS)
     assert outcome.code == 0
-    where = target.options[1] if target.name == "embedded" else target.url  # type: ignore[attr-defined]
+    where = target.url if isinstance(target, targets.OverHttp) else target.options[1]
+    if target.name == "offline":
+        where = f"the database of {where}"
     assert f"On {where}" in outcome.stderr
     assert openstack.run(f"--quiet {TRAIT} add", "--trait", "CUSTOM_RACK_A", *HOSTS).stderr == ""
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import configparser
 import pathlib
 import re
+from concurrent import futures
 
 import pytest
 
 from tests.support import guide
+from tests.support.peer import forked
 
 PAGES = [
     page
     for page in (guide.README, *sorted(guide.DOCS.rglob("*.rst")))
     if next(guide.steps(page.read_text()), None)
 ]
+#: A process can use the configuration of one openstack-placement only.
+OFFLINE = guide.DOCS / "user" / "offline.rst"
 
 
 @pytest.fixture
@@ -25,9 +29,19 @@ def terminal(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> guide.T
     return guide.Terminal(tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page != OFFLINE], ids=lambda page: page.stem
+)
 def test_a_page_shows_the_real_output(page: pathlib.Path, terminal: guide.Terminal) -> None:
     found = list(guide.differences(page, terminal))
+    assert not found, "\n\n".join(found)
+
+
+def test_the_page_about_openstack_placement_in_process_shows_the_real_output(
+    tmp_path: pathlib.Path,
+) -> None:
+    with futures.ProcessPoolExecutor(1, mp_context=forked.CONTEXT) as executor:
+        found = executor.submit(guide.differences_in_folder, OFFLINE, tmp_path).result()
     assert not found, "\n\n".join(found)
 
 

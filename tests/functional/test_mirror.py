@@ -212,7 +212,7 @@ def nova(
     pathlib.Path("clouds.yaml").write_text(json.dumps({"clouds": {"here": settings}}))
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(pathlib.Path("clouds.yaml").absolute()))
     monkeypatch.setenv("OS_CLOUD", "here")
-    if target.name != "embedded":
+    if isinstance(target, targets.OverHttp):
         monkeypatch.setattr(target, "options", [])
     yield stand_in
     stand_in.stop()

@@ -8,6 +8,8 @@ A literal block may hold these lines, which run in the order of the page, on the
 
 * ``$ openstack ...`` with its output below it, compared line by line; ``...`` matches any lines;
 * ``$ osc-placement-server --database FILE --load SAMPLE --exit``: the next commands use this file;
+* ``$ export OSC_PLACEMENT_CONFIG=FILE``: the next commands use openstack-placement without a
+  service. A process can do that once, with one file;
 * ``$ echo $?``, the exit code of the command before it;
 * ``$ cat FILE`` with the file's content below it, which is written to the file;
 * ``openstack ...`` without output, which only has to run.
@@ -16,6 +18,7 @@ A literal block may hold these lines, which run in the order of the page, on the
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import pathlib
 import re
@@ -27,7 +30,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from unittest import mock
 
-from tests.support.peer import process, shell, target as targets
+from tests.support.peer import placement, process, shell, state, target as targets
 
 DOCS = process.ROOT / "doc" / "source"
 README = process.ROOT / "README.rst"
@@ -43,6 +46,10 @@ WITH_NOVA = re.compile(
     r"|provider|reshape recipe|snapshot save))\b"
 )
 RECORDING = "--nova-recording"
+
+#: The variable, and what pages show as the configuration of openstack-placement.
+OFFLINE = "OSC_PLACEMENT_CONFIG"
+CONFIGURATION = "/etc/placement/placement.conf"
 
 #: Exit codes of a command without output: done, changes found, repaired, limit reached, refused.
 ACCEPTED_CODES = {0, 3, 4, 5, 6}
@@ -94,7 +101,7 @@ class Terminal:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder
-        self._cloud = targets.OnFile(folder / "cloud.sqlite")
+        self._cloud: targets.Target = targets.OnFile(folder / "cloud.sqlite")
         self._cloud.load("12-hosts")
         self.code = 0
 
@@ -109,10 +116,13 @@ class Terminal:
             return [str(self.code)]
         if words[:1] == ["osc-placement-server"]:
             return self._load(words[1:])
+        if words[:1] == ["export"] and OFFLINE in command:
+            return self._use_offline()
         if words[:1] != ["openstack"] or command.startswith(SKIPPED):
             return None
         added = ""
-        if WITH_NOVA.match(command) and RECORDING not in words:
+        is_offline = isinstance(self._cloud, targets.OfflinePlacement)
+        if WITH_NOVA.match(command) and RECORDING not in words and not is_offline:
             words += [RECORDING, "12-hosts"]
             added = f" {RECORDING} 12-hosts"
         with mock.patch.dict(os.environ, CLIFF_MAX_TERM_WIDTH=WIDTH):
@@ -138,14 +148,43 @@ class Terminal:
         self._cloud = targets.OnFile(database)
         return [*ended.stdout.splitlines(), *ended.stderr.splitlines()]
 
+    def _use_offline(self) -> list[str]:
+        """Load the sample into openstack-placement's database, which the next commands use."""
+        configuration = placement.configure(self._folder, "default")
+        placement.create_tables(configuration)
+        offline = targets.OfflinePlacement(configuration)
+        offline.database = state.SQLiteState(self._folder / "placement.sqlite", self._folder)
+        offline.load("12-hosts")
+        for host in ("cmp-0001", "cmp-0002"):
+            add_memory_encryption(offline, f"{host}.lab.example.org")
+        self._cloud = offline
+        return []
+
     def _shown(self, line: str) -> str:
         """Replace what differs from run to run."""
+        address = f"sqlite:///{self._folder}/placement.sqlite"
+        line = line.replace(address, "mysql+pymysql://placement:***@db/placement")
+        line = line.replace(f"{self._folder}/placement.conf", CONFIGURATION)
         line = line.replace(os.environ["XDG_STATE_HOME"], f"{HOME}/.local/state")
         line = line.replace(str(self._folder), HOME)
         time = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ-[0-9a-f]{8}"
         line = re.sub(time, "2026-01-01T09-00-00Z-3a5c7e91", line)
         line = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+", "2026-01-01T09:00:00+", line)
         return line.rstrip()
+
+
+def add_memory_encryption(target: targets.Target, host: str) -> None:
+    """Give a host 15 encrypted servers at most, and its first server one of them."""
+    (found,) = target.ask("GET", f"/resource_providers?name={host}")["resource_providers"]
+    path = f"/resource_providers/{found['uuid']}"
+    held = target.ask("GET", f"{path}/inventories")
+    held["inventories"]["MEM_ENCRYPTION_CONTEXT"] = {"total": 15, "max_unit": 1}
+    target.ask("PUT", f"{path}/inventories", held)
+    consumers = target.ask("GET", f"{path}/allocations")["allocations"]
+    consumer = min(consumers)
+    body = target.ask("GET", f"/allocations/{consumer}") | {"consumer_type": "INSTANCE"}
+    body["allocations"][found["uuid"]]["resources"]["MEM_ENCRYPTION_CONTEXT"] = 1
+    target.ask("PUT", f"/allocations/{consumer}", body)
 
 
 def _is_shown(line: str, *, has_note: bool) -> bool:
@@ -169,6 +208,17 @@ def differences(page: pathlib.Path, terminal: Terminal) -> Iterator[str]:
         elif not matches(step.output, printed):
             lines = difflib.unified_diff(step.output, printed, "page", "real", lineterm="")
             yield f"{step.command}\n" + "\n".join(lines)
+
+
+def differences_in_folder(page: pathlib.Path, folder: pathlib.Path) -> list[str]:
+    """``differences``, in a process of its own that works in ``folder``."""
+    _enter(folder)
+    return list(differences(page, Terminal(folder)))
+
+
+def _enter(folder: pathlib.Path) -> None:
+    os.environ.update(HOME=str(folder), XDG_STATE_HOME=f"{folder}/state")
+    os.chdir(folder)
 
 
 def matches(shown: list[str], printed: list[str]) -> bool:
@@ -195,11 +245,12 @@ def update(page: pathlib.Path, terminal: Terminal) -> None:
 
 
 def main() -> None:
+    # A library that finds no handler would install one that writes every record.
+    logging.getLogger().addHandler(logging.NullHandler())
     for name in sys.argv[1:]:
         page = pathlib.Path(name).resolve()
         with tempfile.TemporaryDirectory() as folder:
-            os.environ.update(HOME=folder, XDG_STATE_HOME=f"{folder}/state")
-            os.chdir(folder)
+            _enter(pathlib.Path(folder))
             update(page, Terminal(pathlib.Path(folder)))
         os.chdir(process.ROOT)
 

@@ -118,7 +118,7 @@ openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
     def _record(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.workflows.snapshot import proxy
 
-        if not self._embedded():
+        if not self._is_local():
             services.authenticate(self.app, "forwards requests to the cloud")
         running = proxy.Proxy(self.client(), parsed_args.queries, parsed_args.record)
         sys.stderr.write(f"Forwarding {running.url} to {self.client().target}; end with Ctrl-C\n")

@@ -1,8 +1,9 @@
 """Why a resolved document is refused: deletions and moves that would not work or not last. Pure.
 
 nova-compute writes the inventories of its own trees at each periodic run: libvirt's driver
-VCPU, MEMORY_MB and others on the root, and VGPU on children with the name ``<root's name>_<physical
-GPU>``. A move to this shape lasts; any other is reverted or duplicated within a minute.
+VCPU, MEMORY_MB and others on the root, VGPU on children with the name ``<root's name>_<physical
+GPU>``, and MEM_ENCRYPTION_CONTEXT on children such as ``<root's name>_amd_sev``. A move to this
+shape lasts; any other is reverted or duplicated within a minute.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ _COMPUTE = "COMPUTE_"
 
 #: The trait of providers of PCI devices, of any class, that nova-compute reports.
 _DEVICE = "COMPUTE_MANAGED_PCI_DEVICE"
+
+#: Libvirt's driver reports memory encryption on a child ``<root's name>_<one of these>``.
+_ENCRYPTION = "MEM_ENCRYPTION_CONTEXT"
+_ENCRYPTED = frozenset({"amd_sev", "amd_sev_es"})
 
 #: The classes that drivers of nova-compute report.
 _REPORTED = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU", "MEM_ENCRYPTION_CONTEXT"})
@@ -174,5 +179,7 @@ def _is_novas_shape(
     if move.source == move.target:
         return (move.resource_class, move.becomes) in {("VCPU", "PCPU"), ("PCPU", "VCPU")}
     target = resolved.nodes[move.target].provider
-    is_child = target.parent_uuid == root and target.name.startswith(f"{before.name_of(root)}_")
-    return is_child and move.resource_class == move.becomes == "VGPU"
+    suffix = target.name.removeprefix(f"{before.name_of(root)}_")
+    if target.parent_uuid != root or suffix == target.name or move.resource_class != move.becomes:
+        return False
+    return move.becomes == "VGPU" or (move.becomes == _ENCRYPTION and suffix in _ENCRYPTED)

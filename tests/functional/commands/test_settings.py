@@ -30,7 +30,8 @@ def cloud(
     if isinstance(target, OverHttp):
         reach = f"auth_type: admin_token, auth: {{endpoint: '{target.url}', token: admin}}"
     else:
-        reach = f"placement_database: {target.options[1]}"
+        option, file = target.options
+        reach = f"{option.removeprefix('--os-').replace('-', '_')}: {file}"
     openstack.do("resource provider create", "node")
     monkeypatch.setenv("OS_CLOUD", "it")
     # The SDK looks for the file's usual places once per process.

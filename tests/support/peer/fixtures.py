@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from unittest import mock
 
 import pytest
 
-from tests.support.peer import database, process, shell, state, target as targets
+from tests.support.peer import database, placement, process, shell, state, target as targets
 
 #: For tests of command lines and of output, which no server can influence.
 ON_ONE_TARGET = pytest.mark.parametrize("target", ["embedded"], indirect=True)
@@ -20,22 +22,55 @@ def real_placement(
 ) -> Iterator[targets.RealPlacement]:
     """openstack-placement, started once per worker, on the database that --peer names."""
     folder = tmp_path_factory.mktemp("placement")
-    peer = pytestconfig.getoption("--peer")
+    with (
+        _database(pytestconfig) as environment,
+        process.running(process.PLACEMENT, folder, environment=environment) as url,
+        _saved_states(environment, folder, tmp_path_factory) as saved,
+    ):
+        yield targets.RealPlacement(url, saved)
+
+
+@pytest.fixture(scope="session")
+def offline_placement(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[targets.OfflinePlacement]:
+    """openstack-placement without a service, on a database that --peer names."""
+    folder = tmp_path_factory.mktemp("offline")
+    with _database(pytestconfig) as environment:
+        with mock.patch.dict(os.environ, environment):
+            configuration = placement.configure(folder, "default")
+        placement.create_tables(configuration)
+        offline = targets.OfflinePlacement(configuration)
+        # The first request of a process adds the standard traits and resource classes.
+        offline.ask("GET", "/traits")
+        with _saved_states(environment, folder, tmp_path_factory) as offline.database:
+            yield offline
+
+
+@contextlib.contextmanager
+def _database(config: pytest.Config) -> Iterator[dict[str, str]]:
+    """The environment of a server for a database that --peer names; empty for SQLite."""
+    peer = config.getoption("--peer")
     if peer == "sqlite":
-        shared = folder
-        if "PYTEST_XDIST_WORKER" in os.environ:
-            # The parent of the worker's folder belongs to this run only.
-            shared = tmp_path_factory.getbasetemp().parent
-        with process.running(process.PLACEMENT, folder) as url:
-            saved = state.SQLiteState(folder / "placement.sqlite", shared)
-            yield targets.RealPlacement(url, saved)
+        yield {}
         return
     with database.SERVERS[peer]() as address:
-        environment = {"PLACEMENT_DATABASE": address}
-        with process.running(process.PLACEMENT, folder, environment=environment) as url:
-            rows = state.SQLState(address)
-            yield targets.RealPlacement(url, rows)
-            rows.close()
+        yield {"PLACEMENT_DATABASE": address}
+
+
+@contextlib.contextmanager
+def _saved_states(
+    environment: Mapping[str, str], folder: pathlib.Path, factory: pytest.TempPathFactory
+) -> Iterator[state.DatabaseState]:
+    """The states of the database that ``_database`` chose, or of the file in ``folder``."""
+    if environment:
+        rows = state.SQLState(environment["PLACEMENT_DATABASE"])
+        yield rows
+        rows.close()
+        return
+    # The parent of a worker's folder belongs to this run only.
+    shared = factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    yield state.SQLiteState(folder / "placement.sqlite", shared)
 
 
 @pytest.fixture
@@ -46,9 +81,11 @@ def first_generation() -> int:
 
 @pytest.fixture(params=targets.NAMES)
 def target(request: pytest.FixtureRequest, first_generation: int) -> Iterator[targets.Target]:
-    """An empty Placement: embedded in process, on a port, or the real one."""
-    if request.param == "placement":
-        real: targets.RealPlacement = request.getfixturevalue("real_placement")
+    """An empty Placement: embedded in process, on a port, or the real one as service or not."""
+    if request.param in ("placement", "offline"):
+        real: targets.OnRealDatabase = request.getfixturevalue(
+            "real_placement" if request.param == "placement" else "offline_placement"
+        )
         real.reset()
         yield real
     else:

@@ -20,3 +20,12 @@ def child(arguments: list[str], environment: dict[str, str], folder: str, out: s
     os.environ.update(environment)
     os.chdir(folder)
     pathlib.Path(out).write_text(json.dumps(shell.run(arguments)))
+
+
+def run(arguments: list[str], folder: pathlib.Path) -> shell.Outcome:
+    """The outcome of one ``openstack`` command in a process of its own."""
+    out = folder / "outcome.json"
+    process = CONTEXT.Process(target=child, args=(arguments, {}, str(folder), str(out)))
+    process.start()
+    process.join()
+    return shell.Outcome(*json.loads(out.read_text()))

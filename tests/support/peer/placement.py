@@ -19,6 +19,7 @@ import functools
 import os
 import pathlib
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -55,8 +56,8 @@ allow_headers = openstack-api-version
 """
 
 
-def configure(state: pathlib.Path, fixture: str) -> None:
-    """Write ``placement.conf`` for one of the configurations into ``state``."""
+def configure(state: pathlib.Path, fixture: str) -> pathlib.Path:
+    """Write ``placement.conf`` for one of the configurations into ``state``; its path."""
     policy = OPEN_POLICY if fixture == "open-policy" else state / "policy.yaml"
     (state / "policy.yaml").write_text("{}\n")
     text = CONFIGURATION.format(
@@ -67,7 +68,16 @@ def configure(state: pathlib.Path, fixture: str) -> None:
         policy=policy,
     )
     text += {"cors": CORS, "breadth-first": BREADTH_FIRST}.get(fixture, "")
-    (state / "placement.conf").write_text(text)
+    path = state / "placement.conf"
+    path.write_text(text)
+    return path
+
+
+def create_tables(configuration: pathlib.Path) -> None:
+    """Create the tables of an empty database, as an operator does before the first start."""
+    program = pathlib.Path(sys.executable).with_name("placement-manage")
+    command = [str(program), "--config-file", str(configuration), "db", "sync"]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 def serve(listening: socket.socket, threads: int, ready: Callable[[], None]) -> None:

@@ -29,14 +29,15 @@ class Outcome(NamedTuple):
 
     @property
     def messages(self) -> str:
-        """``stderr`` without the line that names the database file."""
+        """``stderr`` without the line that names the database."""
         return without_database(self.stderr)
 
 
 def without_database(stderr: str) -> str:
-    """Drop the lines that name the database file."""
+    """Drop the lines that name the database."""
     lines = stderr.splitlines(keepends=True)
-    return "".join(line for line in lines if not line.startswith("Database file: "))
+    names = ("Database file: ", "Using the database of ")
+    return "".join(line for line in lines if not line.startswith(names))
 
 
 class OpenStack:

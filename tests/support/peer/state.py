@@ -71,7 +71,8 @@ class SQLState(DatabaseState):
     """A database that SQLAlchemy reaches; saved states are rows in memory."""
 
     def __init__(self, url: str) -> None:
-        self._engine = sqlalchemy.create_engine(url)
+        # Without a pool: between tests no connection of this process uses the database.
+        self._engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
         metadata = sqlalchemy.MetaData()
         metadata.reflect(self._engine)
         self._tables = [

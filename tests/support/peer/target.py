@@ -7,17 +7,22 @@ requests, so that a test can prepare and read state without the commands under t
 from __future__ import annotations
 
 import abc
+import functools
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import requests
 
 from osc_placement import testing
+from osc_placement.client import transport, wsgi
 from osc_placement.testing import service
 from tests.support.peer import loading, state
 from tests.support.reshape import cloud_builder
 
-NAMES = ("embedded", "loopback", "placement")
+if TYPE_CHECKING:
+    from osc_placement.offline import app
+
+NAMES = ("embedded", "loopback", "placement", "offline")
 HEADERS = {"x-auth-token": "admin", "accept": "application/json"}
 
 
@@ -113,20 +118,48 @@ class Loopback(OverHttp):
         self._placement.stop()
 
 
-class RealPlacement(OverHttp):
-    """openstack-placement on a database that is restored between tests."""
+class OnRealDatabase(Target):
+    """A target whose state is in openstack-placement's database, restored between tests."""
 
-    def __init__(self, url: str, database: state.DatabaseState) -> None:
-        super().__init__("placement", url)
-        self._database = database
+    database: state.DatabaseState
 
     def reset(self) -> None:
         """Delete everything, in a few milliseconds."""
-        self._database.restore(state.EMPTY)
+        self.database.restore(state.EMPTY)
 
     def load(self, sample: str) -> None:
-        self._database.restore_or(sample, lambda: self._fill(testing.sample_cloud(sample)))
+        self.database.restore_or(sample, lambda: self._fill(testing.sample_cloud(sample)))
 
     def _fill(self, document: dict[str, Any]) -> None:
         loading.load(document, self.ask)
-        self._database.set_generations(document)
+        self.database.set_generations(document)
+
+
+class RealPlacement(OnRealDatabase, OverHttp):
+    """openstack-placement as a service."""
+
+    def __init__(self, url: str, database: state.DatabaseState) -> None:
+        super().__init__("placement", url)
+        self.database = database
+
+
+class OfflinePlacement(OnRealDatabase):
+    """openstack-placement in the process of each command, on the database of its configuration."""
+
+    def __init__(self, configuration: pathlib.Path) -> None:
+        self.name = "offline"
+        self.options = ["--os-placement-config", str(configuration)]
+        self._configuration = configuration
+
+    def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
+        with requests.Session() as session:
+            session.mount(transport.EMBEDDED_URL, wsgi.WsgiAdapter(lambda: self._application))
+            url = transport.EMBEDDED_URL + path
+            return session.request(method, url, json=body, headers=headers)
+
+    @functools.cached_property
+    def _application(self) -> app.OfflineApp:
+        """Loaded once; each session closes the connections, which commands would see."""
+        from osc_placement.offline import app
+
+        return app.OfflineApp(str(self._configuration))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from osc_placement import plugin
+from osc_placement import errors, plugin
 
 
 def instance(settings: Mapping[str, Any], clouds: Mapping[str, Any] | None = None) -> Any:
@@ -30,7 +30,7 @@ def parse(*arguments: str) -> argparse.Namespace:
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OS_PLACEMENT_API_VERSION", "OSC_PLACEMENT_DATABASE"):
+    for name in ("OS_PLACEMENT_API_VERSION", "OSC_PLACEMENT_DATABASE", "OSC_PLACEMENT_CONFIG"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -126,22 +126,68 @@ def test_an_embedded_client_opens_its_database_late() -> None:
 )
 def test_a_named_cloud_overrides_the_database_of_the_environment(arguments: tuple[str]) -> None:
     options = instance({"placement_database": "file"})._cli_options
-    plugin.prefer_named_cloud(options, arguments)
+    plugin.prefer_named_target(options, arguments)
     assert plugin.embedded_database(options.config) is None
 
 
 @pytest.mark.parametrize("arguments", [(), ("--os-region-name", "a", "trait", "list")])
 def test_without_a_named_cloud_the_database_is_used(arguments: tuple[str]) -> None:
     options = instance({"placement_database": "file"})._cli_options
-    plugin.prefer_named_cloud(options, arguments)
+    plugin.prefer_named_target(options, arguments)
     assert plugin.embedded_database(options.config) == "file"
 
 
 def test_the_database_of_a_named_cloud_is_used() -> None:
     clouds = {"a": {"placement_database": "its own"}}
     options = instance({"placement_database": "file"}, clouds)._cli_options
-    plugin.prefer_named_cloud(options, ["--os-cloud", "a"])
+    plugin.prefer_named_target(options, ["--os-cloud", "a"])
     assert plugin.embedded_database(options.config) == "its own"
+
+
+@pytest.mark.parametrize(
+    ("option", "chosen"),
+    [
+        ("--os-placement-config", {"placement_database": None, "placement_config": "b"}),
+        ("--os-placement-database", {"placement_database": "a", "placement_config": None}),
+        ("--os-endpoint", {"placement_database": None, "placement_config": None}),
+    ],
+)
+def test_an_option_overrides_the_other_files_of_the_environment(
+    option: str, chosen: dict[str, str | None]
+) -> None:
+    options = instance({"placement_database": "a", "placement_config": "b"})._cli_options
+    plugin.prefer_named_target(options, [option, "x"])
+    assert options.config == chosen
+
+
+def test_two_files_of_the_environment_are_refused() -> None:
+    with pytest.raises(errors.PlacementError, match=r"two targets, the database file a and .* b:"):
+        plugin.make_client(instance({"placement_database": "a", "placement_config": "b"}))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--os-cloud=a", "--os-placement-config=b"], "--os-placement-config and --os-cloud"),
+        (
+            ["--os-placement-database=a", "--os-placement-config=b"],
+            "--os-placement-database and --os-placement-config",
+        ),
+    ],
+)
+def test_two_named_targets_are_a_contradiction(options: list[str], text: str) -> None:
+    assert plugin.contradiction(options).startswith(f"{text} name two targets")
+
+
+def test_without_openstack_placement_the_error_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = plugin.make_client(instance({"placement_config": "placement.conf"}))
+    for name in [name for name in sys.modules if name.startswith("osc_placement.offline.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "placement", None)
+    with pytest.raises(errors.PlacementError, match=r"pip install 'osc-placement\[offline\]'"):
+        client.transport.application()
 
 
 def test_the_command_group_does_not_depend_on_the_version() -> None:

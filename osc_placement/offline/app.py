@@ -1,0 +1,73 @@
+"""openstack-placement's WSGI application on the database of a configuration file."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import pathlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import alembic.script
+from placement import deploy
+from placement.db.sqlalchemy import migration
+
+from osc_placement.offline import configuration, users
+
+#: A WSGI application without the resources of this package's own ones.
+_Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Any]
+
+
+class OfflineApp:
+    """The service's own application and code, in this process.
+
+    Reads the configuration and looks for other users of the database; the first request loads
+    the application. As the service does when it starts, that adds missing standard traits and
+    resource classes, unless ``users`` shows that a service runs, which has added its own.
+    Errors: PlacementError for a configuration or a database that cannot be used.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._configuration = configuration.Configuration(pathlib.Path(file).absolute())
+        #: The file and its database, without the password.
+        self.database = str(self._configuration)
+        #: The other users of the database.
+        self.users = users.find(self._configuration)
+        # openstack-placement answers concurrent writers on SQLite with 500.
+        self._turn: contextlib.AbstractContextManager[Any] = (
+            threading.Lock() if self._configuration.is_sqlite else contextlib.nullcontext()
+        )
+        self._loading = threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        with self._loading:
+            application = self._application
+        with self._turn:
+            return application(environ, start_response)
+
+    def close(self) -> None:
+        """Close the connections to the database."""
+        configuration.ENGINE.release()
+
+    @functools.cached_property
+    def _application(self) -> _Wsgi:
+        configuration.ENGINE.configure(self._configuration)
+        self._check_schema()
+        load = deploy.deploy if self.users else deploy.loadapp
+        loaded: _Wsgi = load(self._configuration.options)
+        return loaded
+
+    def _check_schema(self) -> None:
+        """Refuse a database of another release of openstack-placement."""
+        folder = pathlib.Path(migration.__file__).with_name("alembic")
+        needed = alembic.script.ScriptDirectory(str(folder)).get_current_head()
+        found = migration.version()
+        if found == needed:
+            return
+        state = f"has the schema {found}" if found else "has no tables of Placement"
+        raise self._configuration.failure(
+            f"it {state}, and this openstack-placement needs {needed}: install the release of"
+            f" the service, or run 'placement-manage --config-file {self._configuration.file}"
+            " db sync' if this is the release that you upgrade to"
+        )

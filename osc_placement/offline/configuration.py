@@ -1,0 +1,112 @@
+"""The configuration of openstack-placement, read from its file, and its global database engine."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections.abc import Iterator
+
+import sqlalchemy
+import sqlalchemy.exc
+from oslo_config import cfg
+from placement import conf, db_api
+
+from osc_placement import errors
+
+
+class Configuration:
+    """The options of one configuration file; ``name`` says whose database it is, in messages.
+
+    Reads the file and, as the service does for its own file, the folder ``<file>.d``.
+    Errors: PlacementError for a file that cannot be read or has no valid database URL.
+    """
+
+    def __init__(self, file: pathlib.Path) -> None:
+        self.file = file
+        self.name = f"the database of {file}"
+        self.options = _read(file)
+        self.url = self._url()
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the database is an SQLite file."""
+        return self.url.get_backend_name() == "sqlite"
+
+    @property
+    def sqlite_file(self) -> pathlib.Path:
+        """The file of an SQLite database."""
+        return pathlib.Path(self.url.database or "")
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.url.render_as_string(hide_password=True)}"
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[sqlalchemy.Connection]:
+        """A connection of its own. Errors: PlacementError if the database does not accept it."""
+        if self.is_sqlite and not self.sqlite_file.exists():
+            raise self.failure("the file does not exist")
+        try:
+            engine = sqlalchemy.create_engine(self.url, poolclass=sqlalchemy.NullPool)
+            with engine.connect() as connection:
+                yield connection
+        except ImportError as error:
+            raise self.failure(f"the database driver is not installed: {error}") from error
+        except sqlalchemy.exc.SQLAlchemyError as error:
+            raise self.failure(str(error).partition("\n")[0]) from error
+
+    def failure(self, reason: str) -> errors.PlacementError:
+        """An error about this database."""
+        return errors.PlacementError(f"{self}: {reason}")
+
+    def _url(self) -> sqlalchemy.URL:
+        text = self.options.placement_database.connection
+        try:
+            return sqlalchemy.make_url(text)
+        except sqlalchemy.exc.ArgumentError as error:
+            raise errors.PlacementError(
+                f"{self.file}: [placement_database] connection is not a database URL: {error}"
+            ) from error
+
+
+def _read(file: pathlib.Path) -> cfg.ConfigOpts:
+    folder = pathlib.Path(f"{file}.d")
+    options = cfg.ConfigOpts()
+    conf.register_opts(options)
+    try:
+        options(
+            [],
+            project="placement",
+            default_config_files=[str(file)],
+            default_config_dirs=[str(folder)] if folder.is_dir() else [],
+        )
+        # The file may name keystone, and may let the service change the schema when it starts.
+        options.set_override("auth_strategy", "noauth2", group="api")
+        options.set_override("sync_on_startup", False, group="placement_database")
+    except cfg.Error as error:
+        raise errors.PlacementError(f"{file}: {error}") from error
+    return options
+
+
+class _Engine:
+    """The database engine of openstack-placement, of which a process has one."""
+
+    _url: sqlalchemy.URL | None = None
+
+    def configure(self, configuration: Configuration) -> None:
+        """Use a database. Errors: PlacementError if the process uses another one already."""
+        if self._url is None:
+            db_api.configure(configuration.options)
+            self._url = configuration.url
+        if self._url != configuration.url:
+            raise configuration.failure(
+                "this process uses another database of openstack-placement already: start a new"
+                " process for each"
+            )
+
+    def release(self) -> None:
+        """Close all connections; the next request opens new ones."""
+        if self._url is not None:
+            db_api.get_placement_engine().dispose()
+
+
+ENGINE = _Engine()

@@ -1,0 +1,207 @@
+"""Commands on openstack-placement's own database, without a service."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy
+
+from tests.support import guide
+from tests.support.peer import forked, placement, process, shell, target as targets
+
+CREATE = "resource provider create"
+LIST = "resource provider list"
+TRAIT = "HW_CPU_X86_AVX2"
+
+pytestmark = pytest.mark.parametrize("target", ["offline"], indirect=True)
+
+
+def database_of(target: targets.Target) -> sqlalchemy.URL:
+    """The URL of the target's database."""
+    lines = pathlib.Path(target.options[1]).read_text().splitlines()
+    (text,) = [line for line in lines if line.startswith("connection = ")]
+    return sqlalchemy.make_url(text.partition(" = ")[2])
+
+
+@contextlib.contextmanager
+def in_use(target: targets.Target) -> Iterator[str]:
+    """Another user of the database, during the block; the text that names it."""
+    url = database_of(target)
+    if url.get_backend_name() == "sqlite":
+        with pathlib.Path(str(url.database)).open() as file:
+            other = subprocess.Popen(["sleep", "60"], stdin=file)
+        try:
+            yield f"process {other.pid} (sleep)"
+        finally:
+            other.kill()
+            other.wait()
+        return
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+    with engine.connect() as connection:
+        connection.execute(sqlalchemy.text("SELECT 1"))
+        yield f"1 connection of {url.username}"
+
+
+def test_the_database_is_named_without_its_password(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    shown = database_of(target).render_as_string(hide_password=True)
+    line = f"Using the database of {target.options[1]}: {shown}\n"
+    assert openstack.run(CREATE, "node").stderr == line
+    assert openstack.run(LIST).stderr == line
+    assert openstack.run(f"-q {LIST}").stderr == ""
+    added = openstack.run("resource provider trait add", "--trait", TRAIT, "node")
+    assert added.stderr.startswith(line)
+    assert f"On the database of {target.options[1]}: 1 applied" in added.stderr
+
+
+def test_a_write_is_refused_while_the_database_is_in_use(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    commands = (
+        (CREATE, "node"),
+        ("resource provider trait add", "--trait", TRAIT, "old"),
+        ("trait create", "CUSTOM_A"),
+    )
+    openstack.do(CREATE, "old")
+    with in_use(target) as user:
+        for command in commands:
+            code, text = openstack.fails(*command)
+            assert code == 1
+            assert f"the database of {target.options[1]} is in use: {user}" in text
+            assert "nothing was changed. Stop the Placement services" in text
+        assert [row["name"] for row in openstack(LIST)] == ["old"]
+        for command in commands:
+            allowed = openstack.run(*command, "--allow", "running-service")
+            assert (allowed.code, f"in use: {user}" in allowed.stderr) == (0, True)
+    assert sorted(row["name"] for row in openstack(LIST)) == ["node", "old"]
+
+
+def test_a_command_that_does_not_write_warns(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    openstack.do(CREATE, "old")
+    dry_run = ("resource provider trait add", "--trait", TRAIT, "old", "--dry-run")
+    with in_use(target) as user:
+        for command in ((LIST,), dry_run):
+            ended = openstack.run(*command)
+            assert ended.code == 0
+            assert f"Warning: the database of {target.options[1]} is in use: {user}" in ended.stderr
+
+
+def test_an_idle_service_is_found_on_a_database_server_and_not_on_sqlite(
+    openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
+) -> None:
+    """openstack-placement opens an SQLite file only while it handles a request."""
+    url = database_of(target)
+    is_sqlite = url.get_backend_name() == "sqlite"
+    environment = {"PLACEMENT_DATABASE": url.render_as_string(hide_password=False)}
+    with process.running(process.PLACEMENT, tmp_path, environment=environment):
+        code = openstack.run(CREATE, "node").code
+    assert code == (0 if is_sqlite else 1)
+
+
+def test_all_hosts_are_reshaped_with_the_template_of_the_user_guide(
+    openstack: shell.OpenStack, target: targets.OfflinePlacement, pytestconfig: pytest.Config
+) -> None:
+    """200 hosts with --long."""
+    (template,) = [
+        step.output or []
+        for step in guide.steps((guide.DOCS / "user" / "offline.rst").read_text())
+        if step.command == "cat sev.yaml"
+    ]
+    pathlib.Path("sev.yaml").write_text("\n".join(template))
+    names = [
+        f"cmp-{number:04}" for number in range(200 if pytestconfig.getoption("--long") else 12)
+    ]
+    for name in names:
+        host = target.ask("POST", "/resource_providers", {"name": name})["uuid"]
+        held = {"VCPU": {"total": 64}, "MEM_ENCRYPTION_CONTEXT": {"total": 15}}
+        body = {"resource_provider_generation": 0, "inventories": held}
+        target.ask("PUT", f"/resource_providers/{host}/inventories", body)
+    rows = openstack("placement reshape", "sev.yaml", "--name-glob", "cmp-*")
+    assert {row["status"] for row in rows} == {"applied"}
+    query = "/resource_providers?resources=MEM_ENCRYPTION_CONTEXT:1&required=HW_CPU_X86_AMD_SEV"
+    found = target.ask("GET", query)["resource_providers"]
+    assert sorted(each["name"] for each in found) == [f"{name}_amd_sev" for name in names]
+    assert openstack.run("placement reshape", "sev.yaml", "--name-glob", "cmp-????").code == 0
+
+
+def test_a_recording_of_nova_does_not_change_this_placement(openstack: shell.OpenStack) -> None:
+    code, text = openstack.fails(
+        "placement allocation audit", "--nova-recording", "12-hosts", "--repair"
+    )
+    assert (code, "--allow recorded-nova" in text) == (1, True)
+
+
+def test_a_database_without_tables_is_refused_and_stays(
+    target: targets.Target, tmp_path: pathlib.Path
+) -> None:
+    database = tmp_path / "empty.sqlite"
+    database.touch()
+    path = tmp_path / "placement.conf"
+    path.write_text(f"[placement_database]\nconnection = sqlite:///{database}\nsync_on_startup=1\n")
+    ended = forked.run(["--os-placement-config", str(path), *LIST.split()], tmp_path)
+    assert ended.code == 1
+    assert "it has no tables of Placement" in ended.stderr
+    assert f"placement-manage --config-file {path} db sync" in ended.stderr
+    assert database.stat().st_size == 0
+
+
+def test_a_database_of_another_release_is_refused(
+    target: targets.Target, tmp_path: pathlib.Path
+) -> None:
+    path = placement.configure(tmp_path, "default")
+    placement.create_tables(path)
+    url = f"sqlite:///{tmp_path}/placement.sqlite"
+    path.write_text(f"[placement_database]\nconnection = {url}\n")
+    with sqlalchemy.create_engine(url).begin() as connection:
+        connection.execute(
+            sqlalchemy.text("UPDATE alembic_version SET version_num = 'b4ed3a175331'")
+        )
+    ended = forked.run(["--os-placement-config", str(path), *LIST.split()], tmp_path)
+    assert ended.code == 1
+    assert "it has the schema b4ed3a175331, and this openstack-placement needs" in ended.stderr
+
+
+def test_a_process_has_one_configuration(target: targets.Target, tmp_path: pathlib.Path) -> None:
+    assert target.ask("GET", "/resource_providers") == {"resource_providers": []}
+    path = placement.configure(tmp_path, "default")
+    database = tmp_path / "other.sqlite"
+    database.touch()
+    path.write_text(f"[placement_database]\nconnection = sqlite:///{database}\n")
+    ended = shell.run(["--os-placement-config", str(path), *LIST.split()])
+    assert (ended.code, "start a new process for each" in ended.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "connection"),
+        ("connection = nonsense", "is not a database URL"),
+        ("connection = sqlite:////nonexistent/placement.sqlite", "the file does not exist"),
+        ("connection = postgresql+psycopg2://a:secret@127.0.0.1:1/p", "Connection refused"),
+        ("connection = mysql+pymysql://a:secret@127.0.0.1:1/p", "Connection refused"),
+        ("connection = mysql+asyncmy://a:secret@127.0.0.1:1/p", "the database driver is not"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_is_reported_in_one_line(
+    target: targets.Target, tmp_path: pathlib.Path, text: str, message: str
+) -> None:
+    path = tmp_path / "placement.conf"
+    path.write_text(f"[placement_database]\n{text}\n")
+    ended = shell.run(["--os-placement-config", str(path), *LIST.split()])
+    assert ended.code == 1
+    assert message in ended.stderr
+    assert str(path) in ended.stderr
+    assert "secret" not in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_configuration_that_does_not_exist_is_reported(target: targets.Target) -> None:
+    ended = shell.run(["--os-placement-config", "/nonexistent/placement.conf", *LIST.split()])
+    assert (ended.code, "/nonexistent/placement.conf" in ended.stderr) == (1, True)
