@@ -30,13 +30,20 @@ class Names:
     """Replaces names of each kind; equal names stay equal, and different ones different.
 
     ``known`` are names of traits and resource classes that are not custom but only the source
-    knows. ``keep_custom``: custom traits, resource classes and consumer types stay.
+    knows. ``compared`` are the keys of the metadata of host aggregates, which nova compares with
+    properties of images. ``keep_custom``: custom traits, resource classes and consumer types stay.
     """
 
     def __init__(
-        self, replace: Replace, known: AbstractSet[str] = frozenset(), *, keep_custom: bool = False
+        self,
+        replace: Replace,
+        known: AbstractSet[str] = frozenset(),
+        compared: AbstractSet[str] = frozenset(),
+        *,
+        keep_custom: bool = False,
     ) -> None:
         self.of = replace
+        self.compared = compared
         self._known = known
         self._keep_custom = keep_custom
 

@@ -1,6 +1,7 @@
-"""Replaces the names in extra specs and image properties, and leaves out other ones. Pure.
+"""Replaces the names in extra specs, image properties and the metadata of host aggregates. Pure.
 
-A value that is a number, a switch, a CPU mask or a word of nova's stays.
+A value that is a number, a switch, a CPU mask or a word of nova's stays. What nova's scheduler does
+not compare is left out.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from osc_placement.engine import standard
-from osc_placement.nova import flavor
+from osc_placement.nova import extra_spec_values, flavor
 from osc_placement.workflows.snapshot.anonymize.key import Kind
 from osc_placement.workflows.snapshot.anonymize.names import Names
 
@@ -77,6 +78,23 @@ IMAGE_PROPERTIES = frozenset(
     }
 )
 
+_TENANT = "filter_tenant_id"
+_FLAVORS = "instance_type"
+#: The keys of metadata that nova's filters read by name, besides properties of images.
+METADATA = frozenset(
+    {
+        _FLAVORS,
+        "cpu_allocation_ratio",
+        "disk_allocation_ratio",
+        "max_instances_per_host",
+        "max_io_ops_per_host",
+        "ram_allocation_ratio",
+    }
+)
+
+#: The scopes of extra specs that nova's filters compare with metadata and with capabilities.
+_SCOPES = ("aggregate_instance_extra_specs", "capabilities")
+
 _NUMBERS = re.compile(r"[\d.,^\s-]*")
 _MACHINE = re.compile(r"(?:pc|virt|(?:pc-)?(?:q35|i440fx))(?:-[\d.]+)?")
 _SWITCHES = ("1", "t", "true", "on", "y", "yes", "0", "f", "false", "off", "n", "no")
@@ -134,7 +152,56 @@ def _extra_specs(names: Names, specs: Mapping[str, Any]) -> Iterator[tuple[str, 
         elif key == PCI_ALIAS:
             yield key, ",".join(_alias(names, alias) for alias in text.split(","))
         elif key in EXTRA_SPECS:
-            yield key, value(names, text)
+            yield key, _requirement(names, key, text)
+        else:
+            scope, colon, rest = key.rpartition(":")
+            if not colon or scope in _SCOPES:
+                yield f"{scope}{colon}{_key(names, rest)}", _requirement(names, rest, text)
+
+
+def _requirement(names: Names, key: str, text: str) -> str:
+    """The value of an extra spec, whose operators stay: ``<or> a <or> b``."""
+    operators = extra_spec_values.OPERATORS
+    words = text.split()
+    if not words or words[0] not in operators:
+        return _value_of(names, key, text)
+    return " ".join(each if each in operators else _value_of(names, key, each) for each in words)
+
+
+def metadata(names: Names, found: Mapping[str, str]) -> dict[str, str]:
+    """The metadata of a host aggregate; equal keys and values of flavors and images stay equal."""
+    return {_metadata_key(names, key): _metadata(names, key, found[key]) for key in found}
+
+
+def _metadata_key(names: Names, key: str) -> str:
+    if key == "availability_zone":
+        return key
+    if key.startswith(_TENANT):
+        suffix = key.removeprefix(_TENANT)
+        return _TENANT + (names.of(Kind.GROUP, suffix) if suffix else "")
+    if key.startswith("trait:"):
+        return f"trait:{names.trait(key.removeprefix('trait:'))}"
+    return _key(names, key)
+
+
+def _metadata(names: Names, key: str, text: str) -> str:
+    if key == "availability_zone":
+        return names.of(Kind.ZONE, text)
+    parts = [each.strip() for each in text.split(",")]
+    if key.startswith(_TENANT):
+        return ",".join(map(names.project, parts))
+    return ",".join(_value_of(names, key, each) for each in parts)
+
+
+def _value_of(names: Names, key: str, text: str) -> str:
+    """The value of a key, equal in metadata, extra specs and properties of images."""
+    return names.of(Kind.FLAVOR, text) if key == _FLAVORS else value(names, text)
+
+
+def _key(names: Names, key: str) -> str:
+    """A key that nova defines, unchanged; the pseudonym of any other."""
+    is_defined = key in EXTRA_SPECS or key in IMAGE_PROPERTIES or key in METADATA
+    return key if is_defined else names.of(Kind.VALUE, key)
 
 
 def image_properties(names: Names, found: Mapping[str, Any]) -> dict[str, str]:
@@ -143,8 +210,8 @@ def image_properties(names: Names, found: Mapping[str, Any]) -> dict[str, str]:
     for key, given in found.items():
         if key.startswith("trait:"):
             made[f"trait:{names.trait(key.removeprefix('trait:'))}"] = value(names, str(given))
-        elif key in IMAGE_PROPERTIES:
-            made[key] = value(names, str(given))
+        elif key in IMAGE_PROPERTIES or key in names.compared:
+            made[_key(names, key)] = _value_of(names, key, str(given))
     return made
 
 

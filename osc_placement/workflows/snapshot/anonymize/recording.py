@@ -24,9 +24,6 @@ _PLAIN_PARAMETERS = frozenset(
     {"all_projects", "all_tenants", "binary", "deleted", "is_public", "limit", "offset"}
 )
 
-_TENANT = "filter_tenant_id"
-_RATIOS = frozenset({"cpu_allocation_ratio", "disk_allocation_ratio", "ram_allocation_ratio"})
-
 
 def _keep(_: Names, value: Any) -> Any:
     return value
@@ -89,21 +86,7 @@ def _image_properties(names: Names, found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _metadata(names: Names, metadata: Mapping[str, str]) -> dict[str, str]:
-    """What nova's scheduler and the commands read of a host aggregate's metadata."""
-    found = {}
-    for key, value in metadata.items():
-        if key == "availability_zone":
-            found[key] = names.of(Kind.ZONE, value)
-        elif key.startswith(_TENANT):
-            suffix = key.removeprefix(_TENANT)
-            found[_TENANT + (names.of(Kind.GROUP, suffix) if suffix else "")] = names.project(value)
-        elif key.startswith("trait:"):
-            found[f"trait:{names.trait(key.removeprefix('trait:'))}"] = properties.value(
-                names, value
-            )
-        elif key in _RATIOS:
-            found[key] = properties.value(names, value)
-    return found
+    return properties.metadata(names, metadata)
 
 
 def _resources(names: Names, resources: Mapping[str, int]) -> dict[str, int]:
@@ -240,6 +223,17 @@ _RESPONSES: dict[str, tuple[str, Field]] = {
         ),
     ),
 }
+
+
+def metadata_keys(recorded: Mapping[str, Any]) -> frozenset[str]:
+    """The keys of the metadata of all host aggregates in recorded responses."""
+    return frozenset(
+        key
+        for request in recorded
+        if (found := _REQUEST.fullmatch(request)) and found["path"] == "/os-aggregates"
+        for aggregate in recorded[request]["aggregates"]
+        for key in aggregate.get("metadata") or {}
+    )
 
 
 def anonymize(names: Names, request: str, body: Any) -> tuple[str, Any] | None:

@@ -11,9 +11,9 @@ from osc_placement import errors
 from osc_placement.model import name
 from osc_placement.server.store import rewrite, snapshot
 from osc_placement.workflows.snapshot import file
-from osc_placement.workflows.snapshot.anonymize import key as keys
+from osc_placement.workflows.snapshot.anonymize import key as keys, recording
 from osc_placement.workflows.snapshot.anonymize.key import Key, Kind
-from osc_placement.workflows.snapshot.anonymize.names import Names
+from osc_placement.workflows.snapshot.anonymize.names import Names, Replace
 from osc_placement.workflows.snapshot.anonymize.state import Anonymizer
 
 
@@ -54,13 +54,14 @@ class Anonymization:
         with file.opened(path) as opened:
             metadata = _anonymizable(path, opened.metadata)
             known = frozenset({*opened.traits(), *opened.resource_classes()})
+            compared = recording.metadata_keys(opened.recording())
         self._check_paths(target)
         standard = frozenset(text for text in known if not text.startswith(name.CUSTOM_PREFIX))
         key = self.key(metadata.origin)
         with file.explained():
-            key.add(self._names_in(path, standard))
+            key.add(self._names_in(path, standard, compared))
             keys.write(self.key_path, key)
-            anonymizer = Anonymizer(Names(key.pseudonym, standard, keep_custom=self.keep_custom))
+            anonymizer = self._anonymizer(key.pseudonym, standard, compared)
             anonymous = dataclasses.replace(
                 metadata, origin=key.identity, target=key.identity, anonymized=True
             )
@@ -81,7 +82,14 @@ class Anonymization:
                     " changed"
                 )
 
-    def _names_in(self, path: pathlib.Path, standard: frozenset[str]) -> Mapping[Kind, set[str]]:
+    def _anonymizer(
+        self, replace: Replace, standard: frozenset[str], compared: frozenset[str]
+    ) -> Anonymizer:
+        return Anonymizer(Names(replace, standard, compared, keep_custom=self.keep_custom))
+
+    def _names_in(
+        self, path: pathlib.Path, standard: frozenset[str], compared: frozenset[str]
+    ) -> Mapping[Kind, set[str]]:
         """Everything in a snapshot that gets a pseudonym."""
         found: dict[Kind, set[str]] = {kind: set() for kind in Kind}
 
@@ -89,7 +97,7 @@ class Anonymization:
             found[kind].add(text)
             return text
 
-        rewrite.visit(str(path), Anonymizer(Names(collect, standard, keep_custom=self.keep_custom)))
+        rewrite.visit(str(path), self._anonymizer(collect, standard, compared))
         return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -11,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 import osc_placement.nova
 from osc_placement import errors
 from osc_placement.model import allocation
-from osc_placement.nova import flavor
+from osc_placement.nova import filters, flavor, request, values
 from osc_placement.server.store import snapshot
 from osc_placement.workflows.snapshot.anonymize import key as keys, properties, recording, state
 from osc_placement.workflows.snapshot.anonymize.key import Kind
@@ -167,30 +168,83 @@ def test_every_property_that_the_code_reads_is_kept() -> None:
     assert images <= properties.IMAGE_PROPERTIES
 
 
-def test_metadata_of_aggregates_and_fields_that_no_command_reads_are_left_out() -> None:
+def made_of_aggregate(replaced: Names, metadata: dict[str, str]) -> dict[str, Any]:
     aggregate = {
         "id": 1,
         "name": "acme",
         "uuid": UUID,
         "hosts": ["cmp-1"],
         "availability_zone": "acme",
-        "metadata": {
-            "availability_zone": "acme",
-            "filter_tenant_id": "acme",
-            "filter_tenant_id_acme": "acme",
-            "trait:CUSTOM_ACME": "required",
-            "cpu_allocation_ratio": "4.0",
-            "customer": "acme",
-        },
+        "metadata": metadata,
     }
-    found = recording.anonymize(names(), "GET /v2.1/os-aggregates", {"aggregates": [aggregate]})
+    found = recording.anonymize(replaced, "GET /v2.1/os-aggregates", {"aggregates": [aggregate]})
     assert found is not None
     (made,) = found[1]["aggregates"]
     assert "acme" not in str(made).lower()
-    assert len(made["metadata"]) == 5
+    return dict(made)
+
+
+def test_metadata_of_aggregates_has_pseudonyms() -> None:
+    made = made_of_aggregate(
+        names(),
+        {
+            "availability_zone": "acme",
+            "filter_tenant_id": "acme",
+            "filter_tenant_id_acme": "acme, acme2",
+            "trait:CUSTOM_ACME": "required",
+            "cpu_allocation_ratio": "4.0",
+            "max_instances_per_host": "20",
+            "instance_type": "acme.small",
+            "acme": "acme",
+        },
+    )
+    assert "availability_zone" not in made
+    assert len(made["metadata"]) == 8
     assert made["metadata"]["cpu_allocation_ratio"] == "4.0"
-    tenants = {value for key, value in made["metadata"].items() if key.startswith("filter_tenant")}
-    assert len(tenants) == 1
+    assert made["metadata"]["max_instances_per_host"] == "20"
+    tenants = [value for key, value in made["metadata"].items() if key.startswith("filter_tenant")]
+    assert tenants[1].split(",")[0] == tenants[0]
+
+
+KEYS = st.sampled_from(["acme_disk", "hw_disk_bus", "instance_type", "group_policy"])
+VALUES = st.sampled_from(["acme", "acme_b", "virtio", "4", "6.5", "true"])
+REQUIREMENTS = st.one_of(
+    VALUES,
+    st.builds("<or> {} <or> {}".format, VALUES, VALUES),
+    st.builds("{} {}".format, st.sampled_from(["s==", "s!=", ">=", "==", "<="]), VALUES),
+)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(KEYS, st.lists(VALUES, min_size=1, max_size=2).map(",".join)),
+    st.dictionaries(KEYS, VALUES),
+    st.dictionaries(
+        st.builds("{}{}".format, st.sampled_from(["", "aggregate_instance_extra_specs:"]), KEYS),
+        REQUIREMENTS,
+    ),
+    st.sampled_from(["acme", "virtio"]),
+)
+def test_filters_give_the_same_verdicts_with_pseudonyms(
+    metadata: dict[str, str], image: dict[str, str], specs: dict[str, str], flavor_name: str
+) -> None:
+    replaced = Names(Growing(), compared=frozenset(metadata))
+
+    def verdicts(
+        metadata: dict[str, str], image: dict[str, str], specs: dict[str, str], name: str
+    ) -> list[bool]:
+        host = filters.Host(aggregates=[values.HostAggregate("1", "a", UUID, (), metadata)])
+        server = request.ServerSpec(
+            flavor.Flavor(1, 1, 1, extra_specs=specs), image=image, flavor_name=name
+        )
+        return [bool(rule(server, host)) for rule in filters.RULES.values()]
+
+    assert verdicts(metadata, image, specs, flavor_name) == verdicts(
+        made_of_aggregate(replaced, metadata)["metadata"],
+        properties.image_properties(replaced, image),
+        properties.extra_specs(replaced, specs),
+        replaced.of(Kind.FLAVOR, flavor_name),
+    )
 
 
 @pytest.mark.parametrize(
