@@ -16,7 +16,7 @@ from osc_placement.model import constraint
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import explain
 from tests.support.candidates import cloud_builder, comparison, explained
-from tests.support.functional_cloud import AGGREGATE, create
+from tests.support.functional_cloud import AGGREGATE, create, send_to
 from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
 
@@ -107,12 +107,7 @@ def test_a_host_is_a_candidate_exactly_if_the_service_returns_it(
     # openstack-placement loses candidates of sharing providers; see the Conformance page.
     while base.with_trait[standard.SHARING_TRAIT]:
         base = cloud_builder.draw_state(draw)
-
-    def send(method: str, path: str, body: object, version: str) -> tuple[int, object]:
-        answer = target.request(method, path, body, version)
-        return answer.status_code, answer.json() if answer.content else None
-
-    comparison.seed(base, send)
+    comparison.seed(base, send_to(target))
     client = client_of(target)
     names = [each.name for each in base.providers.values() if each.uuid == each.root_uuid]
     for _ in range(6):
