@@ -130,10 +130,10 @@ class Terminal:
         self.code = ended.code
         if file:
             (self._folder / file).write_text(ended.stdout)
-            lines = shell.without_database(ended.stderr).splitlines()
-            return lines if step.output is not None else [ended.stdout]
+            if step.output is None:
+                return [ended.stdout]
         # The page shows a cloud, and so the command that continues has no recording either.
-        printed = ended.stdout.replace(added, "").splitlines()
+        printed = (ended.stderr if file else ended.stdout).replace(added, "").splitlines()
         return [self._shown(line) for line in printed if _is_shown(line, has_note=not added)]
 
     def _load(self, arguments: list[str]) -> list[str]:
