@@ -86,6 +86,21 @@ def test_a_file_needs_no_cloud(home: dict[str, str]) -> None:
     assert (shown.returncode, shown.stdout) == (0, "CUSTOM_A\n")
 
 
+def test_v_shows_the_phases_and_items_of_a_run(
+    home: dict[str, str], tmp_path: pathlib.Path
+) -> None:
+    cloud = targets.OnFile(tmp_path / "cloud.sqlite")
+    cloud.load("12-hosts")
+    command = "resource provider inventory amend --resource VCPU:allocation_ratio=2 --name-glob"
+    database = str(tmp_path / "cloud.sqlite")
+    shown = openstack(home, f"-v {command} cmp-0001.*", OSC_PLACEMENT_DATABASE=database).stderr
+    assert "1 providers match --name-glob 'cmp-0001.*'" in shown
+    assert "inventories cmp-0001.lab.example.org: applied" in shown
+    quiet = openstack(home, f"{command} cmp-0002.*", OSC_PLACEMENT_DATABASE=database).stderr
+    assert "1 applied" in quiet
+    assert "providers match" not in quiet
+
+
 def test_an_unreachable_endpoint_is_one_line_without_a_traceback(home: dict[str, str]) -> None:
     clouds(home["HOME"], "http://127.0.0.1:1")
     outcome = openstack(home, "--os-cloud lab resource provider list")

@@ -86,5 +86,12 @@ def test_help_shows_description_example_version_and_exit_codes() -> None:
     assert "Exit codes: 0 success; 1 the request was refused" in text
 
 
+def test_the_help_of_reshape_names_the_recipes() -> None:
+    text = " ".join(help_of(COMMANDS["placement_reshape"].load(), "placement reshape").split())
+    for name in COMMANDS:
+        _, is_recipe, kind = name.partition("placement_reshape_recipe_")
+        assert not is_recipe or f"recipe {kind}" in text
+
+
 def test_a_literal_may_contain_a_line_break() -> None:
     assert help_format.plain("Run ``a\nb``::") == "Run a\nb:"
