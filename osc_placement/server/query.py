@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from osc_placement import microversion
 from osc_placement.model import candidate, name as names
@@ -166,8 +167,9 @@ def parse_candidates(
     for key, value in pairs:
         values.setdefault(key, []).append(value)
     required, forbidden = _root_traits(values, version)
-    groups = _groups(values, version)
-    subtrees = _subtrees(values, groups)
+    subtrees = _subtree_suffixes(values)
+    groups = _groups(pairs, values, version)
+    _check_subtrees(subtrees, groups)
     _check_groups(groups, subtrees, version)
     policy = values.get("group_policy", [None])[0]
     if policy is None and sum(1 for suffix in groups if suffix) > 1:
@@ -195,26 +197,37 @@ def _limit(text: str) -> int | None:
 
 
 def _groups(
-    values: dict[str, list[str]], version: microversion.Microversion
+    pairs: Sequence[tuple[str, str]],
+    values: dict[str, list[str]],
+    version: microversion.Microversion,
 ) -> dict[str, candidate.RequestGroup]:
-    """``{suffix: group}``, in the order of the query string."""
-    keys: dict[str, dict[str, list[str]]] = {}
-    for key, found in values.items():
+    """``{suffix: group}``, in the order of the query string, which is that of the errors too."""
+    fields: dict[str, dict[str, Any]] = {}
+    for key, value in pairs:
         match = _GROUP_KEY.fullmatch(key)
-        if match:
-            keys.setdefault(match[2], {})[match[1]] = found
-    any_traits = microversion.supports(version, "any traits")
-    groups = {}
-    for suffix, parts in keys.items():
-        resources = parse_resources(parts["resources"][-1]) if "resources" in parts else {}
-        traits = parts.get("required", [])
-        required, forbidden = parse_traits(traits if any_traits else traits[-1:], version)
-        member_of, not_member_of = parse_member_of(parts.get("member_of", []), version)
-        in_tree = parse_in_tree(parts["in_tree"][-1]) if "in_tree" in parts else None
-        groups[suffix] = candidate.RequestGroup(
-            suffix, resources, required, forbidden, member_of, not_member_of, in_tree
-        )
-    return groups
+        if not match:
+            continue
+        given = fields.setdefault(match[2], {})
+        if match[1] == "resources":
+            given["resources"] = parse_resources(value)
+        elif match[1] == "in_tree":
+            given["in_tree"] = parse_in_tree(value)
+        elif match[1] not in given:
+            given |= _repeatable_fields(match[1], values[key], version)
+    return {suffix: candidate.RequestGroup(suffix, **given) for suffix, given in fields.items()}
+
+
+def _repeatable_fields(
+    parameter: str, values: list[str], version: microversion.Microversion
+) -> dict[str, Any]:
+    """The fields of a group from all values of ``member_of`` or ``required``."""
+    if parameter == "member_of":
+        member_of, forbidden_aggregates = parse_member_of(values, version)
+        return {"member_of": member_of, "forbidden_aggregates": forbidden_aggregates}
+    # Before 1.39 Placement reads only the last value.
+    repeated = microversion.supports(version, "any traits")
+    required, forbidden = parse_traits(values if repeated else values[-1:], version)
+    return {"required": required, "forbidden": forbidden}
 
 
 def _check_groups(
@@ -285,17 +298,21 @@ def _check_orphans(without_resources: list[candidate.RequestGroup]) -> None:
         raise http_errors.BadRequest("All request groups must specify resources.")
 
 
-def _subtrees(
-    values: dict[str, list[str]], groups: dict[str, candidate.RequestGroup]
-) -> tuple[frozenset[str], ...]:
-    found = []
-    for value in values.get("same_subtree", []):
-        suffixes = frozenset(_stripped(value))
-        if "" in suffixes:
-            raise http_errors.BadRequest(
-                "Empty string (unsuffixed group) can not be specified in `same_subtree`",
-                http_errors.QUERY_BAD_VALUE,
-            )
+def _subtree_suffixes(values: dict[str, list[str]]) -> tuple[frozenset[str], ...]:
+    """The suffixes of each ``same_subtree``; raises BadRequest for the group without a suffix."""
+    found = tuple(frozenset(_stripped(value)) for value in values.get("same_subtree", []))
+    if any("" in suffixes for suffixes in found):
+        raise http_errors.BadRequest(
+            "Empty string (unsuffixed group) can not be specified in `same_subtree` ",
+            http_errors.QUERY_BAD_VALUE,
+        )
+    return found
+
+
+def _check_subtrees(
+    subtrees: tuple[frozenset[str], ...], groups: dict[str, candidate.RequestGroup]
+) -> None:
+    for suffixes in subtrees:
         unknown = sorted(suffixes - groups.keys())
         if unknown:
             raise http_errors.BadRequest(
@@ -303,8 +320,6 @@ def _subtrees(
                 f" {sorted(groups)}.",
                 http_errors.QUERY_BAD_VALUE,
             )
-        found.append(suffixes)
-    return tuple(found)
 
 
 def _root_traits(

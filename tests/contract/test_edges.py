@@ -53,6 +53,19 @@ VARIANTS: dict[str, tuple[raw.Headers, bytes | None]] = {
     "an unknown version without a token": ([("OpenStack-API-Version", "placement 1.99")], None),
 }
 
+#: Parameters of allocation candidates with invalid values: the first one is the error, also if a
+#: later value replaces it, except for ``required`` below 1.39.
+INVALID_QUERIES = (
+    *("in_tree=a&resources=!z", "resources=!z&in_tree=a", "member_of=x&resources=!z"),
+    *("required=,&in_tree=a&resources=!z", "resources=VCPU:1&in_tree=a&required=!a,,"),
+    *("resources=VCPU:1&resources=x:y&resources=!z", "resources=!z&resources=VCPU:1"),
+    *("resources=VCPU:1&in_tree=a&in_tree=b", "resources=VCPU:1&in_tree=a&resources=!z"),
+    *("resources=VCPU:1&member_of=x&member_of=y", "resources=!z&member_of=x&member_of=y"),
+    *("resources=VCPU:1&required=,&required=HW_CPU_X86_MMX", "resources=!z&root_required=,"),
+    *("resources=!z&same_subtree=,", "same_subtree=_x&in_tree=a", "resources=!z&limit=0"),
+    *("root_required=,&same_subtree=,", "resources1=!z&resources2=VCPU:1", "resources=!z&x=1"),
+)
+
 
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
@@ -74,4 +87,18 @@ def test_unusual_requests_get_the_response_of_the_real_service(
         difference = compare.difference(*(raw.send(port, request) for port in ports))
         if difference:
             differences.append(f"{method} {path}: {difference}")
+    assert differences == []
+
+
+@pytest.mark.parametrize("minor", [21, 35, 38, 39])
+def test_the_error_of_a_query_is_that_of_the_real_service(
+    ports: tuple[int, int], minor: int
+) -> None:
+    version = ("OpenStack-API-Version", f"placement 1.{minor}")
+    differences = []
+    for query in INVALID_QUERIES:
+        request = raw.encode("GET", f"/allocation_candidates?{query}", [*ADMIN, version])
+        difference = compare.difference(*(raw.send(port, request) for port in ports))
+        if difference:
+            differences.append(f"{query}: {difference}")
     assert differences == []
