@@ -142,7 +142,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         from osc_placement.workflows.capacity import after
         from osc_placement.workflows.snapshot import temporary
 
-        if not self.auth_required or not (request.keep or request.after):
+        if after.has_every_record(client) or not (request.keep or request.after):
             return contextlib.nullcontext(client)
         # Find a plan of another cloud, or a missing right in nova, before the cloud is read.
         if request.after is not None:

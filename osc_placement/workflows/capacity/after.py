@@ -77,9 +77,14 @@ def check_plan(plan: plan_module.Plan, client: api.Client) -> None:
     plan_module.check_target(plan, client.target, client.origin)
 
 
+def has_every_record(client: api.Client) -> bool:
+    """Whether the client runs on a database file of the embedded server. Requests: none."""
+    return getattr(client.transport.application(), "repository", None) is not None
+
+
 def require_copy(client: api.Client, option: str) -> None:
     """Refuse an option that needs every record of the cloud. Errors: PlacementError."""
-    if getattr(client.transport.application(), "repository", None) is None:
+    if not has_every_record(client):
         raise errors.PlacementError(
             f"{option} needs all allocations of the cloud: run the command on a snapshot"
             " ('placement snapshot save', then --os-placement-database)"
