@@ -16,7 +16,12 @@ from osc_placement.v1.options import arguments
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.reshape.recipe import replacement, vgpu, yaml_writer
+    from osc_placement.workflows.reshape.recipe import (
+        evidence,
+        replacement,
+        vgpu,
+        yaml_writer,
+    )
 
 
 class Recipe(base.Command):
@@ -85,7 +90,13 @@ openstack placement reshape recipe vgpu cn1 \\
             default=[],
             help="A trait of this GPU's provider. May be repeated.",
         )
-        _add_evidence(parser, "<server>=<gpu>", "The GPU that a server uses")
+        _add_evidence(
+            parser,
+            "<server>=<gpu>",
+            "The GPU that a server uses",
+            "the output of 'virsh dumpxml' for servers, with that of 'mdevctl list' or 'virsh"
+            " nodedev-dumpxml' for their mediated devices",
+        )
         super().add_arguments(parser)
 
     def recipe(
@@ -125,7 +136,12 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
             help="The future value in nova.conf; the document warns if nova-compute will report"
             " another number of VCPU",
         )
-        _add_evidence(parser, "<server>=<class>", "The class that a server uses, PCPU or VCPU")
+        _add_evidence(
+            parser,
+            "<server>=<class>",
+            "The class that a server uses, PCPU or VCPU",
+            "the output of 'virsh dumpxml' for servers",
+        )
         services.add_recording(parser)
         super().add_arguments(parser)
 
@@ -133,13 +149,13 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
     ) -> yaml_writer.Recipe:
         from osc_placement.workflows.reshape import observe
-        from osc_placement.workflows.reshape.recipe import pcpu, read
+        from osc_placement.workflows.reshape.recipe import evidence, pcpu, read
 
         problems = errors.InputErrors()
-        evidence = tuple(_evidence(parsed_args, problems))
+        pairs = tuple(_evidence(parsed_args, evidence.cpu_class, problems))
         problems.check()
         request = pcpu.make_request(
-            parsed_args.cpu_dedicated_set, parsed_args.cpu_shared_set, evidence
+            parsed_args.cpu_dedicated_set, parsed_args.cpu_shared_set, pairs
         )
         nova = services.Services(self, parsed_args).nova
         root = read.find_root(client, parsed_args.host)
@@ -222,7 +238,7 @@ def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replace
 
 def _vgpu_request(parsed_args: argparse.Namespace) -> vgpu.Request:
     """Raises InvalidInput for all errors of the arguments."""
-    from osc_placement.workflows.reshape.recipe import vgpu
+    from osc_placement.workflows.reshape.recipe import evidence, vgpu
 
     problems = errors.InputErrors()
     traits: dict[str, list[str]] = {}
@@ -235,14 +251,15 @@ def _vgpu_request(parsed_args: argparse.Namespace) -> vgpu.Request:
         devices.append(vgpu.Device(device, resources, tuple(traits.pop(device, ()))))
     for device in traits:
         problems.add(f"--trait {device}: no --device has this name")
-    evidence = tuple(
-        (server, vgpu.device_name(device)) for server, device in _evidence(parsed_args, problems)
+    pairs = tuple(
+        (server, vgpu.device_name(device))
+        for server, device in _evidence(parsed_args, evidence.mediated_devices, problems)
     )
     problems.check()
-    return vgpu.Request(tuple(devices), evidence)
+    return vgpu.Request(tuple(devices), pairs)
 
 
-def _add_evidence(parser: argparse.ArgumentParser, form: str, what: str) -> None:
+def _add_evidence(parser: argparse.ArgumentParser, form: str, what: str, output: str) -> None:
     parser.add_argument(
         "--assign", metavar=form, action="append", default=[], help=f"{what}. May be repeated."
     )
@@ -250,26 +267,25 @@ def _add_evidence(parser: argparse.ArgumentParser, form: str, what: str) -> None
         "--assign-from",
         metavar="<file>",
         type=pathlib.Path,
-        help="A file with more of these, one per line",
+        action="append",
+        default=[],
+        help=f"A file with more of these, one per line, or with {output}. May be repeated.",
     )
 
 
 def _evidence(
-    parsed_args: argparse.Namespace, problems: errors.InputErrors
+    parsed_args: argparse.Namespace, reader: evidence.Reader, problems: errors.InputErrors
 ) -> Iterator[tuple[str, str]]:
-    """``(server uuid, what it uses)`` from the command line and the file."""
-    for server, uses in _pairs("--assign", _lines(parsed_args), problems):
+    """``(server uuid, what it uses)`` from the command line and the files."""
+    from osc_placement.workflows.reshape.recipe import evidence
+
+    for server, uses in _pairs("--assign", parsed_args.assign, problems):
         if names.is_uuid(server):
             yield names.canonical_uuid(server), uses
         else:
             problems.add(f"--assign {server}: not a UUID")
-
-
-def _lines(parsed_args: argparse.Namespace) -> list[str]:
-    if parsed_args.assign_from is None:
-        return list(parsed_args.assign)
-    lines = arguments.read_file(parsed_args.assign_from).splitlines()
-    return [*parsed_args.assign, *(line.strip() for line in lines if line.strip())]
+    files = ((str(path), arguments.read_file(path)) for path in parsed_args.assign_from)
+    yield from evidence.read(files, reader, problems)
 
 
 def _pairs(

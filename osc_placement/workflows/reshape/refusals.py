@@ -23,7 +23,7 @@ _DEVICE = "COMPUTE_MANAGED_PCI_DEVICE"
 
 #: Libvirt's driver reports memory encryption on a child ``<root's name>_<one of these>``.
 _ENCRYPTION = "MEM_ENCRYPTION_CONTEXT"
-_ENCRYPTED = frozenset({"amd_sev", "amd_sev_es"})
+_ENCRYPTED = frozenset({"amd_sev", "amd_sev_es", "amd_sev_snp", "intel_tdx"})
 
 #: The classes that drivers of nova-compute report.
 _REPORTED = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU", "MEM_ENCRYPTION_CONTEXT"})

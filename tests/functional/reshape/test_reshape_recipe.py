@@ -107,6 +107,21 @@ def vgpu(*more: str) -> tuple[str, ...]:
     return (node(9), *devices, *more)
 
 
+def test_the_output_of_virsh_and_mdevctl_names_the_gpus(
+    openstack: shell.OpenStack, target: targets.Target, gpus: str
+) -> None:
+    server, mdev = SERVERS["vm-00017"], "4b20d080-1b54-4048-85b3-a6a62d165c01"
+    address = f"<hostdev type='mdev'><source><address uuid='{mdev}'/></source></hostdev>"
+    domain = f"<domain><uuid>{server}</uuid><devices>{address}</devices></domain>"
+    pathlib.Path("domains.xml").write_text(domain)
+    words = vgpu("--assign-from", "domains.xml")
+    code, text = openstack.fails(f"{RECIPE} vgpu", *words)
+    assert (code, "output of 'mdevctl list'" in text) == (1, True)
+    pathlib.Path("mdevs").write_text(f"{mdev} 0000:85:00.0 nvidia-35 manual (defined)\n")
+    written = openstack.do(f"{RECIPE} vgpu", *words, "--assign-from", "mdevs")
+    assert f"{server}: {node(9)}_{B}" in written
+
+
 def test_vgpu_moves_to_the_gpus_that_servers_use(
     openstack: shell.OpenStack, target: targets.Target, gpus: str
 ) -> None:

@@ -19,12 +19,9 @@ _HEAD = """\
 {moved} VCPU of {node} become PCPU; {shared} stay.
 
 Servers whose flavor or image requests dedicated CPUs get PCPU, others keep VCPU. Where \
-nova does not know it, {node} does: this prints a line for each server, for --assign-from.
+nova does not know it, {node} does: this writes what --assign-from reads.
 
-  for server in $(virsh list --all --uuid); do
-    virsh dumpxml $server | grep -q "<vcpupin [^>]*cpuset='[0-9]*'" &&
-      echo $server=PCPU || echo $server=VCPU
-  done
+  for server in $(virsh list --all --uuid); do virsh dumpxml $server; done > evidence
 
 A server with "# <server>: ?" below is undecided; --strategy guesses its class.
 

@@ -22,19 +22,14 @@ _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", re.IGNORECAS
 _HEAD = """\
 VGPU of {node}, from its own provider to one provider per physical GPU: {devices}.
 
-Only the host knows which GPU a server uses. On {node}, this prints a line for each VGPU of a \
-server, for --assign-from:
+Only the host knows which GPU a server uses. On {node}, this writes what --assign-from reads:
 
-  for server in $(virsh list --all --uuid); do
-    for mdev in $(virsh dumpxml $server |
-        sed -n "/type='mdev'/,/<.hostdev>/s/.*uuid='\\([^']*\\)'.*/\\1/p"); do
-      gpu=$(basename $(dirname $(readlink -f /sys/bus/mdev/devices/$mdev)))
-      echo $server=pci_$(echo $gpu | tr :. __)
-    done
-  done
+  for server in $(virsh list --all --uuid); do virsh dumpxml $server; done > evidence
+  mdevctl list >> evidence
 
-(mdevctl list shows the same for each mdev; /sys/class/mdev_bus has the GPUs.) A server with \
-"# <server>: ?" below is undecided; --strategy guesses its GPU.
+(Without mdevctl: virsh nodedev-dumpxml for each name of virsh nodedev-list --cap mdev; \
+/sys/class/mdev_bus has the GPUs.) A server with "# <server>: ?" below is undecided; --strategy \
+guesses its GPU.
 
 1. Stop nova-compute on {node}: it writes the inventories of this tree every minute.
 2. Check the plan, then apply it:

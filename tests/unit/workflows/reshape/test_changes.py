@@ -160,6 +160,19 @@ def test_a_tree_of_nova_compute_is_refused() -> None:
     assert decided(own_shape, before).placed == []
 
 
+def test_memory_encryption_moves_to_the_children_that_nova_compute_reports() -> None:
+    providers = {"cn1": (None, {"VCPU": 8, "MEM_ENCRYPTION_CONTEXT": 15})}
+    traits = {"cn1": ["COMPUTE_NODE"]}
+    before = cloud_builder.snapshot_of(cloud_builder.state(providers, {}, traits), "cn1")
+    move = (
+        "moves: [{{from: cn1, resources: {{MEM_ENCRYPTION_CONTEXT: all}}, to: {{name: cn1_{}}}}}]"
+    )
+    for model in ("amd_sev", "amd_sev_es", "amd_sev_snp", "intel_tdx"):
+        assert decided(move.format(model), before).placed == []
+    (reason,) = refused(move.format("sev"), before)
+    assert "writes MEM_ENCRYPTION_CONTEXT on cn1 at its next periodic run" in reason
+
+
 def test_names_and_devices_of_nova_compute_are_refused() -> None:
     providers = {
         "cn1": (None, {"VCPU": 8, "VGPU": 2}),

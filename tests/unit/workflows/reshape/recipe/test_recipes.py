@@ -8,11 +8,13 @@ import subprocess
 
 import pytest
 
+from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.nova import values
 from osc_placement.workflows.reshape import snapshot
 from osc_placement.workflows.reshape.document import parse
 from osc_placement.workflows.reshape.recipe import (
+    evidence,
     pcpu,
     vgpu,
     yaml_writer,
@@ -198,11 +200,12 @@ def test_a_name_with_a_line_break_cannot_leave_its_comment() -> None:
     assert len(parse.parse(yaml_writer.write(recipe), "x").moves) == 1
 
 
-VIRSH = """\
+SERVER = "11111111-0000-4000-8000-000000000001"
+VIRSH = f"""\
 #!/bin/sh
-[ "$1" = list ] && { echo 11111111-0000-4000-8000-000000000001; exit; }
-cat <<'END'
-<domain><vcpu>2</vcpu><cputune><vcpupin vcpu='0' cpuset='7'/></cputune>
+[ "$1" = list ] && {{ echo {SERVER}; exit; }}
+cat <<END
+<domain><uuid>$2</uuid><vcpu>1</vcpu><cputune><vcpupin vcpu='0' cpuset='7'/></cputune>
 <devices>
 <hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'>
   <source><address uuid='22222222-0000-4000-8000-000000000002'/></source>
@@ -210,39 +213,34 @@ cat <<'END'
 </devices></domain>
 END
 """
+MDEVCTL = """\
+#!/bin/sh
+[ "$1" = list ] && echo '22222222-0000-4000-8000-000000000002 0000:84:00.0 nvidia-35 manual'
+"""
 
 
 def on_the_host(recipe: yaml_writer.Recipe, folder: pathlib.Path) -> str:
-    """The output of the commands in the comments, with a virsh that has one server."""
-    virsh = folder / "bin" / "virsh"
-    virsh.parent.mkdir()
-    virsh.write_text(VIRSH)
-    virsh.chmod(0o755)
-    (folder / "0000:84:00.0" / "22222222-0000-4000-8000-000000000002").mkdir(parents=True)
-    (folder / "mdev").mkdir()
-    mdev = folder / "mdev" / "22222222-0000-4000-8000-000000000002"
-    mdev.symlink_to(folder / "0000:84:00.0" / mdev.name)
+    """The file that the commands in the comments write, with one server on the host."""
+    for name, text in (("virsh", VIRSH), ("mdevctl", MDEVCTL)):
+        program = folder / name
+        program.write_text(text)
+        program.chmod(0o755)
     lines = yaml_writer.write(recipe).splitlines()
-    start = lines.index("#   for server in $(virsh list --all --uuid); do")
-    end = lines.index("#   done", start)
-    script = "\n".join(line.removeprefix("#") for line in lines[start : end + 1])
-    script = script.replace("/sys/bus/mdev/devices", str(folder / "mdev"))
-    return subprocess.run(
-        ["sh", "-c", script],
-        env={"PATH": f"{virsh.parent}:/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=20,
-    ).stdout
+    script = [line.removeprefix("#") for line in lines if line.endswith(" evidence")]
+    environment = {"PATH": f"{folder}:/usr/bin:/bin"}
+    command = ["sh", "-c", "\n".join(script)]
+    subprocess.run(command, env=environment, cwd=folder, check=True, timeout=20)
+    return (folder / "evidence").read_text()
 
 
-def test_the_commands_for_the_host_print_the_input_of_the_recipe(tmp_path: pathlib.Path) -> None:
-    who = "11111111-0000-4000-8000-000000000001"
-    for name, recipe, printed in (
-        ("gpu", vgpu.plan_vgpu(cloud(), uuid_of("cn1"), vgpu.Request(DEVICES)), A),
-        ("cpu", pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.Request(8)), "PCPU"),
+def test_the_commands_for_the_host_write_the_input_of_the_recipe(tmp_path: pathlib.Path) -> None:
+    gpu = vgpu.plan_vgpu(cloud(), uuid_of("cn1"), vgpu.Request(DEVICES))
+    cpu = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.Request(8))
+    for recipe, reader, used in (
+        (gpu, evidence.mediated_devices, "0000:84:00.0"),
+        (cpu, evidence.cpu_class, "PCPU"),
     ):
-        folder = tmp_path / name
-        folder.mkdir()
-        assert on_the_host(recipe, folder) == f"{who}={printed}\n"
+        problems = errors.InputErrors()
+        files = [("evidence", on_the_host(recipe, tmp_path))]
+        assert evidence.read(files, reader, problems) == [(SERVER, used)]
+        assert not problems

@@ -1,0 +1,139 @@
+"""What servers use on their host, in lines and in the output of virsh, mdevctl and nodedev. Pure.
+
+A text may contain, in any order and repeatedly:
+
+* ``<server>=<what it uses>``;
+* ``<domain>`` elements, as ``virsh dumpxml SERVER`` prints them;
+* ``<device>`` elements of mediated devices, as ``virsh nodedev-dumpxml DEVICE`` prints them;
+* the lines of ``mdevctl list``: ``<mediated device> <parent's PCI address> <type> ...``;
+* names of ``virsh nodedev-list --cap mdev``, which contain both.
+
+A domain has the UUID of its server. It lists mediated devices by their UUIDs only, so that one of
+the last three has to name their GPUs.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree
+from collections.abc import Callable, Iterable, Iterator
+
+from osc_placement import errors
+from osc_placement.model import name as names
+
+_UUID = r"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}"
+_PCI = r"[0-9a-f]{4}[:_][0-9a-f]{2}[:_][0-9a-f]{2}[._][0-9a-f]"
+_ELEMENT = re.compile(r"<(domain|device)\b.*?</\1>", re.DOTALL)
+_MDEVCTL = re.compile(rf"({_UUID})\s+({_PCI})\s+\S+.*", re.IGNORECASE)
+_NODEDEV = re.compile(rf"mdev_({_UUID})_({_PCI})", re.IGNORECASE)
+#: Declarations and comments around the elements.
+_IGNORED = re.compile(r"<\?xml.*?\?>|<!--.*?-->", re.DOTALL)
+
+#: How much of a line a message quotes.
+_SHOWN = 80
+
+#: What a recipe takes from a ``<domain>``; a UUID is that of a mediated device.
+Reader = Callable[[xml.etree.ElementTree.Element], Iterable[str]]
+
+
+def read(
+    files: Iterable[tuple[str, str]], reader: Reader, problems: errors.InputErrors
+) -> list[tuple[str, str]]:
+    """``(server's UUID, what it uses)``; ``files`` are pairs of a name and a text.
+
+    A mediated device becomes its parent: libvirt's name or the PCI address of a GPU. Adds an
+    error per line, element and device that cannot be read to ``problems``.
+    """
+    collected = _Collector(reader, problems)
+    for source, text in files:
+        collected.add(source, text)
+    return list(collected.pairs())
+
+
+def mediated_devices(domain: xml.etree.ElementTree.Element) -> Iterator[str]:
+    """The UUIDs of the mediated devices of a domain."""
+    for address in domain.iterfind("./devices/hostdev[@type='mdev']/source/address"):
+        yield _plain_uuid(address.get("uuid", ""))
+
+
+def cpu_class(domain: xml.etree.ElementTree.Element) -> Iterator[str]:
+    """``PCPU`` if each vCPU has one CPU of the host, else ``VCPU``."""
+    pins = [pin.get("cpuset", "") for pin in domain.iterfind("./cputune/vcpupin")]
+    yield "PCPU" if pins and all(pin.isdecimal() for pin in pins) else "VCPU"
+
+
+class _Collector:
+    """The contents of all files; a later one may list the mediated devices of an earlier one."""
+
+    def __init__(self, reader: Reader, problems: errors.InputErrors) -> None:
+        self._reader, self._problems = reader, problems
+        self._used: list[tuple[str, str]] = []
+        self._parents: dict[str, str] = {}
+
+    def add(self, source: str, text: str) -> None:
+        """Read one file; ``source`` is its name."""
+        for found in _ELEMENT.finditer(text):
+            self._element(source, found[0])
+        for line in _IGNORED.sub("", _ELEMENT.sub("", text)).splitlines():
+            if line.strip():
+                self._line(source, line.strip())
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """``(server, what it uses)``, with the parents of mediated devices."""
+        for server, used in self._used:
+            if not names.is_uuid(used):
+                yield server, used
+            elif used in self._parents:
+                yield server, self._parents[used]
+            else:
+                self._problems.add(
+                    f"server {server} uses the mediated device {used}, and no file names its GPU:"
+                    " add the output of 'mdevctl list' with --assign-from"
+                )
+
+    def _element(self, source: str, text: str) -> None:
+        try:
+            # Safe: the element is without a document type, and so without entities.
+            element = xml.etree.ElementTree.fromstring(text)  # noqa: S314
+        except xml.etree.ElementTree.ParseError as error:
+            self._problems.add(f"{source}: the XML cannot be read: {error}")
+            return
+        if element.tag == "device":
+            self._device(element)
+            return
+        server = element.findtext("uuid", "").strip()
+        if names.is_uuid(server):
+            self._used += [(names.canonical_uuid(server), used) for used in self._reader(element)]
+        else:
+            self._problems.add(f"{source}: a <domain> has no UUID")
+
+    def _device(self, device: xml.etree.ElementTree.Element) -> None:
+        """A device of the host; older releases of libvirt have the UUID in its name only."""
+        stated = device.findtext("./capability[@type='mdev']/uuid", "")
+        found = re.search(_UUID, stated or device.findtext("name", ""), re.IGNORECASE)
+        parent = device.findtext("parent", "").strip()
+        if found and parent:
+            self._parents[_plain_uuid(found[0])] = parent
+
+    def _line(self, source: str, line: str) -> None:
+        named = _MDEVCTL.fullmatch(line) or _NODEDEV.fullmatch(line)
+        server, _, used = line.partition("=")
+        if named:
+            self._parents[_plain_uuid(named[1])] = _address(named[2])
+        elif used and names.is_uuid(server):
+            self._used.append((names.canonical_uuid(server), used))
+        else:
+            self._problems.add(
+                f"{source}: {line[:_SHOWN]!r} is not <server>=<value>, and not output of virsh or"
+                " mdevctl"
+            )
+
+
+def _plain_uuid(text: str) -> str:
+    return text.replace("_", "-").lower()
+
+
+def _address(text: str) -> str:
+    """``0000:84:00.0`` for ``0000_84_00_0`` too."""
+    domain, bus, slot, function = re.split("[:_.]", text.lower())
+    return f"{domain}:{bus}:{slot}.{function}"

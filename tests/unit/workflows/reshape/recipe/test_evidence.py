@@ -1,0 +1,108 @@
+"""What servers use, read from the output of programs of a host."""
+
+from __future__ import annotations
+
+import pytest
+
+from osc_placement import errors
+from osc_placement.workflows.reshape.recipe import evidence
+
+SERVER = "2af81834-f15d-5a0a-b7aa-9e69172fc630"
+OTHER = "535b7b95-a14e-562b-879a-60657e5bce80"
+MDEV = "4b20d080-1b54-4048-85b3-a6a62d165c01"
+SECOND = "c60f2b3c-3f3d-4a3e-9f0e-6b2b1c9d7e11"
+
+
+def domain(server: str, *mdevs: str, pins: tuple[str, ...] = ()) -> str:
+    """The parts of virsh's XML that matter, with devices beside them."""
+    devices = "".join(
+        f"<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'><source>"
+        f"<address uuid='{mdev}'/></source><address type='pci' domain='0x0000' bus='0x06'/>"
+        "</hostdev>"
+        for mdev in mdevs
+    )
+    vcpus = "".join(f"<vcpupin vcpu='{n}' cpuset='{pin}'/>" for n, pin in enumerate(pins))
+    return f"""\
+<domain type='kvm' id='7'>
+  <name>instance-00000007</name>
+  <uuid>{server}</uuid>
+  <cputune><shares>4096</shares>{vcpus}</cputune>
+  <devices><disk type='file' device='disk'/>{devices}</devices>
+</domain>
+"""
+
+
+NODEDEV = f"""\
+<device>
+  <name>mdev_{MDEV.replace("-", "_")}_0000_84_00_0</name>
+  <path>/sys/devices/pci0000:80/0000:84:00.0/{MDEV}</path>
+  <parent>pci_0000_84_00_0</parent>
+  <driver><name>vfio_mdev</name></driver>
+  <capability type='mdev'><type id='nvidia-35'/><uuid>{MDEV}</uuid><iommuGroup number='12'/>
+  </capability>
+</device>
+"""
+PCI_DEVICE = """\
+<device><name>pci_0000_84_00_0</name><parent>computer</parent>
+<capability type='pci'><domain>0</domain><bus>132</bus></capability></device>
+"""
+MDEVCTL = f"{MDEV} 0000:84:00.0 nvidia-35 manual (defined)\n{SECOND} 0000:85:00.0 nvidia-35\n"
+NAMES = (
+    f"mdev_{MDEV.replace('-', '_')}_0000_84_00_0\nmdev_{SECOND.replace('-', '_')}_0000_85_00_0\n"
+)
+
+
+def read(*texts: str, reader: evidence.Reader = evidence.mediated_devices) -> list[tuple[str, str]]:
+    problems = errors.InputErrors()
+    files = [(f"file{number}", text) for number, text in enumerate(texts)]
+    found = evidence.read(files, reader, problems)
+    problems.check()
+    return found
+
+
+@pytest.mark.parametrize("devices", [MDEVCTL, NAMES], ids=["mdevctl", "nodedev-list"])
+def test_domains_and_lists_of_devices_name_the_gpus(devices: str) -> None:
+    domains = "<?xml version='1.0'?>\n" + domain(SERVER, MDEV, SECOND) + domain(OTHER)
+    expected = [(SERVER, "0000:84:00.0"), (SERVER, "0000:85:00.0")]
+    assert read(domains, devices) == expected
+    assert read(devices + domains) == expected
+
+
+def test_the_xml_of_a_device_names_its_parent() -> None:
+    assert read(domain(SERVER, MDEV), PCI_DEVICE + NODEDEV) == [(SERVER, "pci_0000_84_00_0")]
+    older = NODEDEV.replace(f"<uuid>{MDEV}</uuid>", "")
+    assert read(domain(SERVER, MDEV), older) == [(SERVER, "pci_0000_84_00_0")]
+
+
+def test_lines_may_be_among_the_output() -> None:
+    text = f"{OTHER}=pci_0000_85_00_0\n\n{domain(SERVER, MDEV)}\n{SERVER}={SECOND}\n{MDEVCTL}"
+    assert sorted(read(text)) == [
+        (SERVER, "0000:84:00.0"),
+        (SERVER, "0000:85:00.0"),
+        (OTHER, "pci_0000_85_00_0"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pins", "expected"),
+    [(("4", "5"), "PCPU"), (("0-3", "0-3"), "VCPU"), (("4", "0-3"), "VCPU"), ((), "VCPU")],
+)
+def test_a_server_with_one_cpu_per_vcpu_is_pinned(pins: tuple[str, ...], expected: str) -> None:
+    assert read(domain(SERVER, pins=pins), reader=evidence.cpu_class) == [(SERVER, expected)]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (domain(SERVER, MDEV), f"server {SERVER} uses the mediated device {MDEV}, and no file"),
+        (domain("none"), "file0: a <domain> has no UUID"),
+        ("<domain><uuid></domain>", "file0: the XML cannot be read: mismatched tag"),
+        (f"<domain><uuid>{SERVER}</uuid>", "file0: '<domain><uuid>"),
+        ("cn1=pci_0000_84_00_0", "is not <server>=<value>, and not output of virsh or mdevctl"),
+        (f"{SERVER}=", "is not <server>=<value>"),
+        ("<domain>&lol;</domain>", "undefined entity"),
+    ],
+)
+def test_what_cannot_be_read_is_reported(text: str, reason: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=reason.replace("(", r"\(")):
+        read(text)
