@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pathlib
 import sqlite3
-import time
 from typing import Any
 
 import pytest
 
-from benchmarks import cloud, scale
 from osc_placement import server
 from osc_placement.server import run
-from osc_placement.server.store import errors, sqlite
+from osc_placement.server.store import errors
 from tests.support.in_process import ask
 
 Capture = pytest.CaptureFixture[str]
@@ -97,17 +95,6 @@ def test_a_check_creates_no_file(tmp_path: pathlib.Path, capsys: Capture) -> Non
     assert run.main(["--check", str(tmp_path / "none.sqlite")]) == 1
     assert "does not exist" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_integrity_of_20000_hosts_is_checked_quickly(tmp_path: pathlib.Path) -> None:
-    hosts = [provider for host in range(scale.LARGE) for provider in cloud.flat_host(host)]
-    path = str(tmp_path / "placement.sqlite")
-    server.create_app(path, load=cloud.document(hosts)).close()
-    store = sqlite.SqliteStore(path)
-    started = time.process_time()
-    store.load()
-    assert time.process_time() - started < 2
-    store.close()
 
 
 @pytest.mark.parametrize("replaced", [False, True])

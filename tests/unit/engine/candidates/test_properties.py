@@ -38,7 +38,7 @@ class Recorder:
         self.trees[root_uuid] = refusals
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(DRAWS)
 def test_the_search_finds_what_brute_force_finds_once(steered: random.Random):
     base, queries = draw(steered)
