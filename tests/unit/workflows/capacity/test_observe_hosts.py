@@ -20,6 +20,7 @@ from osc_placement.workflows.capacity import (
     observe_hosts,
     servers,
     stop,
+    stop_hosts,
 )
 from osc_placement.workflows.context import ReadContext
 from tests.support.candidates import cloud_builder, clouds, explained
@@ -162,3 +163,23 @@ def test_a_trait_that_does_not_exist_is_on_no_host(placement: service.InProcessP
     read = observe_hosts.read(client, [first], [], lambda _: known, CONTEXT)
     (unplaced,) = judge(read).unplaced
     assert unplaced.reasons == ("no other host has room with required=CUSTOM_GONE",)
+
+
+def test_the_order_of_moves_of_a_group_with_affinity_is_not_judged(
+    placement: service.InProcessPlacement,
+) -> None:
+    base = on_hosts(3, VCPU=8)
+    _, first, second, _ = base.providers
+    uuids = [f"00000000-0000-4000-8000-0000000000c{number}" for number in range(2)]
+    for uuid, host in zip(uuids, (first, second), strict=True):
+        base = brute_force.claim(base, uuid, {host: {"VCPU": 2}})
+    client = seeded(placement, base)
+    known = nova_servers.KnownServers(
+        dict.fromkeys(uuids, query(group(VCPU=2))),
+        [ServerGroup("g", "web", "affinity", tuple(uuids))],
+    )
+    for hosts, lines in (([first, second], 1), ([first], 0)):
+        found = stop_hosts.judge(client, stop_hosts.StopRequest(hosts), lambda _: known)
+        assert found.answer is stop.Answer.YES
+        assert len({move.target for move in found.moves}) == 1
+        assert sum("server group web" in text for text in found.not_judged) == lines
