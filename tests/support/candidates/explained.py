@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from osc_placement import microversion
 from osc_placement.client import api, query as queries
 from osc_placement.engine import standard, state
 from osc_placement.model import candidate
@@ -36,6 +37,12 @@ def seed(placement: service.InProcessPlacement, base: state.State) -> None:
         return answer.status_code, answer.json() if answer.content else None
 
     comparison.seed(base, send)
+
+
+def seeded(placement: service.InProcessPlacement, base: state.State) -> CountingClient:
+    """A client at the latest microversion of an empty server that gets this cloud."""
+    seed(placement, base)
+    return CountingClient(placement.client(microversion.MAXIMUM).transport, microversion.MAXIMUM)
 
 
 def hosts_in_response(

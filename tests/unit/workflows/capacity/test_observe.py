@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterator
 
 import pytest
 
@@ -21,18 +20,6 @@ from tests.support.candidates import cloud_builder, clouds, explained
 from tests.support.candidates.clouds import group, provider, query
 
 CONTEXT = ReadContext(workers=1)
-
-
-@pytest.fixture
-def placement() -> Iterator[service.InProcessPlacement]:
-    with service.InProcessPlacement() as started:
-        yield started
-
-
-def seeded(placement: service.InProcessPlacement, base: state.State) -> explained.CountingClient:
-    explained.seed(placement, base)
-    transport = placement.client(microversion.MAXIMUM).transport
-    return explained.CountingClient(transport, microversion.MAXIMUM)
 
 
 def read(client: api.Client, request: candidate.CandidateQuery) -> CloudModel:
@@ -54,7 +41,7 @@ def test_a_service_is_counted_as_its_database(
 ) -> None:
     draw = random.Random(f"capacity of a service {seed}")
     base = cloud_builder.draw_state(draw)
-    client = seeded(placement, base)
+    client = explained.seeded(placement, base)
     for _ in range(3):
         request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
         model = read(client, request)
@@ -66,7 +53,7 @@ def test_the_number_of_requests_does_not_depend_on_the_hosts(
     hosts: int, placement: service.InProcessPlacement
 ) -> None:
     base = cloud_builder.draw_state(random.Random(0))
-    client = seeded(placement, base)
+    client = explained.seeded(placement, base)
     for number in range(hosts):
         created = client.create_provider(f"host{number}")
         client.replace_inventories(

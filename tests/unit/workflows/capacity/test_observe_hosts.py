@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -29,18 +29,6 @@ from tests.support.capacity import brute_force
 
 CONTEXT = ReadContext(workers=1)
 AGGREGATE = cloud_builder.AGGREGATES[0]
-
-
-@pytest.fixture
-def placement() -> Iterator[service.InProcessPlacement]:
-    with service.InProcessPlacement() as started:
-        yield started
-
-
-def seeded(placement: service.InProcessPlacement, base: state.State) -> explained.CountingClient:
-    explained.seed(placement, base)
-    transport = placement.client(microversion.MAXIMUM).transport
-    return explained.CountingClient(transport, microversion.MAXIMUM)
 
 
 def judge(read: observe_hosts.HostsRead, most: int | None = None) -> stop.Verdict:
@@ -74,7 +62,7 @@ def test_a_service_is_judged_as_its_database(
     base = brute_force.small_state(draw)
     asked = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
     base, _ = brute_force.with_servers(draw, base, asked)
-    client = seeded(placement, base)
+    client = explained.seeded(placement, base)
     hosts = count.hosts_of(base)
     names = [base.providers[root].name for root in draw.sample(hosts, draw.randint(0, len(hosts)))]
     queries, groups = draw_nova(draw, base)
@@ -113,7 +101,7 @@ def test_the_number_of_requests_depends_on_the_stopped_hosts_alone(
             base, uuid, {first: {"VCPU": 2, "MEMORY_MB": 4}, disk: {"DISK_GB": 5}}
         )
     base = brute_force.claim(base, uuids[3], {other: {"VCPU": 1}})
-    client = seeded(placement, base)
+    client = explained.seeded(placement, base)
     client.sent.clear()
     asked = query(
         group(VCPU=2, forbidden="HW_NUMA_ROOT", member_of=AGGREGATE),
@@ -147,7 +135,7 @@ def test_the_number_of_requests_depends_on_the_stopped_hosts_alone(
 
 def test_hosts_of_an_aggregate_are_listed(placement: service.InProcessPlacement) -> None:
     base = on_hosts(3, VCPU=8)
-    client = seeded(placement, base)
+    client = explained.seeded(placement, base)
     read = observe_hosts.read(client, [], [AGGREGATE], None, CONTEXT)
     assert sorted(read.roots) == sorted(list(base.providers)[1:])
     assert read.nova == nova_servers.WITHOUT_NOVA
@@ -158,7 +146,7 @@ def test_a_trait_that_does_not_exist_is_on_no_host(placement: service.InProcessP
     first = list(base.providers)[1]
     server = "00000000-0000-4000-8000-0000000000c0"
     base = brute_force.claim(base, server, {first: {"VCPU": 2}})
-    client = seeded(placement, base)
+    client = explained.seeded(placement, base)
     known = nova_servers.KnownServers({server: query(group(VCPU=2, required="CUSTOM_GONE"))})
     read = observe_hosts.read(client, [first], [], lambda _: known, CONTEXT)
     (unplaced,) = judge(read).unplaced
@@ -173,7 +161,7 @@ def test_the_order_of_moves_of_a_group_with_affinity_is_not_judged(
     uuids = [f"00000000-0000-4000-8000-0000000000c{number}" for number in range(2)]
     for uuid, host in zip(uuids, (first, second), strict=True):
         base = brute_force.claim(base, uuid, {host: {"VCPU": 2}})
-    client = seeded(placement, base)
+    client = explained.seeded(placement, base)
     known = nova_servers.KnownServers(
         dict.fromkeys(uuids, query(group(VCPU=2))),
         [ServerGroup("g", "web", "affinity", tuple(uuids))],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,17 +18,6 @@ VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
 
 
-@pytest.fixture
-def placement() -> Iterator[service.InProcessPlacement]:
-    with service.InProcessPlacement() as started:
-        yield started
-
-
-def seeded(placement: service.InProcessPlacement, base: state.State) -> explained.CountingClient:
-    explained.seed(placement, base)
-    return explained.CountingClient(placement.client(VERSION).transport, VERSION)
-
-
 def serving(base: state.State, query: candidate.CandidateQuery) -> set[str]:
     return set(hosts.HostSearch(base, query).serving())
 
@@ -40,7 +28,7 @@ def test_the_model_of_a_live_cloud_answers_as_the_cloud(
 ) -> None:
     draw = random.Random(f"observe {seed}")
     base = cloud_builder.draw_state(draw)
-    client = seeded(placement, base)
+    client = explained.seeded(placement, base)
     for _ in range(5):
         query = cloud_builder.draw_query(draw, base, VERSION)
         found = observe.LiveReader(client, CONTEXT).read(query)
@@ -59,7 +47,7 @@ def test_the_number_of_requests_depends_on_the_query_alone(
         clouds.provider(f"00000000-0000-4000-8000-{n:012}", VCPU=8, MEMORY_MB=8, DISK_GB=8)
         for n in range(30)
     ]
-    client = seeded(placement, clouds.cloud(*hosts_with_disk))
+    client = explained.seeded(placement, clouds.cloud(*hosts_with_disk))
     query = clouds.query(
         clouds.group(VCPU=1, DISK_GB=2, required="HW_CPU_X86_AVX2|HW_CPU_X86_AVX", forbidden="N"),
         clouds.group("_A", VCPU=1, member_of=f"{cloud_builder.UNKNOWN}|{cloud_builder.UNKNOWN}"),

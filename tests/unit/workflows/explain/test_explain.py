@@ -50,12 +50,6 @@ class Cloud:
 
 
 @pytest.fixture
-def placement() -> Iterator[service.InProcessPlacement]:
-    with service.InProcessPlacement() as started:
-        yield started
-
-
-@pytest.fixture
 def cloud(seed: int, placement: service.InProcessPlacement) -> Cloud:
     return Cloud(placement, seed)
 
