@@ -121,7 +121,7 @@ def test_a_concurrent_change_is_stale(openstack: shell.OpenStack) -> None:
     applied = openstack.run("placement plan apply", "plan.json", "-f", "json")
     assert applied.code == 7
     assert status_of(json.loads(applied.stdout)) == {HOSTS[0]: "stale", HOSTS[1]: "applied"}
-    first, planned = applied.stderr.splitlines()[:2]
+    first, planned = applied.messages.splitlines()[:2]
     assert first.endswith("1 applied, 1 stale; VCPU capacity 496 -> 744")
     assert planned == "Planned: VCPU capacity 496 -> 992"
 
