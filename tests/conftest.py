@@ -18,7 +18,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--serve``, ``--peer``, ``--offline`` and ``--long``."""
+    """Add ``--serve``, ``--peer``, ``--all-targets`` and ``--long``."""
     parser.addoption(
         "--serve",
         choices=("embedded", "placement"),
@@ -32,9 +32,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the database of the openstack-placement that functional and contract tests use",
     )
     parser.addoption(
-        "--offline",
+        "--all-targets",
         action="store_true",
-        help="run all functional tests also with openstack-placement in process, without a service",
+        help="run all functional tests also on the embedded server behind a port, and on"
+        " openstack-placement in process, without a service",
     )
     parser.addoption(
         "--long",

@@ -31,22 +31,18 @@ POSTGRESQL_DEFECTS = (
 )
 
 
-#: The files that run without ``--offline`` on the target "offline" too: one per group of commands.
-OFFLINE_FILES = (
-    "commands/test_inventory.py",
+#: The files that run without ``--all-targets`` on every target too: one per group of commands.
+ON_ALL_TARGETS = (
     "commands/test_provider.py",
     "reshape/test_reshape.py",
     "snapshot/test_snapshot.py",
-    "test_audit.py",
     "test_batch.py",
-    "test_migration.py",
-    "test_offline.py",
 )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose the tests without a service, and expect openstack-placement's known defects."""
-    _choose_offline(config, items)
+    """Choose the targets, and expect openstack-placement's known defects."""
+    _choose_targets(config, items)
     if config.getoption("--peer") != "postgresql":
         return
     for item in items:
@@ -54,18 +50,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xfail(strict=True, reason="a defect on PostgreSQL"))
 
 
-def _choose_offline(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without ``--offline``, the target "offline" runs a part of the tests only."""
-    if config.getoption("--offline"):
+def _choose_targets(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without ``--all-targets``, leave out the targets that are partly tested."""
+    if config.getoption("--all-targets"):
         return
-    left = [
-        item
-        for item in items
-        if isinstance(item, pytest.Function)
-        and item.path.is_relative_to(FOLDER)
-        and getattr(item, "callspec", None) is not None
-        and item.callspec.params.get("target") == "offline"
-        and item.path.relative_to(FOLDER).as_posix() not in OFFLINE_FILES
-    ]
+    complete = {FOLDER / name for name in ON_ALL_TARGETS}
+    chosen: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for item in items:
+        is_left = item.get_closest_marker("partly") and item.path not in complete
+        (left if is_left else chosen).append(item)
     config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in left]
+    items[:] = chosen

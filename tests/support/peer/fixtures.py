@@ -12,6 +12,14 @@ import pytest
 
 from tests.support.peer import database, placement, process, shell, state, target as targets
 
+#: Other ways to the same two servers are ``partly`` tested: in some files, unless --all-targets.
+TARGETS = (
+    "embedded",
+    "placement",
+    pytest.param("loopback", marks=pytest.mark.partly),
+    pytest.param("offline", marks=pytest.mark.partly),
+)
+
 #: For tests of command lines and of output, which no server can influence.
 ON_ONE_TARGET = pytest.mark.parametrize("target", ["embedded"], indirect=True)
 
@@ -79,7 +87,7 @@ def first_generation() -> int:
     return 0
 
 
-@pytest.fixture(params=targets.NAMES)
+@pytest.fixture(params=TARGETS)
 def target(request: pytest.FixtureRequest, first_generation: int) -> Iterator[targets.Target]:
     """An empty Placement: embedded in process, on a port, or the real one as service or not."""
     if request.param in ("placement", "offline"):

@@ -22,7 +22,6 @@ from tests.support.reshape import cloud_builder
 if TYPE_CHECKING:
     from osc_placement.offline import app
 
-NAMES = ("embedded", "loopback", "placement", "offline")
 HEADERS = {"x-auth-token": "admin", "accept": "application/json"}
 
 
