@@ -7,6 +7,7 @@ import logging
 import resource
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -63,6 +64,9 @@ class Server:
         self._server.maintenance = self._sweep
         self._server.draining = False
         self._stopping = False
+        # ``run`` keeps the sockets open until ``stop`` has used them. A signal handler, which calls
+        # ``stop`` in the thread of ``run``, does not wait.
+        self._ending = threading.RLock()
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._server.effective_port}"
 
@@ -75,15 +79,17 @@ class Server:
         while self._busy() and time.monotonic() < until:
             self._sockets.turn(0.05)
         self._server.task_dispatcher.shutdown()
-        self._server.close()
-        self._sockets.close()
+        with self._ending:
+            self._server.close()
+            self._sockets.close()
 
     def stop(self) -> None:
         """Make ``run`` return."""
-        if not self._stopping:
-            self._stopping = True
-            self._on_stop()
-            self._server.pull_trigger()
+        with self._ending:
+            if not self._stopping:
+                self._stopping = True
+                self._on_stop()
+                self._server.pull_trigger()
 
     def stop_on_signals(self) -> None:
         """Stop on SIGTERM and SIGINT."""

@@ -326,6 +326,16 @@ def process(*options: str) -> Iterator[subprocess.Popen[str]]:
         started.communicate()
 
 
+def test_a_server_that_ends_before_it_is_woken_up_is_stopped() -> None:
+    """The loop ends by itself, after a second at most, while ``stop`` is not through."""
+    server = serve.Server(lambda *_: [], "127.0.0.1", 0, on_stop=lambda: time.sleep(1.2))
+    loop = threading.Thread(target=server.run)
+    loop.start()
+    server.stop()
+    loop.join(20)
+    assert not loop.is_alive()
+
+
 def test_the_command_prints_its_url_and_stops_on_a_signal() -> None:
     with process("--port", "0") as started:
         assert started.stdout is not None
