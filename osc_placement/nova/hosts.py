@@ -22,20 +22,14 @@ _RESOURCES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "local_gb"}
 _PAGE = 1000
 
 
-def services(nova: api.Nova) -> list[values.ComputeService]:
-    """Every nova-compute service. Requests: one GET, a second one if nova is older than 2.69.
-
-    Errors: as ``ask``; PlacementError when nova is older than 2.53.
-    """
-    return _services(nova)[0]
-
-
 def read_all(nova: api.Nova) -> values.Hosts:
     """Every compute service and every hypervisor.
 
-    Requests: one GET for the services and one per 1000 hypervisors. When a cell is down, nova
+    Requests: one GET for the services, a second one if nova is older than 2.69, and one per 1000
+    hypervisors. When a cell is down, nova
     refuses the page that reaches it; ten more requests find the nodes of the cells before it.
-    Errors: as ``ask``; a refused page is an error only when no cell is down.
+    Errors: as ``ask``; PlacementError when nova is older than 2.53. A refused page is an error only
+    when no cell is down.
     """
     found, lists_down_cells = _services(nova)
     unreachable = frozenset(service.host for service in found if not service.is_reachable)

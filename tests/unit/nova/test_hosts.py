@@ -73,8 +73,8 @@ def test_an_old_nova_does_not_list_cells_that_are_down() -> None:
     assert (found.lists_down_cells, len(found.nodes)) == (False, 2)
 
 
-def test_a_refused_page_is_an_error_when_no_cell_is_down() -> None:
+def test_a_refused_page_is_an_error_when_no_cell_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     cloud = Cells(near=2, far=1, down=True, version="2.60")
-    cloud._services = lambda: iter(())  # type: ignore[method-assign]
+    monkeypatch.setattr(cloud, "_services", lambda: iter(()))
     with pytest.raises(api.NovaRefused, match="Unexpected API Error"):
         hosts.read_all(cloud)

@@ -57,9 +57,10 @@ def servers_of(
 def nova_state(nova: nova_api.Nova, consumers: Collection[str]) -> NovaState:
     """The hosts of nova, and the servers and migrations of these consumers.
 
-    Requests: one for services, those of ``hosts.read_all`` and of ``servers_of``.
+    Requests: those of ``hosts.read_all`` and of ``servers_of``.
     """
-    services = nova_hosts.services(nova)
     hosts = nova_hosts.read_all(nova)
     servers, migrations = servers_of(nova, consumers)
-    return NovaState(hosts.nodes, {item.host: item for item in services}, servers, migrations)
+    return NovaState(
+        hosts.nodes, {item.host: item for item in hosts.compute_services}, servers, migrations
+    )
