@@ -138,6 +138,8 @@ def prefer_named_target(options: Any, arguments: Sequence[str]) -> None:
     if the command line names the cloud or an endpoint. ``arguments`` is the command line of
     ``openstack``.
     """
+    if not any(options.config.get(setting) for setting in _LOCAL.values()):
+        return
     named = _named(arguments)
     for option, setting in _LOCAL.items():
         if setting in options.config and named and option not in named:
