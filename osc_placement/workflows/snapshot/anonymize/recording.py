@@ -85,10 +85,6 @@ def _image_properties(names: Names, found: Mapping[str, Any]) -> dict[str, str]:
     return properties.image_properties(names, found)
 
 
-def _metadata(names: Names, metadata: Mapping[str, str]) -> dict[str, str]:
-    return properties.metadata(names, metadata)
-
-
 def _resources(names: Names, resources: Mapping[str, int]) -> dict[str, int]:
     return {names.resource_class(name): amount for name, amount in resources.items()}
 
@@ -120,7 +116,7 @@ _RESPONSES: dict[str, tuple[str, Field]] = {
             name=_named(Kind.AGGREGATE),
             uuid=_uuid,
             hosts=_list(_host),
-            metadata=_metadata,
+            metadata=properties.metadata,
         ),
     ),
     "/os-services": (
