@@ -45,7 +45,7 @@ class SlowService(chaos.Proxy):
 
 
 @pytest.fixture
-def target(tmp_path: object) -> Iterator[targets.Target]:
+def target() -> Iterator[targets.Target]:
     placement = targets.Loopback(7)
     placement.load("200-hosts")
     yield placement

@@ -67,7 +67,8 @@ def test_a_terminal_shows_rate_and_estimate(monkeypatch: pytest.MonkeyPatch) -> 
     with progress.shown(quiet=False) as shown:
         shown.start("reading providers", 3)
         shown.advance()
-        shown._progress.refresh()  # type: ignore[attr-defined]
+        assert isinstance(shown, progress._Bars)
+        shown._progress.refresh()
     drawn = terminal.getvalue()
     assert "reading providers" in drawn
     assert "1/3" in drawn
