@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from osc_placement.engine import (
     draft as drafts,
@@ -93,6 +93,25 @@ def delete_one(draft: drafts.Draft, uuid: str, name: str) -> None:
 def delete_all(draft: drafts.Draft, uuid: str) -> None:
     """Delete all inventories of a provider."""
     assign(draft, providers.require(draft, uuid), {})
+
+
+def can_supply(
+    base: state.State, provider: record.ProviderRecord, resources: Mapping[str, int]
+) -> bool:
+    """Whether a provider has free capacity for ``resources``, in valid units."""
+    for resource_class in resources:
+        if resource_class not in provider.inventories:
+            return False
+    used = base.used(provider.uuid)
+    for resource_class, amount in resources.items():
+        inventory = provider.inventories[resource_class]
+        if (
+            not inventory.min_unit <= amount <= inventory.max_unit
+            or amount % inventory.step_size
+            or used.get(resource_class, 0) + amount > inventory.capacity
+        ):
+            return False
+    return True
 
 
 def check_classes(base: drafts.Draft | state.State, names: Iterable[str]) -> None:

@@ -43,9 +43,10 @@ def matching(
         # An index orders its members by their last change.
         found = base.in_order(found)
     providers = [base.providers[member] for member in found]
-    for resource_class, amount in request_group.resources.items():
-        providers = _with_capacity(base, providers, resource_class, amount)
-    return providers
+    resources = request_group.resources
+    if not resources:
+        return providers
+    return [provider for provider in providers if inventory.can_supply(base, provider, resources)]
 
 
 def _candidate_sets(
@@ -77,17 +78,6 @@ def _any_of(index: state.Index, keys: Collection[str]) -> Members:
     if len(keys) == 1:
         return index[next(iter(keys))]
     return _union(index[key] for key in keys).keys()
-
-
-def _with_capacity(
-    base: state.State, providers: list[record.ProviderRecord], name: str, amount: int
-) -> list[record.ProviderRecord]:
-    return [
-        provider
-        for provider in providers
-        if (offered := provider.inventories[name]).suits_units(amount)
-        and offered.has_room(base.used(provider.uuid).get(name, 0), amount)
-    ]
 
 
 def members(base: state.State, aggregates: Iterable[str]) -> list[str]:

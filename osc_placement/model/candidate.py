@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import NamedTuple
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,8 +46,7 @@ class CandidateQuery:
     nested: bool = True
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One allocation candidate in the tree of ``root_uuid``.
 
     ``allocations`` is ``{provider uuid: {resource class: amount}}``; ``mappings`` is

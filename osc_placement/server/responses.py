@@ -25,26 +25,22 @@ def json_response(
     ``updated`` are the update times of the records in it; the latest one becomes
     last-modified. None means now, an empty ``updated`` means no such header.
     """
-    return encoded_response(context, encode(payload), status, updated)
+    return encoded_response(context, [encode(payload)], status, updated)
 
 
 def encoded_response(
     context: RequestContext,
-    body: bytes,
+    parts: list[bytes],
     status: int = 200,
     updated: Iterable[float] | None = None,
 ) -> webob.Response:
-    """A response from a body that is encoded as JSON already; see ``json_response``."""
-    response = webob.Response(status=status, body=body, content_type=JSON, charset=None)
-    set_dates(context, response, updated)
-    return response
+    """A response from the parts of an encoded JSON document; see ``json_response``.
 
-
-def chunked_response(context: RequestContext, parts: list[bytes]) -> webob.Response:
-    """A response from the parts of a JSON document, which are sent one by one."""
-    response = webob.Response(app_iter=parts, content_type=JSON, charset=None)
+    The parts are sent one by one: joining large ones takes longer than to encode them.
+    """
+    response = webob.Response(status=status, app_iter=parts, content_type=JSON, charset=None)
     response.content_length = sum(map(len, parts))
-    set_dates(context, response)
+    set_dates(context, response, updated)
     return response
 
 

@@ -47,7 +47,14 @@ class Forest:
         seen: set[object] = set()
         trees = (self.candidates_in(root_uuid, seen) for root_uuid in self._admitted_roots())
         in_order = _in_turn if strategy is Strategy.BREADTH_FIRST else itertools.chain.from_iterable
-        for candidate in in_order(trees):
+        found = in_order(trees)
+        return self._without_repeated(found, seen) if self.sharing else iter(found)
+
+    def _without_repeated(
+        self, found: Iterable[Candidate], seen: set[object]
+    ) -> Iterator[Candidate]:
+        """The candidates; those of sharing providers alone, which several trees find, only once."""
+        for candidate in found:
             if self._is_shared(candidate):
                 key = _key(candidate)
                 if key in seen:
@@ -167,8 +174,6 @@ class Forest:
         return found
 
     def _is_shared(self, candidate: Candidate) -> bool:
-        if not self.sharing:
-            return False
         for uuids in candidate.mappings.values():
             for uuid in uuids:
                 if uuid not in self.sharing:
@@ -181,19 +186,16 @@ class Forest:
         """The roots of all trees that can have candidates, each once."""
         if not self.plan.totals or any(group.impossible for group in self.plan.groups):
             return
-        seen: set[str] = set()
-        sources: set[str] = set()
+        providers = self.base.providers
+        roots = _distinct(providers[uuid].root_uuid for uuid in self._rarest())
+        yield from _distinct(self._with_reached(roots)) if self.sharing else roots
+
+    def _with_reached(self, roots: Iterable[str]) -> Iterator[str]:
+        """Roots, and after each the roots of the trees that its providers share with."""
         served: set[str] = set()
-        for uuid in self._rarest():
-            source = self.base.providers[uuid].root_uuid
-            if source in sources:
-                continue
-            sources.add(source)
-            reached = self._reached(source, served) if self.sharing else ()
-            for root_uuid in itertools.chain((source,), reached):
-                if root_uuid not in seen:
-                    seen.add(root_uuid)
-                    yield root_uuid
+        for root_uuid in roots:
+            yield root_uuid
+            yield from self._reached(root_uuid, served)
 
     def _reached(self, root_uuid: str, served: set[str]) -> Iterator[str]:
         """The trees that providers of this tree share with, by aggregates that are not in
@@ -226,6 +228,14 @@ class Forest:
         rarest = min(members_by_term, key=lambda term: sum(len(members) for members in term))
         for members in rarest:
             yield from members
+
+
+def _distinct(values: Iterable[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for value in values:
+        if value not in seen:
+            seen.add(value)
+            yield value
 
 
 def _in_turn(trees: Iterable[Iterator[Candidate]]) -> Iterator[Candidate]:

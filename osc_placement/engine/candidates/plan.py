@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from osc_placement.engine import record, state
+from osc_placement.engine import inventory, record, state
 from osc_placement.model import candidate
 
 
@@ -60,7 +60,10 @@ class Group:
         )
 
     def _meets_member_of(self, aggregates: tuple[str, ...]) -> bool:
-        return not any(any_of.isdisjoint(aggregates) for any_of in self.member_of)
+        for any_of in self.member_of:  # noqa: SIM110 - a hot path, without a generator
+            if any_of.isdisjoint(aggregates):
+                return False
+        return True
 
     def aggregates_of(self, base: state.State, provider: record.ProviderRecord) -> frozenset[str]:
         """The aggregates that count for a provider in this group."""
@@ -79,7 +82,9 @@ class Slot:
 
     def fits(self, base: state.State, provider: record.ProviderRecord) -> bool:
         """Whether a provider can fill this slot if no other slot uses it."""
-        return can_supply(base, provider, self.resources) and self.group.admits(base, provider)
+        return inventory.can_supply(base, provider, self.resources) and self.group.admits(
+            base, provider
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -157,26 +162,6 @@ def _equal_slots(slots: Iterable[Slot]) -> tuple[tuple[Slot, ...], ...]:
         nameless = dataclasses.replace(slot.group, suffix="", group_required=())
         equal_slots.setdefault((nameless, frozenset(slot.resources.items())), []).append(slot)
     return tuple(tuple(slots_of_key) for slots_of_key in equal_slots.values())
-
-
-def can_supply(
-    base: state.State, provider: record.ProviderRecord, resources: Mapping[str, int]
-) -> bool:
-    """Whether a provider has free capacity for ``resources``, in valid units."""
-    inventories = provider.inventories
-    for resource_class in resources:
-        if resource_class not in inventories:
-            return False
-    used = base.used(provider.uuid)
-    for resource_class, amount in resources.items():
-        inventory = inventories[resource_class]
-        if (
-            not inventory.min_unit <= amount <= inventory.max_unit
-            or amount % inventory.step_size
-            or used.get(resource_class, 0) + amount > inventory.capacity
-        ):
-            return False
-    return True
 
 
 def _group(base: state.State, request_group: candidate.RequestGroup) -> Group:

@@ -5,22 +5,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple, TypedDict
 
 from osc_placement.engine import record, state
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProviderSummary:
+class Resource(TypedDict):
+    """Capacity and usage of one resource class, in units of the class."""
+
+    capacity: int
+    used: int
+
+
+class ProviderSummary(NamedTuple):
     """The summary of one provider.
 
-    ``resources`` is ``{resource class: (capacity, used)}`` in units of the class; ``provider`` has
-    the traits, and the root and parent uuids.
+    ``resources`` is ``{resource class: capacity and usage}``; ``provider`` has the traits, and the
+    root and parent uuids.
     """
 
     provider: record.ProviderRecord
-    resources: Mapping[str, tuple[int, int]]
+    resources: Mapping[str, Resource]
 
 
 def summary_providers(
@@ -50,7 +56,7 @@ def summarize(
     return ProviderSummary(
         provider,
         {
-            resource_class: (inventory.capacity, used.get(resource_class, 0))
+            resource_class: {"capacity": inventory.capacity, "used": used.get(resource_class, 0)}
             for resource_class, inventory in provider.inventories.items()
             if classes is None or resource_class in classes
         },

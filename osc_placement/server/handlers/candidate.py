@@ -16,7 +16,7 @@ from osc_placement.server import http_errors, query, responses
 from osc_placement.server.context import RequestContext
 from osc_placement.server.schemas import candidate as schemas, validation
 
-#: Amounts and mappings that are encoded at once.
+#: Amounts and mappings, or summaries, that are encoded at once.
 BATCH = 2000
 
 
@@ -59,7 +59,7 @@ def list_all(context: RequestContext) -> webob.Response:
         chunks.add(b'], "provider_summaries": {')
         chunks.add_members(_summaries(context, base, candidate_query, named))
         chunks.add(b"}}")
-    return responses.chunked_response(context, chunks.parts)
+    return responses.encoded_response(context, chunks.parts)
 
 
 def _encoded(context: RequestContext, found: Iterator[model.Candidate]) -> Iterator[bytes]:
@@ -126,26 +126,25 @@ def _summaries(
     candidate_query: model.CandidateQuery,
     named: Collection[str],
 ) -> Iterator[bytes]:
-    """The provider summaries as members of a JSON object."""
+    """The provider summaries as members of a JSON object, encoded in batches."""
     classes = None
     if not microversion.supports(context.version, "candidate whole summaries"):
         classes = frozenset(name for group in candidate_query.groups for name in group.resources)
     with_traits = microversion.supports(context.version, "candidate required traits")
     with_tree = microversion.supports(context.version, "nested candidates")
+    batch: dict[str, dict[str, Any]] = {}
     for uuid in summary.summary_providers(base, named, whole_trees=candidate_query.nested):
         summarized = summary.summarize(base, uuid, classes)
         provider = summarized.provider
-        entry: dict[str, Any] = {"resources": _usage_view(summarized)}
+        entry: dict[str, Any] = {"resources": summarized.resources}
         if with_traits:
             entry["traits"] = standard.in_order(provider.traits)
         if with_tree:
             entry["parent_provider_uuid"] = provider.parent_uuid
             entry["root_provider_uuid"] = provider.root_uuid
-        yield responses.encode({uuid: entry})[1:-1]
-
-
-def _usage_view(summarized: summary.ProviderSummary) -> dict[str, Any]:
-    return {
-        name: {"capacity": capacity, "used": used}
-        for name, (capacity, used) in summarized.resources.items()
-    }
+        batch[uuid] = entry
+        if len(batch) >= BATCH:
+            yield responses.encode(batch)[1:-1]
+            batch = {}
+    if batch:
+        yield responses.encode(batch)[1:-1]

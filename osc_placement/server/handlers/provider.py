@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
-import orjson
 import webob
 
 from osc_placement import microversion
@@ -19,34 +19,37 @@ from osc_placement.server.schemas import provider as schemas, validation
 _SINCE = {"inventories": 0, "usages": 0, "aggregates": 1, "traits": 6, "allocations": 11}
 _NESTED = microversion.FEATURES["nested providers"].minor
 
-#: By minor microversion, the links of a provider.
-_RELATIONS = tuple(
-    tuple(relation for relation, since in _SINCE.items() if since <= minor)
-    for minor in range(microversion.MAXIMUM.minor + 1)
-)
 
-
-def view(context: RequestContext, provider: record.ProviderRecord) -> dict[str, Any]:
-    """A provider in the format of the request's microversion."""
-    shown: dict[str, Any] = {
-        "uuid": provider.uuid,
-        "name": provider.name,
-        "generation": provider.generation,
-        "links": _links(provider.uuid, _RELATIONS[context.version.minor]),
-    }
-    if context.version.minor >= _NESTED:
-        shown["parent_provider_uuid"] = provider.parent_uuid
-        shown["root_provider_uuid"] = provider.root_uuid
-    return shown
+def _encoded(context: RequestContext, providers: Iterable[record.ProviderRecord]) -> list[bytes]:
+    """Each provider as JSON, in the format of the request's microversion."""
+    minor = context.version.minor
+    return [
+        _encode(each.uuid, each.name, each.generation, each.parent_uuid, each.root_uuid, minor)
+        for each in providers
+    ]
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _links(uuid: str, relations: tuple[str, ...]) -> orjson.Fragment:
-    """The links of a provider, encoded once: they are most of a list and never change."""
+def _encode(
+    uuid: str, name: str, generation: int, parent_uuid: str | None, root_uuid: str, minor: int
+) -> bytes:
+    """One provider as JSON; encoded once, because few providers change between two lists."""
     path = f"/resource_providers/{uuid}"
     links = [{"rel": "self", "href": path}]
-    links += [{"rel": relation, "href": f"{path}/{relation}"} for relation in relations]
-    return orjson.Fragment(orjson.dumps(links))
+    links += [
+        {"rel": relation, "href": f"{path}/{relation}"}
+        for relation, since in _SINCE.items()
+        if since <= minor
+    ]
+    shown = {"uuid": uuid, "name": name, "generation": generation, "links": links}
+    if minor >= _NESTED:
+        shown |= {"parent_provider_uuid": parent_uuid, "root_provider_uuid": root_uuid}
+    return responses.encode(shown)
+
+
+def _response(context: RequestContext, provider: record.ProviderRecord) -> webob.Response:
+    parts = _encoded(context, [provider])
+    return responses.encoded_response(context, parts, updated=[provider.updated_at])
 
 
 def require(base: state.State, uuid: str) -> record.ProviderRecord:
@@ -82,8 +85,8 @@ def list_all(context: RequestContext) -> webob.Response:
     )
     with context.repository.read() as base:
         found = listing.matching(base, request_group, given.get("name"), given.get("uuid"))
-    shown = {"resource_providers": [view(context, provider) for provider in found]}
-    return responses.json_response(context, shown, updated=_dates(found))
+    parts = [b'{"resource_providers":[', b",".join(_encoded(context, found)), b"]}"]
+    return responses.encoded_response(context, parts, updated=_dates(found))
 
 
 def _dates(found: list[record.ProviderRecord]) -> list[float] | None:
@@ -100,9 +103,7 @@ def create(context: RequestContext) -> webob.Response:
     path = f"/resource_providers/{provider.uuid}"
     if not microversion.supports(context.version, "provider create body"):
         return responses.empty_response(context, 201, path)
-    response = responses.json_response(
-        context, view(context, provider), updated=[provider.updated_at]
-    )
+    response = _response(context, provider)
     response.location = context.url(path)
     return response
 
@@ -111,7 +112,7 @@ def show(context: RequestContext) -> webob.Response:
     """GET /resource_providers/{uuid}"""
     with context.repository.read() as base:
         provider = require(base, context.params["uuid"])
-    return responses.json_response(context, view(context, provider), updated=[provider.updated_at])
+    return _response(context, provider)
 
 
 def update(context: RequestContext) -> webob.Response:
@@ -125,7 +126,7 @@ def update(context: RequestContext) -> webob.Response:
             body.get("parent_provider_uuid", rules.UNCHANGED),
             may_move=microversion.supports(context.version, "re-parenting"),
         )
-    return responses.json_response(context, view(context, provider), updated=[provider.updated_at])
+    return _response(context, provider)
 
 
 def delete(context: RequestContext) -> webob.Response:

@@ -10,8 +10,7 @@ import functools
 import itertools
 from collections.abc import Collection, Iterable, Sequence
 
-from osc_placement.engine import record
-from osc_placement.engine.candidates import plan as plans
+from osc_placement.engine import inventory, record
 from osc_placement.model import constraint
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.workflows.cloud.hosts import HostSearch
@@ -156,11 +155,11 @@ class Relaxations:
 
     def _room(self, uuid: str, resource_class: str) -> object:
         """Equal for providers that can supply the same sums of requested amounts."""
-        inventory = self._base.providers[uuid].inventories.get(resource_class)
-        if inventory is None:
+        offered = self._base.providers[uuid].inventories.get(resource_class)
+        if offered is None:
             return None
-        free = inventory.capacity - self._base.used(uuid).get(resource_class, 0)
-        most = min(free, inventory.max_unit)
+        free = offered.capacity - self._base.used(uuid).get(resource_class, 0)
+        most = min(free, offered.max_unit)
         sums = self._sums[resource_class]
         return bisect.bisect_right(sums, most) if sums else most
 
@@ -170,7 +169,7 @@ class Relaxations:
         return {
             uuid
             for uuid in base.with_class[resource_class]
-            if plans.can_supply(base, base.providers[uuid], requested)
+            if inventory.can_supply(base, base.providers[uuid], requested)
         }
 
     def _meeting(self, each: Constraint) -> Collection[str]:

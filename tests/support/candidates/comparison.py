@@ -153,12 +153,7 @@ def summaries(case: Case, requests: Iterable[Request]) -> dict[str, Any]:
     shown = {}
     for uuid in summary_rules.summary_providers(case.base, named, nested):
         summary = summary_rules.summarize(case.base, uuid, classes)
-        shown[uuid] = entry = {
-            "resources": {
-                name: {"capacity": capacity, "used": used}
-                for name, (capacity, used) in summary.resources.items()
-            }
-        }
+        shown[uuid] = entry = {"resources": summary.resources}
         if microversion.supports(version, "candidate required traits"):
             entry["traits"] = sorted(summary.provider.traits)
         if nested:

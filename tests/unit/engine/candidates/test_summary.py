@@ -24,9 +24,13 @@ def test_with_nesting_whole_trees_are_summarized():
 
 def test_a_summary_has_capacity_and_usage():
     summary = summaries.summarize(BASE, "host")
-    assert summary.resources == {"VCPU": (12, 3), "MEMORY_MB": (64, 0)}
+    assert summary.resources == {
+        "VCPU": {"capacity": 12, "used": 3},
+        "MEMORY_MB": {"capacity": 64, "used": 0},
+    }
     assert summary.provider is BASE.providers["host"]
 
 
 def test_a_summary_can_be_limited_to_the_requested_classes():
-    assert summaries.summarize(BASE, "host", {"VCPU"}).resources == {"VCPU": (12, 3)}
+    summary = summaries.summarize(BASE, "host", {"VCPU"})
+    assert summary.resources == {"VCPU": {"capacity": 12, "used": 3}}
