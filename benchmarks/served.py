@@ -36,15 +36,18 @@ class Served:
         return raw
 
     def send(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
-        """Return status and body. Opens the connection again if the server has closed it."""
-        data = None if body is None else json.dumps(body)
+        """Return status and body. Opens the connection again if the server has closed it.
+
+        A ``body`` of bytes is sent as it is.
+        """
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body)
         try:
             return self._once(method, path, data)
         except (http.client.RemoteDisconnected, ConnectionError):
             self._http.close()
             return self._once(method, path, data)
 
-    def _once(self, method: str, path: str, data: str | None) -> tuple[int, bytes]:
+    def _once(self, method: str, path: str, data: str | bytes | None) -> tuple[int, bytes]:
         self._http.request(method, path, data, HEADERS)
         response = self._http.getresponse()
         return response.status, response.read()

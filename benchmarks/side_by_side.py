@@ -1,16 +1,19 @@
 """Compare the reference server with openstack-placement on the same requests.
 
 Both run at the same time and get each request in turn, so that a slow machine affects both: the
-ratios are more reliable than the seconds.
+ratios are more reliable than the seconds. A third server sends the response of the reference server
+again, without any work: the floor.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import pathlib
 import random
 import statistics
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -21,15 +24,20 @@ from tests.support.peer import process
 
 OURS = "reference server"
 PEER = "openstack-placement"
+FLOOR = "floor"
 Servers = Mapping[str, served.Served]
 
 
 @dataclasses.dataclass
 class Figure:
-    """The seconds of one operation on each server, and the number of results."""
+    """The seconds of one operation on each server, and the number of results.
+
+    ``target`` is the smallest ``ratio``, ``floor_target`` the largest ``floor_ratio``.
+    """
 
     name: str
-    target: float | None
+    target: float | None = None
+    floor_target: float | None = None
     seconds: dict[str, list[float]] = dataclasses.field(default_factory=dict)
     results: int | None = None
 
@@ -40,6 +48,19 @@ class Figure:
     def ratio(self) -> float:
         """The factor by which the reference server is faster."""
         return self.median(PEER) / self.median(OURS)
+
+    @property
+    def floor_ratio(self) -> float | None:
+        """The factor by which the floor is faster; None if it was not measured."""
+        return self.median(OURS) / self.median(FLOOR) if FLOOR in self.seconds else None
+
+    @property
+    def misses(self) -> bool:
+        """Whether a target is missed."""
+        slow = self.target is not None and self.ratio < self.target
+        floor_ratio = self.floor_ratio
+        far = floor_ratio is not None and floor_ratio > (self.floor_target or math.inf)
+        return slow or far
 
     def time(self, server: str, action: Callable[..., Any], *arguments: Any) -> Any:
         start = time.perf_counter()
@@ -60,19 +81,20 @@ class Size:
 
 
 @contextlib.contextmanager
-def both(folder: pathlib.Path) -> Iterator[Servers]:
-    """Run both servers, each on an SQLite file."""
+def running(folder: pathlib.Path) -> Iterator[tuple[Servers, served.Served]]:
+    """Run both servers, each on an SQLite file, and the floor."""
     database = str(folder / "ours.sqlite")
     with (
         served.serving(served.ours("--database", database), folder / "ours") as reference,
         served.serving(process.PLACEMENT, folder / "peer") as peer,
+        served.serving([sys.executable, "-m", "benchmarks.floor"], folder / "floor") as floor,
     ):
-        yield {OURS: reference, PEER: peer}
+        yield {OURS: reference, PEER: peer}, floor
 
 
 def measure(size: Size, folder: pathlib.Path) -> tuple[list[Figure], dict[str, int]]:
     """Return all figures, and the peak memory of each server in MiB."""
-    with both(folder) as servers:
+    with running(folder) as (servers, floor):
         figures = [
             _load(servers, "write: a flat host, 4 requests", cloud.flat_host, size.flat),
             _load(servers, "write: a nested host, 11 providers", cloud.nested_host, size.nested),
@@ -81,15 +103,15 @@ def measure(size: Size, folder: pathlib.Path) -> tuple[list[Figure], dict[str, i
         hosts = [cloud.flat_host(number)[0].uuid for number in range(size.flat)]
         amounts = operations.amounts()
         for query in operations.QUERIES:
-            figures.append(_ask(servers, query, hosts[0], amounts, size.repeat))
-        figures += _allocate(servers, hosts, size.writes)
+            figures.append(_ask(servers, floor, query, hosts[0], amounts, size.repeat))
+        figures += _allocate(servers, floor, hosts, size.writes)
         return figures, {name: server.memory() for name, server in servers.items()}
 
 
 def _load(
     servers: Servers, name: str, make: Callable[[int], list[cloud.Provider]], number: int
 ) -> Figure:
-    figure = Figure(name, None)
+    figure = Figure(name)
     for host in range(number):
         writes = [write for provider in make(host) for write in provider.writes()]
         for server, to in servers.items():
@@ -103,14 +125,22 @@ def _send(server: served.Served, writes: list[cloud.Write]) -> None:
 
 
 def _ask(
-    servers: Servers, query: operations.Query, host: str, amounts: Iterator[int], repeat: int
+    servers: Servers,
+    floor: served.Served,
+    query: operations.Query,
+    host: str,
+    amounts: Iterator[int],
+    repeat: int,
 ) -> Figure:
-    figure = Figure(query.name, query.target)
+    figure = Figure(query.name, query.target, query.floor_target)
     for turn in range(repeat):
         path = query.path.format(amount=next(amounts))
         for server, to in servers.items():
             operations.disturb(to, host, turn)
-            results = operations.results(figure.time(server, to.request, "GET", path))
+            raw = figure.time(server, to.request, "GET", path)
+            if server == OURS:
+                _time_floor(figure, floor, raw, "GET", path)
+            results = operations.results(raw)
             if figure.results not in (None, results):
                 raise RuntimeError(
                     f"{path}: {results} results, the other server has {figure.results}"
@@ -119,17 +149,33 @@ def _ask(
     return figure
 
 
-def _allocate(servers: Servers, hosts: list[str], number: int) -> list[Figure]:
+def _time_floor(
+    figure: Figure, floor: served.Served, response: bytes, method: str, path: str, body: Any = None
+) -> None:
+    """Time the same request on the server that sends the same response without any work."""
+    floor.request("POST", "/", response)
+    figure.time(FLOOR, floor.request, method, path, body)
+
+
+def _allocate(
+    servers: Servers, floor: served.Served, hosts: list[str], number: int
+) -> list[Figure]:
     generator = random.Random(5)
     put = Figure("write: PUT an allocation", operations.WRITE_TARGET)
-    get = Figure("read: GET an allocation", None)
-    inventories = Figure("read: GET inventories", None)
+    get = Figure("read: GET an allocation")
+    inventories = Figure("read: GET inventories")
     for _ in range(number):
         host = generator.choice(hosts)
         consumer = str(uuid.UUID(int=generator.getrandbits(128), version=4))
         body = operations.allocation(host)
+        requests = (
+            (put, "PUT", f"/allocations/{consumer}", body),
+            (get, "GET", f"/allocations/{consumer}", None),
+            (inventories, "GET", f"/resource_providers/{host}/inventories", None),
+        )
         for server, to in servers.items():
-            put.time(server, to.request, "PUT", f"/allocations/{consumer}", body)
-            get.time(server, to.request, "GET", f"/allocations/{consumer}")
-            inventories.time(server, to.request, "GET", f"/resource_providers/{host}/inventories")
+            for figure, *request in requests:
+                raw = figure.time(server, to.request, *request)
+                if server == OURS:
+                    _time_floor(figure, floor, raw, *request)
     return [put, get, inventories]
