@@ -13,6 +13,7 @@ from types import EllipsisType
 from typing import Any, NamedTuple
 from unittest import mock
 
+from cliff import commandmanager
 from openstack.config import loader
 from openstackclient import shell
 from osc_lib import clientmanager
@@ -98,6 +99,7 @@ def run(
         mock.patch.object(sys, "stdin", io.StringIO(stdin)),
         mock.patch.object(sys, "argv", ["openstack"]),
         mock.patch.object(shell.OpenStackShell, "NAME", "openstack"),
+        mock.patch.object(commandmanager.CommandManager, "load_commands", _load_commands),
         _logging_as_it_was(),
         _nothing_kept(),
         warnings.catch_warnings(),
@@ -108,6 +110,22 @@ def run(
             code = ended.code
     text = "" if stdout is None else stdout.getvalue()
     return Outcome(int(code or 0), text, "" if merge else stderr.getvalue())
+
+
+_READ_COMMANDS = commandmanager.CommandManager.load_commands
+_COMMANDS: dict[str, dict[str, Any]] = {}
+
+
+def _load_commands(manager: commandmanager.CommandManager, namespace: str) -> None:
+    """Read the entry points of a group of commands once per process, not in each shell.
+
+    Reading the groups of openstackclient takes more time than most commands.
+    """
+    if namespace not in _COMMANDS:
+        known, manager.commands = manager.commands, {}
+        _READ_COMMANDS(manager, namespace)
+        _COMMANDS[namespace], manager.commands = manager.commands, known
+    manager.commands.update(_COMMANDS[namespace])
 
 
 @contextlib.contextmanager
