@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from osc_placement.server.store import snapshot, sqlite
+from osc_placement.server.store import database_file, snapshot
 
 
 class ProviderRow(NamedTuple):
@@ -61,7 +61,7 @@ class Rewriter(Protocol):
 
 def visit(path: str, rewriter: Rewriter) -> None:
     """Pass every record to ``rewriter`` and drop the results. Errors: StoreError."""
-    with snapshot.reading(path) as connection:
+    with database_file.reading(path) as connection:
         for _ in _inserts(connection, rewriter):
             pass
 
@@ -75,9 +75,9 @@ def write(path: str, target: str, rewriter: Rewriter, metadata: snapshot.Metadat
     _remove(temporary)
     try:
         with (
-            snapshot.reading(path) as source,
-            _created(temporary) as connection,
-            snapshot.explained(target),
+            database_file.reading(path) as source,
+            contextlib.closing(database_file.open_private(temporary)) as connection,
+            database_file.explained(target),
         ):
             connection.execute("BEGIN IMMEDIATE")
             for table, row in _inserts(source, rewriter):
@@ -123,19 +123,6 @@ def _rows(
 def _parsed(row: tuple[Any, ...], first: int, end: int) -> list[Any]:
     """The row with the columns from ``first`` to ``end`` parsed as JSON."""
     return [*row[:first], *map(orjson.loads, row[first:end]), *row[end:]]
-
-
-@contextlib.contextmanager
-def _created(path: str) -> Iterator[sqlite3.Connection]:
-    """A connection to a new database file. Errors: StoreError."""
-    with contextlib.suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    connection = sqlite.open_file(path)
-    try:
-        connection.execute(f"PRAGMA cache_size = -{snapshot.CACHE_BYTES // 1024}")
-        yield connection
-    finally:
-        connection.close()
 
 
 def _remove(path: str) -> None:

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-import pathlib
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Self
@@ -18,10 +17,7 @@ from typing import NamedTuple, Self
 import orjson
 
 from osc_placement.model.recording import CompressedResponses
-from osc_placement.server.store import errors, migration
-
-#: Bytes of memory for SQLite's pages of one file: without a limit the cache grows with the file.
-CACHE_BYTES = 16 * 1024 * 1024
+from osc_placement.server.store import database_file, errors
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,9 +100,9 @@ class Snapshot:
     def __init__(self, path: str) -> None:
         """Open the file. Errors: StoreError, which names it."""
         self.path = path
-        self._connection = _open_to_read(path)
+        self._connection = database_file.open_to_read(path)
         try:
-            with explained(path):
+            with database_file.explained(path):
                 self.metadata = read_metadata(self._connection)
         except BaseException:
             self.close()
@@ -127,44 +123,44 @@ class Snapshot:
 
     def providers(self) -> Iterator[Provider]:
         """All providers in the order of their UUIDs."""
-        with explained(self.path):
+        with database_file.explained(self.path):
             yield from read_providers(self._connection)
 
     def consumers(self) -> Iterator[Consumer]:
         """All consumers in the order of their UUIDs."""
-        with explained(self.path):
+        with database_file.explained(self.path):
             yield from read_consumers(self._connection)
 
     def traits(self) -> list[str]:
         """The custom traits, sorted."""
-        with explained(self.path):
+        with database_file.explained(self.path):
             return _names(self._connection, "trait")
 
     def resource_classes(self) -> list[str]:
         """The custom resource classes, sorted."""
-        with explained(self.path):
+        with database_file.explained(self.path):
             return _names(self._connection, "resource_class")
 
     def notes(self) -> list[Note]:
         """What the save reports, in the order of UUIDs."""
-        with explained(self.path):
+        with database_file.explained(self.path):
             rows = self._connection.execute("SELECT uuid, note FROM snapshot_note ORDER BY 1, 2")
             return [Note(*row) for row in rows]
 
     def recording(self) -> CompressedResponses:
         """The recorded responses of nova and neutron, ``{"GET /path": body}``."""
-        with explained(self.path):
+        with database_file.explained(self.path):
             return read_recording(self._connection)
 
     def recorded_requests(self) -> list[str]:
         """The keys of ``recording``, sorted."""
-        with explained(self.path):
+        with database_file.explained(self.path):
             rows = self._connection.execute("SELECT request FROM recording ORDER BY 1")
             return [row[0] for row in rows]
 
     def counts(self) -> Counts:
         """The numbers of records."""
-        with explained(self.path):
+        with database_file.explained(self.path):
             return Counts(*(self._connection.execute(query).fetchone()[0] for query in _COUNTS))
 
     def copy_to(self, path: str) -> None:
@@ -172,15 +168,14 @@ class Snapshot:
         temporary = f"{path}.copy"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
-        with explained(path):
-            with contextlib.suppress(OSError):
-                os.close(os.open(temporary, os.O_CREAT | os.O_RDWR, 0o600))
+        with database_file.explained(path):
+            database_file.create_private(temporary)
             self._connection.execute("VACUUM INTO ?", (temporary,))
             os.replace(temporary, path)
 
     def state_hash(self, *, generations: bool = False) -> str:
         """SHA-256 of the state; without generations, equal states of two clouds have one hash."""
-        with explained(self.path):
+        with database_file.explained(self.path):
             return state_hash(self._connection, generations=generations)
 
 
@@ -236,17 +231,7 @@ def read_providers(connection: sqlite3.Connection) -> Iterator[Provider]:
     )
     for row in connection.execute(query):
         inventories, traits, aggregates = map(orjson.loads, row[5:])
-        uuid, name, generation, root_uuid, parent_uuid = row[:5]
-        yield Provider(
-            uuid,
-            name,
-            generation,
-            root_uuid,
-            parent_uuid,
-            inventories,
-            sorted(traits),
-            sorted(aggregates),
-        )
+        yield Provider._make([*row[:5], inventories, sorted(traits), sorted(aggregates)])
 
 
 def read_consumers(connection: sqlite3.Connection) -> Iterator[Consumer]:
@@ -255,11 +240,8 @@ def read_consumers(connection: sqlite3.Connection) -> Iterator[Consumer]:
         "SELECT uuid, generation, project_id, user_id, consumer_type, allocations"
         " FROM consumer ORDER BY uuid"
     )
-    for uuid, generation, project_id, user_id, consumer_type, allocations in connection.execute(
-        query
-    ):
-        held = orjson.loads(allocations)
-        yield Consumer(uuid, generation, project_id, user_id, consumer_type, held)
+    for row in connection.execute(query):
+        yield Consumer._make([*row[:5], orjson.loads(row[5])])
 
 
 def state_hash(connection: sqlite3.Connection, *, generations: bool) -> str:
@@ -282,61 +264,3 @@ def state_hash(connection: sqlite3.Connection, *, generations: bool) -> str:
 
 def _names(connection: sqlite3.Connection, table: str) -> list[str]:
     return [row[0] for row in connection.execute(f"SELECT name FROM {table} ORDER BY name")]  # noqa: S608
-
-
-@contextlib.contextmanager
-def reading(path: str) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads. Errors: StoreError, which names the file."""
-    connection = _open_to_read(path)
-    try:
-        with explained(path):
-            yield connection
-    finally:
-        connection.close()
-
-
-def _open_to_read(path: str) -> sqlite3.Connection:
-    if not os.path.isfile(path):
-        raise errors.NotASnapshot(f"the snapshot {path} does not exist, or is not a file")
-    with explained(path):
-        uri = f"{pathlib.Path(path).resolve().as_uri()}?mode=ro"
-        connection = sqlite3.connect(uri, uri=True)
-        try:
-            connection.execute(f"PRAGMA cache_size = -{CACHE_BYTES // 1024}")
-            done = migration.applied(connection)
-        except BaseException:
-            connection.close()
-            raise
-    reason = _unreadable(done)
-    if reason:
-        connection.close()
-        raise errors.NotASnapshot(f"{path} is not a snapshot: {reason}")
-    return connection
-
-
-def _unreadable(done: list[str] | None) -> str:
-    """Why a file with these migration steps cannot be read; empty if it can."""
-    if done is None:
-        return "it is an SQLite file of another program"
-    newer = migration.unknown(done)
-    if newer:
-        return f"a newer version of osc-placement wrote it (it has {newer[0]!r})"
-    if migration.pending(done):
-        return "it has no records, or an older version of osc-placement wrote it"
-    return ""
-
-
-@contextlib.contextmanager
-def explained(path: str) -> Iterator[None]:
-    """Turn an error of SQLite into a StoreError that names the file."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise errors.InUse(
-                f"the file {path} is in use by another process: wait for it to end, or work on"
-                " a copy"
-            ) from error
-        raise errors.NotWritable(f"the file {path} cannot be used: {error}") from error
-    except sqlite3.DatabaseError as error:
-        raise errors.NotADatabase(f"the file {path} is not a snapshot: {error}") from error

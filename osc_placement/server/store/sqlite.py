@@ -17,15 +17,13 @@ from osc_placement.engine import record
 from osc_placement.model import allocation, name as names
 from osc_placement.model.recording import CompressedResponses
 from osc_placement.server.store import (
+    database_file,
     document,
     errors,
     integrity,
-    migration,
     part as parts,
     snapshot,
 )
-
-BUSY_SECONDS = 5.0
 
 _PROVIDER = (
     "uuid",
@@ -83,7 +81,7 @@ class SqliteStore:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._connection = open_file(path)
+        self._connection = database_file.open_file(path)
         self._identity = _identity(path)
         try:
             self.saved_cloud = _saved_cloud(self._connection, path)
@@ -200,20 +198,6 @@ def _saved_cloud(connection: sqlite3.Connection, path: str) -> SavedCloud | None
     return SavedCloud(connection, metadata)
 
 
-def open_file(path: str) -> sqlite3.Connection:
-    """A connection to a file that is created or migrated, and locked for this process.
-
-    Raises StoreError if the file cannot be used.
-    """
-    connection = _open(path)
-    try:
-        _migrate(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
 def _identity(path: str) -> tuple[int, int] | None:
     """The device and the inode of a file; None if it does not exist."""
     try:
@@ -221,63 +205,6 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _open(path: str) -> sqlite3.Connection:
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
-        raise errors.NotWritable(
-            f"the database {path} cannot be created: folder {folder} does not exist"
-        )
-    if os.path.isdir(path):
-        raise errors.NotADatabase(f"{path} is a folder, not a database")
-    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise errors.NotWritable(
-            f"the database {path} is not writable: change its permissions, or work on a copy"
-        )
-    if not os.access(folder, os.W_OK):
-        raise errors.NotWritable(
-            f"the database {path} needs a journal in folder {folder}, which is not"
-            " writable: change its permissions, or work on a copy"
-        )
-    try:
-        connection = sqlite3.connect(
-            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
-    except sqlite3.Error as error:
-        raise errors.NotWritable(f"the database {path} cannot be opened: {error}") from error
-    return connection
-
-
-def _migrate(connection: sqlite3.Connection, path: str) -> None:
-    try:
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        done = migration.applied(connection)
-        if done is None:
-            raise errors.NotADatabase(
-                f"{path} is an SQLite file of another program: choose another file"
-            )
-        newer = migration.unknown(done)
-        if newer:
-            raise errors.NewerVersion(
-                f"the database {path} belongs to a newer version of osc-placement"
-                f" (it has {newer[0]!r}): update osc-placement, or choose another file"
-            )
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        for step in migration.pending(done):
-            migration.apply(connection, step, first=not done)
-            done.append(step.name)
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise errors.InUse(
-                f"the database {path} is in use by another process: end it, or work on a copy"
-            ) from error
-        raise errors.NotWritable(f"the database {path} cannot be used: {error}") from error
-    except sqlite3.DatabaseError as error:
-        raise errors.NotADatabase(
-            f"{path} is not a Placement database ({error}): choose another file"
-        ) from error
 
 
 def _upsert(table: str, columns: tuple[str, ...]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ import orjson
 
 from osc_placement.engine import standard
 from osc_placement.model import inventory, name as names
-from osc_placement.server.store import errors, queries, snapshot, sqlite
+from osc_placement.server.store import database_file, errors, queries, snapshot
 
 
 class Listed(NamedTuple):
@@ -72,11 +71,9 @@ class Staging:
     def __init__(self, path: str) -> None:
         """Open or create the file, mode 0600. Errors: StoreError, which names it."""
         self.path = path
-        _create(path)
-        self._connection = sqlite.open_file(path)
+        self._connection = database_file.open_private(path)
         try:
             with self._errors():
-                self._connection.execute(f"PRAGMA cache_size = -{snapshot.CACHE_BYTES // 1024}")
                 self.metadata = snapshot.read_metadata(self._connection)
                 self._stage()
         except BaseException:
@@ -353,12 +350,6 @@ class Staging:
             raise errors.NotWritable(
                 f"the snapshot {self.path} could not be written ({error}); what it has is kept"
             ) from error
-
-
-def _create(path: str) -> None:
-    """Create the file with mode 0600, because it contains projects and users."""
-    with contextlib.suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
 def _json(value: object) -> str:

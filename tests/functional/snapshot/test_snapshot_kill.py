@@ -195,7 +195,7 @@ def test_a_cloud_that_disappears_is_reported_and_the_save_continues(
 def test_a_file_in_use_is_refused(
     sample: targets.Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("osc_placement.server.store.sqlite.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("osc_placement.server.store.database_file.BUSY_SECONDS", 0.1)
     with staging.Staging(str(PARTIAL)) as file:
         file.begin(snapshot.Metadata("here", "here", 0.0))
         code, messages = shell.OpenStack(sample).fails(SAVE)

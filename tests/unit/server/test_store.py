@@ -13,7 +13,7 @@ import pytest
 import webob
 
 from osc_placement import server
-from osc_placement.server.store import errors, migration, sqlite
+from osc_placement.server.store import database_file, errors, migration, sqlite
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_a_folder_is_not_a_database(tmp_path: pathlib.Path) -> None:
 def test_a_second_process_is_refused_because_the_file_is_in_use(
     path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(database_file, "BUSY_SECONDS", 0.1)
     holder = subprocess.Popen(
         [
             sys.executable,
