@@ -40,14 +40,13 @@ class Reason(enum.StrEnum):
 class Refusal:
     """One condition that is not met.
 
-    ``names`` are its resource class, traits, aggregates or group suffixes. ``requested`` and
-    ``available`` are amounts in units of the class, for conditions on amounts.
+    ``names`` are its resource class, traits, aggregates or group suffixes. ``requested`` is the
+    amount in units of the class, for conditions on amounts.
     """
 
     reason: Reason
     names: tuple[str, ...] = ()
     requested: int | None = None
-    available: int | None = None
 
 
 class Reporter(Protocol):
@@ -118,21 +117,20 @@ def provider_refusals(
 
 def _amount_refusals(
     base: state.State, provider: record.ProviderRecord, resource_class: str, amount: int
-) -> Iterator[Refusal]:
-    names = (resource_class,)
+) -> list[Refusal]:
     inventory = provider.inventories.get(resource_class)
     if inventory is None:
-        yield Refusal(Reason.NO_INVENTORY, names, requested=amount)
-        return
-    if amount < inventory.min_unit:
-        yield Refusal(Reason.MIN_UNIT, names, requested=amount, available=inventory.min_unit)
-    if amount > inventory.max_unit:
-        yield Refusal(Reason.MAX_UNIT, names, requested=amount, available=inventory.max_unit)
-    if amount % inventory.step_size:
-        yield Refusal(Reason.STEP_SIZE, names, requested=amount, available=inventory.step_size)
-    free = inventory.capacity - base.used(provider.uuid).get(resource_class, 0)
-    if amount > free:
-        yield Refusal(Reason.CAPACITY, names, requested=amount, available=max(free, 0))
+        failed = [Reason.NO_INVENTORY]
+    else:
+        free = inventory.capacity - base.used(provider.uuid).get(resource_class, 0)
+        conditions = {
+            Reason.MIN_UNIT: amount >= inventory.min_unit,
+            Reason.MAX_UNIT: amount <= inventory.max_unit,
+            Reason.STEP_SIZE: amount % inventory.step_size == 0,
+            Reason.CAPACITY: amount <= free,
+        }
+        failed = [reason for reason, is_met in conditions.items() if not is_met]
+    return [Refusal(reason, (resource_class,), amount) for reason in failed]
 
 
 def tree_refusals(forest: forests.Forest, root_uuid: str) -> list[Refusal]:

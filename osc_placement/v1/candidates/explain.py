@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.model.constraint import Constraint
     from osc_placement.nova import request
-    from osc_placement.workflows.explain import explain, nova_filters
+    from osc_placement.workflows.explain import explain, nova_filters, values
 
 COLUMNS = (
     "section",
@@ -143,7 +143,7 @@ openstack allocation candidate explain \\
             f"On {client.target}: {count} of {found.all_hosts} hosts can serve the request",
             *(f"Assumed: {text}" for text in asked.assumptions),
         )
-        return COLUMNS, list(_rows(asked, found, judged))
+        return COLUMNS, _rows(asked, found, judged)
 
     def _read(self, parsed_args: argparse.Namespace) -> tuple[api.Client, _Request, Any]:
         """The client, the request, and nova's services if it is nova's request."""
@@ -181,8 +181,24 @@ openstack allocation candidate explain \\
         return nova_filters.judge(opened.nova, asked, found.candidates, enabled)
 
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
-        """One table per section."""
-        return _tables(data)
+        """One table per section; without the columns that have no value."""
+        rows = [dict(zip(COLUMNS, row, strict=True)) for row in data]
+        return [
+            _table(title, [row for row in rows if row["section"] == section], columns)
+            for title, section, columns in _TABLES
+        ]
+
+
+def _table(
+    title: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
+) -> tables.Table:
+    kept = {
+        name: key
+        for name, key in columns.items()
+        if any(row[key] not in (None, "") for row in rows)
+    }
+    cells = [["" if row[key] is None else row[key] for key in kept.values()] for row in rows]
+    return tables.Table(title, tuple(kept), cells)
 
 
 def _row(section: str, text: str, **values: Any) -> tuple[Any, ...]:
@@ -193,69 +209,60 @@ def _rows(
     asked: _Request, found: explain.Explanation, judged: Sequence[nova_filters.Judgement]
 ) -> list[tuple[Any, ...]]:
     text = queries.encode(queries.candidate_pairs(asked.query)).removeprefix("?")
-    rows = [_row(_QUERY, text, hosts=found.all_hosts)]
-    rows += [
-        _row(_CONSTRAINT, str(step.constraint), source=asked.sources[step.constraint] or None,
-             hosts=step.hosts)
-        for step in found.funnel
-    ]  # fmt: skip
-    rows += [_row(_CANDIDATE, name, host=name) for name in found.candidates]
-    for item in found.failures:
-        held = item.inventory
-        values = {
-            "host": item.host,
-            "provider": item.provider,
-            "group": item.suffix,
-            "reason": str(item.reason),
-            "names": list(item.names),
-            "requested": item.requested,
-            "free": item.free,
-            "inventory": {**held.as_dict(), "used": item.used} if held else None,
-        }
-        rows.append(_row(_FAILURE, explain_text.failure(item), **values))
-    for change in found.changes:
-        details = {
-            "action": str(change.action),
-            "remove": [str(each) for each in change.removed],
-            "amounts": {str(each): amount for each, amount in change.amounts.items()},
-            "resource_class": change.resource_class,
-            "amount": change.amount,
-        }
-        provider = change.provider
-        rows.append(
-            _row(
-                _CHANGE,
-                explain_text.change(change),
-                hosts=change.hosts,
-                provider=provider,
-                details=details,
-            )
-        )
-    rows += [
+    constraints = (
         _row(
-            _FILTER,
-            explain_text.judgement(each),
-            reason=each.filter,
-            hosts=len(each.refused),
-            verdict=str(each.verdict),
-            details={"enabled": each.is_enabled, "refused": dict(each.refused)},
+            _CONSTRAINT,
+            str(step.constraint),
+            source=asked.sources[step.constraint] or None,
+            hosts=step.hosts,
         )
-        for each in judged
+        for step in found.funnel
+    )
+    return [
+        _row(_QUERY, text, hosts=found.all_hosts),
+        *constraints,
+        *(_row(_CANDIDATE, name, host=name) for name in found.candidates),
+        *map(_failure_row, found.failures),
+        *map(_change_row, found.changes),
+        *map(_filter_row, judged),
+        *(_row(_ASSUMPTION, text) for text in asked.assumptions),
     ]
-    return rows + [_row(_ASSUMPTION, text) for text in asked.assumptions]
 
 
-def _tables(data: Sequence[Sequence[Any]]) -> list[tables.Table]:
-    rows = [dict(zip(COLUMNS, row, strict=True)) for row in data]
+def _failure_row(failure: values.Failure) -> tuple[Any, ...]:
+    held = failure.inventory
+    return _row(
+        _FAILURE,
+        explain_text.failure(failure),
+        host=failure.host,
+        provider=failure.provider,
+        group=failure.suffix,
+        reason=str(failure.reason),
+        names=list(failure.names),
+        requested=failure.requested,
+        free=failure.free,
+        inventory={**held.as_dict(), "used": failure.used} if held else None,
+    )
 
-    def table(title: str, section: str, columns: Mapping[str, str]) -> tables.Table:
-        chosen = [row for row in rows if row["section"] == section]
-        kept = {
-            name: key
-            for name, key in columns.items()
-            if any(row[key] not in (None, "") for row in chosen)
-        }
-        cells = [["" if row[key] is None else row[key] for key in kept.values()] for row in chosen]
-        return tables.Table(title, tuple(kept), cells)
 
-    return [table(title, section, columns) for title, section, columns in _TABLES]
+def _change_row(change: values.Change) -> tuple[Any, ...]:
+    details = {
+        "action": str(change.action),
+        "remove": [str(each) for each in change.removed],
+        "amounts": {str(each): amount for each, amount in change.amounts.items()},
+        "resource_class": change.resource_class,
+        "amount": change.amount,
+    }
+    text = explain_text.change(change)
+    return _row(_CHANGE, text, hosts=change.hosts, provider=change.provider, details=details)
+
+
+def _filter_row(judged: nova_filters.Judgement) -> tuple[Any, ...]:
+    return _row(
+        _FILTER,
+        explain_text.judgement(judged),
+        reason=judged.filter,
+        hosts=len(judged.refused),
+        verdict=str(judged.verdict),
+        details={"enabled": judged.is_enabled, "refused": dict(judged.refused)},
+    )

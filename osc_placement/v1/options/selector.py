@@ -33,6 +33,20 @@ def add_selector(parser: argparse.ArgumentParser, empty: str = REQUIRED) -> None
         metavar="<file>",
         help="File with more provider names or UUIDs, one per line; - is standard input",
     )
+    _add_conditions(group)
+    group.add_argument(
+        "--unused",
+        action="store_true",
+        help="Providers from which nothing is allocated. One request for each provider that"
+        " matches the other options.",
+    )
+    group.add_argument(
+        "--all", dest="everything", action="store_true", help="Every provider of the cloud"
+    )
+
+
+def _add_conditions(group: argparse._ArgumentGroup) -> None:
+    """The options that compare properties of a provider."""
     group.add_argument(
         "--member-of",
         metavar="<aggregate>",
@@ -58,15 +72,6 @@ def add_selector(parser: argparse.ArgumentParser, empty: str = REQUIRED) -> None
         default=[],
         help="Providers with a name that matches this pattern, as in ``rack1-*``. May be"
         " repeated; one pattern must match.",
-    )
-    group.add_argument(
-        "--unused",
-        action="store_true",
-        help="Providers from which nothing is allocated. One request for each provider that"
-        " matches the other options.",
-    )
-    group.add_argument(
-        "--all", dest="everything", action="store_true", help="Every provider of the cloud"
     )
 
 

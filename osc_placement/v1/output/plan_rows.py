@@ -39,7 +39,10 @@ class Reasons(columns.FormattableColumn[str]):
 
 
 def result_rows(results: Sequence[result.ChangeResult], names: Mapping[str, str]) -> list[rows.Row]:
-    """The values of COLUMNS. ``names`` is ``{provider uuid: name}``; a trait has no UUID."""
+    """The values of COLUMNS. ``names`` is ``{provider uuid: name}``.
+
+    The column of the UUID is None for kinds whose subjects have only a name, such as traits.
+    """
     from osc_placement.plan.kinds import registry
 
     return [

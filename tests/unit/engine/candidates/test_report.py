@@ -40,7 +40,7 @@ def test_a_provider_is_dropped_with_every_failed_condition():
             (
                 "_A",
                 None,
-                Refusal(Reason.CAPACITY, ("VCPU",), requested=2, available=1),
+                Refusal(Reason.CAPACITY, ("VCPU",), requested=2),
                 Refusal(Reason.REQUIRED, ("FAST", "QUICK")),
                 Refusal(Reason.FORBIDDEN, ("SLOW",)),
                 Refusal(Reason.MEMBER_OF, ("B",)),
@@ -50,18 +50,20 @@ def test_a_provider_is_dropped_with_every_failed_condition():
 
 
 @pytest.mark.parametrize(
-    ("inventory", "refusal"),
+    ("inventory", "reason"),
     [
-        (Inventory(8, min_unit=4), Refusal(Reason.MIN_UNIT, ("VCPU",), 3, 4)),
-        (Inventory(8, max_unit=2), Refusal(Reason.MAX_UNIT, ("VCPU",), 3, 2)),
-        (Inventory(8, step_size=2), Refusal(Reason.STEP_SIZE, ("VCPU",), 3, 2)),
-        (Inventory(8, reserved=6), Refusal(Reason.CAPACITY, ("VCPU",), 3, 2)),
-        (Inventory(8, reserved=8), Refusal(Reason.CAPACITY, ("VCPU",), 3, 0)),
+        (Inventory(8, min_unit=4), Reason.MIN_UNIT),
+        (Inventory(8, max_unit=2), Reason.MAX_UNIT),
+        (Inventory(8, step_size=2), Reason.STEP_SIZE),
+        (Inventory(8, reserved=6), Reason.CAPACITY),
+        (Inventory(8, reserved=8), Reason.CAPACITY),
     ],
 )
-def test_refusals_have_requested_and_available_amounts(inventory: Inventory, refusal: Refusal):
+def test_refusals_have_the_requested_amount(inventory: Inventory, reason: Reason):
     base = cloud(provider("host", VCPU=inventory))
-    assert reported(base, group("_A", VCPU=3)).providers == {"host": [("_A", None, refusal)]}
+    assert reported(base, group("_A", VCPU=3)).providers == {
+        "host": [("_A", None, Refusal(reason, ("VCPU",), requested=3))]
+    }
 
 
 def test_each_class_of_the_unsuffixed_group_is_reported_separately():
@@ -147,5 +149,5 @@ def test_refusals_of_one_provider_need_no_search():
     assert refusals == {
         "host": [Refusal(Reason.NO_INVENTORY, ("VCPU",), requested=4)],
         "numa0": [],
-        "numa1": [Refusal(Reason.CAPACITY, ("VCPU",), requested=4, available=1)],
+        "numa1": [Refusal(Reason.CAPACITY, ("VCPU",), requested=4)],
     }
