@@ -15,12 +15,11 @@ from osc_placement.workflows import selector as batch_selector
 from osc_placement.workflows.batch import plan
 from osc_placement.workflows.migrations import registry, runner
 from osc_placement.workflows.migrations.runner import Exit
-from tests.support import embedded
-from tests.unit.workflows.mirror import test_observe
+from tests.support import embedded, host_aggregates
 
 
 def services(count: int = 6) -> tuple[embedded.Client, Any]:
-    client, nova = test_observe.cloud(count)
+    client, nova = host_aggregates.cloud(count)
     return client, runner.Services(client, nova, api.RecordedNeutron({}, ""))
 
 
@@ -89,7 +88,7 @@ def test_a_migration_keeps_stale_members() -> None:
     run(given)
     client.stored("h1.").add_aggregates(embedded.uuid_of("even"))
     assert run(given).exit_code is Exit.DONE
-    assert "h1." in test_observe.members(client, "even")
+    assert "h1." in host_aggregates.members(client, "even")
 
 
 def test_each_batch_has_an_undo_file() -> None:
