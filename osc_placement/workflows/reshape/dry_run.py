@@ -9,9 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-import uuid as uuid_module
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from osc_placement import errors, microversion
 from osc_placement.engine import standard
@@ -22,9 +20,6 @@ from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import invariants, observe, sandbox, snapshot
 
 LOG = logging.getLogger(__name__)
-
-#: The owner of the usage by consumers that are not in the snapshot.
-_OTHERS = "others"
 
 
 class Refused(errors.PlacementError):
@@ -52,7 +47,7 @@ def rehearse(
     """
     LOG.info("rehearsing %d changes", len(changes))
     before, after = _comparable(before), _comparable(after)
-    with sandbox.embedded(state(before, _classes(before, after)), version) as stage:
+    with sandbox.embedded(before, _classes(before, after), version) as stage:
         run_context = attempt.RunContext(
             base.Services(stage.client), journal.MemoryJournal(), threading.Event()
         )
@@ -77,58 +72,9 @@ def rehearse(
     return Rehearsal(requests, found)
 
 
-def state(before: snapshot.TreeSnapshot, classes: Collection[str]) -> dict[str, Any]:
-    """The snapshot as a state document of the embedded server; ``classes`` are all that exist."""
-    traits = {name for node in before.nodes.values() for name in node.traits}
-    return {
-        "custom_resource_classes": sorted(filter(names.is_custom, classes)),
-        "custom_traits": sorted(filter(names.is_custom, traits | before.traits)),
-        "providers": {uuid: _provider(node) for uuid, node in before.nodes.items()},
-        "consumers": {
-            **{uuid: _consumer(item) for uuid, item in before.consumers.items()},
-            **_other_consumers(before),
-        },
-    }
-
-
 def _classes(*trees: snapshot.TreeSnapshot) -> set[str]:
     """The classes before and after the reshape; ``observe`` checks that the cloud has them."""
     return {name for each in trees for node in each.nodes.values() for name in node.inventories}
-
-
-def _provider(node: snapshot.Node) -> dict[str, Any]:
-    item = node.provider
-    return {
-        "name": item.name,
-        "parent": item.parent_uuid,
-        "root": item.root_uuid or item.uuid,
-        "generation": item.generation,
-        "inventories": {name: held.as_dict() for name, held in node.inventories.items()},
-        "traits": sorted(node.traits),
-        "aggregates": sorted(node.aggregates),
-    }
-
-
-def _consumer(item: allocation.Consumer) -> dict[str, Any]:
-    return {
-        "allocations": {uuid: dict(held) for uuid, held in item.allocations.items()},
-        "generation": item.generation or 0,
-        "project": item.project_id or _OTHERS,
-        "user": item.user_id or _OTHERS,
-        "type": item.consumer_type or allocation.UNKNOWN_TYPE,
-    }
-
-
-def _other_consumers(before: snapshot.TreeSnapshot) -> dict[str, dict[str, Any]]:
-    """One consumer per provider for the usage of all consumers that are not in the snapshot."""
-    usage: dict[str, dict[str, int]] = {}
-    for (uuid, resource_class), amount in before.other_usage().items():
-        usage.setdefault(uuid, {})[resource_class] = amount
-    found = {}
-    for uuid, resources in usage.items():
-        key = str(uuid_module.uuid5(uuid_module.NAMESPACE_URL, f"osc-placement:others:{uuid}"))
-        found[key] = _consumer(allocation.Consumer(key, {uuid: resources}, generation=0))
-    return found
 
 
 def _comparable(trees: snapshot.TreeSnapshot) -> snapshot.TreeSnapshot:

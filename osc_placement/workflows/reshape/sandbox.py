@@ -9,14 +9,20 @@ import contextlib
 import dataclasses
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+import uuid as uuid_module
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from osc_placement import errors, microversion, server
 from osc_placement.client import api, wsgi
+from osc_placement.model import allocation, name as names
 from osc_placement.server.store import errors as store_errors
+from osc_placement.workflows.reshape import snapshot
 
 _NAME = "the rehearsal"
+
+#: The owner of the usage by consumers that are not in the snapshot.
+_OTHERS = "others"
 
 
 class CannotRehearse(errors.PlacementError):
@@ -62,13 +68,15 @@ class Stage:
 
 
 @contextlib.contextmanager
-def embedded(document: Mapping[str, Any], version: microversion.Microversion) -> Iterator[Stage]:
-    """A Placement with the state of ``document``, including generations.
+def embedded(
+    trees: snapshot.TreeSnapshot, classes: Collection[str], version: microversion.Microversion
+) -> Iterator[Stage]:
+    """A Placement with the state of a snapshot, including generations, and these classes.
 
-    Errors: CannotRehearse for a document that is not a valid state.
+    Errors: CannotRehearse if the snapshot is not a valid state.
     """
     try:
-        recorder = Recorder(server.create_app(load=document))
+        recorder = Recorder(server.create_app(load=_document(trees, classes)))
     except store_errors.StoreError as error:
         raise CannotRehearse(f"the plan cannot be rehearsed: {error}") from error
     client = api.Client(wsgi.in_process(lambda: recorder, _NAME), version)
@@ -76,3 +84,52 @@ def embedded(document: Mapping[str, Any], version: microversion.Microversion) ->
         yield Stage(client, recorder)
     finally:
         client.close()
+
+
+def _document(trees: snapshot.TreeSnapshot, classes: Collection[str]) -> dict[str, Any]:
+    """The snapshot as a state document of the embedded server; ``classes`` are all that exist."""
+    traits = {name for node in trees.nodes.values() for name in node.traits}
+    return {
+        "custom_resource_classes": sorted(filter(names.is_custom, classes)),
+        "custom_traits": sorted(filter(names.is_custom, traits | trees.traits)),
+        "providers": {uuid: _provider(node) for uuid, node in trees.nodes.items()},
+        "consumers": {
+            **{uuid: _consumer(item) for uuid, item in trees.consumers.items()},
+            **_other_consumers(trees),
+        },
+    }
+
+
+def _provider(node: snapshot.Node) -> dict[str, Any]:
+    item = node.provider
+    return {
+        "name": item.name,
+        "parent": item.parent_uuid,
+        "root": item.root_uuid or item.uuid,
+        "generation": item.generation,
+        "inventories": {name: held.as_dict() for name, held in node.inventories.items()},
+        "traits": sorted(node.traits),
+        "aggregates": sorted(node.aggregates),
+    }
+
+
+def _consumer(item: allocation.Consumer) -> dict[str, Any]:
+    return {
+        "allocations": {uuid: dict(held) for uuid, held in item.allocations.items()},
+        "generation": item.generation or 0,
+        "project": item.project_id or _OTHERS,
+        "user": item.user_id or _OTHERS,
+        "type": item.consumer_type or allocation.UNKNOWN_TYPE,
+    }
+
+
+def _other_consumers(trees: snapshot.TreeSnapshot) -> dict[str, dict[str, Any]]:
+    """One consumer per provider for the usage of all consumers that are not in the snapshot."""
+    usage: dict[str, dict[str, int]] = {}
+    for (uuid, resource_class), amount in trees.other_usage().items():
+        usage.setdefault(uuid, {})[resource_class] = amount
+    found = {}
+    for uuid, resources in usage.items():
+        key = str(uuid_module.uuid5(uuid_module.NAMESPACE_URL, f"osc-placement:others:{uuid}"))
+        found[key] = _consumer(allocation.Consumer(key, {uuid: resources}, generation=0))
+    return found
