@@ -158,6 +158,7 @@ LAYERS: dict[str, set[str]] = {
     "v1.candidates": BELOW_COMMANDS | BELOW_V1,
     "v1.plans": BELOW_COMMANDS | BELOW_V1,
     "v1.providers": BELOW_COMMANDS | BELOW_V1,
+    "v1.recipes": BELOW_COMMANDS | BELOW_V1,
     "v1.snapshots": BELOW_COMMANDS | BELOW_V1,
     "v1": {"v1.candidates", "v1.providers"} | BELOW_COMMANDS | BELOW_V1,
     "offline": set(),

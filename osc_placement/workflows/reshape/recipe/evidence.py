@@ -4,12 +4,13 @@ A text may contain, in any order and repeatedly:
 
 * ``<server>=<what it uses>``;
 * ``<domain>`` elements, as ``virsh dumpxml SERVER`` prints them;
-* ``<device>`` elements of mediated devices, as ``virsh nodedev-dumpxml DEVICE`` prints them;
+* ``<device>`` elements of mediated and PCI devices, as ``virsh nodedev-dumpxml`` prints them;
 * the lines of ``mdevctl list``: ``<mediated device> <parent's PCI address> <type> ...``;
 * names of ``virsh nodedev-list --cap mdev``, which contain both.
 
 A domain has the UUID of its server. It lists mediated devices by their UUIDs only, so that one of
-the last three has to name their GPUs.
+the last three has to name their GPUs. A virtual function becomes its physical function, if a
+``<device>`` names that.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ _NODEDEV = re.compile(rf"mdev_({_UUID})_({_PCI})", re.IGNORECASE)
 #: Declarations and comments around the elements.
 _IGNORED = re.compile(r"<\?xml.*?\?>|<!--.*?-->", re.DOTALL)
 
+_HEXADECIMAL = re.compile("(0x)?[0-9a-f]+", re.IGNORECASE)
+
+#: ``{type of <launchSecurity>: model}``; the bit of its policy that makes SEV to SEV-ES.
+_MODELS = {"sev": "amd-sev", "sev-snp": "amd-sev-snp", "tdx": "intel-tdx"}
+_ENCRYPTED_STATE = 0x4
+
 #: How much of a line a message quotes.
 _SHOWN = 80
 
@@ -41,8 +48,9 @@ def read(
 ) -> list[tuple[str, str]]:
     """``(server's UUID, what it uses)``; ``files`` are pairs of a name and a text.
 
-    A mediated device becomes its parent: libvirt's name or the PCI address of a GPU. Adds an
-    error per line, element and device that cannot be read to ``problems``.
+    A mediated device becomes its parent: libvirt's name or the PCI address of a GPU; a virtual
+    function becomes its physical function. Adds an error per line, element and device that cannot
+    be read to ``problems``.
     """
     collected = _Collector(reader, problems)
     for source, text in files:
@@ -60,6 +68,41 @@ def cpu_class(domain: xml.etree.ElementTree.Element) -> Iterator[str]:
     """``PCPU`` if each vCPU has one CPU of the host, else ``VCPU``."""
     pins = [pin.get("cpuset", "") for pin in domain.iterfind("./cputune/vcpupin")]
     yield "PCPU" if pins and all(pin.isdecimal() for pin in pins) else "VCPU"
+
+
+def encryption_model(domain: xml.etree.ElementTree.Element) -> Iterator[str]:
+    """The model of memory encryption of a domain, as in ``hw:mem_encryption_model``."""
+    security = domain.find("./launchSecurity")
+    if security is None:
+        return
+    kind = security.get("type", "")
+    policy = security.findtext("./policy", "0").strip()
+    is_es = kind == "sev" and _HEXADECIMAL.fullmatch(policy) and int(policy, 16) & _ENCRYPTED_STATE
+    yield "amd-sev-es" if is_es else _MODELS.get(kind, kind)
+
+
+def pci_devices(domain: xml.etree.ElementTree.Element) -> Iterator[str]:
+    """The addresses of the PCI devices of a domain."""
+    for element in domain.iterfind("./devices/hostdev[@type='pci']/source/address"):
+        yield _address_of(element)
+
+
+def numa_nodes(domain: xml.etree.ElementTree.Element) -> Iterator[str]:
+    """The NUMA nodes of the host that have the memory of a domain; none if it has no affinity."""
+    nodes = {element.get("nodeset", "") for element in domain.iterfind("./numatune/memnode")}
+    memory = domain.find("./numatune/memory")
+    if not nodes and memory is not None:
+        nodes = {memory.get("nodeset", "")}
+    if all(map(str.isdecimal, nodes)):
+        yield from sorted(nodes)
+
+
+def pci_address(text: str) -> str | None:
+    """``0000:84:00.0``, also for ``0000_84_00_0``; None for any other text."""
+    if re.fullmatch(_PCI, text, re.IGNORECASE) is None:
+        return None
+    domain, bus, slot, function = re.split("[:_.]", text.lower())
+    return f"{domain}:{bus}:{slot}.{function}"
 
 
 class _Collector:
@@ -81,10 +124,10 @@ class _Collector:
     def pairs(self) -> Iterator[tuple[str, str]]:
         """``(server, what it uses)``, with the parents of mediated devices."""
         for server, used in self._used:
-            if not names.is_uuid(used):
-                yield server, used
-            elif used in self._parents:
+            if used in self._parents:
                 yield server, self._parents[used]
+            elif not names.is_uuid(used):
+                yield server, used
             else:
                 self._problems.add(
                     f"server {server} uses the mediated device {used}, and no file names its GPU:"
@@ -109,6 +152,12 @@ class _Collector:
 
     def _device(self, device: xml.etree.ElementTree.Element) -> None:
         """A device of the host; older releases of libvirt have the UUID in its name only."""
+        function = pci_address(device.findtext("name", "").removeprefix("pci_"))
+        physical = device.find("./capability/capability[@type='phys_function']/address")
+        if function is not None:
+            if physical is not None:
+                self._parents[function] = _address_of(physical)
+            return
         stated = device.findtext("./capability[@type='mdev']/uuid", "")
         found = re.search(_UUID, stated or device.findtext("name", ""), re.IGNORECASE)
         parent = device.findtext("parent", "").strip()
@@ -119,7 +168,7 @@ class _Collector:
         named = _MDEVCTL.fullmatch(line) or _NODEDEV.fullmatch(line)
         server, _, used = line.partition("=")
         if named:
-            self._parents[_plain_uuid(named[1])] = _address(named[2])
+            self._parents[_plain_uuid(named[1])] = pci_address(named[2]) or named[2]
         elif used and names.is_uuid(server):
             self._used.append((names.canonical_uuid(server), used))
         else:
@@ -133,7 +182,10 @@ def _plain_uuid(text: str) -> str:
     return text.replace("_", "-").lower()
 
 
-def _address(text: str) -> str:
-    """``0000:84:00.0`` for ``0000_84_00_0`` too."""
-    domain, bus, slot, function = re.split("[:_.]", text.lower())
-    return f"{domain}:{bus}:{slot}.{function}"
+def _address_of(element: xml.etree.ElementTree.Element) -> str:
+    """The PCI address in the attributes of an ``<address>``, as ``0000:84:00.0``."""
+    parts = [element.get(name, "") for name in ("domain", "bus", "slot", "function")]
+    if not all(map(_HEXADECIMAL.fullmatch, parts)):
+        return ":".join(parts)
+    domain, bus, slot, function = (int(part, 16) for part in parts)
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"

@@ -106,3 +106,62 @@ def test_a_server_with_one_cpu_per_vcpu_is_pinned(pins: tuple[str, ...], expecte
 def test_what_cannot_be_read_is_reported(text: str, reason: str) -> None:
     with pytest.raises(errors.InvalidInput, match=reason.replace("(", r"\(")):
         read(text)
+
+
+VF, PF = "0000:83:00.1", "0000:83:00.0"
+FUNCTION = """\
+<device><name>pci_0000_83_00_1</name><parent>pci_0000_80_01_0</parent>
+<capability type='pci'><domain>0</domain><bus>131</bus><slot>0</slot><function>1</function>
+<capability type='phys_function'>
+  <address domain='0x0000' bus='0x83' slot='0x00' function='0x0'/>
+</capability></capability></device>
+"""
+
+
+def with_parts(*parts: str) -> str:
+    return f"<domain type='kvm'><uuid>{SERVER}</uuid>{''.join(parts)}</domain>"
+
+
+def hostdev(bus: int, function: int) -> str:
+    source = f"<address domain='0x0000' bus='{bus:#04x}' slot='0x00' function='{function:#x}'/>"
+    return f"<hostdev mode='subsystem' type='pci'><source>{source}</source></hostdev>"
+
+
+def test_a_virtual_function_becomes_its_physical_function() -> None:
+    devices = f"<devices>{hostdev(0x83, 1)}{hostdev(0x81, 0)}</devices>"
+    found = read(with_parts(devices), FUNCTION, PCI_DEVICE, reader=evidence.pci_devices)
+    assert found == [(SERVER, PF), (SERVER, "0000:81:00.0")]
+    assert read(with_parts(devices), reader=evidence.pci_devices)[0] == (SERVER, VF)
+
+
+@pytest.mark.parametrize(
+    ("security", "models"),
+    [
+        ("<launchSecurity type='sev'><policy>0x0033</policy></launchSecurity>", ["amd-sev"]),
+        ("<launchSecurity type='sev'><policy>0x0007</policy></launchSecurity>", ["amd-sev-es"]),
+        ("<launchSecurity type='sev-snp'/>", ["amd-sev-snp"]),
+        ("<launchSecurity type='tdx'/>", ["intel-tdx"]),
+        ("", []),
+    ],
+)
+def test_the_launch_security_of_a_domain_is_its_model(security: str, models: list[str]) -> None:
+    found = read(with_parts(security), reader=evidence.encryption_model)
+    assert [model for _, model in found] == models
+
+
+@pytest.mark.parametrize(
+    ("tuning", "nodes"),
+    [
+        ("<memory mode='strict' nodeset='1'/>", ["1"]),
+        (
+            "<memory mode='strict' nodeset='0-1'/><memnode cellid='0' nodeset='1'/>"
+            "<memnode cellid='1' nodeset='0'/>",
+            ["0", "1"],
+        ),
+        ("<memory mode='strict' nodeset='0-1'/>", []),
+        ("", []),
+    ],
+)
+def test_the_memory_of_a_domain_names_its_numa_nodes(tuning: str, nodes: list[str]) -> None:
+    found = read(with_parts(f"<numatune>{tuning}</numatune>"), reader=evidence.numa_nodes)
+    assert [node for _, node in found] == nodes

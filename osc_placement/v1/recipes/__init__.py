@@ -1,0 +1,1 @@
+"""The commands ``placement reshape recipe``, one module each."""

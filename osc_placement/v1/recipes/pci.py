@@ -1,0 +1,97 @@
+"""``placement reshape recipe pci``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from osc_placement import errors
+from osc_placement.v1.recipes import recipe_command
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.workflows.context import ReadContext
+    from osc_placement.workflows.reshape.recipe import pci, yaml_writer
+
+
+class WritePciRecipe(recipe_command.Recipe):
+    """Write the moves of PCI devices from a compute node to one provider per device
+
+    Each device gets a child provider with the name, the inventory and the traits that
+    nova-compute with [pci]report_in_placement gives it. The command changes nothing: review
+    the document, then run "placement reshape" with it. Its comments list the steps on the host.
+    """
+
+    example = """\
+openstack placement reshape recipe pci cn1 \\
+    --device 0000:81:00.0=CUSTOM_GPU:1 --device 0000:82:00.0=CUSTOM_GPU:1 \\
+    --as CUSTOM_GPU=10de:1eb8 --trait 0000:81:00.0=CUSTOM_FAST \\
+    --assign-from evidence --out pci.yaml"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        recipe_command.add_host(parser)
+        parser.add_argument(
+            "--device",
+            metavar="<address>=<class>:<amount>",
+            action="append",
+            required=True,
+            help="The address of a PCI device, or of a physical function for its virtual"
+            " functions; and what the node offers for it. May be repeated.",
+        )
+        parser.add_argument(
+            "--as",
+            dest="becomes",
+            metavar="<class>=<class>",
+            action="append",
+            default=[],
+            help="The new class of a class of the node; 10de:1eb8 is CUSTOM_PCI_10DE_1EB8, nova's"
+            " class of these devices. May be repeated.",
+        )
+        recipe_command.add_traits(parser, "<address>", "device")
+        recipe_command.add_evidence(
+            parser,
+            "<server>=<address>",
+            "A device that a server uses, or the physical function of it",
+            "the output of 'virsh dumpxml' for servers, and of 'virsh nodedev-dumpxml' for virtual"
+            " functions",
+        )
+        super().add_arguments(parser)
+
+    def recipe(
+        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
+    ) -> yaml_writer.Recipe:
+        from osc_placement.workflows.reshape import observe
+        from osc_placement.workflows.reshape.recipe import pci, read
+
+        request = _request(parsed_args)
+        root = read.find_root(client, parsed_args.host)
+        return pci.plan_pci(observe.read_trees(client, [root.uuid], context), root.uuid, request)
+
+
+def _request(parsed_args: argparse.Namespace) -> pci.Request:
+    """Raises InvalidInput for all errors of the arguments."""
+    from osc_placement.workflows.reshape.recipe import children, evidence, pci
+
+    problems = errors.InputErrors()
+    devices = tuple(
+        children.Child(address, resources, traits)
+        for address, resources, traits in recipe_command.devices(parsed_args, pci.address, problems)
+    )
+    for device in devices:
+        if evidence.pci_address(device.name) is None:
+            problems.add(f"--device {device.name}: must be a PCI address, such as 0000:81:00.0")
+    becomes = {
+        old: pci.class_name(new)
+        for old, new in recipe_command.pairs("--as", parsed_args.becomes, problems)
+    }
+    offered = {name for device in devices for name in device.resources}
+    for old in sorted(becomes.keys() - offered):
+        problems.add(f"--as {old}: no --device has this class")
+    pairs = tuple(
+        (server, pci.address(device))
+        for server, device in recipe_command.read_evidence(
+            parsed_args, evidence.pci_devices, problems
+        )
+    )
+    problems.check()
+    return pci.Request(devices, becomes, pairs)

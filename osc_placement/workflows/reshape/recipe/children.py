@@ -1,0 +1,227 @@
+"""Resources of a compute node that move to child providers, and what servers use of them. Pure.
+
+The recipes for GPUs, memory encryption, PCI devices and NUMA nodes share this.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from osc_placement import errors
+from osc_placement.workflows.reshape import snapshot
+from osc_placement.workflows.reshape.recipe import yaml_writer
+
+#: How much unused evidence the comments list.
+_SHOWN = 8
+
+#: The trait of providers that nova-compute created.
+OWNER = "OWNER_NOVA"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Child:
+    """The child ``<node>_<suffix>``, which an operator calls ``name``.
+
+    ``resources`` are the amounts of the node's classes that move to it, ``becomes`` their new
+    classes, and ``fields`` the inventory fields by new class.
+    """
+
+    name: str
+    resources: Mapping[str, int]
+    traits: tuple[str, ...] = ()
+    becomes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    fields: Mapping[str, Mapping[str, int | float]] = dataclasses.field(default_factory=dict)
+    suffix: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """``evidence`` are pairs of a consumer's UUID and a child's name, as a host reports them.
+
+    ``noun`` and ``option`` describe a child in messages. A host lists a child once for each unit
+    of the class ``counted``; without that class it cannot say how much is on which child. With
+    ``lists_all`` a host also lists servers and devices that do not move: these are skipped.
+    """
+
+    children: tuple[Child, ...]
+    evidence: tuple[tuple[str, str], ...]
+    noun: str
+    option: str
+    counted: str | None = None
+    lists_all: bool = False
+
+
+def driver_fields(total: int, max_unit: int | None = None) -> dict[str, int | float]:
+    """The inventory fields that nova's libvirt driver writes for devices."""
+    return {
+        "reserved": 0,
+        "min_unit": 1,
+        "max_unit": max_unit or total,
+        "step_size": 1,
+        "allocation_ratio": 1.0,
+    }
+
+
+def describe(resources: Mapping[str, int]) -> str:
+    """``4 VGPU, 2 SRIOV_NET_VF``"""
+    return ", ".join(f"{amount} {name}" for name, amount in resources.items())
+
+
+def plan_children(
+    trees: snapshot.TreeSnapshot, root: str, request: Request, head: str
+) -> yaml_writer.Recipe:
+    """The recipe for the tree with this root (a UUID); ``head`` are its comments.
+
+    Errors: InvalidInput with all contradictions to the cloud.
+    """
+    problems = errors.InputErrors()
+    problems.reasons += _contradictions(trees.nodes[root], request)
+    consumers = _Consumers(trees, root, request)
+    problems.reasons += consumers.contradictions()
+    problems.check()
+    node = trees.nodes[root].provider.name
+    return yaml_writer.Recipe(
+        (*head.split("\n\n"), *consumers.skipped()),
+        {"moves": [_move(node, child) for child in request.children]},
+        consumers.assigned(node),
+        consumers.undecided(),
+        consumers.comments(),
+    )
+
+
+def _contradictions(node: snapshot.Node, request: Request) -> Iterator[str]:
+    name, children = node.provider.name, request.children
+    names = collections.Counter(child.name for child in children)
+    for name_twice in sorted(each for each, count in names.items() if count > 1):
+        yield f"the {request.noun} {name_twice} is given more than once"
+    for resource_class in dict.fromkeys(one for child in children for one in child.resources):
+        held = node.inventories.get(resource_class)
+        given = sum(child.resources.get(resource_class, 0) for child in children)
+        if held is None:
+            offered = ", ".join(sorted(node.inventories)) or "no inventory"
+            yield f"{name} itself has no {resource_class}: it has {offered}"
+        elif held.total != given:
+            yield (
+                f"{name} has {held.total} {resource_class} and the {request.noun}s {given}: a"
+                " reshape moves resources and keeps their sum ('openstack resource provider"
+                " inventory amend' changes totals)"
+            )
+
+
+class _Consumers:
+    """The consumers of the resources that move, and the children that their hosts name."""
+
+    def __init__(self, trees: snapshot.TreeSnapshot, root: str, request: Request) -> None:
+        self._request = request
+        self._suffixes = {child.name: child.suffix or child.name for child in request.children}
+        classes = {name for child in request.children for name in child.resources}
+        amounts: dict[str, dict[str, int]] = {}
+        for resource_class in sorted(classes):
+            for consumer, amount in trees.consumers_of(root, resource_class).items():
+                amounts.setdefault(consumer, {})[resource_class] = amount
+        self._amounts = dict(sorted(amounts.items()))
+        self._uses: dict[str, collections.Counter[str]] = {}
+        self._skipped: dict[str, None] = {}
+        for consumer, child in request.evidence:
+            if request.lists_all and not (consumer in amounts and child in self._suffixes):
+                self._skipped[f"{consumer}={child}"] = None
+            else:
+                self._uses.setdefault(consumer, collections.Counter())[child] += 1
+
+    def contradictions(self) -> Iterator[str]:
+        """Evidence that does not agree with the cloud, or with the children."""
+        request = self._request
+        for consumer, uses in self._uses.items():
+            amounts = self._amounts.get(consumer)
+            if amounts is None:
+                yield f"consumer {consumer} has no resources that move"
+            elif unknown := sorted(uses.keys() - self._suffixes.keys()):
+                yield f"consumer {consumer} uses {unknown[0]}, which is not a {request.option}"
+            elif self._is_miscounted(consumer, amounts):
+                yield (
+                    f"consumer {consumer} uses {_counted(uses)}, and has {describe(amounts)}: list"
+                    f" a {request.noun} once for each {request.counted}"
+                )
+
+    def skipped(self) -> Iterator[str]:
+        """Evidence about servers and devices that do not move."""
+        if self._skipped:
+            shown = ", ".join(itertools.islice(self._skipped, _SHOWN))
+            more = len(self._skipped) - _SHOWN
+            yield (
+                f"Not used, because these servers have no resources that move, or these"
+                f" {self._request.noun}s are not given: {shown}"
+                + (f" and {more} more." if more > 0 else ".")
+            )
+
+    def assigned(self, node: str) -> dict[str, Any]:
+        """The targets of the consumers with sufficient evidence."""
+        return {
+            consumer: self._targets(node, self._uses[consumer])
+            for consumer in self._amounts
+            if self._is_decided(consumer)
+        }
+
+    def undecided(self) -> tuple[str, ...]:
+        """The other consumers with several possible targets."""
+        return tuple(
+            consumer
+            for consumer, amounts in self._amounts.items()
+            if not self._is_decided(consumer) and self._has_choice(amounts)
+        )
+
+    def comments(self) -> dict[str, str]:
+        """The amounts of each consumer; and what its host says, if that does not decide."""
+        return {
+            consumer: describe(amounts) + self._doubt(consumer)
+            for consumer, amounts in self._amounts.items()
+        }
+
+    def _doubt(self, consumer: str) -> str:
+        if consumer not in self._uses or self._is_decided(consumer):
+            return ""
+        used = " and ".join(sorted(self._uses[consumer]))
+        return f" on the {self._request.noun}s {used}: give its amounts of each"
+
+    def _is_decided(self, consumer: str) -> bool:
+        is_split = self._is_split(consumer)
+        return consumer in self._uses and not (is_split and self._request.counted is None)
+
+    def _is_split(self, consumer: str) -> bool:
+        return len(self._uses.get(consumer, ())) > 1
+
+    def _is_miscounted(self, consumer: str, amounts: Mapping[str, int]) -> bool:
+        """Whether the units on several children are not the amount of the consumer."""
+        counted = self._request.counted
+        if counted is None or not self._is_split(consumer):
+            return False
+        return self._uses[consumer].total() != amounts.get(counted, 0)
+
+    def _targets(self, node: str, uses: Mapping[str, int]) -> Any:
+        """The target of a consumer: one provider, or the amount on each of several."""
+        named = {f"{node}_{self._suffixes[child]}": amount for child, amount in uses.items()}
+        return {self._request.counted: named} if len(named) > 1 else next(iter(named))
+
+    def _has_choice(self, amounts: Iterable[str]) -> bool:
+        return any(
+            sum(resource_class in child.resources for child in self._request.children) > 1
+            for resource_class in amounts
+        )
+
+
+def _counted(uses: Mapping[str, int]) -> str:
+    return " and ".join(f"{child} {count} times" for child, count in sorted(uses.items()))
+
+
+def _move(node: str, child: Child) -> dict[str, Any]:
+    target: dict[str, Any] = {"name": f"{node}_{child.suffix or child.name}", "parent": node}
+    if child.traits:
+        target["traits"] = list(child.traits)
+    if child.fields:
+        target["inventories"] = {name: dict(fields) for name, fields in child.fields.items()}
+    move = {"from": node, "resources": dict(child.resources), "to": target}
+    return {**move, "as": dict(child.becomes)} if child.becomes else move

@@ -1,0 +1,130 @@
+"""Recipes that move resources of a node to its children: encryption, PCI devices, NUMA nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from osc_placement.workflows.reshape import snapshot
+from osc_placement.workflows.reshape.recipe import children, numa, pci, sev, yaml_writer
+from tests.support.embedded import uuid_of
+from tests.support.reshape import cloud_builder
+from tests.support.reshape.recipes import held, outcome, problems
+
+CONTEXT = sev.MEM_ENCRYPTION_CONTEXT
+PROVIDERS: cloud_builder.Providers = {
+    "cn1": (None, {"VCPU": 16, "PCPU": 8, "MEMORY_MB": 1001, CONTEXT: 15, "CUSTOM_GPU": 3}),
+}
+CONSUMERS: cloud_builder.Consumers = {
+    "a": {"cn1": {"PCPU": 4, "MEMORY_MB": 100, CONTEXT: 1}},
+    "b": {"cn1": {"PCPU": 2, "MEMORY_MB": 200, "CUSTOM_GPU": 2, CONTEXT: 1}},
+    "c": {"cn1": {"VCPU": 1, "CUSTOM_GPU": 1}},
+}
+A, B, C, CN1 = (uuid_of(name) for name in ("a", "b", "c", "cn1"))
+GPU = "CUSTOM_PCI_10DE_1EB8"
+
+
+def cloud() -> snapshot.TreeSnapshot:
+    return cloud_builder.snapshot_of(cloud_builder.state(PROVIDERS, CONSUMERS, {}), "cn1")
+
+
+def test_all_memory_encryption_is_amd_sev_by_default() -> None:
+    recipe = sev.plan_sev(cloud(), CN1, {})
+    assert (recipe.assign, recipe.undecided) == ({}, ())
+    after = outcome(recipe, cloud())
+    (node,) = (one for one in after.nodes.values() if one.provider.name == "cn1_amd_sev")
+    assert node.traits == {"HW_CPU_X86_AMD_SEV", "OWNER_NOVA"}
+    assert (node.inventories[CONTEXT].total, node.inventories[CONTEXT].max_unit) == (15, 1)
+    assert held(after, "b")["cn1_amd_sev"] == {CONTEXT: 1}
+    assert CONTEXT not in held(after, "b")["cn1"]
+
+
+def test_several_models_need_evidence() -> None:
+    models = {"amd-sev": 10, "amd-sev-es": 5}
+    recipe = sev.plan_sev(cloud(), CN1, models, ((A, "amd-sev-es"),))
+    assert recipe.undecided == (B,)
+    decided = sev.plan_sev(cloud(), CN1, models, ((A, "amd-sev-es"), (B, "amd-sev")))
+    after = outcome(decided, cloud())
+    assert held(after, "a")["cn1_amd_sev_es"] == held(after, "b")["cn1_amd_sev"] == {CONTEXT: 1}
+    assert problems(sev.plan_sev, cloud(), CN1, {"amd-sev": 9}, ((C, "amd-sev"),)) == [
+        "cn1 has 15 MEM_ENCRYPTION_CONTEXT and the models 9: a reshape moves resources and keeps"
+        " their sum ('openstack resource provider inventory amend' changes totals)",
+        f"consumer {C} has no resources that move",
+    ]
+
+
+DEVICES = (
+    children.Child("0000:81:00.0", {"CUSTOM_GPU": 1}, ("CUSTOM_FAST",)),
+    children.Child("0000:82:00.0", {"CUSTOM_GPU": 2}),
+)
+BECOMES = {"CUSTOM_GPU": GPU}
+
+
+def test_pci_devices_get_the_names_and_the_traits_of_nova() -> None:
+    evidence = ((C, "0000:81:00.0"), (B, "0000:82:00.0"), (B, "0000:82:00.0"))
+    recipe = pci.plan_pci(cloud(), CN1, pci.Request(DEVICES, BECOMES, evidence))
+    after = outcome(recipe, cloud())
+    found = {node.provider.name: node for node in after.nodes.values()}
+    first, second = found["cn1_0000:81:00.0"], found["cn1_0000:82:00.0"]
+    assert first.traits == {"COMPUTE_MANAGED_PCI_DEVICE", "CUSTOM_FAST", "OWNER_NOVA"}
+    assert {name: one.max_unit for name, one in second.inventories.items()} == {GPU: 2}
+    assert held(after, "b")["cn1_0000:82:00.0"] == {GPU: 2}
+    assert held(after, "c") == {"cn1": {"VCPU": 1}, "cn1_0000:81:00.0": {GPU: 1}}
+
+
+def test_a_server_with_two_pci_devices_has_an_amount_of_each() -> None:
+    split = ((B, "0000:81:00.0"), (B, "0000:82:00.0"), (C, "0000:82:00.0"))
+    recipe = pci.plan_pci(cloud(), CN1, pci.Request(DEVICES, BECOMES, split))
+    after = outcome(recipe, cloud())
+    assert held(after, "b")["cn1_0000:81:00.0"] == held(after, "b")["cn1_0000:82:00.0"] == {GPU: 1}
+
+
+def test_evidence_about_other_devices_and_servers_is_listed_and_not_used() -> None:
+    other = ((A, "0000:81:00.0"), (B, "0000:af:00.0"))
+    recipe = pci.plan_pci(cloud(), CN1, pci.Request(DEVICES, BECOMES, other))
+    assert recipe.undecided == (B, C)
+    assert f": {A}=0000:81:00.0, {B}=0000:af:00.0." in recipe.head[-1]
+
+
+def test_ids_and_addresses_get_the_form_of_nova() -> None:
+    assert pci.class_name("10de:1eb8") == GPU
+    assert pci.class_name("CUSTOM_GPU") == "CUSTOM_GPU"
+    assert pci.address("pci_0000_81_00_0") == pci.address("0000:81:00.0") == "0000:81:00.0"
+
+
+NODES = (
+    children.Child("0", {"PCPU": 4, "MEMORY_MB": 500}),
+    children.Child("1", {"PCPU": 4, "MEMORY_MB": 501}),
+)
+
+
+def test_cpus_and_memory_of_a_server_move_to_the_same_numa_node() -> None:
+    recipe = numa.plan_numa(cloud(), CN1, NODES, ((A, "0"), (B, "1"), (C, "1")))
+    after = outcome(recipe, cloud())
+    assert held(after, "a")["cn1_numa_0"] == {"PCPU": 4, "MEMORY_MB": 100}
+    assert held(after, "b")["cn1_numa_1"] == {"PCPU": 2, "MEMORY_MB": 200}
+    assert held(after, "c") == {"cn1": {"VCPU": 1, "CUSTOM_GPU": 1}}
+    traits = {node.provider.name: node.traits for node in after.nodes.values()}
+    assert traits["cn1_numa_0"] == {"HW_NUMA_ROOT"}
+
+
+def test_a_server_on_several_numa_nodes_stays_undecided_with_a_comment() -> None:
+    recipe = numa.plan_numa(cloud(), CN1, NODES, ((A, "0"), (A, "1"), (B, "1")))
+    assert recipe.undecided == (A,)
+    text = yaml_writer.write(recipe)
+    assert (
+        f"# {A}: ?  # 100 MEMORY_MB, 4 PCPU on the NUMA nodes 0 and 1: give its amounts of" in text
+    )
+
+
+@pytest.mark.parametrize(("reserved", "shares"), [(10, [4, 6]), (1, [0, 1]), (0, [0, 0])])
+def test_numa_nodes_share_the_reserved_amount(reserved: int, shares: list[int]) -> None:
+    before = cloud()
+    node = before.nodes[CN1]
+    memory = dataclasses.replace(node.inventories["MEMORY_MB"], reserved=reserved)
+    changed = dataclasses.replace(node, inventories={**node.inventories, "MEMORY_MB": memory})
+    before = dataclasses.replace(before, nodes={**before.nodes, CN1: changed})
+    after = outcome(numa.plan_numa(before, CN1, NODES, ((A, "0"), (B, "1"))), before)
+    found = {one.provider.name: one.inventories for one in after.nodes.values()}
+    assert [found[f"cn1_numa_{n}"]["MEMORY_MB"].reserved for n in (0, 1)] == shares
