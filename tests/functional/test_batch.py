@@ -94,11 +94,11 @@ def test_undo_restores_everything(openstack: shell.OpenStack, target: targets.Ta
     ):
         undo = str(pathlib.Path(f"undo-{number}.json").absolute())
         found = rows(openstack, *arguments, "--undo-out", undo)
-        assert state(target) != before
         taken = rows(openstack, "placement plan undo", undo)
         applied = {name for name, status in status_of(found).items() if status == "applied"}
+        assert applied
         assert status_of(taken) == dict.fromkeys(applied, "applied")
-        assert state(target) == before
+    assert state(target) == before
 
 
 def test_a_plan_is_shown_applied_and_continued(openstack: shell.OpenStack) -> None:

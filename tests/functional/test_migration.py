@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from tests.support.peer import shell, target as targets
+from tests.support.peer import fixtures, shell, target as targets
 
 RUN = "placement migration run"
 
@@ -37,12 +37,12 @@ def run(openstack: shell.OpenStack, *arguments: str) -> tuple[int, Counts, str]:
 
 
 def test_limited_runs_continue_to_the_end(openstack: shell.OpenStack) -> None:
-    ended = [run(openstack, "--max-count", "16")]
+    ended = [run(openstack, "--max-count", "40")]
     while ended[-1][0] == 1 and len(ended) < 50:
-        ended.append(run(openstack, "--max-count", "16"))
+        ended.append(run(openstack, "--max-count", "40"))
     done = [{name: count[1] for name, count in counts.items()} for _, counts, _ in ended]
     assert {name: sum(each[name] for each in done) for name in EXPECTED} == EXPECTED
-    assert all(sum(each.values()) == 16 for each in done[:-2])
+    assert all(sum(each.values()) == 40 for each in done[:-2])
     assert (ended[-1][0], sum(done[-1].values())) == (0, 0)
 
 
@@ -69,6 +69,7 @@ def test_a_migration_that_changes_capacities_runs_only_when_it_is_named(
     assert "unknown migration nothing: use mirror_host_aggregates, " in ended.stderr
 
 
+@fixtures.ON_ONE_TARGET
 def test_a_table_output_lists_migrations_and_problems(openstack: shell.OpenStack) -> None:
     recording = ("--nova-recording", "12-hosts", "--allow", "recorded-nova")
     ended = openstack.run(RUN, *recording)
@@ -77,6 +78,7 @@ def test_a_table_output_lists_migrations_and_problems(openstack: shell.OpenStack
     assert "| mirror_host_aggregates " in ended.stdout
 
 
+@fixtures.ON_ONE_TARGET
 def test_the_counts_are_those_of_the_commands_that_the_notes_name(
     openstack: shell.OpenStack,
 ) -> None:

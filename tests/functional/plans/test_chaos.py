@@ -52,7 +52,7 @@ def test_the_final_state_equals_the_plan(target: targets.Target) -> None:
             [
                 *options(proxy.url),
                 *AMEND.split(),
-                *("--name-glob", "cmp-00*", "--resource", "VCPU:allocation_ratio+=1"),
+                *("--name-glob", "cmp-00[0-4]*", "--resource", "VCPU:allocation_ratio+=1"),
                 *("--resource", "MEMORY_MB:reserved+=7", "-f", "json"),
             ]
         )
@@ -61,7 +61,7 @@ def test_the_final_state_equals_the_plan(target: targets.Target) -> None:
     changed = {row["name"] for row in rows if row["status"] == "applied"}
     assert {row["status"] for row in rows} == {"applied", "skipped"}, outcome.stderr
     assert outcome.code == 0
-    assert len(changed) > 90
+    assert len(changed) > 40
     assert sum(proxy.requests.values()) > sum(proxy.effective_writes.values()) * 2
     assert_trouble(proxy)
     for row in rows:

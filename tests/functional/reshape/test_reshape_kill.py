@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.functional.plans.test_kill import Murderer
+from tests.functional.plans.test_kill import KilledCommands
 from tests.support.functional_cloud import allocate, create
 from tests.support.peer import chaos, fixtures, shell, target as targets
 
@@ -67,16 +67,16 @@ def test_a_killed_reshape_is_resumed_and_undone_despite_more_kills(
     pathlib.Path("moves.yaml").write_text(MOVES)
     before = state(target)
     with chaos.between(target.url, delay=0.002, lose_after=0.1, seed=3) as proxy:  # type: ignore[attr-defined]
-        murderer = Murderer(proxy, tmp_path, 3)
+        commands = KilledCommands(proxy, tmp_path, 3)
         reshape = "placement reshape moves.yaml --name-glob cn* --strategy pack"
-        murderer.finish(f"{reshape} --dry-run --plan-out plan.json", 1)
+        commands.finish(f"{reshape} --dry-run --plan-out plan.json", 1)
         assert state(target) == before
-        ended = murderer.finish("placement plan apply plan.json", 5)
+        ended = commands.finish("placement plan apply plan.json", 3)
         assert {row["status"] for row in json.loads(ended.stdout)} == {"applied"}
         after = state(target)
         assert [after[f"cn{number}"][0].keys() for number in range(HOSTS)] == [{"VCPU"}] * HOSTS
         shares = [after[f"gpu-of-cn{number}"][2] for number in range(HOSTS)]
         assert sorted(len(held) for held in shares) == [1, 1, 2, 2]
-        murderer.finish("placement plan undo plan.json", 5)
+        commands.finish("placement plan undo plan.json", 3)
         assert state(target) == before
-        assert murderer.kills >= 3
+        assert commands.kills >= 3
