@@ -48,32 +48,28 @@ class _Stdout:
         """Write, or raise OutputFailed."""
         if self._is_closed:
             raise OutputFailed(None)
-        with self._checked():
+        try:
             return self._stream.write(text)
-        raise AssertionError  # the block above returns or raises
+        except OSError as error:
+            raise self._failure(error) from error
 
     def flush(self) -> None:
         """Flush, or raise OutputFailed."""
-        with self._checked():
+        try:
             self._stream.flush()
+        except OSError as error:
+            raise self._failure(error) from error
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    @contextlib.contextmanager
-    def _checked(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            self._discard()
-            raise OutputFailed(error) from error
-
-    def _discard(self) -> None:
-        """Send what is buffered to the null device: Python would fail again when it ends."""
+    def _failure(self, error: OSError) -> OutputFailed:
+        """Discard what is buffered: Python would fail again when it ends."""
         with contextlib.suppress(OSError, ValueError):
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._stream.fileno())
             os.close(null)
+        return OutputFailed(error)
 
 
 class _Stderr:
@@ -137,11 +133,30 @@ def checked(app: Any) -> Iterator[None]:
     stdout, stderr = _Stdout(sys.stdout), _Stderr(sys.stderr)
     before, app.stdout = app.stdout, stdout
     try:
-        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+        with (
+            contextlib.redirect_stdout(stdout),
+            contextlib.redirect_stderr(stderr),
+            _without_unseen_records(),
+        ):
             yield
             stdout.flush()
     finally:
         app.stdout = before
+
+
+@contextlib.contextmanager
+def _without_unseen_records() -> Iterator[None]:
+    """Skip log records that no handler writes: osc-lib leaves the root logger at DEBUG.
+
+    keystoneauth, urllib3 and this project log each request.
+    """
+    root = logging.getLogger()
+    before = root.level
+    root.setLevel(max(before, min((handler.level for handler in root.handlers), default=before)))
+    try:
+        yield
+    finally:
+        root.setLevel(before)
 
 
 def _reserve_descriptors() -> None:

@@ -1,0 +1,29 @@
+"""The streams and the log of a command."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import types
+
+import pytest
+
+from osc_placement.v1.output import streams
+
+LOG = logging.getLogger("keystoneauth.session")
+
+
+@pytest.mark.parametrize("level", [logging.DEBUG, logging.WARNING])
+def test_records_that_no_handler_writes_are_not_built(
+    monkeypatch: pytest.MonkeyPatch, level: int
+) -> None:
+    root = logging.getLogger()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(level)
+    monkeypatch.setattr(root, "handlers", [handler])
+    monkeypatch.setattr(root, "level", logging.DEBUG)
+    logging.Logger.manager._clear_cache()  # type: ignore[attr-defined]
+    with streams.checked(types.SimpleNamespace(stdout=None)):
+        assert LOG.isEnabledFor(logging.DEBUG) == (level == logging.DEBUG)
+        assert LOG.isEnabledFor(logging.WARNING)
+    assert root.level == logging.DEBUG
