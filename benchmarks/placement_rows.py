@@ -15,6 +15,9 @@ import sqlalchemy as sa
 
 Row = dict[str, Any]
 
+#: By the name of SQLAlchemy's dialect.
+_PRODUCTS = {"postgresql": "PostgreSQL", "mysql": "MariaDB", "sqlite": "SQLite"}
+
 #: Rows of one statement.
 _PART = 10_000
 
@@ -29,6 +32,13 @@ class Tables:
 
     def __getitem__(self, name: str) -> sa.Table:
         return self._tables.tables[name]
+
+    def product(self) -> str:
+        """The name and the version of the database server."""
+        with self.engine.connect():
+            version = self.engine.dialect.server_version_info or ()
+        name = _PRODUCTS[self.engine.dialect.name]
+        return f"{name} {'.'.join(map(str, version))}"
 
     def scalar(self, query: str, **parameters: Any) -> Any:
         """The only value of a query."""
@@ -63,49 +73,89 @@ def write(tables: Tables, document: Mapping[str, Any]) -> None:
 
     The database must have no providers and no consumers.
     """
-    providers, consumers = document["providers"], document["consumers"]
-    ids = _numbered(providers)
-    classes, traits = tables.ids("resource_classes"), tables.ids("traits")
-    aggregates = _numbered(uuid for each in providers.values() for uuid in each["aggregates"])
-    projects = _numbered(each["project"] for each in consumers.values())
-    users = _numbered(each["user"] for each in consumers.values())
-    types = _numbered(each["type"] for each in consumers.values())
-    content: dict[str, Iterable[Row]] = {
-        "resource_providers": (_provider(uuid, each, ids) for uuid, each in providers.items()),
-        "placement_aggregates": ({"id": n, "uuid": uuid} for uuid, n in aggregates.items()),
-        "projects": ({"id": n, "external_id": name} for name, n in projects.items()),
-        "users": ({"id": n, "external_id": name} for name, n in users.items()),
-        "consumer_types": ({"id": n, "name": name} for name, n in types.items()),
+    ids = _Ids(tables, document)
+    content = {
+        **ids.rows(),
+        **_provider_rows(document["providers"], ids),
+        **_consumer_rows(document["consumers"], ids),
+    }
+    with tables.engine.begin() as connection:
+        for name, rows in content.items():
+            tables.insert(connection, name, rows)
+        numbered = ("resource_providers", "placement_aggregates", "projects", "users")
+        tables.advance_sequences(connection, (*numbered, "consumer_types"))
+
+
+class _Ids:
+    """The ids of everything that rows name: those of the database, and new ones."""
+
+    def __init__(self, tables: Tables, document: Mapping[str, Any]) -> None:
+        providers, consumers = document["providers"], document["consumers"].values()
+        self.classes = tables.ids("resource_classes")
+        self.traits = tables.ids("traits")
+        self.providers = _numbered(providers)
+        self.aggregates = _numbered(
+            uuid for each in providers.values() for uuid in each["aggregates"]
+        )
+        self.projects = _numbered(each["project"] for each in consumers)
+        self.users = _numbered(each["user"] for each in consumers)
+        self.types = _numbered(each["type"] for each in consumers)
+
+    def rows(self) -> dict[str, Iterable[Row]]:
+        """``{table: rows}`` of what has only an id and a name."""
+        return {
+            "placement_aggregates": _named("uuid", self.aggregates),
+            "projects": _named("external_id", self.projects),
+            "users": _named("external_id", self.users),
+            "consumer_types": _named("name", self.types),
+        }
+
+
+def _provider_rows(providers: Mapping[str, Any], ids: _Ids) -> dict[str, Iterable[Row]]:
+    """``{table: rows}``, in an order that foreign keys accept."""
+    of = ids.providers
+    return {
+        "resource_providers": (_provider(uuid, each, of) for uuid, each in providers.items()),
         "inventories": (
-            {"resource_provider_id": ids[uuid], "resource_class_id": classes[name], **_full(fields)}
+            {
+                "resource_provider_id": of[uuid],
+                "resource_class_id": ids.classes[name],
+                **_full(fields),
+            }
             for uuid, each in providers.items()
             for name, fields in each["inventories"].items()
         ),
         "resource_provider_traits": (
-            {"resource_provider_id": ids[uuid], "trait_id": traits[name]}
+            {"resource_provider_id": of[uuid], "trait_id": ids.traits[name]}
             for uuid, each in providers.items()
             for name in each["traits"]
         ),
         "resource_provider_aggregates": (
-            {"resource_provider_id": ids[uuid], "aggregate_id": aggregates[name]}
+            {"resource_provider_id": of[uuid], "aggregate_id": ids.aggregates[name]}
             for uuid, each in providers.items()
             for name in each["aggregates"]
         ),
+    }
+
+
+def _consumer_rows(consumers: Mapping[str, Any], ids: _Ids) -> dict[str, Iterable[Row]]:
+    """``{table: rows}`` of consumers and their allocations."""
+    return {
         "consumers": (
             {
                 "uuid": uuid,
-                "project_id": projects[each["project"]],
-                "user_id": users[each["user"]],
+                "project_id": ids.projects[each["project"]],
+                "user_id": ids.users[each["user"]],
                 "generation": each["generation"],
-                "consumer_type_id": types[each["type"]],
+                "consumer_type_id": ids.types[each["type"]],
             }
             for uuid, each in consumers.items()
         ),
         "allocations": (
             {
                 "consumer_id": uuid,
-                "resource_provider_id": ids[provider],
-                "resource_class_id": classes[name],
+                "resource_provider_id": ids.providers[provider],
+                "resource_class_id": ids.classes[name],
                 "used": amount,
             }
             for uuid, each in consumers.items()
@@ -113,11 +163,10 @@ def write(tables: Tables, document: Mapping[str, Any]) -> None:
             for name, amount in held.items()
         ),
     }
-    with tables.engine.begin() as connection:
-        for name, rows in content.items():
-            tables.insert(connection, name, rows)
-        numbered = ("resource_providers", "placement_aggregates", "projects", "users")
-        tables.advance_sequences(connection, (*numbered, "consumer_types"))
+
+
+def _named(column: str, ids: Mapping[str, int]) -> Iterable[Row]:
+    return ({"id": number, column: name} for name, number in ids.items())
 
 
 def _numbered(names: Iterable[str]) -> dict[str, int]:
