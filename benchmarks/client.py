@@ -61,11 +61,13 @@ def run(
     variables: Mapping[str, str] | None = None,
     *,
     output: pathlib.Path = pathlib.Path(os.devnull),
-    codes: Collection[int] = (0,),
+    codes: Collection[int] | None = (0,),
+    limit: float | None = None,
 ) -> Run:
     """Run a command; stderr is a terminal, and stdout the file ``output``.
 
-    Raises RuntimeError if the exit code is not one of ``codes``.
+    It is killed after ``limit`` seconds. Raises RuntimeError if the exit code is not one of
+    ``codes``; None accepts every code.
     """
     with tempfile.TemporaryDirectory() as home, output.open("wb") as stdout:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("OS")}
@@ -82,11 +84,15 @@ def run(
         )
         os.close(process_end)
         peak = _Peak(process.pid)
+        timer = threading.Timer(limit or threading.TIMEOUT_MAX, process.kill)
+        timer.daemon = True
+        timer.start()
         text = _read_all(terminal)
         _, status, usage = os.wait4(process.pid, 0)
+        timer.cancel()
         seconds = time.perf_counter() - start
     code = os.waitstatus_to_exitcode(status)
-    if code not in codes:
+    if codes is not None and code not in codes:
         raise RuntimeError(f"{program} {' '.join(arguments)}: exit code {code}: {text[-2000:]}")
     cpu = usage.ru_utime + usage.ru_stime
     return Run(seconds, peak.memory, text, cpu, code)

@@ -63,11 +63,24 @@ class Figure:
     requests: collections.Counter[str]
     deviation: str
 
+    @property
+    def result(self) -> str:
+        """The deviation in one line."""
+        return " ".join(self.deviation.split())[:300] or "exact"
+
 
 def measure(
-    service: Service, cloud: large.LargeCloud, folder: pathlib.Path, only: Sequence[str] = ()
+    service: Service,
+    cloud: large.LargeCloud,
+    folder: pathlib.Path,
+    only: Sequence[str] = (),
+    limit: float | None = None,
 ) -> Iterator[Figure]:
-    """Run the operations, in their order, and yield their figures; ``only`` selects by name."""
+    """Run the operations, in their order, and yield their figures; ``only`` selects by name.
+
+    An operation is killed after ``limit`` seconds. One that fails has a deviation, and the others
+    run.
+    """
     recording = folder / "nova.json"
     recording.write_text(json.dumps(cloud.nova()))
     answers = folder / "output.json"
@@ -79,13 +92,21 @@ def measure(
         service.requests()
         before = service.cpu()
         arguments = [*options, *operation.arguments, "-f", "json"]
-        run = client.run(client.ours(), arguments, output=answers, codes=operation.codes)
-        text = answers.read_text()
+        run = client.run(client.ours(), arguments, output=answers, codes=None, limit=limit)
+        used, requests = service.cpu() - before, service.requests()
+        yield Figure(operation.name, run, used, requests, _deviation(operation, run, answers))
+
+
+def _deviation(operation: Operation, run: client.Run, answers: pathlib.Path) -> str:
+    """How the result differs from the seeded one; empty if it does not."""
+    if run.code not in operation.codes:
+        return f"exit code {run.code}: {run.output.strip()[-250:]}"
+    text = answers.read_text()
+    try:
         found, expected = operation.check(json.loads(text) if text.strip() else None)
-        deviation = "" if found == expected else f"found {found}, expected {expected}"
-        yield Figure(
-            operation.name, run, service.cpu() - before, service.requests(), deviation[:300]
-        )
+    except (ValueError, TypeError, KeyError, sqlite3.Error) as error:
+        return f"the result cannot be read: {error!r}"
+    return "" if found == expected else f"found {found}, expected {expected}"
 
 
 def operations(
