@@ -107,7 +107,8 @@ def test_an_interrupted_save_continues(sample: targets.Loopback, tmp_path: pathl
 
         def interrupt(method: str, path: str) -> None:
             # Python drops an interrupt that arrives in a finalizer: send another one then.
-            if path.startswith("/allocations/") and next(consumers) % 20 == 0 and process.is_alive():
+            is_due = path.startswith("/allocations/") and next(consumers) % 20 == 0
+            if is_due and process.is_alive():
                 os.kill(process.pid or 0, signal.SIGINT)
 
         proxy.on_request = interrupt
