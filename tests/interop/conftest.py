@@ -80,7 +80,7 @@ class OpenStack:
 
     def __init__(self, lab: place.Place, folder: pathlib.Path, cloud: str) -> None:
         self._lab = lab
-        self._folder = folder
+        self.folder = folder
         self.cloud = cloud
         self.url = lab.url("embedded" if cloud == "embedded" else "placement")
 
@@ -90,7 +90,7 @@ class OpenStack:
         """The completed command; ``user`` is the suffix of the cloud's name."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OS")}
         named = {
-            "HOME": str(self._folder),
+            "HOME": str(self.folder),
             "OS_CLOUD": self.cloud + user,
             "OS_CLIENT_CONFIG_FILE": str(self._lab.path("clouds.yaml")),
             **environment,
@@ -98,7 +98,7 @@ class OpenStack:
         return subprocess.run(
             [pathlib.Path(sys.executable).with_name("openstack"), *command.split()],
             env={**kept, **{name: value for name, value in named.items() if value}},
-            cwd=self._folder,
+            cwd=self.folder,
             capture_output=True,
             text=True,
             timeout=120,
