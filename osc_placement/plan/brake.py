@@ -18,14 +18,28 @@ _TEXT = (
 )
 
 
-def removed(plan: plan_module.Plan) -> dict[str, int]:
-    """``{unit: how many the plan removes}``, of the units that it limits."""
+def removals(plan: plan_module.Plan) -> dict[str, int]:
+    """``{unit: how many the plan removes}``, without units of which it removes none."""
     counts: collections.Counter[str] = collections.Counter()
     for item in plan.changes:
         kind = registry.CHANGE_TYPES[item.kind]
-        if kind.unit in plan.existing:
+        if kind.unit:
             counts[kind.unit] += kind.removes(item.before, item.after)
-    return dict(counts)
+    return dict(+counts)
+
+
+def summary(plan: plan_module.Plan) -> str:
+    """The removals of a plan in one line, with the limit of those that have one."""
+    parts = []
+    for unit, count in removals(plan).items():
+        existing = plan.existing.get(unit)
+        if existing is None:
+            parts.append(f"{count} {unit}")
+        else:
+            parts.append(
+                f"{count} of {existing} {unit} (limit {limit(existing, plan.max_percent)})"
+            )
+    return ", ".join(parts)
 
 
 def limit(existing: int, max_percent: int | None) -> int:
@@ -39,9 +53,9 @@ def refusal(plan: plan_module.Plan, allow: Collection[str] = ()) -> reasons.Reas
     """Why the plan is refused; false if it may be applied. ``allow`` adds to the plan's guards."""
     if guards.MANY in {*plan.allow, *allow}:
         return reasons.NONE
-    for unit, count in removed(plan).items():
-        existing = plan.existing[unit]
-        most = limit(existing, plan.max_percent)
+    removed = removals(plan)
+    for unit, existing in plan.existing.items():
+        count, most = removed.get(unit, 0), limit(existing, plan.max_percent)
         if count > most:
             text = _TEXT.format(removed=count, existing=existing, unit=unit, limit=most)
             return reasons.Reason(reasons.Code.MANY, text)

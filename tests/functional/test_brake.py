@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pathlib
+import re
 from typing import Any
 
 import pytest
@@ -65,6 +66,13 @@ def test_an_audit_deletes_nothing_where_nova_lists_no_servers(
     assert state(target) == before
     planned = ("--repair", "--dry-run", "--plan-out", "plan.json")
     assert rows(openstack, AUDIT, *recorded, *planned, code=3)
+    shown = re.search(
+        r"Removes (\d+) of (\d+) allocations \(limit 20\)",
+        openstack.run("placement plan show", "plan.json").stderr,
+    )
+    assert shown
+    stopped = f"the plan removes {shown[1]} of {shown[2]} allocations, and the limit is 20"
+    assert any(stopped in row["reason"] for row in repairable)
     outcome = openstack.run("placement plan apply", "plan.json", *recorded, *ALLOWED)
     assert (outcome.code, "Stopped: the plan removes" in outcome.stderr) == (6, True), outcome
     assert state(target) == before

@@ -59,6 +59,10 @@ class Provider(base.ChangeType[ProviderState]):
     name = "provider"
     state = ProviderState
     schema = forms.record(dict.fromkeys(("name", "parent"), forms.OPTIONAL_TEXT))
+    unit = "providers"
+
+    def removes(self, before: ProviderState, after: ProviderState) -> int:
+        return int(before.exists and not after.exists)
 
     def read(
         self, services: base.Services, subject: change.Subject, after: ProviderState

@@ -19,6 +19,7 @@ class TraitExistence(memberships.MembershipType[Existence]):
     stops_run = "a trait that other changes need could not be created"
     listed_first = True
     has_uuid = False
+    unit = "traits"
 
     def read(
         self, services: base.Services, subject: change.Subject, after: Existence

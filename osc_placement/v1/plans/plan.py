@@ -22,6 +22,8 @@ class ShowPlan(plan_command.PlanCommand):
 
     Reads only the file: no cloud is needed. The table output has three tables: the changes,
     the items without a change, and the capacity of each resource class before and after.
+    A line below names how many allocations, inventories, traits, aggregate memberships and
+    providers the plan removes.
     """
 
     writes = False
@@ -39,12 +41,14 @@ class ShowPlan(plan_command.PlanCommand):
         _add_file(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.plan import file, result
+        from osc_placement.plan import brake, file, result
 
         self._plan = plan = file.read(parsed_args.file)
+        removed = brake.summary(plan)
         self.summary = [
             f"Plan of {plan.created}: {plan.command}",
             f"For {_target(plan)}: {plan.summary()}",
+            *([f"Removes {removed}"] if removed else []),
             *(f"Note: {note}" for note in plan.notes),
             f"Digest: {plan.digest}",
         ]

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from osc_placement.plan import apply, brake, change, file, plan, result
-from osc_placement.plan.kinds import allocations, inventories, memberships, registry
+from osc_placement.plan.kinds import (
+    allocations,
+    inventories,
+    memberships,
+    provider,
+    registry,
+    trait,
+)
 from tests.support import embedded, plans
 
 A, B = embedded.uuid_of("a"), embedded.uuid_of("b")
@@ -44,6 +51,7 @@ def clean_up(client: embedded.Client, count: int, **fields: Any) -> plan.Observe
         ("traits", {"HW_A": True, "HW_B": True}, {"HW_A": False, "HW_B": False}, 2),
         ("inventories", {"VGPU": {"total": 1}, "VCPU": {"total": 2}}, {"VGPU": None}, 1),
         ("inventories", {"VGPU": None}, {"VGPU": {"total": 1}}, 0),
+        ("trait", {"CUSTOM_A": True}, {"CUSTOM_A": False}, 1),
     ],
 )
 def test_a_kind_counts_what_a_change_removes(
@@ -53,9 +61,25 @@ def test_a_kind_counts_what_a_change_removes(
         "allocations": allocations.ConsumerState,
         "aggregates": memberships.Aggregates,
         "traits": memberships.Traits,
+        "trait": trait.Existence,
         "inventories": inventories.InventoryState,
     }[kind]
     assert registry.CHANGE_TYPES[kind].removes(state(before), state(after)) == removed
+
+
+def test_a_deleted_provider_is_a_removal_and_a_renamed_one_is_not() -> None:
+    kind, present = registry.CHANGE_TYPES["provider"], provider.ProviderState("cn1", None)
+    assert kind.removes(present, provider.ABSENT) == 1
+    assert kind.removes(present, provider.ProviderState("cn2", None)) == 0
+    assert kind.removes(provider.ABSENT, present) == 0
+
+
+def test_the_summary_names_all_removals_and_the_limit_of_some() -> None:
+    limited = clean_up(embedded.Client(embedded.hosts(50)), 21).plan
+    assert brake.summary(limited) == "21 of 50 aggregate memberships (limit 20)"
+    assert brake.summary(dataclasses.replace(limited, existing={})) == "21 aggregate memberships"
+    inverse = tuple(item.inverse() for item in limited.changes)
+    assert brake.summary(dataclasses.replace(limited, changes=inverse)) == ""
 
 
 @pytest.mark.parametrize(
