@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TypeVar
 
 from osc_placement.nova import values
-from osc_placement.plan import guards
+from osc_placement.plan import guards, workers as plan_workers
 from osc_placement.plan.progress import NullProgress, Progress
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 #: Reads nova's host aggregates. Called only for an aggregate that is not given as a UUID.
 HostAggregates = Callable[[], Sequence[values.HostAggregate]]
@@ -24,3 +28,15 @@ class ReadContext:
     workers: int = guards.WORKERS
     progress: Progress = dataclasses.field(default_factory=NullProgress)
     host_aggregates: HostAggregates | None = None
+
+    def each(self, read: Callable[[T], R], items: Collection[T], title: str = "") -> Iterator[R]:
+        """``read`` of every item, ``workers`` at a time; the results in the order of the items.
+
+        Progress is shown under ``title``; without one it is not shown.
+        """
+        if title:
+            self.progress.start(title, len(items))
+        for found in plan_workers.each(read, items, self.workers):
+            if title:
+                self.progress.advance()
+            yield found

@@ -6,12 +6,11 @@ import dataclasses
 import fnmatch
 import functools
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from osc_placement.client import api, retry
 from osc_placement.model import provider
-from osc_placement.plan import workers
 from osc_placement.workflows import selector as selectors
 from osc_placement.workflows.context import ReadContext
 
@@ -91,7 +90,7 @@ def _by_trait(
         listing = functools.partial(client.list_providers, **{**filters, "required": required})
         return frozenset(item.uuid for item in retry.read(listing))
 
-    having = dict(zip(names, _each(members, names, context), strict=True))
+    having = dict(zip(names, context.each(members, names, "reading traits"), strict=True))
     return {
         item: frozenset(name for name, uuids in having.items() if item.uuid in uuids)
         for item in chosen.providers
@@ -105,16 +104,5 @@ def _by_provider(
         read = functools.partial(client.list_provider_traits, item.uuid)
         return names.intersection(retry.read(read).traits)
 
-    found = _each(traits, chosen.providers, context)
+    found = context.each(traits, chosen.providers, "reading traits")
     return dict(zip(chosen.providers, found, strict=True))
-
-
-def _each(
-    read: Callable[[T], frozenset[str]], items: Sequence[T], context: ReadContext
-) -> list[frozenset[str]]:
-    context.progress.start("reading traits", len(items))
-    found = []
-    for traits in workers.each(read, items, context.workers):
-        found.append(traits)
-        context.progress.advance()
-    return found

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from osc_placement.plan import guards
 from osc_placement.v1.output import streams
 
 if TYPE_CHECKING:
@@ -64,17 +63,11 @@ def read_each(title: str, read: Callable[[T], R], items: Sequence[T], *, quiet: 
     A read is repeated while the server fails. Errors: those of ``read``.
     """
     from osc_placement.client import retry
-    from osc_placement.plan import workers
+    from osc_placement.workflows.context import ReadContext
 
-    found = []
     with shown(quiet=quiet or len(items) == 1) as progress:
-        progress.start(title, len(items))
-        for result in workers.each(
-            lambda item: retry.read(lambda: read(item)), items, guards.WORKERS
-        ):
-            found.append(result)
-            progress.advance()
-    return found
+        context = ReadContext(progress=progress)
+        return list(context.each(lambda item: retry.read(lambda: read(item)), items, title))
 
 
 class _Logged:

@@ -27,7 +27,6 @@ from osc_placement.nova import (
     servers as nova_servers,
     values,
 )
-from osc_placement.plan import workers
 from osc_placement.workflows.allocations import needs, scope as scopes
 from osc_placement.workflows.allocations.needs import Reads, Round
 from osc_placement.workflows.allocations.request import HealRequest
@@ -369,15 +368,8 @@ class CloudReader:
         if not unique:
             return {}
         LOG.debug("%s: %d", title, len(unique))
-        self._context.progress.start(title, len(unique))
-        found: dict[K, R] = {}
-        results = workers.each(
-            lambda key: retry.read(lambda: read(key)), unique, self._context.workers
-        )
-        for key, result in zip(unique, results, strict=True):
-            found[key] = result
-            self._context.progress.advance()
-        return found
+        results = self._context.each(lambda key: retry.read(lambda: read(key)), unique, title)
+        return dict(zip(unique, results, strict=True))
 
 
 def _list_servers(nova: nova_api.Nova, scope: scopes.Scope) -> list[values.Server]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from osc_placement.client import api, retry
 from osc_placement.model import inventory as model_inventory
-from osc_placement.plan import change, plan, workers
+from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories, memberships
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows import selector
@@ -68,7 +68,7 @@ def plan_removal(client: api.Client, context: ReadContext) -> plan.ObservedPlan:
         usages = retry.read(lambda: client.list_usages(item.provider.uuid))
         return dataclasses.replace(item, usages=usages)
 
-    observed = list(workers.each(with_usages, snapshot.observed, context.workers))
+    observed = list(context.each(with_usages, snapshot.observed))
     made = decide_removal(dataclasses.replace(snapshot, observed=observed))
     known = {
         change.key(inventories.TYPE.name, _subject(item)): inventories.observed(
@@ -107,7 +107,7 @@ def trait_of(offered: model_inventory.Inventory) -> str | None:
 
 def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
     providers = retry.read(client.list_providers)
-    found = observe.observe_inventories(client, providers, context.workers, context.progress)
+    found = observe.observe_inventories(client, providers, context)
     read = [item for item in found if isinstance(item, inventory.Observed)]
     having = [item for item in read if CLASS in item.inventories]
     LOG.info("%d of %d providers have inventory of %s", len(having), len(read), CLASS)
@@ -116,7 +116,7 @@ def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
         # The listing of all providers had no filters.
         chosen = selector.Selection(tuple(item.provider for item in having), filters={})
         names = list(TRAITS.values())
-        traits = observe.observe_traits(client, chosen, names, context.workers, context.progress)
+        traits = observe.observe_traits(client, chosen, names, context)
     return HeadSnapshot(
         having,
         [item for item in traits if isinstance(item, membership.Observed)],

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from osc_placement import microversion
 from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.model import provider
-from osc_placement.plan import change, workers as plan_workers
+from osc_placement.plan import change
 from osc_placement.plan.kinds import inventories, memberships
-from osc_placement.plan.progress import Progress
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows import selector
 from osc_placement.workflows.batch import inventory, membership
+from osc_placement.workflows.context import ReadContext
 
 LOG = logging.getLogger(__name__)
 
@@ -29,8 +29,7 @@ T = TypeVar("T")
 def observe_inventories(
     client: api.Client,
     providers: Sequence[provider.Provider],
-    workers: int,
-    progress: Progress,
+    context: ReadContext,
 ) -> list[inventory.Observed | change.Skipped]:
     """The inventories of each provider, or the reason why they could not be read.
 
@@ -41,14 +40,14 @@ def observe_inventories(
         answer = client.list_inventories(item.uuid)
         return inventory.Observed(item, answer.generation, answer.inventories)
 
-    return _read_each(observed, inventories.TYPE.name, providers, workers, progress)
+    return _read_each(observed, inventories.TYPE.name, providers, context)
 
 
 def observe_usages(
     client: api.Client,
     observed: Sequence[inventory.Observed],
     filters: Mapping[str, Any] | None,
-    workers: int,
+    context: ReadContext,
 ) -> list[inventory.Observed]:
     """``observed`` with usages.
 
@@ -67,7 +66,7 @@ def observe_usages(
             usages = retry.read(lambda: client.list_usages(uuid))
         return dataclasses.replace(item, usages=usages)
 
-    return list(plan_workers.each(filled, observed, workers))
+    return list(context.each(filled, observed))
 
 
 def observe_one_time_use(
@@ -84,8 +83,7 @@ def observe_traits(
     client: api.Client,
     chosen: selector.Selection,
     names: Sequence[str],
-    workers: int,
-    progress: Progress,
+    context: ReadContext,
 ) -> list[membership.Observed | change.Skipped]:
     """Which providers have which of the traits ``names``.
 
@@ -97,7 +95,7 @@ def observe_traits(
             answer = client.list_provider_traits(item.uuid)
             return membership.Observed(item, answer.generation, dict.fromkeys(answer.traits, True))
 
-        return _read_each(traits, memberships.TRAITS.name, chosen.providers, workers, progress)
+        return _read_each(traits, memberships.TRAITS.name, chosen.providers, context)
     return _read_by_listing(client, chosen, "required", names)
 
 
@@ -105,8 +103,7 @@ def observe_aggregates(
     client: api.Client,
     chosen: selector.Selection,
     uuids: Sequence[str],
-    workers: int,
-    progress: Progress,
+    context: ReadContext,
 ) -> list[membership.Observed | change.Skipped]:
     """Which providers are in which of the aggregates ``uuids``.
 
@@ -121,9 +118,7 @@ def observe_aggregates(
                 item, answer.generation or 0, dict.fromkeys(answer.aggregates, True)
             )
 
-        return _read_each(
-            aggregates, memberships.AGGREGATES.name, chosen.providers, workers, progress
-        )
+        return _read_each(aggregates, memberships.AGGREGATES.name, chosen.providers, context)
     return _read_by_listing(client, chosen, "member_of", uuids)
 
 
@@ -177,8 +172,7 @@ def _read_each(
     read: Callable[[provider.Provider], T],
     kind: str,
     providers: Sequence[provider.Provider],
-    workers: int,
-    progress: Progress,
+    context: ReadContext,
 ) -> list[T | change.Skipped]:
     """``read`` of each provider; a provider that cannot be read is skipped."""
 
@@ -194,9 +188,4 @@ def _read_each(
                 kind, subject, reason=str(error), code=Code.UNREADABLE, refused=True
             )
 
-    progress.start(f"reading {kind}", len(providers))
-    found: list[T | change.Skipped] = []
-    for result in plan_workers.each(try_read, providers, workers):
-        found.append(result)
-        progress.advance()
-    return found
+    return list(context.each(try_read, providers, f"reading {kind}"))

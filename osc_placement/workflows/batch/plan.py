@@ -78,7 +78,7 @@ def plan_set_inventories(
 
     No guard applies. Requests: one GET per provider.
     """
-    found = observe.observe_inventories(client, members, context.workers, context.progress)
+    found = observe.observe_inventories(client, members, context)
     observed, unread = _without_skipped(found)
     made = inventory.plan_targets(observed, target, exactly=exactly)
     known = {
@@ -137,7 +137,7 @@ def plan_set_traits(
     No guard applies. Requests: one GET per provider.
     """
     chosen = batch_selector.Selection(tuple(members))
-    found = observe.observe_traits(client, chosen, traits, context.workers, context.progress)
+    found = observe.observe_traits(client, chosen, traits, context)
     observed, unread = _without_skipped(found)
     known = {
         _key(memberships.TRAITS.name, item.provider): memberships.observed_traits(
@@ -175,9 +175,7 @@ def plan_aggregates(
     )
     input_errors.reasons += _conflicts(request) if uuids else []
     input_errors.check()
-    found = observe.observe_aggregates(
-        client, chosen, request.names, context.workers, context.progress
-    )
+    found = observe.observe_aggregates(client, chosen, request.names, context)
     observed, unread = _without_skipped(found)
     return plan.ObservedPlan(with_skipped(membership.plan_aggregates(observed, request), unread))
 
@@ -195,12 +193,12 @@ def plan_observed(
     Requests: those of ``observe_inventories`` and ``observe_usages``; one listing of the
     one-time-use devices, if everything of a class was reserved.
     """
-    found = observe.observe_inventories(client, chosen.providers, context.workers, context.progress)
+    found = observe.observe_inventories(client, chosen.providers, context)
     observed, unread = _without_skipped(found)
     if any(inventory.releases(item, request_of(item)) for item in observed):
         observed = observe.observe_one_time_use(client, observed)
     losing = [item for item in observed if inventory.needs_usages(item, request_of(item))]
-    filled = observe.observe_usages(client, losing, chosen.filters, context.workers)
+    filled = observe.observe_usages(client, losing, chosen.filters, context)
     with_usages = {item.provider.uuid: item for item in filled}
     observed = [with_usages.get(item.provider.uuid, item) for item in observed]
     made = with_skipped(decide(observed), unread)
@@ -227,7 +225,7 @@ def _observed_traits(
     the traits that no provider has.
     """
     try:
-        found = observe.observe_traits(client, chosen, names, context.workers, context.progress)
+        found = observe.observe_traits(client, chosen, names, context)
     except api_errors.ApiError as error:
         if error.status != 400:
             raise

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from osc_placement.client import api, responses, retry
 from osc_placement.engine import state
 from osc_placement.model import candidate, inventory
-from osc_placement.plan import workers
 from osc_placement.workflows.cloud import observe, trees
 from osc_placement.workflows.cloud.model import CloudModel
 from osc_placement.workflows.context import ReadContext
@@ -51,7 +50,7 @@ def with_amounts(
     """
     read_summaries = functools.partial(_summaries, client)
     summaries: dict[str, responses.ProviderSummary] = {}
-    for found in workers.each(read_summaries, _resources(queries), context.workers):
+    for found in context.each(read_summaries, _resources(queries)):
         summaries |= found
     exact = [
         uuid
@@ -64,7 +63,7 @@ def with_amounts(
         if uuid in base.providers
     }
     read_exact = functools.partial(_read, client)
-    amounts |= zip(exact, workers.each(read_exact, exact, context.workers), strict=True)
+    amounts |= zip(exact, context.each(read_exact, exact), strict=True)
     return trees.with_amounts(base, amounts)
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from osc_placement.client import api, retry
 from osc_placement.engine import record, standard, state
 from osc_placement.model import allocation
-from osc_placement.plan import workers
 from osc_placement.workflows.capacity import names, nova_servers, observe, servers
 from osc_placement.workflows.cloud import listings, observe as cloud_observe
 from osc_placement.workflows.context import ReadContext
@@ -81,7 +80,8 @@ class _Reader:
         self, base: state.State, hosts: Sequence[str], aggregates: Sequence[str]
     ) -> list[str]:
         read = functools.partial(_members, self._client)
-        members = dict(zip(aggregates, self._each("aggregates", read, aggregates), strict=True))
+        answers = self._context.each(read, aggregates, "reading aggregates")
+        members = dict(zip(aggregates, answers, strict=True))
         sharing = base.with_trait[standard.SHARING_TRAIT]
         own = {uuid for uuid in base.tree if uuid not in sharing}
         return names.chosen_roots(base, hosts, members, own)
@@ -89,14 +89,14 @@ class _Reader:
     def _consumers_on(self, base: state.State, roots: Iterable[str]) -> list[str]:
         providers = [uuid for root in roots for uuid in base.tree[root]]
         read = functools.partial(_consumers_of, self._client)
-        found = self._each("reading allocations", read, providers)
+        found = self._context.each(read, providers, "reading allocations")
         return list(dict.fromkeys(uuid for consumers in found for uuid in consumers))
 
     def _consumers(
         self, base: state.State, uuids: Sequence[str]
     ) -> dict[str, record.ConsumerRecord]:
         read = functools.partial(_consumer, self._client)
-        found = self._each("reading consumers", read, uuids)
+        found = self._context.each(read, uuids, "reading consumers")
         return {each.uuid: _recorded(base, each) for each in found if each.allocations}
 
     def _nova(self, known: Sequence[servers.Server]) -> nova_servers.KnownServers:
@@ -124,13 +124,6 @@ class _Reader:
         }
         read = self._cloud.read_state(queries, sharing)
         return observe.with_amounts(self._client, read, queries, self._context, sharing)
-
-    def _each(self, label: str, call: Callable[[T], R], items: Collection[T]) -> Iterator[R]:
-        """The results of concurrent reads, in the order of the items."""
-        self._context.progress.start(label, len(items))
-        for found in workers.each(call, items, self._context.workers):
-            self._context.progress.advance()
-            yield found
 
 
 def _members(client: api.Client, aggregate: str) -> list[str]:

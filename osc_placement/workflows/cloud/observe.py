@@ -14,7 +14,6 @@ from typing import Protocol, TypeVar
 from osc_placement.client import api, api_errors, retry
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, provider
-from osc_placement.plan import workers
 from osc_placement.workflows.cloud import listings
 from osc_placement.workflows.cloud.model import CloudModel
 from osc_placement.workflows.context import ReadContext
@@ -146,7 +145,7 @@ class LiveReader:
             draft.add_aggregate(name, next(answers))
         any_class = any(not group.resources for query in queries for group in query.groups)
         sharing = sorted({*sharing, *draft.sharing(any_class)})
-        members = self._each("reading sharing providers", self.members, sharing)
+        members = self._context.each(self.members, sharing, "reading sharing providers")
         for uuid, found in zip(sharing, members, strict=True):
             draft.add_aggregate(f"shares:{uuid}", found)
         LOG.info("read %d providers with %d listings", len(draft.providers), len(calls))
@@ -161,7 +160,7 @@ class LiveReader:
             functools.partial(self._client.list_providers, required=[standard.SHARING_TRAIT]),
         ]
         missing = [] if self._all else first
-        answers = list(self._each("reading providers", retry.read, [*missing, *calls]))
+        answers = list(self._context.each(retry.read, [*missing, *calls], "reading providers"))
         self._all = self._all or answers[: len(first)]
         return answers[len(missing) :]
 
@@ -191,13 +190,6 @@ class LiveReader:
             return []
         member_of = [listings.any_of(aggregates)]
         return retry.read(functools.partial(self._client.list_providers, member_of=member_of))
-
-    def _each(self, label: str, call: Callable[[T], R], items: Collection[T]) -> Iterator[R]:
-        """The results of concurrent reads, in the order of the items."""
-        self._context.progress.start(label, len(items))
-        for found in workers.each(call, items, self._context.workers):
-            self._context.progress.advance()
-            yield found
 
 
 class _Draft:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from osc_placement.client import api, responses, retry
 from osc_placement.engine import record, state
 from osc_placement.model import inventory
-from osc_placement.plan import workers
 from osc_placement.workflows.cloud.model import CloudModel
 from osc_placement.workflows.context import ReadContext
 
@@ -47,7 +46,7 @@ class TreeReader:
             return model
         read = functools.partial(self._read_tree, model)
         found: dict[str, Amounts] = {}
-        for amounts in workers.each(read, needed, self._context.workers):
+        for amounts in self._context.each(read, needed):
             found |= amounts
         changed = with_amounts(model.state, found)
         return dataclasses.replace(model, state=changed, read=model.read | set(needed))

@@ -12,7 +12,6 @@ from osc_placement.client import api, api_errors, query as queries, responses, r
 from osc_placement.engine import standard
 from osc_placement.model import candidate
 from osc_placement.nova import api as nova_api, flavors, request, scheduler_options
-from osc_placement.plan import workers
 from osc_placement.workflows.cloud import listings, observe
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.context import ReadContext
@@ -77,11 +76,7 @@ def audit(
     requests = [_request(named, options) for named in chosen]
     valid = [each.query for each in requests if each.query is not None]
     observe.read_part(client, valid)
-    context.progress.start("auditing flavors", len(chosen))
-    answered = []
-    for each in workers.each(functools.partial(_ask, client), requests, context.workers):
-        context.progress.advance()
-        answered.append(each)
+    answered = list(context.each(functools.partial(_ask, client), requests, "auditing flavors"))
     with observe.whole_state(client) as base:
         empty = None
         if base is not None:

@@ -16,7 +16,7 @@ from osc_placement import errors
 from osc_placement.client import api, lookup, retry
 from osc_placement.model import name
 from osc_placement.nova import api as nova_api, lookup as nova_lookup
-from osc_placement.plan import plan, workers
+from osc_placement.plan import plan
 from osc_placement.workflows import state_file
 from osc_placement.workflows.compute_nodes import ComputeCloud, observe_cloud
 from osc_placement.workflows.context import ReadContext
@@ -117,12 +117,7 @@ def _members(
         list_members = functools.partial(client.list_providers, member_of=[uuid])
         return frozenset(item.uuid for item in retry.read(list_members))
 
-    context.progress.start("reading aggregates", len(uuids))
-    members = {}
-    for uuid, providers in zip(uuids, workers.each(read, uuids, context.workers), strict=True):
-        members[uuid] = providers
-        context.progress.advance()
-    return members
+    return dict(zip(uuids, context.each(read, uuids, "reading aggregates"), strict=True))
 
 
 def _resolve(cloud: ComputeCloud, request: MirrorRequest) -> mirror_plan.Request:

@@ -13,7 +13,7 @@ from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.neutron import agent, api as neutron_api
 from osc_placement.nova import api as nova_api, hosts as nova_hosts, permission, values
 from osc_placement.nova.provider_config import ProviderConfig
-from osc_placement.plan import change, plan, workers
+from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories as inventories_kind, memberships
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.provider_audit import checks, plan as audit_plan
@@ -136,13 +136,8 @@ def _each(
             read_errors[uuid] = str(error)
             return None
 
-    context.progress.start(what, len(uuids))
-    found = {}
-    for uuid, answer in zip(uuids, workers.each(read, uuids, context.workers), strict=True):
-        if answer is not None:
-            found[uuid] = answer
-        context.progress.advance()
-    return found
+    answers = zip(uuids, context.each(read, uuids, what), strict=True)
+    return {uuid: answer for uuid, answer in answers if answer is not None}
 
 
 def _check_hosts(snapshot: ProviderSnapshot, hosts: Iterable[str]) -> None:

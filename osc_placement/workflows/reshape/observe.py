@@ -10,14 +10,13 @@ import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, responses, retry
 from osc_placement.engine import standard
 from osc_placement.model import allocation, name as names, provider
-from osc_placement.plan import workers
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import snapshot
 from osc_placement.workflows.reshape.document import target_tree, values
@@ -131,7 +130,7 @@ class _Reader:
 
     def read(self, roots: Sequence[str]) -> snapshot.TreeSnapshot:
         inner = self._trees(roots)
-        read_details = self._each(self._detail, inner, "reading providers")
+        read_details = self._context.each(self._detail, inner, "reading providers")
         details = {item.node.provider.uuid: item for item in read_details}
         consumers = self._read_consumers(details)
         used = {uuid for consumer in consumers.values() for uuid in consumer.allocations}
@@ -139,19 +138,11 @@ class _Reader:
         nodes = {uuid: item.node for uuid, item in details.items()}
         nodes |= {uuid: snapshot.Node(item) for uuid, item in outer.items()}
         touched = [item for uuid, item in outer.items() if uuid in used]
-        nodes |= {node.provider.uuid: node for node in self._each(self._outer_node, touched)}
+        outer_nodes = self._context.each(self._outer_node, touched)
+        nodes |= {node.provider.uuid: node for node in outer_nodes}
         tops = sorted({item.root_uuid or item.uuid for item in outer.values()})
         _check_unchanged([*inner, *outer.values()], self._trees([*roots, *tops]))
         return snapshot.TreeSnapshot(nodes, frozenset(roots), consumers)
-
-    def _each(self, call: Callable[[T], R], items: Collection[T], label: str = "") -> Iterator[R]:
-        """The results of concurrent reads, in the order of the items; progress with a label."""
-        if label:
-            self._context.progress.start(label, len(items))
-        for found in workers.each(call, items, self._context.workers):
-            if label:
-                self._context.progress.advance()
-            yield found
 
     def _ask(self, item: provider.Provider, call: Callable[[], T]) -> T:
         """The result of a read about a provider, which another client may have deleted."""
@@ -166,7 +157,7 @@ class _Reader:
         def tree(root: str) -> list[provider.Provider]:
             return retry.read(functools.partial(self._client.list_providers, in_tree=root))
 
-        listed = dict(zip(roots, self._each(tree, roots), strict=True))
+        listed = dict(zip(roots, self._context.each(tree, roots), strict=True))
         gone = [root for root, providers in listed.items() if not providers]
         errors.InputErrors(f"provider {root} does not exist any more" for root in gone).check()
         return [item for providers in listed.values() for item in providers]
@@ -216,7 +207,7 @@ class _Reader:
             return self._consumer(uuid, shares[uuid])
 
         found = {}
-        for consumer in self._each(read, sorted(shares), "reading consumers"):
+        for consumer in self._context.each(read, sorted(shares), "reading consumers"):
             if not _agree(consumer, shares[consumer.uuid], details):
                 # Deleting a consumer does not increase the generation of its providers.
                 self._forget(consumer.uuid, shares[consumer.uuid])

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.model import provider
-from osc_placement.plan import plan, workers
+from osc_placement.plan import plan
 from osc_placement.server.store import snapshot, staging
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.snapshot import destination, file as snapshot_file, source
@@ -182,7 +182,7 @@ class _Save:
 
     def _read_providers(self, uuids: Sequence[str], *, verify: bool = False) -> None:
         read = functools.partial(source.read_provider, self._client, verify=verify)
-        results = self._each("reading providers", read, uuids)
+        results = self._context.each(read, uuids, "reading providers")
         for batch in _batches(results):
             for one in batch:
                 self._count_provider(one)
@@ -207,7 +207,7 @@ class _Save:
     def _read_allocations(self, uuids: Sequence[str]) -> None:
         """Only the allocations, of providers whose generation has not changed."""
         read = functools.partial(source.read_allocations, self._client)
-        for one in self._each("reading allocations", read, uuids):
+        for one in self._context.each(read, uuids, "reading allocations"):
             self._requests += 1
             self._file.save_allocations(one.uuid, one.held or {})
 
@@ -215,7 +215,7 @@ class _Save:
         if not self._request.owners:
             return
         read = functools.partial(source.read_owner, self._client)
-        results = self._each("reading consumers", read, self._file.owners_to_read())
+        results = self._context.each(read, self._file.owners_to_read(), "reading consumers")
         for batch in _batches(results):
             self._requests += len(batch)
             self.consumers_read += len(batch)
@@ -264,7 +264,7 @@ class _Save:
         self._read_owners()
 
     def _read_usages(self, projects: Sequence[str]) -> dict[str, responses.Usage]:
-        results = self._each("reading usages", self._client.show_total_usage, projects)
+        results = self._context.each(self._client.show_total_usage, projects, "reading usages")
         found = dict(zip(projects, results, strict=True))
         self._requests += len(found)
         return found
@@ -298,14 +298,6 @@ class _Save:
     def _ask(self, call: Callable[[], R]) -> R:
         self._requests += 1
         return retry.read(call)
-
-    def _each(self, title: str, read: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-        """The results in the order of ``items``, with all workers."""
-        progress = self._context.progress
-        progress.start(title, len(items))
-        for result in workers.each(read, items, self._context.workers):
-            progress.advance()
-            yield result
 
 
 def _differing(known: dict[str, staging.Usage], found: dict[str, responses.Usage]) -> Iterator[str]:
