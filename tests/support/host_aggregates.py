@@ -61,3 +61,9 @@ def cloud(count: int = 6) -> tuple[embedded.Client, FakeNova]:
     names = [f"h{number}" for number in range(count)]
     hosts = [embedded.Host(f"{name}.") for name in names]
     return embedded.Client(hosts), FakeNova({"all": names, "even": names[::2]}, names)
+
+
+def members(client: embedded.Client, name: str) -> list[str]:
+    """The names of the providers in the aggregate of this name."""
+    uuid = embedded.uuid_of(name)
+    return sorted(item.name for item in client.all_stored() if uuid in item.aggregates)

@@ -14,7 +14,7 @@ from osc_placement.plan import apply, executor, file, result
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.mirror import observe
 from tests.support import embedded, plans
-from tests.support.host_aggregates import FakeNova, cloud
+from tests.support.host_aggregates import FakeNova, cloud, members
 
 
 def run(
@@ -29,11 +29,6 @@ def run(
     return plans.apply_new(
         client, mirrored.planned, "placement aggregate mirror", apply.Options(**options)
     )
-
-
-def members(client: embedded.Client, name: str) -> list[str]:
-    uuid = embedded.uuid_of(name)
-    return sorted(item.name for item in client.all_stored() if uuid in item.aggregates)
 
 
 def test_both_directions_of_drift_are_repaired_and_a_second_run_writes_nothing() -> None:
