@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from osc_placement import errors
 from osc_placement.model import provider
-from osc_placement.plan import change, guards
+from osc_placement.plan import change
 from osc_placement.plan.kinds import reshape
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.reshape import (
@@ -115,14 +115,8 @@ def decide(
     resolved = resolve.resolve(document, before, problems, taken)
     problems.check()
     inventories = reshape_inventories.inventories(resolved, problems)
-    problems.reasons += refusals.impossible_deletions(before, resolved, inventories)
     demands = consumers.demands(before, resolved, inventories, problems)
-    if guards.NOVA_OWNED not in allow:
-        owned = refusals.nova_owned(before, resolved)
-        if owned and not problems:
-            raise refusals.NovaOwned(owned)
-        problems.reasons += owned
-    problems.check()
+    refusals.check(before, resolved, inventories, allow, problems)
     placed = assign.assign(demands, before, resolved, inventories, options, problems)
     problems.check()
     after = before.after(resolved.nodes, inventories, [each.move for each in placed])

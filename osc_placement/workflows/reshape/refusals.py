@@ -8,7 +8,7 @@ shape lasts; any other is reverted or duplicated within a minute.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from osc_placement import errors
 from osc_placement.model import inventory
@@ -29,7 +29,30 @@ _ENCRYPTED = frozenset({"amd_sev", "amd_sev_es", "amd_sev_snp", "intel_tdx"})
 _REPORTED = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU", "MEM_ENCRYPTION_CONTEXT"})
 
 
-def impossible_deletions(
+class NovaOwned(errors.InvalidInput):
+    """Only the guard nova-owned refuses the reshape."""
+
+
+def check(
+    before: snapshot.TreeSnapshot,
+    resolved: resolve.Resolved,
+    inventories: Mapping[str, inventory.Inventories],
+    allow: Collection[str],
+    problems: errors.InputErrors,
+) -> None:
+    """Raise InvalidInput with ``problems`` and all refusals; ``allow`` are the guards to skip.
+
+    ``inventories`` are those after the reshape, by provider.
+    """
+    problems.reasons += _impossible_deletions(before, resolved, inventories)
+    owned = [] if guards.NOVA_OWNED in allow else _nova_owned(before, resolved)
+    if owned and not problems:
+        raise NovaOwned(owned)
+    problems.reasons += owned
+    problems.check()
+
+
+def _impossible_deletions(
     before: snapshot.TreeSnapshot,
     resolved: resolve.Resolved,
     inventories: Mapping[str, inventory.Inventories],
@@ -62,11 +85,7 @@ def _description(node: snapshot.Node) -> tuple[object, ...]:
     return item.name, item.parent_uuid, node.traits, node.aggregates
 
 
-class NovaOwned(errors.InvalidInput):
-    """Only the guard nova-owned refuses the reshape."""
-
-
-def nova_owned(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> list[str]:
+def _nova_owned(before: snapshot.TreeSnapshot, resolved: resolve.Resolved) -> list[str]:
     """Why changes in trees of nova-compute would not last."""
     owned = _owned_roots(before)
     reasons = [
