@@ -47,11 +47,15 @@ def rehearse(
     """
     LOG.info("rehearsing %d changes", len(changes))
     before, after = _comparable(before), _comparable(after)
-    with sandbox.embedded(before, _classes(before, after), version) as stage:
+    changes = _only_known(changes)
+    # The cloud has all these classes, as ``observe`` has checked.
+    nodes = [*before.nodes.values(), *after.nodes.values()]
+    classes = {name for node in nodes for name in node.inventories}
+    with sandbox.embedded(before, classes, version) as stage:
         run_context = attempt.RunContext(
             base.Services(stage.client), journal.MemoryJournal(), threading.Event()
         )
-        run = executor.execute(_only_known(changes), run_context, executor.Limits(workers=1))
+        run = executor.execute(changes, run_context, executor.Limits(workers=1))
         failed = [item for item in run.results if not item.succeeded]
         if failed:
             raise Refused(_failures(failed))
@@ -70,11 +74,6 @@ def rehearse(
         header = "the result of the rehearsal differs from the plan, so nothing was changed:"
         raise Refused("\n".join([header, *problems]))
     return Rehearsal(requests, found)
-
-
-def _classes(*trees: snapshot.TreeSnapshot) -> set[str]:
-    """The classes before and after the reshape; ``observe`` checks that the cloud has them."""
-    return {name for each in trees for node in each.nodes.values() for name in node.inventories}
 
 
 def _comparable(trees: snapshot.TreeSnapshot) -> snapshot.TreeSnapshot:
