@@ -17,6 +17,9 @@ INVENTORY_IN_USE = "placement.inventory.inuse"
 #: Statuses of a write after which its outcome is unknown.
 IN_FLIGHT = frozenset({500, 502, 503, 504})
 
+#: Statuses of a caller without a valid token or without rights: other requests get them too.
+ACCESS_DENIED = frozenset({401, 403})
+
 REQUEST_ID_HEADER = "x-openstack-request-id"
 
 _RULE = re.compile(r"placement:[\w:]+")

@@ -69,7 +69,8 @@ def _divide(
 ) -> None:
     """Find the bad changes by halves, or apply each alone where halves would fail too."""
     in_doubt = isinstance(error, api_errors.OutcomeUnknown | api_errors.UnexpectedResponse)
-    if in_doubt or not isinstance(error, api_errors.ApiError) or error.status in (401, 403):
+    status = error.status if isinstance(error, api_errors.ApiError) else None
+    if in_doubt or status is None or status in api_errors.ACCESS_DENIED:
         for one, _ in prepared:
             if not isinstance(error, api_errors.UnsupportedVersion):
                 one.read_again(in_doubt=in_doubt)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
+from osc_placement.client import api_errors, retry
 from osc_placement.nova import values
 from osc_placement.plan import guards, workers as plan_workers
 from osc_placement.plan.progress import NullProgress, Progress
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,9 +38,28 @@ class ReadContext:
 
         Progress is shown under ``title``; without one it is not shown.
         """
-        if title:
+        if title and items:
             self.progress.start(title, len(items))
         for found in plan_workers.each(read, items, self.workers):
             if title:
                 self.progress.advance()
             yield found
+
+    def try_each(
+        self, read: Callable[[T], R], items: Collection[T], title: str = ""
+    ) -> Iterator[R | api_errors.ApiError]:
+        """As ``each``, with retries; the result of an item that cannot be read is the error.
+
+        Errors: ApiError of ACCESS_DENIED.
+        """
+
+        def attempt(item: T) -> R | api_errors.ApiError:
+            try:
+                return retry.read(lambda: read(item))
+            except api_errors.ApiError as error:
+                if error.status in api_errors.ACCESS_DENIED:
+                    raise
+                LOG.info("%s, %s: %s", title, item, error)
+                return error
+
+        return self.each(attempt, items, title)

@@ -343,19 +343,10 @@ class CloudReader:
         self, title: str, read: Callable[[str], R], uuids: Sequence[str]
     ) -> tuple[dict[str, R], dict[str, str]]:
         """``({uuid: what was read}, {uuid: why reading failed})``. Errors: 401 and 403."""
-
-        def attempt(uuid: str) -> R | api_errors.ApiError:
-            try:
-                return retry.read(lambda: read(uuid))
-            except api_errors.ApiError as error:
-                if error.status in (401, 403):
-                    raise
-                LOG.info("%s: %s: %s", title, uuid, error)
-                return error
-
         found: dict[str, R] = {}
         failed: dict[str, str] = {}
-        for uuid, result in self._each(title, attempt, uuids).items():
+        unique = list(dict.fromkeys(uuids))
+        for uuid, result in zip(unique, self._context.try_each(read, unique, title), strict=True):
             if isinstance(result, api_errors.ApiError):
                 failed[uuid] = str(result)
             else:
@@ -365,8 +356,6 @@ class CloudReader:
     def _each(self, title: str, read: Callable[[K], R], keys: Sequence[K]) -> dict[K, R]:
         """``{key: what was read}``, with all workers and retries."""
         unique = list(dict.fromkeys(keys))
-        if not unique:
-            return {}
         LOG.debug("%s: %d", title, len(unique))
         results = self._context.each(lambda key: retry.read(lambda: read(key)), unique, title)
         return dict(zip(unique, results, strict=True))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -20,8 +19,6 @@ from osc_placement.plan.reasons import Code
 from osc_placement.workflows import selector
 from osc_placement.workflows.batch import inventory, membership
 from osc_placement.workflows.context import ReadContext
-
-LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -175,17 +172,13 @@ def _read_each(
     context: ReadContext,
 ) -> list[T | change.Skipped]:
     """``read`` of each provider; a provider that cannot be read is skipped."""
+    results = context.try_each(read, providers, f"reading {kind}")
+    return [
+        _unreadable(kind, item, found) if isinstance(found, api_errors.ApiError) else found
+        for item, found in zip(providers, results, strict=True)
+    ]
 
-    def try_read(item: provider.Provider) -> T | change.Skipped:
-        try:
-            return retry.read(lambda: read(item))
-        except api_errors.ApiError as error:
-            if error.status in (401, 403):
-                raise
-            LOG.info("skipped %s of provider %s: %s", kind, item.name, error)
-            subject = change.Subject(item.name, item.uuid)
-            return change.Skipped(
-                kind, subject, reason=str(error), code=Code.UNREADABLE, refused=True
-            )
 
-    return list(context.each(try_read, providers, f"reading {kind}"))
+def _unreadable(kind: str, item: provider.Provider, error: api_errors.ApiError) -> change.Skipped:
+    subject = change.Subject(item.name, item.uuid)
+    return change.Skipped(kind, subject, reason=str(error), code=Code.UNREADABLE, refused=True)

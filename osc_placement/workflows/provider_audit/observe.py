@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -19,8 +18,6 @@ from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.provider_audit import checks, plan as audit_plan
 from osc_placement.workflows.provider_audit.finding import Finding
 from osc_placement.workflows.provider_audit.snapshot import ProviderSnapshot, used_up_devices
-
-LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -68,15 +65,15 @@ def audit_providers(
     _check_hosts(snapshot, request.hosts)
     found = checks.select(checks.find(snapshot), request.hosts, request.only)
     notes = tuple(_notes(snapshot, nova.source))
-    made = audit_plan.plan_repair(snapshot, found if request.repair else ())
+    planned = audit_plan.plan_repair(snapshot, found if request.repair else ())
     known = {
         change.key(memberships.TRAITS.name, item.subject): memberships.observed_traits(
             snapshot.generations[item.subject.uuid], snapshot.traits[item.subject.uuid]
         )
-        for item in made.changes
+        for item in planned.changes
     }
     return ProviderAuditResult(
-        found, plan.ObservedPlan(dataclasses.replace(made, notes=notes), known)
+        found, plan.ObservedPlan(dataclasses.replace(planned, notes=notes), known)
     )
 
 
@@ -125,19 +122,13 @@ def _each(
     read_errors: dict[str, str],
 ) -> Mapping[str, T]:
     """``{uuid: answer}``; a provider that cannot be read is in ``read_errors`` instead."""
-
-    def read(uuid: str) -> T | None:
-        try:
-            return retry.read(lambda: call(uuid))
-        except api_errors.ApiError as error:
-            if error.status in (401, 403):
-                raise
-            LOG.info("provider %s cannot be read: %s", uuid, error)
-            read_errors[uuid] = str(error)
-            return None
-
-    answers = zip(uuids, context.each(read, uuids, what), strict=True)
-    return {uuid: answer for uuid, answer in answers if answer is not None}
+    found = {}
+    for uuid, answer in zip(uuids, context.try_each(call, uuids, what), strict=True):
+        if isinstance(answer, api_errors.ApiError):
+            read_errors[uuid] = str(answer)
+        else:
+            found[uuid] = answer
+    return found
 
 
 def _check_hosts(snapshot: ProviderSnapshot, hosts: Iterable[str]) -> None:

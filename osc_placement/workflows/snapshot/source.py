@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from osc_placement.client import api, api_errors, retry
+from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.model import allocation
 from osc_placement.server.store import staging
 
 #: How often a provider is read while it changes.
 _ATTEMPTS = 3
-
-#: Statuses that every other request would get too.
-_NO_RIGHTS = frozenset({401, 403})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ def read_provider(client: api.Client, uuid: str, *, verify: bool = False) -> Pro
         except api_errors.NotFound:
             return ProviderRead(uuid, None, requests=requests + 1)
         except api_errors.ApiError as error:
-            if error.status in _NO_RIGHTS:
+            if error.status in api_errors.ACCESS_DENIED:
                 raise
             return ProviderRead(uuid, None, requests=requests + 1, error=error)
         requests += read.requests
@@ -72,17 +69,13 @@ def _read_once(client: api.Client, uuid: str, *, verify: bool) -> ProviderRead:
     found.append(allocations.generation)
     if verify:
         found.append(retry.read(lambda: client.show_provider(uuid)).generation)
-    held = {
-        consumer: staging.Held(one.resources, one.consumer_generation)
-        for consumer, one in allocations.allocations.items()
-    }
     reading = staging.Reading(
         uuid,
         inventories.generation,
         inventories.inventories,
         traits.traits,
         aggregates.aggregates,
-        held,
+        _held(allocations),
     )
     stable = len(set(found)) == 1
     return ProviderRead(uuid, reading, stable, stable and verify, len(found))
@@ -94,13 +87,14 @@ def read_allocations(client: api.Client, uuid: str) -> AllocationsRead:
         found = retry.read(lambda: client.list_provider_allocations(uuid))
     except api_errors.NotFound:
         return AllocationsRead(uuid, None)
-    return AllocationsRead(
-        uuid,
-        {
-            consumer: staging.Held(one.resources, one.consumer_generation)
-            for consumer, one in found.allocations.items()
-        },
-    )
+    return AllocationsRead(uuid, _held(found))
+
+
+def _held(found: responses.ProviderAllocations) -> dict[str, staging.Held]:
+    return {
+        consumer: staging.Held(one.resources, one.consumer_generation)
+        for consumer, one in found.allocations.items()
+    }
 
 
 def read_owner(client: api.Client, uuid: str) -> staging.Owner:
