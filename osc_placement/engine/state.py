@@ -84,6 +84,16 @@ class State:
             setattr(copied, name, value)
         return copied
 
+    def without_allocations(self) -> State:
+        """The providers, traits and resource classes without any consumer."""
+        empty = State()
+        empty.apply(
+            record.Changes(
+                self.providers, traits=self.traits, resource_classes=self.resource_classes
+            )
+        )
+        return empty
+
     def in_order(self, provider_uuids: Iterable[str]) -> list[str]:
         """The providers in order of creation."""
         return sorted(provider_uuids, key=self._numbers.__getitem__)

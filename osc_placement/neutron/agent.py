@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from osc_placement import errors
 from osc_placement.neutron import api
 
 _PATH = "/agents"
@@ -41,12 +40,8 @@ def agents(neutron: api.Neutron) -> list[Agent] | None:
         if error.status == 404:
             return None
         raise
-    try:
+    with api.parsing(_PATH):
         found = [_agent(item) for item in body["agents"]]
-    except (LookupError, TypeError, AttributeError) as error:
-        raise errors.PlacementError(
-            f"neutron's response to GET {_PATH} lacks a field: {error!r}"
-        ) from error
     return [item for item in found if item is not None]
 
 

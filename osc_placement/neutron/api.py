@@ -123,7 +123,7 @@ def ports_of(neutron: Neutron, servers: Sequence[str], *, with_request: bool = T
         pairs = [("device_id", uuid) for uuid in servers[start : start + _SERVERS]]
         path = f"/ports?{urllib.parse.urlencode(pairs)}"
         body = neutron.ask(path)
-        with _parsing(path):
+        with parsing(path):
             found += map(_port, body["ports"])
     return [port for port in found if port.groups or not with_request]
 
@@ -137,7 +137,7 @@ def port(neutron: Neutron, uuid: str) -> Port | None:
         if error.status == 404:
             return None
         raise
-    with _parsing(path):
+    with parsing(path):
         return _port(body["port"])
 
 
@@ -150,7 +150,7 @@ def bind(neutron: Neutron, port: Port, allocation: Mapping[str, str]) -> Port:
     path = f"/ports/{port.uuid}"
     body = {"port": {"binding:profile": port.profile_with(allocation)}}
     answer = neutron.write(path, body, port.revision)
-    with _parsing(path):
+    with parsing(path):
         return _port(answer["port"])
 
 
@@ -205,7 +205,7 @@ def _error(
 
 
 @contextlib.contextmanager
-def _parsing(path: str) -> Iterator[None]:
+def parsing(path: str) -> Iterator[None]:
     """Turn a missing or malformed field of a response into a PlacementError."""
     try:
         yield

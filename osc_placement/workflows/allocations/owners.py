@@ -19,9 +19,9 @@ from osc_placement.workflows.allocations.snapshot import CloudSnapshot, ProjectU
 #: At most so many consumers are read one by one without ``--check-owners``.
 MOST_READS = 20_000
 
-#: Of the consumers of an owner that may be wrong, this part is read at a time, and at least
-#: ``_FEW``: a wrong owner is found before all of them are read.
-_PART, _FEW = 4, 8
+#: Of the suspected consumers of an owner, a quarter is read at a time, but at least ``_FEW``: a
+#: wrong owner is found before all of them are read.
+_PARTS, _FEW = 4, 8
 
 
 def server_owners(snapshot: CloudSnapshot) -> list[ProjectUser]:
@@ -161,7 +161,7 @@ class _Account:
     def first_part(self, vectors: Iterable[Vector]) -> list[str]:
         """Some of the unread consumers with these amounts."""
         uuids = [uuid for vector in sorted(vectors) for uuid in self.unread[vector]]
-        return uuids[: max(_FEW, len(uuids) // _PART)]
+        return uuids[: max(_FEW, len(uuids) // _PARTS)]
 
 
 def _classes(snapshot: CloudSnapshot) -> list[str]:

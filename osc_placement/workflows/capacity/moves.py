@@ -68,7 +68,7 @@ class Moves:
         self._by_root: dict[str, list[servers.Server]] = {}
         for server in known:
             self._by_root.setdefault(server.root_uuid, []).append(server)
-        empty = _without_allocations(base)
+        empty = base.without_allocations()
         kinds = {servers.kind_of(query): (query, "") for query in more}
         kinds |= {server.kind: (server.query, server.apart) for server in known}
         self.is_complete = True
@@ -237,7 +237,7 @@ class Moves:
         return [each for each in joint.options if not options.uses_trees(self.base, each, stopped)]
 
     def limited_to(self, seconds: float) -> Moves:
-        """The same with another budget."""
+        """These moves, with a budget of so many seconds for each search."""
         limited = copy.copy(self)
         limited.budget = budgets.SearchBudget(seconds)
         return limited
@@ -256,11 +256,3 @@ class Moves:
             changed[server.uuid] = dataclasses.replace(consumer, allocations=kept)
         left.apply(record.Changes(consumers=changed))
         return left
-
-
-def _without_allocations(base: state.State) -> state.State:
-    empty = state.State()
-    empty.apply(
-        record.Changes(base.providers, traits=base.traits, resource_classes=base.resource_classes)
-    )
-    return empty

@@ -28,15 +28,7 @@ class EmptyCloud:
 
 def of_state(base: state.State) -> EmptyCloud:
     """A database file with nothing allocated."""
-    empty = state.State()
-    empty.apply(
-        record.Changes(
-            dict(base.providers),
-            traits=dict(base.traits),
-            resource_classes=dict(base.resource_classes),
-        )
-    )
-    return EmptyCloud(empty)
+    return EmptyCloud(base.without_allocations())
 
 
 def read(client: api.Client, classes: Iterable[str], context: ReadContext) -> EmptyCloud:
@@ -71,7 +63,7 @@ def read(client: api.Client, classes: Iterable[str], context: ReadContext) -> Em
     }
     found = state.State()
     found.apply(record.Changes(records))
-    unseen = sum(not seen & summaries.keys() for seen in map(found.tree.__getitem__, found.tree))
+    unseen = sum(found.tree[root].isdisjoint(summaries) for root in found.tree)
     return EmptyCloud(found, unseen, has_units=False)
 
 
