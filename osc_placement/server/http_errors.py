@@ -150,6 +150,12 @@ _NARROW = (
     " required traits or aggregates."
 )
 
+_GENERATION_CHANGED = ErrorResponse(
+    409,
+    CONCURRENT_UPDATE,
+    "Resource provider's generation already changed. Please update the generation and try again.",
+)
+
 #: By error class, or by (operation of the route, error class).
 RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = {
     errors.ProviderNotFound: ErrorResponse(404, varies=False),
@@ -228,18 +234,8 @@ RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = 
     ("resource_providers:inventories:delete", errors.InventoryInUse): ErrorResponse(
         409, CONCURRENT_UPDATE, "Unable to delete inventory of class {resource_class}: {error}"
     ),
-    ("resource_providers:aggregates:update", errors.GenerationConflict): ErrorResponse(
-        409,
-        CONCURRENT_UPDATE,
-        "Resource provider's generation already changed."
-        " Please update the generation and try again.",
-    ),
-    ("resource_providers:traits:update", errors.GenerationConflict): ErrorResponse(
-        409,
-        CONCURRENT_UPDATE,
-        "Resource provider's generation already changed."
-        " Please update the generation and try again.",
-    ),
+    ("resource_providers:aggregates:update", errors.GenerationConflict): _GENERATION_CHANGED,
+    ("resource_providers:traits:update", errors.GenerationConflict): _GENERATION_CHANGED,
     ("resource_providers:traits:list", errors.ProviderNotFound): ErrorResponse(
         404, detail="{error}: {error}"
     ),

@@ -61,8 +61,9 @@ def from_options(
     matching = lookup.find_host_aggregates(aggregates, host_aggregates, found_errors)
     members = {host for item in matching.values() for host in item.hosts}
     found_errors.check()
-    selected = frozenset(members) if host_aggregates else frozenset(hosts)
+    selected = [frozenset(hosts)] if hosts else []
+    selected += [frozenset(members)] if host_aggregates else []
     return Scope(
-        hosts=(selected & frozenset(hosts or selected)) if hosts or host_aggregates else None,
+        hosts=frozenset.intersection(*selected) if selected else None,
         servers=frozenset(map(name.canonical_uuid, servers)) if servers else None,
     )
