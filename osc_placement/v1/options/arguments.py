@@ -61,9 +61,11 @@ def read_file(path: pathlib.Path) -> str:
         raise errors.PlacementError(f"{path} cannot be read: {error}") from error
 
 
-def add_provider(parser: argparse.ArgumentParser) -> None:
+def add_provider(parser: argparse.ArgumentParser, more_help: str = "") -> None:
     """Add the positional provider; its ``dest`` is ``uuid``, as in upstream's commands."""
-    parser.add_argument("uuid", metavar="<provider>", help="Name or UUID of the resource provider")
+    parser.add_argument(
+        "uuid", metavar="<provider>", help=f"Name or UUID of the resource provider{more_help}"
+    )
     name_providers(parser, "uuid")
 
 

@@ -40,12 +40,7 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
     --resource VCPU:allocation_ratio=4.0 --dry-run"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "uuid",
-            metavar="<provider>",
-            help="Name or UUID of the resource provider; with --aggregate, UUID of an aggregate",
-        )
-        arguments.name_providers(parser, "uuid")
+        arguments.add_provider(parser, "; with --aggregate, UUID of an aggregate")
         fields = "; ".join(
             f"{field} - {text}" for field, text in inventory_commands.FIELD_HELP.items()
         )

@@ -50,12 +50,7 @@ openstack resource provider trait set rack1-node7 \\
     --trait HW_CPU_X86_AVX2 --trait CUSTOM_GOLD"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "uuid",
-            metavar="<provider>",
-            help="Name or UUID of the resource provider; with --aggregate, UUID of an aggregate",
-        )
-        arguments.name_providers(parser, "uuid")
+        arguments.add_provider(parser, "; with --aggregate, UUID of an aggregate")
         _add_trait(parser, required=False)
         parser.add_argument(
             "--aggregate",
