@@ -56,8 +56,8 @@ def command_name(entry: str) -> str:
 
 def command_classes() -> Iterator[type[base.PlacementCommand]]:
     """Every command class in v1, without base classes."""
-    for info in pkgutil.iter_modules(v1.__path__):
-        module = importlib.import_module(f"{v1.__name__}.{info.name}")
+    for info in pkgutil.walk_packages(v1.__path__, f"{v1.__name__}."):
+        module = importlib.import_module(info.name)
         for value in vars(module).values():
             if (
                 isinstance(value, type)
