@@ -129,7 +129,7 @@ def test_every_command_class_is_registered() -> None:
 
 
 def test_every_exit_code_of_a_command_is_documented() -> None:
-    page = (DOCS / "user" / "exit-codes.rst").read_text()
+    page = (DOCS / "user" / "reference" / "exit-codes.rst").read_text()
     codes = {code for path in COMMANDS.values() for code in load(path).exit_codes}
     assert [code for code in sorted(codes) if not re.search(rf"^{code} +\S", page, re.M)] == []
 
@@ -152,4 +152,6 @@ def test_the_readme_begins_with_its_two_commands() -> None:
 
 
 def test_the_documentation_names_the_newest_microversion() -> None:
-    assert str(microversion.MAXIMUM) in (DOCS / "user" / "microversions.rst").read_text()
+    assert (
+        str(microversion.MAXIMUM) in (DOCS / "user" / "reference" / "microversions.rst").read_text()
+    )

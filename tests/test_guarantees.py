@@ -21,7 +21,7 @@ from osc_placement.workflows.reshape import assign
 from osc_placement.workflows.reshape.document import yaml_lines
 
 ROOT = pathlib.Path(__file__).parents[1]
-PAGE = (ROOT / "doc" / "source" / "user" / "guarantees.rst").read_text("utf-8")
+PAGE = (ROOT / "doc" / "source" / "user" / "reference" / "guarantees.rst").read_text("utf-8")
 ROW = re.compile(r"^   \* - (.+)\n     - (.+)\n     - (.+)\n     - ``(.+)``$", re.MULTILINE)
 ROWS = ROW.findall(PAGE)
 KIB, MIB = 1024, 1024 * 1024

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 HEAL = "placement allocation heal"
 
-#: Intended differences, documented in doc/source/user/heal.rst.
+#: Intended differences, documented in doc/source/user/repair/heal.rst.
 PINNED_BY_IMAGE = "rs-pinned-image"
 MOVING = {"mg-pending", "mg-resized-old"}
 

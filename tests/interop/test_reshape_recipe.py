@@ -1,6 +1,7 @@
 """Runs the recipes of the user guide with a real keystone, nova and placement.
 
-Every command of doc/source/user/reshape-recipes.rst runs in order and prints what the page shows.
+Every command of doc/source/user/reshape/reshape-recipes.rst runs in order and prints what the page
+shows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tests.support.lab import place
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
-PAGE = place.ROOT / "doc" / "source" / "user" / "reshape-recipes.rst"
+PAGE = place.ROOT / "doc" / "source" / "user" / "reshape" / "reshape-recipes.rst"
 CLOUD = "cloud admin,"
 GPUS, REBUILT = "cmp-0012.lab.example.org", "cmp-0006.lab.example.org"
 NEW = "3f1c6a52-7b0e-4d8e-9a55-0c2f6a7d1e11"

@@ -8,7 +8,7 @@ import re
 from osc_placement.plan import guards, reasons
 from osc_placement.plan.reasons import Code, Reason
 
-PAGE = pathlib.Path(__file__).parents[3] / "doc/source/user/reason-codes.rst"
+PAGE = pathlib.Path(__file__).parents[3] / "doc/source/user/reference/reason-codes.rst"
 
 
 def test_the_documentation_lists_all_codes() -> None:

@@ -7,7 +7,7 @@ import re
 
 from osc_placement.workflows.finding import Action
 
-PAGES = pathlib.Path(__file__).parents[3] / "doc/source/user"
+PAGES = pathlib.Path(__file__).parents[3] / "doc/source/user/repair"
 
 
 def test_the_documentation_lists_all_actions() -> None:

@@ -1,6 +1,6 @@
 """The schemas of documents of moves and of target trees, and validation with plain messages.
 
-The documentation publishes them in ``doc/source/user/reshape.schema.json`` and
+The documentation publishes them in ``doc/source/user/reshape/reshape.schema.json`` and
 ``reshape-tree.schema.json``; a test compares both.
 """
 

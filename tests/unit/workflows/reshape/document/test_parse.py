@@ -199,13 +199,15 @@ def test_root_is_replaced_by_the_name_of_each_tree() -> None:
 
 
 def test_the_published_schemas_are_those_of_the_code() -> None:
-    folder = pathlib.Path(__file__).parents[5] / "doc" / "source" / "user"
+    folder = pathlib.Path(__file__).parents[5] / "doc" / "source" / "user" / "reshape"
     for name, expected in (("reshape", schema.MOVES), ("reshape-tree", schema.TREE)):
         assert json.loads((folder / f"{name}.schema.json").read_text()) == expected
 
 
 def test_the_documents_of_the_guide_are_valid() -> None:
-    guide = pathlib.Path(__file__).parents[5] / "doc" / "source" / "user" / "reshape.rst"
+    guide = (
+        pathlib.Path(__file__).parents[5] / "doc" / "source" / "user" / "reshape" / "reshape.rst"
+    )
     blocks = re.findall(r"::\n\n((?:    .*\n)+)", guide.read_text())
     moves = [block for block in blocks if block.strip().startswith("moves:")]
     trees = [block for block in blocks if block.strip().startswith("tree:")]
