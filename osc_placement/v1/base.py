@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from osc_lib import exceptions
 from osc_lib.command import command
@@ -23,6 +23,9 @@ from osc_placement.v1.output import cells, help as help_format, streams
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.v1.output import tables
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 #: The exit codes of upstream's commands, and of every command that defines no others.
 EXIT_CODES: Mapping[int, str] = {
@@ -176,6 +179,19 @@ class PlacementCommand(target.TargetCommand):
         finally:
             if not self.is_quiet:
                 sys.stderr.writelines(f"{line}\n" for line in self.summary)
+
+    def read_each(self, title: str, read: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """``read(item)`` of each item, several at a time, with a progress bar of this title.
+
+        A read is repeated while the server fails. Errors: those of ``read``.
+        """
+        from osc_placement.client import retry
+        from osc_placement.v1.output import progress
+        from osc_placement.workflows.context import ReadContext
+
+        with progress.shown(quiet=self.is_quiet or len(items) == 1) as shown:
+            context = ReadContext(progress=shown)
+            return list(context.each(lambda item: retry.read(lambda: read(item)), items, title))
 
     def usage_error(self, text: str) -> NoReturn:
         """Exit with argparse's message and code 2."""

@@ -11,7 +11,7 @@ from osc_placement import errors, microversion
 from osc_placement.client import api_errors, lookup
 from osc_placement.v1 import base, services
 from osc_placement.v1.options import arguments
-from osc_placement.v1.output import progress, rows
+from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -43,9 +43,7 @@ class ListConsumers(base.Lister):
         if found is None:
             raise api_errors.UnknownProvider([lookup.unknown_provider(parsed_args.uuid)])
         held = client.list_provider_allocations(found.uuid).allocations
-        consumers = progress.read_each(
-            "reading consumers", client.show_allocations, sorted(held), quiet=self.is_quiet
-        )
+        consumers = self.read_each("reading consumers", client.show_allocations, sorted(held))
         names = self._server_names(client, found, held, parsed_args) if held else {}
         has_type = microversion.supports(client.microversion, "consumer types")
         data = [

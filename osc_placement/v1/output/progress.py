@@ -10,8 +10,8 @@ import contextlib
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from osc_placement.v1.output import streams
 
@@ -24,9 +24,6 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds between two lines without a terminal.
 LINE_SECONDS = 60.0
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @contextlib.contextmanager
@@ -55,19 +52,6 @@ def shown(*, quiet: bool) -> Iterator[plan_progress.Progress]:
     )
     with rich.progress.Progress(*columns, console=console, transient=True) as progress:
         yield _Bars(progress)
-
-
-def read_each(title: str, read: Callable[[T], R], items: Sequence[T], *, quiet: bool) -> list[R]:
-    """``read(item)`` of each item, several at a time, with a progress bar of this title.
-
-    A read is repeated while the server fails. Errors: those of ``read``.
-    """
-    from osc_placement.client import retry
-    from osc_placement.workflows.context import ReadContext
-
-    with shown(quiet=quiet or len(items) == 1) as progress:
-        context = ReadContext(progress=progress)
-        return list(context.each(lambda item: retry.read(lambda: read(item)), items, title))
 
 
 class _Logged:

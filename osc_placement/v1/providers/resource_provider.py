@@ -13,7 +13,7 @@ from osc_placement import errors, microversion
 from osc_placement.client import api_errors, lookup
 from osc_placement.v1 import base, services
 from osc_placement.v1.options import arguments, selector
-from osc_placement.v1.output import progress, rows
+from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -137,11 +137,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
                 return (*rows.provider_row(item, version), *values)
             return None
 
-        data = [
-            each
-            for each in progress.read_each("reading providers", row, found, quiet=self.is_quiet)
-            if each
-        ]
+        data = [each for each in self.read_each("reading providers", row, found) if each]
         return rows.provider_columns(version) + columns, data
 
 

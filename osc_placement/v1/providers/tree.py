@@ -9,7 +9,7 @@ from osc_placement import errors
 from osc_placement.client import lookup
 from osc_placement.v1 import base
 from osc_placement.v1.options import arguments
-from osc_placement.v1.output import progress, rows
+from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -54,11 +54,8 @@ class ShowResourceProviderTree(base.Lister):
         tree = provider.ProviderTree(found)
         is_table = parsed_args.formatter == "table"
         lines, long = draw(tree), parsed_args.long
-        values = progress.read_each(
-            "reading providers",
-            lambda line: _row(client, line[1], long=long),
-            lines,
-            quiet=self.is_quiet,
+        values = self.read_each(
+            "reading providers", lambda line: _row(client, line[1], long=long), lines
         )
         data = [
             tree_cells(branches, item.name, item.parent_uuid, is_table=is_table) + row

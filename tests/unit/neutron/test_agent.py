@@ -38,5 +38,5 @@ def test_a_neutron_without_agents_has_none() -> None:
 
 def test_a_malformed_response_is_an_error() -> None:
     broken = {"configurations": {"resource_provider_bandwidths": {"ens1": {}}}}
-    with pytest.raises(errors.PlacementError, match="neutron's response to GET /agents lacks"):
+    with pytest.raises(errors.PlacementError, match="neutron's response to /agents lacks"):
         agent.agents(neutron(broken))
