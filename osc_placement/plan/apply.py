@@ -253,8 +253,8 @@ class _Job:
         plan, results = self.plan, list(results)
         planned = achieved = plan.effects()
         if not self.options.dry_run:
-            made = {item.key for item in results if item.succeeded}
-            achieved = plan.achieved_effects(made)
+            succeeded = {item.key for item in results if item.succeeded}
+            achieved = plan.achieved_effects(succeeded)
         return result.RunReport(
             result.ordered([*results, *map(result.of_skipped, plan.skipped)]),
             self.client.target,

@@ -106,10 +106,10 @@ class Plan:
 
     def achieved_effects(self, keys: Collection[str]) -> tuple[str, ...]:
         """As ``effects``, of the changes with these keys only."""
-        made = [item for item in self.changes if item.key in keys]
+        applied = [item for item in self.changes if item.key in keys]
         return _effects(
             {
-                name: capacity_after(name, each.before, made)
+                name: capacity_after(name, each.before, applied)
                 for name, each in self.capacities.items()
             }
         )
@@ -138,11 +138,10 @@ class Plan:
         }
 
 
-def capacity_after(name: str, before: int, changes: Iterable[change_module.Change]) -> Capacity:
+def capacity_after(name: str, before: int, changes: Collection[change_module.Change]) -> Capacity:
     """The capacity of the class ``name`` with changes, which was ``before`` without them."""
-    made = list(changes)
-    added = sum(item.capacity.get(name, 0) for item in made)
-    return Capacity(before, before + added, sum(name in item.over for item in made))
+    added = sum(item.capacity.get(name, 0) for item in changes)
+    return Capacity(before, before + added, sum(name in item.over for item in changes))
 
 
 def _effects(capacities: Mapping[str, Capacity]) -> tuple[str, ...]:

@@ -51,8 +51,10 @@ def plan_aggregate_ratios(
     LOG.info("%d compute nodes are in aggregates with ratios", len(chosen))
     # The listing of all providers had no filters.
     selection = selector.Selection(chosen, filters={})
-    made = batch_plan.plan_observed(client, selection, requested.of, requested.plan, context)
-    return dataclasses.replace(made, plan=batch_plan.with_skipped(made.plan, requested.skipped))
+    planned = batch_plan.plan_observed(client, selection, requested.of, requested.plan, context)
+    return dataclasses.replace(
+        planned, plan=batch_plan.with_skipped(planned.plan, requested.skipped)
+    )
 
 
 def _selected_hosts(cloud: ComputeCloud, request: AggregateRatioRequest) -> frozenset[str] | None:

@@ -69,14 +69,14 @@ def plan_removal(client: api.Client, context: ReadContext) -> plan.ObservedPlan:
         return dataclasses.replace(item, usages=usages)
 
     observed = list(context.each(with_usages, snapshot.observed))
-    made = decide_removal(dataclasses.replace(snapshot, observed=observed))
+    planned = decide_removal(dataclasses.replace(snapshot, observed=observed))
     known = {
         change.key(inventories.TYPE.name, _subject(item)): inventories.observed(
             item.generation, item.inventories
         )
         for item in observed
     }
-    return plan.ObservedPlan(made, known)
+    return plan.ObservedPlan(planned, known)
 
 
 def decide_traits(snapshot: HeadSnapshot) -> plan.Plan:
@@ -90,9 +90,9 @@ def decide_removal(snapshot: HeadSnapshot) -> plan.Plan:
     """One change per provider with a trait and without allocations of the class. Pure."""
     with_trait = {item.provider.uuid for item in snapshot.traits if _names(item)}
     items = [_decide_removal(item, with_trait) for item in snapshot.observed]
-    made = plan.make([*items, *snapshot.unread])
+    planned = plan.make([*items, *snapshot.unread])
     existing = {inventories.TYPE.unit: snapshot.inventory_count}
-    return dataclasses.replace(made, existing=existing)
+    return dataclasses.replace(planned, existing=existing)
 
 
 def trait_of(offered: model_inventory.Inventory) -> str | None:

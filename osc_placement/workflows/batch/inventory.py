@@ -69,8 +69,8 @@ def plan_inventory(observed: Iterable[Observed], request: Request) -> plan.Plan:
     """
     providers = list(observed)
     items = _refused_if_all_lack_it([decide(item, request) for item in providers])
-    made = plan_items(providers, items, request.allow)
-    return dataclasses.replace(made, relative=request.relative)
+    planned = plan_items(providers, items, request.allow)
+    return dataclasses.replace(planned, relative=request.relative)
 
 
 def plan_items(

@@ -80,14 +80,14 @@ def plan_set_inventories(
     """
     found = observe.observe_inventories(client, members, context)
     observed, unread = _without_skipped(found)
-    made = inventory.plan_targets(observed, target, exactly=exactly)
+    planned = inventory.plan_targets(observed, target, exactly=exactly)
     known = {
         _key(inventories.TYPE.name, item.provider): inventories.observed(
             item.generation, item.inventories
         )
         for item in observed
     }
-    return plan.ObservedPlan(with_skipped(made, unread), known)
+    return plan.ObservedPlan(with_skipped(planned, unread), known)
 
 
 def plan_traits(
@@ -113,17 +113,19 @@ def plan_traits(
     with input_errors.collected():
         chosen = batch_selector.select(client, selector, context.host_aggregates)
     missing = batch_selector.unknown_traits(client, request.names) if input_errors or create else []
-    made = [item for item in missing if create and item in add and name.is_custom(item)]
+    created = [item for item in missing if create and item in add and name.is_custom(item)]
     input_errors.reasons += [
         batch_selector.unknown_trait_message(item, advise_create=item not in remove)
         for item in missing
-        if item not in made
+        if item not in created
     ]
     input_errors.check()
-    existing = [item for item in request.names if item not in made]
+    existing = [item for item in request.names if item not in created]
     found = _observed_traits(client, chosen, existing, context, remove)
     observed, unread = _without_skipped(found)
-    return plan.ObservedPlan(with_skipped(membership.plan_traits(observed, request, made), unread))
+    return plan.ObservedPlan(
+        with_skipped(membership.plan_traits(observed, request, created), unread)
+    )
 
 
 def plan_set_traits(
@@ -201,15 +203,15 @@ def plan_observed(
     filled = observe.observe_usages(client, losing, chosen.filters, context)
     with_usages = {item.provider.uuid: item for item in filled}
     observed = [with_usages.get(item.provider.uuid, item) for item in observed]
-    made = with_skipped(decide(observed), unread)
+    planned = with_skipped(decide(observed), unread)
     by_uuid = {item.provider.uuid: item for item in observed}
     known = {
         item.key: inventories.observed(
             by_uuid[item.subject.uuid].generation, by_uuid[item.subject.uuid].inventories
         )
-        for item in made.changes
+        for item in planned.changes
     }
-    return plan.ObservedPlan(made, known)
+    return plan.ObservedPlan(planned, known)
 
 
 def _observed_traits(

@@ -70,8 +70,8 @@ def _slices(
     services: Services, planned: Callable[..., consumers.Slices], after: str
 ) -> Iterator[Slice]:
     workers = services.context.workers
-    for position, made in planned(services.client, services.nova, after=after, workers=workers):
-        yield Slice(position, made)
+    for position, observed in planned(services.client, services.nova, after=after, workers=workers):
+        yield Slice(position, observed)
 
 
 MIGRATIONS: Sequence[Migration] = (

@@ -69,12 +69,12 @@ def plan_mirror(
     resolved = _resolve(cloud, request)
     record = load_record(client.target)
     snapshot = _read_members(client, nova, cloud, record.values, resolved, context or ReadContext())
-    made = mirror_plan.plan_mirror(snapshot, resolved)
+    planned = mirror_plan.plan_mirror(snapshot, resolved)
     error = record.error or _update_record(client.target, record.values, snapshot)
-    stale = mirror_plan.stale(made)
-    LOG.info("mirror: %d changes, %d stale compute nodes are kept", len(made.changes), stale)
-    made = dataclasses.replace(made, notes=tuple(_notes(stale, error, nova.source)))
-    return Mirrored(plan.ObservedPlan(made), stale)
+    stale = mirror_plan.stale(planned)
+    LOG.info("mirror: %d changes, %d stale compute nodes are kept", len(planned.changes), stale)
+    planned = dataclasses.replace(planned, notes=tuple(_notes(stale, error, nova.source)))
+    return Mirrored(plan.ObservedPlan(planned), stale)
 
 
 def _read_members(

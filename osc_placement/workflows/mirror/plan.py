@@ -80,16 +80,16 @@ def plan_mirror(snapshot: Snapshot, request: Request) -> plan.Plan:
     Skipped, each with a reason: hosts without a compute node, nodes without a provider,
     aggregates without hosts, stale members that the request keeps.
     """
-    made = plan.make(_Mirror(snapshot, request).items())
+    planned = plan.make(_Mirror(snapshot, request).items())
     if not request.prune:
-        return made
+        return planned
     memberships_read = sum(map(len, snapshot.members.values()))
-    return dataclasses.replace(made, existing={memberships.AGGREGATES.unit: memberships_read})
+    return dataclasses.replace(planned, existing={memberships.AGGREGATES.unit: memberships_read})
 
 
-def stale(made: plan.Plan) -> int:
+def stale(planned: plan.Plan) -> int:
     """The number of stale compute nodes that a plan keeps without ``prune``."""
-    return sum(Code.STALE_MEMBER in item.code.split(",") for item in made.skipped)
+    return sum(Code.STALE_MEMBER in item.code.split(",") for item in planned.skipped)
 
 
 class _Mirror:

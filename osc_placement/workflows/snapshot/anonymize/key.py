@@ -81,7 +81,9 @@ class Key:
             numbers = itertools.count(len(known) + 1)
             for text in new:
                 known[text] = next(
-                    made for made in (_make(kind, text, at) for at in numbers) if made not in taken
+                    pseudonym
+                    for pseudonym in (_make(kind, text, at) for at in numbers)
+                    if pseudonym not in taken
                 )
 
 
@@ -98,7 +100,7 @@ def read(path: pathlib.Path) -> Key | None:
             raise errors.PlacementError(f"{path} was written by another version of this program")
         known = document["pseudonyms"]
         pseudonyms = {
-            kind: {str(text): str(made) for text, made in known.get(kind, {}).items()}
+            kind: {str(text): str(pseudonym) for text, pseudonym in known.get(kind, {}).items()}
             for kind in Kind
         }
         return Key(str(document["origin"]), str(document["identity"]), pseudonyms)

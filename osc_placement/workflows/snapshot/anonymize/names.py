@@ -51,8 +51,8 @@ class Names:
         """A UUID, with or without dashes, as before."""
         if not names.is_uuid(text):
             return self.of(Kind.VALUE, text)
-        made = self.of(Kind.UUID, names.canonical_uuid(text))
-        return made if "-" in text else made.replace("-", "")
+        pseudonym = self.of(Kind.UUID, names.canonical_uuid(text))
+        return pseudonym if "-" in text else pseudonym.replace("-", "")
 
     def host(self, text: str) -> str:
         """A host, a hypervisor or a provider: ``cmp-1``, ``cmp-1.example.org_pci_0000_84_00_0``.

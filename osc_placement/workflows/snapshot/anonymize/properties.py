@@ -206,13 +206,13 @@ def _key(names: Names, key: str) -> str:
 
 def image_properties(names: Names, found: Mapping[str, Any]) -> dict[str, str]:
     """The properties of an image."""
-    made = {}
+    replaced = {}
     for key, given in found.items():
         if key.startswith("trait:"):
-            made[f"trait:{names.trait(key.removeprefix('trait:'))}"] = value(names, str(given))
+            replaced[f"trait:{names.trait(key.removeprefix('trait:'))}"] = value(names, str(given))
         elif key in IMAGE_PROPERTIES or key in names.compared:
-            made[_key(names, key)] = _value_of(names, key, str(given))
-    return made
+            replaced[_key(names, key)] = _value_of(names, key, str(given))
+    return replaced
 
 
 def value(names: Names, text: str) -> str:
@@ -240,8 +240,8 @@ def _pmem_label(names: Names, label: str) -> str:
     """The label whose resource class is the pseudonym of the label's."""
     if not label.strip():
         return label
-    made = names.resource_class(flavor.pmem_class(label))
-    return made.removeprefix(flavor.PMEM_PREFIX)
+    name = names.resource_class(flavor.pmem_class(label))
+    return name.removeprefix(flavor.PMEM_PREFIX)
 
 
 def _alias(names: Names, alias: str) -> str:

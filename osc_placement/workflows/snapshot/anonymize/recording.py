@@ -1,6 +1,6 @@
 """Replaces the names in recorded responses of nova and neutron. Pure.
 
-Only the fields that the commands read are kept: whatever else a response has (metadata, addresses,
+Only the fields that the commands read are kept: everything else of a response (metadata, addresses,
 tags, descriptions, keys) is left out.
 """
 
@@ -19,7 +19,7 @@ from osc_placement.workflows.snapshot.anonymize.names import Names
 Field = Callable[[Names, Any], Any]
 
 _REQUEST = re.compile(r"GET /v2(?:\.\d+)?(?P<path>/[^?]*)\??(?P<query>.*)")
-#: The query parameters that no name is in.
+#: The query parameters whose values contain no names.
 _PLAIN_PARAMETERS = frozenset(
     {"all_projects", "all_tenants", "binary", "deleted", "is_public", "limit", "offset"}
 )
@@ -35,14 +35,6 @@ def _uuid(names: Names, value: str) -> str:
 
 def _host(names: Names, value: str) -> str:
     return names.host(value) if value else value
-
-
-def _project(names: Names, value: str) -> str:
-    return names.project(value)
-
-
-def _user(names: Names, value: str) -> str:
-    return names.user(value)
 
 
 def _named(kind: Kind) -> Field:
@@ -77,20 +69,8 @@ def _fields(fields: Mapping[str, Field]) -> Field:
     return replace
 
 
-def _extra_specs(names: Names, specs: Mapping[str, Any]) -> dict[str, str]:
-    return properties.extra_specs(names, specs)
-
-
-def _image_properties(names: Names, found: Mapping[str, Any]) -> dict[str, str]:
-    return properties.image_properties(names, found)
-
-
 def _resources(names: Names, resources: Mapping[str, int]) -> dict[str, int]:
     return {names.resource_class(name): amount for name, amount in resources.items()}
-
-
-def _trait(names: Names, value: str) -> str:
-    return names.trait(value)
 
 
 def _allocation(names: Names, value: Any) -> Any:
@@ -103,7 +83,7 @@ def _allocation(names: Names, value: Any) -> Any:
 _FLAVOR_SIZES: dict[str, Field] = dict.fromkeys(("vcpus", "ram", "disk", "swap"), _keep)
 _REQUEST_GROUP: dict[str, Field] = {
     "id": _uuid,
-    "required": _list(_trait),
+    "required": _list(Names.trait),
     "resources": _resources,
 }
 
@@ -150,8 +130,8 @@ _RESPONSES: dict[str, tuple[str, Field]] = {
             source_node=_host,
             dest_compute=_host,
             dest_node=_host,
-            project_id=_project,
-            user_id=_user,
+            project_id=Names.project,
+            user_id=Names.user,
             created_at=_keep,
             updated_at=_keep,
         ),
@@ -162,8 +142,8 @@ _RESPONSES: dict[str, tuple[str, Field]] = {
             {
                 "id": _uuid,
                 "name": _named(Kind.SERVER),
-                "tenant_id": _project,
-                "user_id": _user,
+                "tenant_id": Names.project,
+                "user_id": Names.user,
                 "OS-EXT-SRV-ATTR:host": _host,
                 "OS-EXT-SRV-ATTR:hypervisor_hostname": _host,
                 "OS-EXT-SRV-ATTR:root_device_name": _keep,
@@ -175,10 +155,10 @@ _RESPONSES: dict[str, tuple[str, Field]] = {
                         **_FLAVOR_SIZES,
                         "original_name": _named(Kind.FLAVOR),
                         "ephemeral": _keep,
-                        "extra_specs": _extra_specs,
+                        "extra_specs": properties.extra_specs,
                     }
                 ),
-                "image": _object(id=_uuid, properties=_image_properties),
+                "image": _object(id=_uuid, properties=properties.image_properties),
                 "pinned_availability_zone": _named(Kind.ZONE),
                 "os-extended-volumes:volumes_attached": _list(_object()),
                 "created": _keep,
@@ -194,7 +174,7 @@ _RESPONSES: dict[str, tuple[str, Field]] = {
                 "name": _named(Kind.FLAVOR),
                 **_FLAVOR_SIZES,
                 "OS-FLV-EXT-DATA:ephemeral": _keep,
-                "extra_specs": _extra_specs,
+                "extra_specs": properties.extra_specs,
             }
         ),
     ),
@@ -245,8 +225,8 @@ def anonymize(names: Names, request: str, body: Any) -> tuple[str, Any] | None:
             pairs.append((parameter, value))
         elif parameter in ("marker", "id"):
             is_flavor = key == "flavors"
-            made = names.of(Kind.FLAVOR, value) if is_flavor else names.uuid(value)
-            pairs.append((parameter, made))
+            pseudonym = names.of(Kind.FLAVOR, value) if is_flavor else names.uuid(value)
+            pairs.append((parameter, pseudonym))
         else:
             return None
     path, _, _ = request.partition("?")
