@@ -87,7 +87,7 @@ def create_consumers(draft: drafts.Draft, claims: Iterable[Claim]) -> None:
 
 
 def delete(draft: drafts.Draft, consumer_uuid: str) -> None:
-    """Delete a consumer with all its allocations, whatever its generation."""
+    """Delete a consumer with all its allocations, regardless of its generation."""
     consumer = draft.consumer(consumer_uuid)
     if consumer is None or not consumer.allocations:
         raise errors.AllocationsNotFound(uuid=consumer_uuid)

@@ -50,7 +50,7 @@ def replace_all(
 
 
 def clear(draft: drafts.Draft, uuid: str) -> None:
-    """Remove all traits of a provider, whatever its generation."""
+    """Remove all traits of a provider, regardless of its generation."""
     _assign(draft, providers.require(draft, uuid), frozenset())
 
 

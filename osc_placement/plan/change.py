@@ -151,7 +151,7 @@ class Skipped:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Observed(Generic[S]):
-    """The result of one read; ``source`` holds what a write needs beside the state."""
+    """The result of one read; ``source`` holds what a write needs besides the state."""
 
     generation: int | None
     state: S

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 # These classes are private: waitress has no public settings for time limits, for a body that
-# breaks the chunk format, or for a graceful end. Hence the requirement waitress<4 in setup.cfg.
+# breaks the chunk format, or for a graceful end. So setup.cfg requires waitress<4.
 import waitress.channel
 import waitress.parser
 import waitress.utilities

@@ -78,7 +78,7 @@ class ConsumerType(base.ChangeType[C]):
     unit = "allocations"
 
     def removes(self, before: C, after: C) -> int:
-        """A consumer has one allocation per provider, whatever classes it contains."""
+        """A consumer has one allocation per provider, regardless of its classes."""
         return max(len(before.allocations) - len(after.allocations), 0)
 
     def providers(self, state: C) -> Iterable[str]:

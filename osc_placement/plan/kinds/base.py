@@ -103,7 +103,7 @@ class ChangeType(abc.ABC, Generic[S]):
         """Write a change and return the new state. Requests: one, under its generation."""
 
     def providers(self, state: S) -> Iterable[str]:
-        """The UUIDs of the providers that a state names beside the subject."""
+        """The UUIDs of the providers that a state names besides the subject."""
         return ()
 
     @abc.abstractmethod

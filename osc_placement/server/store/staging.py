@@ -226,7 +226,7 @@ class Staging:
             )
 
     def clear_owners(self) -> None:
-        """Drop all owners: the file shall not have any."""
+        """Drop all owners, for a snapshot without owners."""
         with self._transaction():
             self._connection.execute("DELETE FROM owner")
 

@@ -148,7 +148,7 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
 class ShowSnapshot(base.ShowOne):
     """Show the content, the source and the consistency of a snapshot
 
-    Reads only the file. state_hash is equal for equal states, whatever their generations.
+    Reads only the file. state_hash is equal for equal states, regardless of generations.
     unchanged says whether the file still has the state that was saved.
     """
 

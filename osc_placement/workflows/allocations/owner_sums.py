@@ -22,7 +22,7 @@ def explanations(
 ) -> set[Vector] | None:
     """The amounts of missing consumers in the smallest explanations of a difference.
 
-    ``difference`` is what Placement reports, minus what is expected; ``count`` likewise for the
+    ``difference`` is what Placement reports, minus what is expected; ``count`` is that difference for the
     number of consumers, None if Placement does not report it. ``own`` are the amounts that may
     be missing, ``others`` those that may be extra. Empty if extra consumers alone explain the
     difference; None if more than three consumers, or more combinations than are tried, are

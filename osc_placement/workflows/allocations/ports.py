@@ -18,7 +18,7 @@ Bindings = dict[str, dict[str, str]]
 
 
 def unallocated(snapshot: CloudSnapshot, server: values.Server) -> list[neutron_port.Port]:
-    """The ports for which a server holds no allocation, whatever their binding profiles name."""
+    """The ports for which a server holds no allocation, regardless of their binding profiles."""
     unbound = missing_bindings(snapshot, server)
     held = snapshot.allocations.get(server.uuid, {})
     return [

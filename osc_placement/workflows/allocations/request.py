@@ -1,4 +1,4 @@
-"""What to heal and how; the audit fills in a request of its own for servers without allocations."""
+"""What to heal and how; the audit makes one of these for servers without allocations."""
 
 from __future__ import annotations
 

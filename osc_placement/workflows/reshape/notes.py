@@ -1,4 +1,4 @@
-"""The notes of a reshape plan: what the operator must know beside its changes. Pure."""
+"""The notes of a reshape plan: what the operator must know besides its changes. Pure."""
 
 from __future__ import annotations
 

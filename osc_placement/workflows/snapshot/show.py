@@ -14,7 +14,7 @@ from osc_placement.workflows.snapshot import file
 class Summary:
     """``metadata`` is None for a database that was not saved from a cloud.
 
-    ``state_hash`` is equal for equal states, whatever their generations. ``is_unchanged``: the
+    ``state_hash`` is equal for equal states, regardless of generations. ``is_unchanged``: the
     file has the state that was saved. ``recorded`` are the requests to nova and neutron whose
     responses the file holds.
     """

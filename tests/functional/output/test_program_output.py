@@ -151,7 +151,7 @@ def _pristine(folder: pathlib.Path) -> pathlib.Path:
 
 
 class Cloud:
-    """Runs each command on the prepared folder, whatever earlier commands have changed."""
+    """Runs each command on the prepared folder, without the changes of earlier commands."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""The log: one line per entry, without control characters, whatever a request contains."""
+"""The log: one line per entry, without control characters, for any content of a request."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_checks_compare_the_server_with_the_needs_of_nova_and_the_client(
 
 
 @pytest.mark.parametrize(
-    ("incomplete", "verdict", "said"),
+    ("incomplete", "verdict", "message"),
     [
         (responses.Usage({}, consumer_count=0), status.Verdict.SUCCESS, ""),
         (responses.Usage({}), status.Verdict.SUCCESS, ""),
@@ -51,8 +51,8 @@ def test_checks_compare_the_server_with_the_needs_of_nova_and_the_client(
     ],
 )
 def test_consumers_without_an_owner_are_reported(
-    incomplete: responses.Usage | None, verdict: status.Verdict, said: str
+    incomplete: responses.Usage | None, verdict: status.Verdict, message: str
 ) -> None:
     found = list(status.checks(dataclasses.replace(FOUND, incomplete=incomplete)))[-1]
     assert found.verdict is verdict
-    assert said in found.details
+    assert message in found.details

@@ -47,7 +47,7 @@ def test_integer_fields_are_rounded_down_with_a_note(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("VCPU", "the syntax is"),
         ("", "the syntax is"),
@@ -70,8 +70,8 @@ def test_integer_fields_are_rounded_down_with_a_note(
         ("VCPU:total*=-1", "must not be negative"),
     ],
 )
-def test_a_malformed_expression_is_an_error_with_the_reason(text: str, said: str) -> None:
-    with pytest.raises(errors.InvalidInput, match=said):
+def test_a_malformed_expression_is_an_error_with_the_reason(text: str, message: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=message):
         expression.parse([text])
 
 

@@ -75,7 +75,7 @@ def test_a_ratio_rounded_by_the_database_is_equal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "usages", "guard", "said"),
+    ("texts", "usages", "guard", "message"),
     [
         (["VCPU:allocation_ratio=1"], {"VCPU": 33}, "over-capacity", "33 used, capacity 512 -> 32"),
         (["VCPU:reserved=31"], {"VCPU": 17}, "over-capacity", "17 used, capacity 512 -> 16"),
@@ -83,13 +83,13 @@ def test_a_ratio_rounded_by_the_database_is_equal() -> None:
     ],
 )
 def test_a_guard_skips_the_provider_unless_it_is_disabled(
-    texts: list[str], usages: dict[str, int], guard: str, said: str
+    texts: list[str], usages: dict[str, int], guard: str, message: str
 ) -> None:
     item = observed(usages=usages)
     refused = decided(item, *texts)
     assert isinstance(refused, change.Skipped)
     assert refused.refused
-    assert said in refused.reason
+    assert message in refused.reason
     assert f"--allow {guard}" in refused.reason
     assert isinstance(decided(item, *texts, allow=frozenset({guard})), change.Change)
 

@@ -129,8 +129,8 @@ moves:
 - {{from: cn1, resources: {{VGPU: 4}}, to: {B}}}
 """
     assert "say where that moves" in refused(two, before)[0]
-    said = two.replace(f"name: {A}", f"name: {A}, inventories: {{VGPU: {{reserved: 2}}}}")
-    assert decided(said, before).after.nodes[new(A)].inventories["VGPU"].reserved == 2
+    reserved = two.replace(f"name: {A}", f"name: {A}, inventories: {{VGPU: {{reserved: 2}}}}")
+    assert decided(reserved, before).after.nodes[new(A)].inventories["VGPU"].reserved == 2
 
 
 def test_a_class_changes_only_where_that_is_declared() -> None:

@@ -1,4 +1,4 @@
-"""The assignment beside every assignment that there is, on small random questions."""
+"""The assignment compared with all possible assignments, on small random problems."""
 
 from __future__ import annotations
 
