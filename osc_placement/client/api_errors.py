@@ -52,7 +52,7 @@ class ConnectionFailed(errors.PlacementError):
 
 
 class TimedOut(ConnectionFailed):
-    """The server did not answer in time, and nothing can have changed. Not worth a retry."""
+    """The server did not answer in time, and nothing can have changed; a retry does not help."""
 
 
 class ApiError(errors.PlacementError):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import provider
 
-#: Up to so many objects are read with one request each; for more, one listing is cheaper.
+#: Up to this number of objects is read with one request each; for more, one listing is cheaper.
 MAX_SINGLE_REQUESTS = 5
 
 _SHOWN = 5

@@ -22,8 +22,8 @@ _FIRST, MOST = 2, 8
 #: Statuses of a service that has too much load.
 OVERLOADED = frozenset({429, 503})
 
-#: An answer is slow if the average takes so many times as long as the fastest average of its kind,
-#: and longer than so many seconds.
+#: An answer is slow if the average takes this many times as long as the fastest average of its
+#: kind, and longer than this many seconds.
 _SLOW_FACTOR, _SLOW_SECONDS = 4.0, 0.25
 
 #: The weight of the newest answer in an average.

@@ -37,8 +37,8 @@ Known = Mapping[str, change_module.Observed[Any]]
 class Limits:
     """How far a run may go.
 
-    ``max_count`` changes are applied, exactly so many if there are; ``stop_on_error`` begins
-    nothing more after a change that was not applied.
+    At most ``max_count`` changes are applied, and exactly that many if the plan has them.
+    ``stop_on_error``: nothing more begins after a change that was not applied.
     """
 
     workers: int = guards.WORKERS

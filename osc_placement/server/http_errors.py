@@ -67,7 +67,7 @@ class InvalidDocument(BadRequest):
 
 
 class ContentTypeMissing(BadRequest):
-    """A body without a content type, which Placement refuses before it looks at the path."""
+    """A body without a content type, which Placement refuses before it reads the path."""
 
     varies = False
 

@@ -86,7 +86,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             "--keep",
             metavar="<count>",
             type=arguments.positive,
-            help="Also count what fits while any so many hosts may fail and their servers still"
+            help="Also count what fits if any <count> hosts may fail and their servers must still"
             " find room",
         )
         group.add_argument(

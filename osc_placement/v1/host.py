@@ -58,7 +58,7 @@ openstack --os-placement-database cloud.sqlite \\
             "--max",
             metavar="<count>",
             type=arguments.positive,
-            help="Find a largest set of at most so many of these hosts that may stop at once",
+            help="Find a largest set of these hosts, at most <count>, that may stop at once",
         )
         parser.add_argument(
             "--timeout",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from osc_placement.engine import errors
 
-#: Steps between two looks at the clock.
+#: Steps between two readings of the clock.
 _STEPS = 64
 
 
@@ -50,7 +50,7 @@ class SearchBudget:
             self.check()
 
     def check(self) -> None:
-        """Look at the clock; raises SearchTooLong or SearchStopped."""
+        """Read the clock; raises SearchTooLong or SearchStopped."""
         if self._end is not None and time.monotonic() > self._end:
             raise SearchTooLong(seconds=self._seconds)
         if self._is_stopped():

@@ -59,7 +59,7 @@ def search(
 
     Candidates may share values: treat them as read-only. The state must not change during the
     search. A query without resources has no candidates. Raises TooManyCandidates if there are more
-    than ``max_candidates``, and the errors of ``budget``. With a ``reporter`` the search looks at
+    than ``max_candidates``, and the errors of ``budget``. With a ``reporter`` the search visits
     every provider and tree, depth first.
     """
     plan = plans.prepare(base, query)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 #: The amounts of a consumer, or a difference of sums, in a fixed order of resource classes.
 Vector = tuple[int, ...]
 
-#: At most so many combinations of amounts are tried for one owner.
+#: The most combinations of amounts that are tried for one owner.
 _MOST_COMBINATIONS = 10_000
 
 
@@ -22,10 +22,10 @@ def explanations(
 ) -> set[Vector] | None:
     """The amounts of missing consumers in the smallest explanations of a difference.
 
-    ``difference`` is what Placement reports, minus what is expected; ``count`` is that difference for the
-    number of consumers, None if Placement does not report it. ``own`` are the amounts that may
-    be missing, ``others`` those that may be extra. Empty if extra consumers alone explain the
-    difference; None if more than three consumers, or more combinations than are tried, are
+    ``difference`` is what Placement reports, minus what is expected; ``count`` is the same for
+    the number of consumers, None if Placement does not report it. ``own`` are the amounts that
+    may be missing, ``others`` those that may be extra. Empty if extra consumers alone explain
+    the difference; None if more than three consumers, or more combinations than are tried, are
     needed.
     """
     missing, extra = frozenset(own), frozenset(others)

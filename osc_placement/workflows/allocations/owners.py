@@ -16,7 +16,7 @@ from osc_placement.workflows.allocations import owner_sums
 from osc_placement.workflows.allocations.owner_sums import Vector
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, ProjectUser
 
-#: At most so many consumers are read one by one without ``--check-owners``.
+#: The most consumers that are read one by one without ``--check-owners``.
 MOST_READS = 20_000
 
 #: Of the suspected consumers of an owner, a quarter is read at a time, but at least ``_FEW``: a

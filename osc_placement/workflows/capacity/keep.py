@@ -86,7 +86,7 @@ class _Reserve:
         return low
 
     def _fits_after(self, failed: Sequence[str], number: int) -> bool:
-        """Whether the servers of failed hosts and so many requests fit on the others."""
+        """Whether the servers of failed hosts and ``number`` requests fit on the others."""
         self._moves.budget.check()
         moved = self._moves.servers_on(failed)
         first = self._moves.first_fit(failed, moved)

@@ -237,7 +237,7 @@ class Moves:
         return [each for each in joint.options if not options.uses_trees(self.base, each, stopped)]
 
     def limited_to(self, seconds: float) -> Moves:
-        """These moves, with a budget of so many seconds for each search."""
+        """These moves, with a budget of ``seconds`` for the searches."""
         limited = copy.copy(self)
         limited.budget = budgets.SearchBudget(seconds)
         return limited

@@ -28,7 +28,7 @@ _DEVICES = "PCI devices, NUMA nodes and local disks that are not in Placement"
 class StopRequest:
     """The operator's arguments: names or UUIDs of hosts, UUIDs of aggregates.
 
-    ``most`` asks for a largest set of at most so many hosts.
+    ``most`` asks for a largest set of at most this number of hosts.
     """
 
     hosts: Sequence[str] = ()

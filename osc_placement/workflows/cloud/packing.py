@@ -155,7 +155,7 @@ class _Part:
             self._left[slot] -= number * amount
 
     def _bound(self, index: int) -> int:
-        """At most so many fit with the options from ``index`` on."""
+        """The most that may fit with the options from ``index`` on."""
         options = self._options[index:]
         alone = sum(option.repeats(self._left) for option in options)
         slots = {slot for option in options for slot in option.amounts}

@@ -32,7 +32,7 @@ class AuditRequest:
     """What to audit: ``hosts`` by nova's names or by providers' names; empty for all.
 
     ``only``: findings with these codes; empty for all. ``min_age``: servers that changed within
-    so many seconds are not repaired. ``check_owners``: read every consumer for its owner.
+    this number of seconds are not repaired. ``check_owners``: read every consumer for its owner.
     """
 
     hosts: frozenset[str] = frozenset()

@@ -115,7 +115,7 @@ def _solve_evenly(
 
 
 def _limit(problem: assignment_item.Problem, name: str, share: int) -> assignment_item.Problem:
-    """The problem where the used share of each target is at most so many thousandths."""
+    """The problem where the used share of each target is at most ``share`` thousandths."""
     free = [
         {**free, name: max(0, min(free[name], _free_below(target, name, share)))}
         for target, free in zip(problem.targets, problem.free, strict=True)

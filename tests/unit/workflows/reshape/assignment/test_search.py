@@ -23,7 +23,7 @@ def gpu(name: str, total: int, **fields: int) -> demand.Target:
 
 
 def instances(amounts: Sequence[int]) -> list[demand.Demand]:
-    """c00, c01 … with so many VGPU each."""
+    """c00, c01 … with these numbers of VGPU."""
     return [
         demand.Demand(f"c{number:02}", "cn1", {"VGPU": amount})
         for number, amount in enumerate(amounts)
