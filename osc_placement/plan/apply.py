@@ -151,7 +151,7 @@ class _Job:
         return report if undo_path is None else _narrow_undo(report, self.plan, undo_path)
 
     def _write_plan(self) -> pathlib.Path | None:
-        """Write the plan file, if there is to be one; the path that the report names."""
+        """Write the plan file if one is requested or needed; return the path for the report."""
         path, plan = self.options.plan_out, self.plan
         needed = plan.relative and plan.changes and not self.options.dry_run
         if path is None and self.path is None and needed:

@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 class RunHalted(errors.PlacementError):
     """Every other change would fail too: no connection, no permission, or a full disk.
 
-    ``results`` are those of the changes in hand.
+    ``results`` are those of the changes under way.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Attempt:
         return self.result
 
     def prepare(self) -> base.Write[Any] | None:
-        """Only read and check: what is to be written, or None when the change has ended."""
+        """Only read and check; return the write that remains, or None when the change has ended."""
         self.result = self._with_errors(self._read_and_check)
         if self.result is not None:
             return None
@@ -213,7 +213,7 @@ class Attempt:
         return retry.read(lambda: read(services, change.subject, change.after))
 
     def _check(self) -> result.ChangeResult | None:
-        """The result when nothing is to be written; None when the change is to be written."""
+        """The result if no write remains; None if the change must be written."""
         change, observed = self._change, self._observed
         now = self._kind.select(observed.state, change.after)
         is_done = self._kind.equal(now, change.after)
