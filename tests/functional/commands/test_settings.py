@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.peer import shell
-from tests.support.peer.target import OverHttp, Target
+from tests.support.peer.target import OverHttp, Target, admin_options
 
 LIST = ["resource", "provider", "list", "-f", "csv"]
 FLAT = '"uuid","name","generation"'
@@ -158,8 +158,7 @@ class Page(http.server.BaseHTTPRequestHandler):
 
 
 def run_at(url: str, *arguments: str) -> shell.Outcome:
-    reach = ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
-    return shell.run([*reach, *arguments])
+    return shell.run([*admin_options(url), *arguments])
 
 
 @pytest.mark.parametrize(

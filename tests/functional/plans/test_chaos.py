@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,52 +11,25 @@ from tests.support.peer import chaos, fixtures, shell, target as targets
 AMEND = "resource provider inventory amend"
 MOODS = {"conflict": 0.3, "refuse": 0.1, "cut_before": 0.07, "cut_after": 0.07, "lose_after": 0.07}
 
-
-@pytest.fixture(params=["loopback", "placement"])
-def target(request: pytest.FixtureRequest) -> Iterator[targets.Target]:
-    """The targets that have a socket."""
-    if request.param == "placement":
-        real: targets.RealPlacement = request.getfixturevalue("real_placement")
-        real.reset()
-        yield real
-    else:
-        yield from fixtures.embedded("loopback", request.getfixturevalue("tmp_path"))
-
-
-def options(url: str) -> list[str]:
-    return ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
-
-
-def url(target: targets.Target) -> str:
-    assert isinstance(target, targets.OverHttp)
-    return target.url
-
-
-def inventories(target: targets.Target) -> dict[str, dict[str, dict[str, float]]]:
-    return {
-        provider["name"]: target.ask("GET", f"/resource_providers/{provider['uuid']}/inventories")[
-            "inventories"
-        ]
-        for provider in target.ask("GET", "/resource_providers")["resource_providers"]
-    }
+pytestmark = fixtures.WITH_SOCKET
 
 
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
-def test_the_final_state_equals_the_plan(target: targets.Target) -> None:
+def test_the_final_state_equals_the_plan(target: targets.OverHttp) -> None:
     target.load("200-hosts")
-    before = inventories(target)
-    with chaos.between(url(target), **MOODS, reads=0.1) as proxy:
+    before = target.inventories()
+    with chaos.between(target.url, **MOODS, reads=0.1) as proxy:
         outcome = shell.run(
             [
-                *options(proxy.url),
+                *targets.admin_options(proxy.url),
                 *AMEND.split(),
                 *("--name-glob", "cmp-00[0-4]*", "--resource", "VCPU:allocation_ratio+=1"),
                 *("--resource", "MEMORY_MB:reserved+=7", "-f", "json"),
             ]
         )
     rows = json.loads(outcome.stdout)
-    after = inventories(target)
+    after = target.inventories()
     changed = {row["name"] for row in rows if row["status"] == "applied"}
     assert {row["status"] for row in rows} == {"applied", "skipped"}, outcome.stderr
     assert outcome.code == 0
@@ -97,21 +69,21 @@ def assert_trouble(proxy: chaos.Proxy) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("verb", ["add", "remove"])
 def test_traits_and_aggregates_are_added_and_none_is_lost(
-    target: targets.Target, verb: str
+    target: targets.OverHttp, verb: str
 ) -> None:
     target.load("12-hosts")
     name, aggregate = "CUSTOM_NEW", "5f6c1c8e-5a80-4a4c-9b8e-0f2c9ad3a001"
     before = memberships(target)
     kinds = {"trait": name, "aggregate": aggregate}
-    shell.run(f"{' '.join(options(url(target)))} trait create {name}".split())
+    shell.run(f"{' '.join(targets.admin_options(target.url))} trait create {name}".split())
     if verb == "remove":
         for kind, value in kinds.items():
             command = f"resource provider {kind} add --all --{kind} {value}"
-            assert shell.run([*options(url(target)), *command.split()]).code == 0
-    with chaos.between(url(target), **MOODS, reads=0.1, seed=5) as proxy:
+            assert shell.run([*targets.admin_options(target.url), *command.split()]).code == 0
+    with chaos.between(target.url, **MOODS, reads=0.1, seed=5) as proxy:
         for kind, value in kinds.items():
             command = f"resource provider {kind} {verb} --all --{kind} {value} -f json"
-            outcome = shell.run([*options(proxy.url), *command.split()])
+            outcome = shell.run([*targets.admin_options(proxy.url), *command.split()])
             assert outcome.code == 0, outcome.stderr
             assert {row["status"] for row in json.loads(outcome.stdout)} == {"applied"}
     assert proxy.fates["conflict"] > 0
@@ -122,7 +94,7 @@ def test_traits_and_aggregates_are_added_and_none_is_lost(
     assert memberships(target) == {key: found | more for key, found in before.items()}
 
 
-def memberships(target: targets.Target) -> dict[str, set[str]]:
+def memberships(target: targets.OverHttp) -> dict[str, set[str]]:
     """The traits and aggregates of every provider."""
     return {
         provider["uuid"]: {
@@ -136,21 +108,23 @@ def memberships(target: targets.Target) -> dict[str, set[str]]:
 
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
-def test_upstreams_batch_form_has_the_same_result(target: targets.Target) -> None:
+def test_upstreams_batch_form_has_the_same_result(target: targets.OverHttp) -> None:
     target.load("12-hosts")
     hosts = target.ask("GET", "/resource_providers?required=COMPUTE_NODE")["resource_providers"]
     aggregate = "5f6c1c8e-5a80-4a4c-9b8e-0f2c9ad3a001"
     join = f"resource provider aggregate add --required COMPUTE_NODE --aggregate {aggregate}"
-    assert shell.run([*options(url(target)), *join.split()]).code == 0
-    before = inventories(target)
-    with chaos.between(url(target), **MOODS, reads=0.1, seed=9) as proxy:
+    assert shell.run([*targets.admin_options(target.url), *join.split()]).code == 0
+    before = target.inventories()
+    with chaos.between(target.url, **MOODS, reads=0.1, seed=9) as proxy:
         command = f"resource provider inventory set {aggregate} --aggregate --amend"
         arguments = "--resource VCPU:max_unit=7 -f json"
-        outcome = shell.run([*options(proxy.url), *command.split(), *arguments.split()])
+        outcome = shell.run(
+            [*targets.admin_options(proxy.url), *command.split(), *arguments.split()]
+        )
     assert (outcome.code, outcome.messages) == (0, "")
     assert set(proxy.effective_writes.values()) == {1}
     assert len(proxy.effective_writes) == len(hosts) > 8
-    after = inventories(target)
+    after = target.inventories()
     names = {host["uuid"]: host["name"] for host in hosts}
     shown: dict[str, dict[str, dict[str, float]]] = {}
     for row in json.loads(outcome.stdout):
@@ -165,17 +139,17 @@ def test_upstreams_batch_form_has_the_same_result(target: targets.Target) -> Non
 
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
-def test_undo_under_faults_restores_everything(target: targets.Target) -> None:
+def test_undo_under_faults_restores_everything(target: targets.OverHttp) -> None:
     target.load("12-hosts")
-    before = inventories(target)
-    with chaos.between(url(target), **MOODS, reads=0.1, seed=3) as proxy:
+    before = target.inventories()
+    with chaos.between(target.url, **MOODS, reads=0.1, seed=3) as proxy:
         for command in (
             f"{AMEND} --all --resource VCPU:total*=2 --undo-out undo.json",
             "placement plan undo undo.json",
         ):
-            outcome = shell.run([*options(proxy.url), *command.split()])
+            outcome = shell.run([*targets.admin_options(proxy.url), *command.split()])
             assert outcome.code == 0, outcome
-    after = inventories(target)
+    after = target.inventories()
     for found in (before, after):
         for classes in found.values():
             classes.pop("DISK_GB", None)
@@ -184,14 +158,14 @@ def test_undo_under_faults_restores_everything(target: targets.Target) -> None:
 
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(300)
-def test_the_number_of_requests_is_as_documented(target: targets.Target) -> None:
+def test_the_number_of_requests_is_as_documented(target: targets.OverHttp) -> None:
     target.load("12-hosts")
-    with chaos.between(url(target)) as proxy:
+    with chaos.between(target.url) as proxy:
 
         def counted(command: str) -> tuple[int, int, int]:
             """Listings, reads of one thing, and writes; the version document is not counted."""
             proxy.requests.clear()
-            outcome = shell.run([*options(proxy.url), *command.split(), "-f", "json"])
+            outcome = shell.run([*targets.admin_options(proxy.url), *command.split(), "-f", "json"])
             assert outcome.code == 0, outcome
             found = proxy.requests
             listings = found["GET /resource_providers"] + found["GET /allocation_candidates"]

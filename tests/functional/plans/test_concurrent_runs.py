@@ -5,30 +5,19 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from collections.abc import Iterator
 
 import pytest
 
-from tests.functional.plans.test_chaos import inventories, options, url
 from tests.support.peer import chaos, fixtures, forked, shell, target as targets
 
 RESERVE = "resource provider inventory amend cmp-0001.lab.example.org --resource"
 HOST = "cmp-0001.lab.example.org"
 
-
-@pytest.fixture(params=["loopback", "placement"])
-def target(request: pytest.FixtureRequest) -> Iterator[targets.Target]:
-    """The targets that have a socket."""
-    if request.param == "placement":
-        real: targets.RealPlacement = request.getfixturevalue("real_placement")
-        real.reset()
-        yield real
-    else:
-        yield from fixtures.embedded("loopback", request.getfixturevalue("tmp_path"))
+pytestmark = fixtures.WITH_SOCKET
 
 
 def run_overtaken(
-    target: targets.Target, folder: pathlib.Path, resource: str
+    target: targets.OverHttp, folder: pathlib.Path, resource: str
 ) -> tuple[shell.Outcome, shell.Outcome]:
     """Two runs of one command: the second runs between the first one's read and its write."""
     arguments = [*RESERVE.split(), resource, "-f", "json"]
@@ -37,7 +26,7 @@ def run_overtaken(
     def overtake(method: str, _: str) -> None:
         if method != "PUT" or second.exists():
             return
-        words = [*options(url(target)), *arguments]
+        words = [*targets.admin_options(target.url), *arguments]
         environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state-of-the-second")}
         process = forked.CONTEXT.Process(
             target=forked.child, args=(words, environment, str(folder), str(second))
@@ -45,20 +34,20 @@ def run_overtaken(
         process.start()
         process.join(60)
 
-    with chaos.between(url(target)) as proxy:
+    with chaos.between(target.url) as proxy:
         proxy.on_request = overtake
-        first = shell.run([*options(proxy.url), *arguments])
+        first = shell.run([*targets.admin_options(proxy.url), *arguments])
     return first, shell.Outcome(*json.loads(second.read_text()))
 
 
 @pytest.mark.usefixtures("openstack")
 def test_of_two_relative_runs_the_overtaken_one_is_stale(
-    target: targets.Target, tmp_path: pathlib.Path
+    target: targets.OverHttp, tmp_path: pathlib.Path
 ) -> None:
     target.load("12-hosts")
-    before = inventories(target)[HOST]["MEMORY_MB"]["reserved"]
+    before = target.inventories()[HOST]["MEMORY_MB"]["reserved"]
     first, second = run_overtaken(target, tmp_path, "MEMORY_MB:reserved+=1")
-    assert inventories(target)[HOST]["MEMORY_MB"]["reserved"] == before + 1
+    assert target.inventories()[HOST]["MEMORY_MB"]["reserved"] == before + 1
     assert second.code == 0, second
     assert json.loads(second.stdout)[0]["status"] == "applied"
     assert first.code == 7, first
@@ -68,7 +57,7 @@ def test_of_two_relative_runs_the_overtaken_one_is_stale(
 
 @pytest.mark.usefixtures("openstack")
 def test_of_two_absolute_runs_the_overtaken_one_finds_nothing_to_do(
-    target: targets.Target, tmp_path: pathlib.Path
+    target: targets.OverHttp, tmp_path: pathlib.Path
 ) -> None:
     target.load("12-hosts")
     first, second = run_overtaken(target, tmp_path, "MEMORY_MB:reserved=7")

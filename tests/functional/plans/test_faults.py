@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from osc_placement.client import retry
-from tests.functional.plans import test_chaos
 from tests.support.peer import chaos, faults, identity, shell, target as targets
 from tests.support.reshape import cloud_builder, interrupted
 
@@ -91,7 +90,7 @@ class Cloud:
         self.placement.load(self.workflow.cloud)
         self.proxy = chaos.Proxy(self.placement.url, faults.Rates(), service)
         url = self.proxy.url
-        self._options = service.options(url) if service else test_chaos.options(url)
+        self._options = service.options(url) if service else targets.admin_options(url)
 
     def __enter__(self) -> Cloud:
         self.proxy.__enter__()

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.functional.plans.test_chaos import inventories, options
 from tests.support.peer import chaos, fixtures, forked, shell, target as targets
 
 AMEND = "resource provider inventory amend --all --resource VCPU:allocation_ratio"
@@ -42,7 +41,7 @@ class KilledCommands:
 
         ``interrupt_at`` sends Ctrl-C's signal at that write instead.
         """
-        arguments = [*options(self.proxy.url), *command.split(), "-f", "json"]
+        arguments = [*targets.admin_options(self.proxy.url), *command.split(), "-f", "json"]
         out = self.folder / "outcome.json"
         out.unlink(missing_ok=True)
         environment = {
@@ -87,7 +86,7 @@ class KilledCommands:
 def ratios(target: targets.Target) -> dict[str, float]:
     return {
         name: found["VCPU"]["allocation_ratio"]
-        for name, found in inventories(target).items()
+        for name, found in target.inventories().items()
         if "VCPU" in found
     }
 

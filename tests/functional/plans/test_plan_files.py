@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.functional.plans.test_chaos import options
 from tests.functional.test_batch import AMEND, HOSTS, rows, status_of
 from tests.support.peer import chaos, fixtures, shell, target as targets
 
@@ -33,7 +32,7 @@ def proxy(target: targets.Target, openstack: shell.OpenStack) -> Iterator[chaos.
 
 
 def run(proxy: chaos.Proxy, command: str, *arguments: str) -> shell.Outcome:
-    return shell.run([*options(proxy.url), *command.split(), *arguments])
+    return shell.run([*targets.admin_options(proxy.url), *command.split(), *arguments])
 
 
 def changed(**fields: Any) -> Damage:
@@ -124,7 +123,7 @@ def test_a_limited_relative_run_names_the_command_that_continues(proxy: chaos.Pr
 
 
 def test_no_file_contains_a_secret(proxy: chaos.Proxy, tmp_path: pathlib.Path) -> None:
-    where = [*options(proxy.url)[:-1], "admin:very-secret"]
+    where = [*targets.admin_options(proxy.url)[:-1], "admin:very-secret"]
     shell.run([*where, *AMEND.split(), HOSTS[0], "--resource", "VCPU:reserved+=2"])
     assert run(proxy, "placement plan apply", "plan").code == 0
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]

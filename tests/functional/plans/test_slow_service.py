@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from osc_placement.client import pace
-from tests.functional.plans.test_chaos import AMEND, options
 from tests.support.peer import chaos, faults, shell, target as targets
 
 #: Requests that the service answers before it becomes fast.
@@ -56,8 +55,9 @@ def target() -> Iterator[targets.Target]:
 def test_a_slow_service_gets_fewer_requests_until_it_is_fast(target: targets.Loopback) -> None:
     service = SlowService(target.url)
     with service:
-        line = f"{AMEND} --name-glob cmp-00* --resource VCPU:allocation_ratio=3 -f json"
-        outcome = shell.run([*options(service.url), *line.split()])
+        command = "resource provider inventory amend --name-glob cmp-00*"
+        command += " --resource VCPU:allocation_ratio=3 -f json"
+        outcome = shell.run([*targets.admin_options(service.url), *command.split()])
     assert outcome.code == 0, outcome.stderr
     # Four requests take 16 times as long as one, and more than 0.25 s.
     slow = service.at_the_same_time[SLOW_REQUESTS // 2 : SLOW_REQUESTS]

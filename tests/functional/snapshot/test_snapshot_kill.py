@@ -20,7 +20,6 @@ import pytest
 from osc_placement.client import api, transport
 from osc_placement.server.store import snapshot, staging
 from osc_placement.workflows.snapshot import destination, save
-from tests.functional.plans.test_chaos import options
 from tests.functional.snapshot.test_snapshot import saved
 from tests.support import plain_reading
 from tests.support.peer import chaos, fixtures, forked, shell, target as targets
@@ -99,7 +98,7 @@ def test_an_interrupted_save_continues(sample: targets.Loopback, tmp_path: pathl
     out = tmp_path / "outcome.json"
     with chaos.between(sample.url, delay=0.005) as proxy:
         environment = {name: os.environ[name] for name in ("HOME", "XDG_STATE_HOME")}
-        arguments = [*options(proxy.url), *SAVE.split()]
+        arguments = [*targets.admin_options(proxy.url), *SAVE.split()]
         process = forked.CONTEXT.Process(
             target=forked.child, args=(arguments, environment, str(tmp_path), str(out))
         )
@@ -184,12 +183,12 @@ def test_a_cloud_that_disappears_is_reported_and_the_save_continues(
                 raise OSError("the cloud is gone")
 
         proxy.on_request = vanish
-        failed = shell.run([*options(proxy.url), *arguments])
+        failed = shell.run([*targets.admin_options(proxy.url), *arguments])
         assert failed.code == 1
         assert "run the same command again to continue" in failed.stderr
         assert not pathlib.Path(CLOUD).exists()
         proxy.on_request = lambda method, path: None
-        again = shell.run([*options(proxy.url), *arguments])
+        again = shell.run([*targets.admin_options(proxy.url), *arguments])
     assert json.loads(again.stdout)["continued"] is True
     assert saved(CLOUD) == plain_reading.comparable(plain_reading.read(sample.ask))
 

@@ -23,6 +23,9 @@ TARGETS = (
 #: For tests of command lines and of output, which no server can influence.
 ON_ONE_TARGET = pytest.mark.parametrize("target", ["embedded"], indirect=True)
 
+#: For tests with a proxy before the service.
+WITH_SOCKET = pytest.mark.parametrize("target", ["loopback", "placement"], indirect=True)
+
 
 @pytest.fixture(scope="session")
 def real_placement(

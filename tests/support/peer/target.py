@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 HEADERS = {"x-auth-token": "admin", "accept": "application/json"}
 
 
+def admin_options(url: str) -> list[str]:
+    """The global options of ``openstack`` for a service without keystone."""
+    return ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
+
+
 class Target(abc.ABC):
     """A Placement under test; ``options`` are the global options of ``openstack`` for it."""
 
@@ -54,6 +59,15 @@ class Target(abc.ABC):
         assert answer.ok, f"{method} {path} at {version}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
 
+    def inventories(self) -> dict[str, dict[str, dict[str, float]]]:
+        """``{provider's name: {resource class: inventory}}`` of all providers."""
+        return {
+            item["name"]: self.ask("GET", f"/resource_providers/{item['uuid']}/inventories")[
+                "inventories"
+            ]
+            for item in self.ask("GET", "/resource_providers")["resource_providers"]
+        }
+
 
 class OverHttp(Target):
     """A target with a URL."""
@@ -61,8 +75,7 @@ class OverHttp(Target):
     def __init__(self, name: str, url: str) -> None:
         self.name = name
         self.url = url
-        self.options = ["--os-auth-type", "admin_token", "--os-endpoint", url]
-        self.options += ["--os-token", "admin"]
+        self.options = admin_options(url)
         self._session = requests.Session()
         self._session.trust_env = False
 
