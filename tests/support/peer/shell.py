@@ -74,7 +74,7 @@ class OpenStack:
     def run(
         self, command: str, *arguments: str, version: str | None = None, stdin: str = ""
     ) -> Outcome:
-        """The outcome of a command, also of one that fails."""
+        """The outcome of a command, whatever it is."""
         pinned = [] if version is None else ["--os-placement-api-version", version]
         return run([*self._target.options, *pinned, *command.split(), *arguments], stdin)
 
