@@ -9,11 +9,13 @@ import json
 import pathlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import client
-from benchmarks.gunicorn_placement import Service
 from tests.support.clouds import large
+
+if TYPE_CHECKING:
+    from benchmarks.gunicorn_placement import Service
 
 _TRAIT = "HW_CPU_X86_VMX"
 _RATIO = 2.5

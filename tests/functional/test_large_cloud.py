@@ -1,0 +1,126 @@
+"""The requests of every operation that ``tools/benchmark-cloud`` measures: exact numbers."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from benchmarks import large_cloud
+from osc_placement import server
+from osc_placement.server import serve
+from tests.functional.plans.test_chaos import options
+from tests.support import embedded
+from tests.support.clouds import large
+from tests.support.peer import shell
+
+FLAT, NESTED, SERVERS = 60, 2, 600
+
+HOSTS, PROVIDERS = FLAT + NESTED, FLAT + NESTED * (1 + large.DEVICES)
+#: Projects with their users; consumers that a check of owners reads; those that a repair changes.
+OWNERS, SUSPECTS, REPAIRED = 4, 48, 18
+
+CANDIDATES, OF_PROVIDER = "GET /allocation_candidates", "/resource_providers/{}"
+ALLOCATIONS, INVENTORIES = f"{OF_PROVIDER}/allocations", f"{OF_PROVIDER}/inventories"
+TRAITS, AGGREGATES = f"{OF_PROVIDER}/traits", f"{OF_PROVIDER}/aggregates"
+
+#: An audit that finds every sum as expected.
+AUDIT = {CANDIDATES: 1, f"GET {ALLOCATIONS}": HOSTS, "GET /usages": OWNERS}
+SNAPSHOT = {
+    **dict.fromkeys(
+        [f"GET {part}" for part in (ALLOCATIONS, INVENTORIES, TRAITS, AGGREGATES)], PROVIDERS
+    ),
+    "GET /traits": 1,
+    "GET /resource_classes": 1,
+}
+
+#: ``{operation: (listings of providers, {request: count})}``, and one request for the version.
+EXPECTED: dict[str, tuple[int, dict[str, int]]] = {
+    "list": (1, {}),
+    "list --long": (
+        1,
+        {f"GET {path}": PROVIDERS for path in (OF_PROVIDER, INVENTORIES, TRAITS, AGGREGATES)},
+    ),
+    "amend aggregate, dry run": (1, {f"GET {INVENTORIES}": HOSTS - 1, CANDIDATES: 1}),
+    "amend aggregate": (
+        1,
+        {f"GET {INVENTORIES}": HOSTS - 1, f"PUT {INVENTORIES}": HOSTS - 1, CANDIDATES: 1},
+    ),
+    # Only one host is left to change, so that its usages are read.
+    "amend all, dry run": (1, {f"GET {INVENTORIES}": HOSTS, f"GET {OF_PROVIDER}/usages": 1}),
+    "amend all": (
+        1,
+        {f"GET {INVENTORIES}": HOSTS, f"GET {OF_PROVIDER}/usages": 1, f"PUT {INVENTORIES}": 1},
+    ),
+    "trait add all": (2, {f"GET {TRAITS}": HOSTS, f"PUT {TRAITS}": HOSTS}),
+    "mirror": (2, {f"GET {AGGREGATES}": 1, f"PUT {AGGREGATES}": 1}),
+    "heal, dry run": (2, {**AUDIT, "GET /allocations/{}": SUSPECTS}),
+    "audit": (3, {**AUDIT, "GET /allocations/{}": SUSPECTS}),
+    "audit --repair": (
+        3,
+        {**AUDIT, "GET /allocations/{}": SUSPECTS + REPAIRED, "POST /allocations": 3},
+    ),
+    "audit after repair": (3, AUDIT),
+    "snapshot, no owners": (2, SNAPSHOT),
+    # The repair has given allocations to the servers without some.
+    "snapshot": (2, {**SNAPSHOT, "GET /allocations/{}": SERVERS}),
+    # One query per flavor, and one per resource class for the empty cloud.
+    "flavor audit": (1, {CANDIDATES: len(large.FLAVORS) + 3}),
+    "provider audit": (2, {f"GET {INVENTORIES}": PROVIDERS, f"GET {TRAITS}": HOSTS}),
+}
+
+
+class Service:
+    """What the operations use of the measured service; there is no database to compare with."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.tables: Any = None
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
+    """``{operation: {request: count}}`` of all operations, one after the other."""
+    folder = tmp_path_factory.mktemp("large")
+    cloud = large.LargeCloud(FLAT, NESTED, SERVERS)
+    recording = folder / "nova.json"
+    recording.write_text(json.dumps(cloud.nova()))
+    found = {}
+    with serving(cloud) as (url, proxy):
+        for operation in large_cloud.operations(Service(url), cloud, recording, folder):
+            proxy.sent.clear()
+            outcome = shell.run([*options(url), *operation.arguments, "-f", "json"])
+            assert outcome.code in operation.codes, outcome
+            found[operation.name] = collections.Counter(each.template for each in proxy.sent)
+    return found
+
+
+@contextlib.contextmanager
+def serving(cloud: large.LargeCloud) -> Iterator[tuple[str, embedded.Proxy]]:
+    """The URL of a server with the cloud, and its requests."""
+    app = server.create_app(load=cloud.document(), legacy_rbac=True)
+    proxy = embedded.Proxy(app)
+    listening = serve.Server(proxy, "127.0.0.1", 0, app.threads)
+    thread = threading.Thread(target=listening.run)
+    thread.start()
+    try:
+        yield listening.url, proxy
+    finally:
+        listening.stop()
+        thread.join()
+        app.close()
+
+
+@pytest.mark.parametrize("operation", EXPECTED)
+def test_requests(counted: dict[str, dict[str, int]], operation: str) -> None:
+    listings, others = EXPECTED[operation]
+    assert counted[operation] == {"GET /": 1, "GET /resource_providers": listings, **others}
+
+
+def test_every_operation_is_expected(counted: dict[str, dict[str, int]]) -> None:
+    assert counted.keys() == EXPECTED.keys()
