@@ -1,13 +1,15 @@
 """Nova's provider configuration files: what they say about custom inventories and traits.
 
-The schema is that of nova's documentation, "Managing Resource Providers Using Config Files".
+The schema is that of nova's documentation, "Managing Resource Providers Using Config Files". It
+accepts and refuses the same files as nova-compute, which leaves the values of amounts to Placement.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from osc_placement import errors
@@ -15,16 +17,14 @@ from osc_placement import errors
 #: In a file, the compute nodes of the host that has the file.
 COMPUTE_NODE = "$COMPUTE_NODE"
 
-_UUID = "^[0-9A-Fa-f]{8}(-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}$"
-_CUSTOM = "^CUSTOM_[A-Z0-9_]{1,248}$"
-_AMOUNT = {"type": "integer", "minimum": 1}
+_UUID = "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
+_CUSTOM = "^CUSTOM_[A-Z0-9_]{0,248}$"
+_AMOUNTS = ("total", "reserved", "min_unit", "max_unit", "step_size")
 _INVENTORY = {
     "type": "object",
     "properties": {
-        "total": {"type": "integer", "minimum": 0},
-        "reserved": {"type": "integer", "minimum": 0},
-        **dict.fromkeys(("min_unit", "max_unit", "step_size"), _AMOUNT),
-        "allocation_ratio": {"type": "number", "minimum": 0},
+        **{name: {"type": "integer"} for name in _AMOUNTS},
+        "allocation_ratio": {"type": "number"},
     },
     "required": ["total"],
     "additionalProperties": False,
@@ -121,10 +121,24 @@ def _parse(text: str) -> Mapping[str, Any]:
         f"{error.json_path.removeprefix('$.')}: {error.message}"
         for error in validator.iter_errors(document)
     ]
+    found = found or list(_defined_twice(document))
     if found:
         raise ValueError("; ".join(found))
     checked: Mapping[str, Any] = document
     return checked
+
+
+def _defined_twice(document: Mapping[str, Any]) -> Iterator[str]:
+    """Providers with several entries; nova ignores entries without inventories and traits."""
+    counts = collections.Counter(
+        provider
+        for entry in document.get("providers", ())
+        if _additional(entry, "inventories") or _additional(entry, "traits")
+        for provider in entry["identification"].values()
+    )
+    for provider, count in counts.items():
+        if count > 1:
+            yield f"providers: {provider} is defined {count} times, and must be defined once"
 
 
 def _additional(entry: Mapping[str, Any], part: str) -> list[Any]:

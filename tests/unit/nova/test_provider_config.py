@@ -78,6 +78,10 @@ def test_files_are_merged_by_provider(tmp_path: pathlib.Path) -> None:
             "'total' is a required property",
         ),
         ("[", "it is not YAML"),
+        (
+            HEAD + "- &a {identification: {name: a}, traits: {additional: [CUSTOM_A]}}\n- *a\n",
+            "a is defined 2 times",
+        ),
     ],
 )
 def test_an_invalid_file_is_refused_with_the_place(
