@@ -48,7 +48,7 @@ def reserved(lab: Lab) -> dict[str, int]:
 
 def clean_up() -> tuple[str, str, str]:
     """The three commands of the guide."""
-    text = (guide.DOCS / "user" / "recipes.rst").read_text()
+    text = (guide.DOCS / "user" / "batch" / "recipes.rst").read_text()
     section = text.partition("Clean one-time-use devices")[2].partition("Find the devices")[2]
     lines = section.partition("Add a trait to all hosts")[0].replace("\\\n", " ").splitlines()
     found = [line.strip().removeprefix("$ ") for line in lines if line.startswith("    ")]
