@@ -17,7 +17,7 @@ import requests.adapters
 import urllib3.exceptions
 
 from osc_placement import errors, microversion
-from osc_placement.client import api_errors, environment, pace, pages, retry
+from osc_placement.client import api_errors, pace, pages, retry, session as sessions
 
 LOG = logging.getLogger(__name__)
 
@@ -263,9 +263,9 @@ def over_session(
     """A transport to the placement service in the catalog of an authenticated session.
 
     ``endpoint`` overrides the catalog. ``timeout``: seconds to wait for each part of a
-    response. The session reads the environment once per server from now on.
+    response. The session is prepared for many requests to one server.
     """
-    environment.read_once(session)
+    sessions.prepare(session)
     return Transport(
         keystoneauth1.adapter.Adapter(
             session,

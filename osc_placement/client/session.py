@@ -1,7 +1,8 @@
-"""requests' session that reads the environment once per server.
+"""requests' session for many requests to one server.
 
 requests reads proxies, the certificates to trust and the exceptions of both from the environment at
-each request, which takes a fifth of the client's CPU time.
+each request, which takes a fifth of the client's CPU time; and it keeps ten connections, so that
+further workers would open a connection for each request.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ from typing import Any
 
 import keystoneauth1.session
 import requests
+import requests.adapters
+
+#: Connections to one server that stay open.
+CONNECTIONS = 100
 
 
 class Session(requests.Session):
@@ -36,7 +41,11 @@ class Session(requests.Session):
         return dict(self._settings[key])
 
 
-def read_once(session: keystoneauth1.session.Session) -> None:
-    """Make a session of keystoneauth, with all its adapters, read the environment once."""
-    if type(session.session) is requests.Session:
-        session.session = Session(session.session)
+def prepare(session: keystoneauth1.session.Session) -> None:
+    """Prepare keystoneauth's own session for many requests; others stay as they are."""
+    if type(session.session) is not requests.Session:
+        return
+    for adapter in set(session.session.adapters.values()):
+        if isinstance(adapter, requests.adapters.HTTPAdapter):
+            adapter.init_poolmanager(requests.adapters.DEFAULT_POOLSIZE, CONNECTIONS)
+    session.session = Session(session.session)

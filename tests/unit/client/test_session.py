@@ -1,12 +1,14 @@
-"""The environment of requests is read once per server."""
+"""The session of many requests to one server."""
 
 from __future__ import annotations
+
+import socket
 
 import keystoneauth1.session
 import pytest
 import requests
 
-from osc_placement.client import environment
+from osc_placement.client import session as sessions
 
 
 def proxy(session: keystoneauth1.session.Session, url: str) -> str | None:
@@ -22,7 +24,7 @@ def test_the_proxies_of_the_environment_are_read_once_per_server(
     monkeypatch.setenv("no_proxy", "direct.example")
     session = keystoneauth1.session.Session()
     adapters = session.session.adapters
-    environment.read_once(session)
+    sessions.prepare(session)
     assert session.session.adapters is adapters
     assert proxy(session, "http://placement.example/a") == "http://proxy.example:3128"
     assert proxy(session, "http://direct.example/a") is None
@@ -37,5 +39,17 @@ def test_a_session_of_another_class_stays() -> None:
 
     own = Own()
     session = keystoneauth1.session.Session(session=own)
-    environment.read_once(session)
+    sessions.prepare(session)
     assert session.session is own
+
+
+def test_connections_of_many_workers_stay_open() -> None:
+    session = keystoneauth1.session.Session()
+    sessions.prepare(session)
+    adapter = session.session.get_adapter("http://placement.example")
+    assert isinstance(adapter, keystoneauth1.session.TCPKeepAliveAdapter)
+    pool = adapter.poolmanager.connection_from_url("http://placement.example")
+    assert pool.pool is not None
+    assert pool.pool.maxsize == sessions.CONNECTIONS
+    # keystoneauth's own options of the sockets stay.
+    assert (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1) in pool.conn_kw["socket_options"]
