@@ -26,26 +26,47 @@ OWNER = ("--project-id", "project", "--user-id", "user")
 
 
 def create(openstack: OpenStack, name: str, parent: str | None = None, **totals: int) -> str:
-    """A provider with inventories of these totals; its UUID."""
-    given = [] if parent is None else ["--parent-provider", parent]
-    created = openstack("resource provider create", name, *given)
+    """A provider with inventories of these totals; its UUID. Sends requests, not commands."""
+    target = openstack.target
+    body = {"name": name, **({"parent_provider_uuid": _uuid(target, parent)} if parent else {})}
+    created = target.ask("POST", "/resource_providers", body)
     if totals:
-        resources = [f"--resource={name}={total}" for name, total in totals.items()]
-        openstack("resource provider inventory set", created["uuid"], *resources)
+        inventories = {name: {"total": total} for name, total in totals.items()}
+        target.ask(
+            "PUT",
+            f"/resource_providers/{created['uuid']}/inventories",
+            {"resource_provider_generation": created["generation"], "inventories": inventories},
+        )
     return str(created["uuid"])
 
 
 def allocate(openstack: OpenStack, provider: str, amounts: str, consumer: str = "") -> str:
-    """A consumer of ``amounts`` (``VCPU=1,…``) on a provider; its UUID."""
+    """A consumer of ``amounts`` (``VCPU=1,…``) on a provider; its UUID. Sends requests.
+
+    A new consumer has no type.
+    """
     consumer = consumer or str(uuid.uuid4())
-    openstack(
-        "resource provider allocation set",
-        consumer,
-        "--allocation",
-        f"rp={provider},{amounts}",
-        *OWNER,
-    )
+    pairs = (amount.split("=") for amount in amounts.split(","))
+    resources = {name: int(amount) for name, amount in pairs}
+    target = openstack.target
+    held = target.ask("GET", f"/allocations/{consumer}")
+    body = {
+        "allocations": {_uuid(target, provider): {"resources": resources}},
+        "project_id": "project",
+        "user_id": "user",
+        "consumer_generation": held.get("consumer_generation"),
+    }
+    target.ask("PUT", f"/allocations/{consumer}", body, "1.37")
     return consumer
+
+
+def _uuid(target: targets.Target, provider: str) -> str:
+    """The UUID of a provider with this UUID or name."""
+    try:
+        return str(uuid.UUID(provider))
+    except ValueError:
+        (found,) = target.ask("GET", f"/resource_providers?name={provider}")["resource_providers"]
+        return str(found["uuid"])
 
 
 def empty_nova(target: targets.Target) -> list[str]:

@@ -49,11 +49,11 @@ class OpenStack:
     """
 
     def __init__(self, target: targets.Target) -> None:
-        self._target = target
+        self.target = target
 
     def generation(self, changes: int = 0) -> int:
         """The generation after this number of changes."""
-        return self._target.first_generation + changes
+        return self.target.first_generation + changes
 
     def __call__(self, command: str, *arguments: str, version: str | None = None) -> Any:
         """The JSON output of a successful command: rows of a list, or one object."""
@@ -76,7 +76,7 @@ class OpenStack:
     ) -> Outcome:
         """The outcome of a command, whatever it is."""
         pinned = [] if version is None else ["--os-placement-api-version", version]
-        return run([*self._target.options, *pinned, *command.split(), *arguments], stdin)
+        return run([*self.target.options, *pinned, *command.split(), *arguments], stdin)
 
 
 def run(
