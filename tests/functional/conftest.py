@@ -31,13 +31,8 @@ POSTGRESQL_DEFECTS = (
 )
 
 
-#: The files that run without ``--all-targets`` on every target too: one per group of commands.
-ON_ALL_TARGETS = (
-    "commands/test_provider.py",
-    "reshape/test_reshape.py",
-    "snapshot/test_snapshot.py",
-    "test_batch.py",
-)
+#: The files that run without ``--all-targets`` on every target too: single requests, and plans.
+ON_ALL_TARGETS = ("commands/test_provider.py", "test_batch.py")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
