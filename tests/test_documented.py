@@ -2,56 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
-import configparser
 import fnmatch
 import importlib
 import importlib.metadata
-import pathlib
 import pkgutil
 import re
 import shlex
-import types
 from collections.abc import Iterator
 
 import pytest
 
 from osc_placement import microversion, v1
 from osc_placement.v1 import base
+from tests.support.commands import COMMANDS, GROUP, command_name, entry_points, load, parser_of
+from tests.support.peer import process
 
-ROOT = pathlib.Path(__file__).parents[1]
-DOCS = ROOT / "doc" / "source"
-GROUP = "openstack.placement.v1"
-
-
-def entry_points(group: str) -> dict[str, str]:
-    """The entry points of a group in setup.cfg: ``{name: "module:object"}``."""
-    config = configparser.ConfigParser(delimiters=("=",))
-    config.optionxform = str  # type: ignore[assignment, method-assign]
-    config.read(ROOT / "setup.cfg")
-    lines = config["options.entry_points"][group].strip().splitlines()
-    return dict(re.split(r"\s*=\s*", line, maxsplit=1) for line in lines)
-
-
-COMMANDS = entry_points(GROUP)
-
-#: The part of a shell that a parser needs.
-APP = types.SimpleNamespace(command_manager=types.SimpleNamespace(namespace="openstack.cli"))
-
-
-def load(path: str) -> object:
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)
-
-
-def parser_of(entry: str) -> argparse.ArgumentParser:
-    command = load(COMMANDS[entry])(APP, None, command_name(entry))
-    return command.get_parser(f"openstack {command_name(entry)}")
-
-
-def command_name(entry: str) -> str:
-    """``resource provider list`` for ``resource_provider_list``."""
-    return entry.replace("_", " ")
+DOCS = process.ROOT / "doc" / "source"
 
 
 def command_classes() -> Iterator[type[base.PlacementCommand]]:
@@ -145,10 +111,10 @@ def test_the_programs_of_the_package_exist() -> None:
 
 
 def test_the_readme_begins_with_its_two_commands() -> None:
-    lines = [line.split() for line in (ROOT / "README.rst").read_text().splitlines()]
+    lines = [line.split() for line in (process.ROOT / "README.rst").read_text().splitlines()]
     assert [line[0] for line in lines if line][1:3] == ["tools/demo", "tools/test"]
     for name in ("demo", "test"):
-        assert (ROOT / "tools" / name).stat().st_mode & 0o111
+        assert (process.ROOT / "tools" / name).stat().st_mode & 0o111
 
 
 def test_the_documentation_names_the_newest_microversion() -> None:

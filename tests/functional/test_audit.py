@@ -13,8 +13,7 @@ import pytest
 from osc_placement import testing
 from osc_placement.plan import reasons
 from osc_placement.workflows import finding
-from tests import test_documented
-from tests.support import guide
+from tests.support import commands, guide
 from tests.support.peer import shell, target as targets
 
 AUDIT = "placement allocation audit"
@@ -261,7 +260,7 @@ def test_each_option_that_a_row_advises_belongs_to_the_command_that_it_names(
 ) -> None:
     shown = openstack.run(AUDIT, *RECORDED)
     cells = [cell for line in shown.stdout.splitlines() for cell in line.split("|") if "--" in cell]
-    entries = {test_documented.command_name(entry): entry for entry in test_documented.COMMANDS}
+    entries = {commands.command_name(entry): entry for entry in commands.COMMANDS}
     advised = set()
     for cell in cells:
         for found in re.finditer(r"--[a-z][a-z-]*", cell):
@@ -271,7 +270,7 @@ def test_each_option_that_a_row_advises_belongs_to_the_command_that_it_names(
             advised.add((named, found[0]))
     assert advised >= {("placement allocation heal", "--assign")}
     for command, option in advised:
-        help_text = test_documented.parser_of(entries[command]).format_help()
+        help_text = commands.parser_of(entries[command]).format_help()
         assert f" {option} " in help_text, (command, option)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from osc_placement.nova import api
@@ -27,33 +27,49 @@ class FakeNova:
         if what in self.forbidden:
             rule = f"os_compute_api:{what[1:]}:index"
             raise api.NovaRefused(403, f"Policy doesn't allow {rule} to be performed.")
-        answers: dict[str, Any] = {
-            "/os-aggregates": {
-                "aggregates": [
-                    {
-                        "id": number,
-                        "name": name,
-                        "uuid": embedded.uuid_of(name),
-                        "hosts": hosts,
-                    }
-                    for number, (name, hosts) in enumerate(self.aggregates.items(), 1)
-                ]
-            },
-            "/os-services": {
-                "services": [
-                    {"binary": "nova-compute", "host": host, "status": "enabled", "state": "up"}
-                    for host in self.hosts
-                ]
-            },
-            "/os-hypervisors/detail": {
-                "hypervisors": [
-                    {"id": embedded.uuid_of(f"{host}."), "hypervisor_hostname": f"{host}."}
-                    | {"service": {"host": host}}
-                    for host in self.hosts
-                ]
-            },
-        }
-        return answers[what]
+        aggregates = {name: (hosts, {}) for name, hosts in self.aggregates.items()}
+        return listings(aggregates, self.hosts)[what]
+
+
+def listings(
+    aggregates: Mapping[str, tuple[Sequence[str], Mapping[str, str]]],
+    hosts: Sequence[str],
+    domain: str = "",
+) -> dict[str, Any]:
+    """Nova's responses by path, for host aggregates ``{name: (hosts, metadata)}``.
+
+    Each host has one compute node, with the name ``HOST.domain``.
+    """
+    return {
+        "/os-aggregates": {
+            "aggregates": [
+                {
+                    "id": number,
+                    "name": name,
+                    "uuid": embedded.uuid_of(name),
+                    "hosts": members,
+                    "metadata": metadata,
+                }
+                for number, (name, (members, metadata)) in enumerate(aggregates.items(), 1)
+            ]
+        },
+        "/os-services": {
+            "services": [
+                {"binary": "nova-compute", "host": host, "status": "enabled", "state": "up"}
+                for host in hosts
+            ]
+        },
+        "/os-hypervisors/detail": {
+            "hypervisors": [
+                {
+                    "id": embedded.uuid_of(f"{host}.{domain}"),
+                    "hypervisor_hostname": f"{host}.{domain}",
+                    "service": {"host": host},
+                }
+                for host in hosts
+            ]
+        },
+    }
 
 
 def cloud(count: int = 6) -> tuple[embedded.Client, FakeNova]:

@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from osc_placement.v1 import base
+from tests.support.commands import COMMANDS, load
 from tests.support.peer import shell, target as targets
-from tests.test_documented import COMMANDS, load
 
 HOST = "cmp-0012.lab.example.org"
 AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"

@@ -10,8 +10,8 @@ import pytest
 
 from osc_placement.v1 import plan_command
 from osc_placement.v1.output import summary, tables
+from tests.support.commands import COMMANDS, load
 from tests.support.peer import fixtures, shell, target as targets
-from tests.test_documented import COMMANDS, load
 
 AMEND = ("resource provider inventory amend", "--all", "--resource", "VCPU:allocation_ratio=2")
 RECORDED = ("--nova-recording", "12-hosts")

@@ -50,16 +50,8 @@ class Server:
         self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
 
     def __call__(self, request: generate.Request) -> Answer:
-        headers = {
-            "x-auth-token": "admin",
-            "x-roles": "admin,service",
-            "openstack-api-version": f"placement 1.{request.minor}",
-        }
-        if request.body is not None:
-            headers["content-type"] = "application/json"
-        headers.update(request.headers)
-        sent = {key: value for key, value in headers.items() if value}
-        self._connection.request(request.method, request.path, request.body, sent)
+        headers = request.sent_headers
+        self._connection.request(request.method, request.path, request.body, headers)
         response = self._connection.getresponse()
         return read(response.status, response.headers, response.read())
 

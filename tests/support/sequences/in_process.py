@@ -10,19 +10,7 @@ from tests.support.sequences import compare, generate
 
 def send(app: server.App, request: generate.Request) -> compare.Answer:
     """The response of an application."""
-    headers = {
-        "x-auth-token": "admin",
-        "x-roles": "admin,service",
-        "openstack-api-version": f"placement 1.{request.minor}",
-    }
-    if request.body is not None:
-        headers["content-type"] = "application/json"
-    headers.update(request.headers)
-    blank = webob.Request.blank(
-        request.path,
-        method=request.method,
-        headers={key: value for key, value in headers.items() if value},
-    )
+    blank = webob.Request.blank(request.path, method=request.method, headers=request.sent_headers)
     if request.body is not None:
         blank.body = request.body
     response = blank.get_response(app)

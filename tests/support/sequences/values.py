@@ -30,6 +30,19 @@ class Request:
     body: bytes | None = None
     headers: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def sent_headers(self) -> dict[str, str]:
+        """The headers with those of an admin; an empty value removes a header."""
+        headers = {
+            "x-auth-token": "admin",
+            "x-roles": "admin,service",
+            "openstack-api-version": f"placement 1.{self.minor}",
+        }
+        if self.body is not None:
+            headers["content-type"] = "application/json"
+        headers.update(self.headers)
+        return {key: value for key, value in headers.items() if value}
+
     def __str__(self) -> str:
         shown = b"" if self.body is None else self.body
         more = "".join(f" {key}={value}" for key, value in self.headers)

@@ -10,7 +10,7 @@ import keystoneauth1.token_endpoint
 import pytest
 
 from osc_placement.client import api_errors, retry, transport
-from tests.unit.client.test_transport import listening
+from tests.support.raw_server import listening
 
 
 def over_http(url: str, timeout: float = 0.2) -> transport.Transport:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
-import threading
-from collections.abc import Iterator
 
 import keystoneauth1.session
 import keystoneauth1.token_endpoint
@@ -13,34 +10,10 @@ import pytest
 
 from osc_placement.client import api_errors, transport, wsgi
 from osc_placement.microversion import Microversion
+from tests.support.raw_server import listening
 from tests.support.scripted import App, Reply, client, fault, versions
 
 V1_5 = Microversion(1, 5)
-
-
-@contextlib.contextmanager
-def listening(answer: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
-    """A server that reads a request, sends these bytes and closes; its URL and the requests."""
-    server = socket.create_server(("127.0.0.1", 0))
-    received: list[bytes] = []
-
-    def serve() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = server.accept()
-                with connection:
-                    received.append(connection.recv(65536))
-                    if answer:
-                        connection.sendall(answer)
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}", received
-    finally:
-        server.shutdown(socket.SHUT_RDWR)
-        server.close()
-        thread.join(5)
 
 
 def over_http(url: str, place: str | None = None) -> transport.Transport:

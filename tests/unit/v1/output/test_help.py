@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
-import types
 
 import pytest
 
 from osc_placement.v1 import base
 from osc_placement.v1.output import help as help_format
-
-COMMANDS = {
-    entry.name: entry
-    for entry in importlib.metadata.entry_points(group="openstack.placement.v1")
-    if entry.value.startswith("osc_placement.")
-}
+from tests.support import commands
+from tests.support.commands import COMMANDS
 
 
 class Probe(base.Command):
@@ -35,13 +29,8 @@ class Probe(base.Command):
         """Do nothing."""
 
 
-def parser_of(command: type[base.PlacementCommand], name: str) -> argparse.ArgumentParser:
-    app = types.SimpleNamespace(command_manager=types.SimpleNamespace(namespace="openstack.cli"))
-    return command(app, None).get_parser(f"openstack {name}")  # type: ignore[arg-type]
-
-
-def help_of(command: type[base.PlacementCommand], name: str) -> str:
-    return parser_of(command, name).format_help()
+def help_of(entry: str) -> str:
+    return commands.parser_of(entry).format_help()
 
 
 @pytest.fixture(autouse=True)
@@ -51,19 +40,19 @@ def _columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_help_fits_80_columns(name: str) -> None:
-    text = help_of(COMMANDS[name].load(), name.replace("_", " "))
+    text = help_of(name)
     assert [line for line in text.splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_help_contains_no_markup(name: str) -> None:
-    text = help_of(COMMANDS[name].load(), name.replace("_", " "))
+    text = help_of(name)
     assert [line for line in text.splitlines() if "::" in line or "`" in line] == []
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_own_options_come_before_those_of_cliff(name: str) -> None:
-    parser = parser_of(COMMANDS[name].load(), name.replace("_", " "))
+    parser = commands.parser_of(name)
     titles = [group.title for group in parser._action_groups if group._group_actions]
     cliffs = [title for title in titles if "formatter" in str(title).lower()]
     assert titles[len(titles) - len(cliffs) :] == cliffs
@@ -73,12 +62,12 @@ def test_own_options_come_before_those_of_cliff(name: str) -> None:
 
 
 def test_the_usage_line_lists_own_options_first() -> None:
-    usage = help_of(COMMANDS["resource_provider_list"].load(), "resource provider list")
+    usage = help_of("resource_provider_list")
     assert usage.index("[--member-of") < usage.index("[-f")
 
 
 def test_help_shows_description_example_version_and_exit_codes() -> None:
-    text = help_of(Probe, "probe")
+    text = commands.parser_for(Probe, "probe").format_help()
     assert "Probe a thing\n\nA paragraph that does not fit" in text
     assert "  --colour COLOUR  A colour, as in red\n" in text
     assert "Example:\n\n    openstack probe --colour red\n" in text
@@ -87,7 +76,7 @@ def test_help_shows_description_example_version_and_exit_codes() -> None:
 
 
 def test_the_help_of_reshape_names_the_recipes() -> None:
-    text = " ".join(help_of(COMMANDS["placement_reshape"].load(), "placement reshape").split())
+    text = " ".join(help_of("placement_reshape").split())
     for name in COMMANDS:
         _, is_recipe, kind = name.partition("placement_reshape_recipe_")
         assert not is_recipe or f"recipe {kind}" in text

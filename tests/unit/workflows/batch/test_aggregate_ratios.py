@@ -9,7 +9,7 @@ from osc_placement.model import inventory
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import result
 from osc_placement.workflows.batch import aggregate_ratios
-from tests.support import embedded, plans
+from tests.support import embedded, host_aggregates, plans
 
 USAGES = "GET /allocation_candidates"
 INVENTORIES = "GET /resource_providers/{}/inventories"
@@ -18,36 +18,9 @@ INVENTORIES = "GET /resource_providers/{}/inventories"
 def nova(**aggregates: tuple[list[str], dict[str, str]]) -> nova_api.RecordedNova:
     """Nova with six hosts and these host aggregates: ``{name: (hosts, metadata)}``."""
     hosts = [f"h{number}" for number in range(6)]
-    listed = [
-        {
-            "id": number,
-            "name": name,
-            "uuid": embedded.uuid_of(name),
-            "hosts": members,
-            "metadata": metadata,
-        }
-        for number, (name, (members, metadata)) in enumerate(aggregates.items(), 1)
-    ]
-    services = [
-        {"binary": "nova-compute", "host": host, "state": "up", "status": "enabled"}
-        for host in hosts
-    ]
-    hypervisors = [
-        {
-            "id": embedded.uuid_of(f"{host}.example"),
-            "hypervisor_hostname": f"{host}.example",
-            "service": {"host": host},
-        }
-        for host in hosts
-    ]
-    return nova_api.RecordedNova(
-        {
-            "GET /v2.1/os-aggregates": {"aggregates": listed},
-            "GET /v2.1/os-services": {"services": services},
-            "GET /v2.1/os-hypervisors/detail": {"hypervisors": hypervisors},
-        },
-        "",
-    )
+    listings = host_aggregates.listings(aggregates, hosts, "example")
+    recorded = {f"GET /v2.1{path}": body for path, body in listings.items()}
+    return nova_api.RecordedNova(recorded, "")
 
 
 def cloud(count: int = 6) -> embedded.Client:
@@ -56,10 +29,10 @@ def cloud(count: int = 6) -> embedded.Client:
 
 
 def run(client: embedded.Client, known: Any, **request: Any) -> result.RunReport:
-    made = aggregate_ratios.plan_aggregate_ratios(
+    planned = aggregate_ratios.plan_aggregate_ratios(
         client, known, aggregate_ratios.AggregateRatioRequest(**request)
     )
-    return plans.apply_in_memory(client, made)
+    return plans.apply_in_memory(client, planned)
 
 
 def ratios(client: embedded.Client, name: str = "VCPU") -> list[float]:

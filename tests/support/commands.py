@@ -1,0 +1,51 @@
+"""The commands of setup.cfg: their classes and parsers."""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import importlib
+import re
+import types
+from typing import Any
+
+from tests.support.peer import process
+
+GROUP = "openstack.placement.v1"
+
+
+def entry_points(group: str) -> dict[str, str]:
+    """The entry points of a group in setup.cfg: ``{name: "module:object"}``."""
+    config = configparser.ConfigParser(delimiters=("=",))
+    config.optionxform = str  # type: ignore[assignment, method-assign]
+    config.read(process.ROOT / "setup.cfg")
+    lines = config["options.entry_points"][group].strip().splitlines()
+    return dict(re.split(r"\s*=\s*", line, maxsplit=1) for line in lines)
+
+
+COMMANDS = entry_points(GROUP)
+
+#: The part of a shell that a parser needs.
+APP = types.SimpleNamespace(command_manager=types.SimpleNamespace(namespace="openstack.cli"))
+
+
+def load(path: str) -> Any:
+    """The object of an entry point: ``module:object``."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def parser_of(entry: str) -> argparse.ArgumentParser:
+    """The parser of the command of an entry point."""
+    return parser_for(load(COMMANDS[entry]), command_name(entry))
+
+
+def parser_for(command: Any, name: str) -> argparse.ArgumentParser:
+    """The parser of a command class that has this name."""
+    parser: argparse.ArgumentParser = command(APP, None, name).get_parser(f"openstack {name}")
+    return parser
+
+
+def command_name(entry: str) -> str:
+    """``resource provider list`` for ``resource_provider_list``."""
+    return entry.replace("_", " ")
