@@ -1,6 +1,6 @@
 """A forwarding proxy in front of Placement that records allocation candidates queries.
 
-It sends every request on with the credentials of its sender, and none of its own.
+It forwards every request with the credentials of the sender.
 """
 
 from __future__ import annotations

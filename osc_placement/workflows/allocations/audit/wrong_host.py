@@ -74,7 +74,7 @@ def _judge(
 
 
 def _why_not_a_host(snapshot: CloudSnapshot, away: allocation.Allocations) -> Reason:
-    """Why allocations may have another reason than that the server was on a host there."""
+    """Why the allocations may not come from a host of the server; empty if they do."""
     classes_on: dict[str, set[str]] = {}
     for uuid, part in away.items():
         classes_on.setdefault(snapshot.root_of(uuid), set()).update(part)
@@ -127,7 +127,7 @@ def _moved(
     root: str,
     free: FreeCapacity,
 ) -> Finding:
-    """The repair moves the allocations to the server's host, if all that they are for is known."""
+    """The repair moves the allocations to the server's host, if the use of all of them is known."""
     reason = _why_unmovable(snapshot, root)
     if reason:
         return wrong.as_unknown(reason)
