@@ -1,4 +1,4 @@
-"""Reading from a service what it takes to judge whether a few hosts may stop."""
+"""Reads from a service what decides whether a few hosts may stop."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _recorded(base: state.State, consumer: allocation.Consumer) -> record.Consum
 def _with_consumers(
     base: state.State, consumers: Mapping[str, record.ConsumerRecord], roots: Collection[str]
 ) -> state.State:
-    """The state in which these consumers use what they have, and one other all the rest.
+    """The state with these consumers, and with one more consumer for all other usage.
 
     ``roots`` are the hosts of which every consumer is known.
     """

@@ -179,7 +179,7 @@ class _Search:
         )
 
     def _state(self) -> Hashable:
-        """Equal for states that differ only in which of several equal targets has which item."""
+        """A key that does not change when equal targets exchange their items."""
         lowest = self._lowest()
         states = [(at >= lowest, *self._state_of(at)) for at in range(len(self._equal))]
         return len(self._path), tuple(sorted(states))
