@@ -94,7 +94,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             metavar="<seconds>",
             type=arguments.positive,
             default=60,
-            help="How long to try failures for --keep (default: 60)",
+            help="How long to search for --keep (default: 60)",
         )
         plan_command.add_workers(group)
         nova_request.add_options(parser, several=True)

@@ -327,14 +327,14 @@ def add_workers(group: argparse._ActionsContainer) -> None:
         metavar="<count>",
         type=arguments.positive,
         default=plan_guards.WORKERS,
-        help="How many requests run at the same time at most, and fewer while Placement is slow"
+        help="The most requests that run at the same time; fewer while Placement is slow"
         f" or refuses requests because of its load (default: {plan_guards.WORKERS})",
     )
     group.add_argument(
         "--rate",
         metavar="<count>",
         type=arguments.positive,
-        help="How many requests to Placement start in a second at most (default: no limit)",
+        help="The most requests to Placement that start in a second (default: no limit)",
     )
 
 

@@ -107,7 +107,7 @@ def add_recording(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--nova-recording",
         metavar="<file>",
-        help="Read nova's and neutron's answers from this JSON file"
+        help="Read nova's and neutron's responses from this JSON file"
         ' ({"GET /v2.1/os-aggregates": ...}) instead of the cloud, to rehearse on a'
         " --os-placement-database. 12-hosts is the recording of the sample cloud.",
     )
