@@ -44,7 +44,7 @@ def test_each_constraint_is_a_parameter_of_the_query() -> None:
     ]
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.seeds(100, long=1000)
 def test_a_query_without_a_constraint_has_the_others(seed: int) -> None:
     draw = random.Random(seed)
     base = cloud_builder.draw_state(draw)

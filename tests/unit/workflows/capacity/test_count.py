@@ -19,7 +19,7 @@ def total(base: state.State, *groups: object, **binding: object) -> count.Capaci
     return count.Counter(base, query(*groups, **binding)).count(roots)
 
 
-@pytest.mark.seeds(60, long=1000)
+@pytest.mark.seeds(30, long=1000)
 def test_the_count_equals_brute_force(seed: int) -> None:
     draw = random.Random(f"count {seed}")
     base = brute_force.small_state(draw)
@@ -34,7 +34,7 @@ def test_the_count_equals_brute_force(seed: int) -> None:
         assert all(found.count.least <= each.fits for each in found.classes)
 
 
-@pytest.mark.seeds(60, long=1000)
+@pytest.mark.seeds(30, long=1000)
 def test_without_some_trees_only_the_others_count(seed: int) -> None:
     draw = random.Random(f"without {seed}")
     base = brute_force.small_state(draw)

@@ -54,7 +54,7 @@ def draw_nova(
     return queries, [ServerGroup("g", "web", policy, members)]
 
 
-@pytest.mark.seeds(60, long=600)
+@pytest.mark.seeds(30, long=600)
 def test_a_service_is_judged_as_its_database(
     seed: int, placement: service.InProcessPlacement
 ) -> None:

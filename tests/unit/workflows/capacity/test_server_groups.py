@@ -138,7 +138,7 @@ def assert_kept(after: state.State, moved: Sequence[servers.Server], groups: Gro
         assert admits(after, server.uuid, root, groups)
 
 
-@pytest.mark.seeds(60, long=1000)
+@pytest.mark.seeds(30, long=1000)
 def test_groups_are_kept_on_nested_hosts(seed: int) -> None:
     draw = random.Random(f"groups on nested hosts {seed}")
     check(draw, draw_nested_cloud(draw), ("affinity", "anti-affinity"))
@@ -153,7 +153,7 @@ def test_groups_decide_in_dense_clouds(policy: str) -> None:
     assert decided >= 10
 
 
-@pytest.mark.seeds(60, long=1000)
+@pytest.mark.seeds(30, long=1000)
 def test_groups_of_both_policies_are_kept_in_dense_clouds(seed: int) -> None:
     draw = random.Random(f"dense {seed}")
     check(draw, draw_dense_cloud(draw), ("affinity", "anti-affinity"))

@@ -23,7 +23,7 @@ from tests.support.candidates import cloud_builder, clouds, explained
 
 VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
-pytestmark = pytest.mark.seeds(4, long=100)
+pytestmark = pytest.mark.seeds(2, long=100)
 QUERIES = 4
 
 

@@ -115,7 +115,7 @@ def check_misfits(answer: demand.Impossible, question: Question) -> None:
     assert not any(fit(misfits - {consumer}) for consumer in misfits)
 
 
-@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.settings(max_examples=150, deadline=None)
 @hypothesis.given(questions())
 def test_the_answer_equals_brute_force(question: Question) -> None:
     check(question)
