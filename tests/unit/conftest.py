@@ -7,7 +7,6 @@ import pytest
 
 from osc_placement.client import retry
 
-
 _NUMBERS = itertools.count()
 
 
