@@ -105,6 +105,7 @@ def test_an_idle_service_is_found_on_a_database_server_and_not_on_sqlite(
     assert code == (0 if is_sqlite else 1)
 
 
+@pytest.mark.timeout(900)
 def test_all_hosts_are_reshaped_with_the_template_of_the_user_guide(
     openstack: shell.OpenStack, target: targets.OfflinePlacement, pytestconfig: pytest.Config
 ) -> None:
