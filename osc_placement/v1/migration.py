@@ -95,15 +95,10 @@ openstack placement migration run --migration import_aggregate_ratios"""
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.workflows.migrations import registry, runner
 
-        if parsed_args.max_count is not None and parsed_args.max_count < 1:
+        invalid = _invalid(parsed_args, [item.name for item in registry.MIGRATIONS])
+        if invalid:
             self.exit_code = runner.Exit.BAD_VALUE
-            self.summary = ["--max-count must be at least 1"]
-            return self.column_names, []
-        known = [item.name for item in registry.MIGRATIONS]
-        unknown = [item for item in parsed_args.migration if item not in known]
-        if unknown:
-            self.exit_code = runner.Exit.BAD_VALUE
-            self.summary = [f"unknown migration {', '.join(unknown)}: use {', '.join(known)}"]
+            self.summary = [invalid]
             return self.column_names, []
         self.check_recording(parsed_args)
         client = self.connect()
@@ -154,3 +149,11 @@ def _migration_and_reason(text: str) -> tuple[str, str]:
     """The parts of ``migration: reason``; a note about the run has no migration."""
     name, colon, reason = text.partition(": ")
     return (name, reason) if colon and " " not in name else ("", text)
+
+
+def _invalid(parsed_args: argparse.Namespace, known: Sequence[str]) -> str:
+    """Why a value of an argument is invalid; empty if all are valid."""
+    if parsed_args.max_count is not None and parsed_args.max_count < 1:
+        return "--max-count must be at least 1"
+    unknown = [item for item in parsed_args.migration if item not in known]
+    return f"unknown migration {', '.join(unknown)}: use {', '.join(known)}" if unknown else ""

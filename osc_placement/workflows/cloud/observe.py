@@ -135,14 +135,16 @@ class LiveReader:
                 for name in needed.aggregates
             ),
         ]
-        answers = iter(self._list(calls))
+        answers = self._list(calls)
+        traits_at = len(resources)
+        aggregates_at = traits_at + len(needed.traits)
         draft = self._draft()
-        for (name, amount), found in zip(resources, answers, strict=False):
+        for (name, amount), found in zip(resources, answers[:traits_at], strict=True):
             draft.add_amount(name, amount, found)
-        for name in needed.traits:
-            draft.add_trait(name, next(answers))
-        for name in needed.aggregates:
-            draft.add_aggregate(name, next(answers))
+        for name, found in zip(needed.traits, answers[traits_at:aggregates_at], strict=True):
+            draft.add_trait(name, found)
+        for name, found in zip(needed.aggregates, answers[aggregates_at:], strict=True):
+            draft.add_aggregate(name, found)
         any_class = any(not group.resources for query in queries for group in query.groups)
         sharing = sorted({*sharing, *draft.sharing(any_class)})
         members = self._context.each(self.members, sharing, "reading sharing providers")
