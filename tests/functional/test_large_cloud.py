@@ -14,10 +14,9 @@ import pytest
 from benchmarks import large_cloud
 from osc_placement import server
 from osc_placement.server import serve
-from tests.functional.plans.test_chaos import options
 from tests.support import embedded
 from tests.support.clouds import large
-from tests.support.peer import shell
+from tests.support.peer import shell, target as targets
 
 FLAT, NESTED, SERVERS = 60, 2, 600
 
@@ -94,7 +93,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int
     with serving(cloud) as (url, proxy):
         for operation in large_cloud.operations(Service(url), cloud, recording, folder):
             proxy.sent.clear()
-            outcome = shell.run([*options(url), *operation.arguments, "-f", "json"])
+            outcome = shell.run([*targets.admin_options(url), *operation.arguments, "-f", "json"])
             assert outcome.code in operation.codes, outcome
             found[operation.name] = collections.Counter(each.template for each in proxy.sent)
     return found
