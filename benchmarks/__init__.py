@@ -1,4 +1,4 @@
 """The measurements of the tools/benchmark* programs.
 
-The results are in doc/source/server/performance.rst and doc/source/user/speed.rst.
+The results are in doc/source/server/performance.rst and doc/source/user/reference/speed.rst.
 """

@@ -21,8 +21,6 @@ from osc_placement.model import inventory
 #: A strategy is a preference: it yields where it would leave an amount unplaced.
 Strategy = Literal["pack", "spread", "in-order"]
 
-STRATEGIES: tuple[Strategy, ...] = ("pack", "spread", "in-order")
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Demand:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import hypothesis
 from hypothesis import strategies as st
@@ -15,6 +15,7 @@ from tests.support.reshape import brute_force
 
 CLASSES = ("VGPU", "VF")
 SOURCES = ("cn1", "cn2")
+STRATEGIES: tuple[demand.Strategy, ...] = get_args(demand.Strategy)
 Question = tuple[list[demand.Demand], list[demand.Target], demand.Rules]
 
 small = st.integers(0, 3)
@@ -75,7 +76,7 @@ def questions(draw: st.DrawFn) -> Question:
         targets,
         demand.Rules(
             together=frozenset(draw(st.sampled_from([(), (), CLASSES]))),
-            strategy=draw(st.sampled_from([None, *demand.STRATEGIES])),
+            strategy=draw(st.sampled_from([None, *STRATEGIES])),
         ),
     )
 

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import random
+import typing
 from collections.abc import Sequence
 
 import pytest
@@ -15,6 +16,7 @@ from osc_placement.workflows.reshape.assignment import demand, exhaustive, searc
 from tests.support.reshape import brute_force
 
 GPU = frozenset({"VGPU"})
+STRATEGIES: tuple[demand.Strategy, ...] = typing.get_args(demand.Strategy)
 
 
 def gpu(name: str, total: int, **fields: int) -> demand.Target:
@@ -50,7 +52,7 @@ def of_strategy(strategy: demand.Strategy) -> demand.Rules:
 
 
 def test_nothing_to_place_is_found_with_every_strategy() -> None:
-    for strategy in (None, *demand.STRATEGIES):
+    for strategy in (None, *STRATEGIES):
         rules = demand.Rules(strategy=strategy)
         assert search.assign([], [gpu("a", 1)], rules) == demand.Found({})
 
@@ -199,7 +201,7 @@ def test_in_order_gives_consecutive_consumers_the_same_target() -> None:
     assert homes(answer) == {"a": ["c00", "c01"], "b": ["c02", "c03"]}
 
 
-@pytest.mark.parametrize("strategy", demand.STRATEGIES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_strategy_yields_where_nothing_else_fits(strategy: demand.Strategy) -> None:
     # 5+3 and 4+2+2: large ones first, or the next one on, put 4 or 3 where it is in the way.
     targets = [gpu("a", 8), gpu("b", 8)]
@@ -216,7 +218,7 @@ def test_the_plain_cases_need_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(exhaustive, "complete", refuse)
     targets = [gpu("a", 4), gpu("b", 4)]
-    for strategy in demand.STRATEGIES:
+    for strategy in STRATEGIES:
         assert len(homes(search.assign(instances([1] * 8), targets, of_strategy(strategy)))) == 2
     assert isinstance(search.assign(instances([1] * 8), targets), demand.Undecided)
 
@@ -265,7 +267,7 @@ def test_the_time_limit_uses_the_given_clock() -> None:
     assert answer == demand.GaveUp(60)
 
 
-@pytest.mark.parametrize("strategy", [None, *demand.STRATEGIES])
+@pytest.mark.parametrize("strategy", [None, *STRATEGIES])
 def test_five_hundred_consumers_on_sixty_four_targets_get_an_answer(
     strategy: demand.Strategy | None,
 ) -> None:
