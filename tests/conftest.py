@@ -6,6 +6,7 @@ import os
 import pathlib
 import sys
 
+import hypothesis
 import pytest
 
 # Append: an .egg-info in the checkout must not hide the entry points of the installed package.
@@ -15,6 +16,12 @@ sys.path.append(str(pathlib.Path(__file__).parents[1]))
 # modules again, which takes longer than most tests.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# On a busy machine an example can take any time.
+hypothesis.settings.register_profile(
+    "any time", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any time")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

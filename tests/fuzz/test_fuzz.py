@@ -89,7 +89,6 @@ def run(examples: int, check: object) -> None:
     """Run a property without a database of examples."""
     hypothesis.settings(
         max_examples=examples,
-        deadline=None,
         database=None,
         suppress_health_check=list(hypothesis.HealthCheck),
     )(check)()  # type: ignore[operator]

@@ -49,7 +49,6 @@ def test_a_real_placement_matches_the_rehearsal_and_undoes_it(
 ) -> None:
     settings = hypothesis.settings(
         max_examples=250 if pytestconfig.getoption("--long") else 12,
-        deadline=None,
         suppress_health_check=list(hypothesis.HealthCheck),
         phases=[hypothesis.Phase.generate],
     )

@@ -156,7 +156,7 @@ documents = st.recursive(
 def test_compiled_schemas_agree_with_jsonschema(name: str) -> None:
     schema = SCHEMAS[name]
 
-    @hypothesis.settings(max_examples=30, deadline=None, database=None)
+    @hypothesis.settings(max_examples=30, database=None)
     @hypothesis.given(documents)
     def check(document: Any) -> None:
         assert schema._is_valid(document) == schema._validator.is_valid(document)

@@ -38,7 +38,7 @@ class Recorder:
         self.trees[root_uuid] = refusals
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(DRAWS)
 def test_the_search_finds_what_brute_force_finds_once(steered: random.Random):
     base, queries = draw(steered)
@@ -57,7 +57,7 @@ def test_the_search_finds_what_brute_force_finds_in_many_more_clouds():
             assert set(found) == oracle.brute_force(base, query), (seed, query)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(DRAWS, st.integers(1, 5))
 def test_a_limited_result_is_the_start_of_the_full_one(steered: random.Random, limit: int):
     base, queries = draw(steered)
@@ -67,7 +67,7 @@ def test_a_limited_result_is_the_start_of_the_full_one(steered: random.Random, l
         assert list(candidates.search(base, limited)) == whole[:limit]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(DRAWS)
 def test_the_report_agrees_with_the_candidates(steered: random.Random):
     base, queries = draw(steered)
@@ -84,7 +84,7 @@ def test_the_report_agrees_with_the_candidates(steered: random.Random):
                 assert dropped is not slot.fits(base, provider)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(DRAWS)
 def test_every_tree_without_a_candidate_is_reported_with_a_reason(steered: random.Random):
     base, queries = draw(steered)

@@ -35,7 +35,7 @@ def test_the_smallest_explanation_is_found(
     assert owner_sums.explanations(difference, count, sizes, sizes) == expected
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(VECTORS, VECTORS, st.tuples(st.integers(-5, 5), st.integers(-5, 5)), st.booleans())
 def test_explanations_equal_brute_force(
     own: list[Vector], others: list[Vector], difference: Vector, with_count: bool

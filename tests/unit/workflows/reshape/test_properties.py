@@ -25,7 +25,6 @@ from tests.support.reshape import cases, cloud_builder
 READING = ReadContext(workers=2)
 FEW = hypothesis.settings(
     max_examples=30,
-    deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.filter_too_much],
 )
 

@@ -116,13 +116,13 @@ def check_misfits(answer: demand.Impossible, question: Question) -> None:
     assert not any(fit(misfits - {consumer}) for consumer in misfits)
 
 
-@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.settings(max_examples=150)
 @hypothesis.given(questions())
 def test_the_answer_equals_brute_force(question: Question) -> None:
     check(question)
 
 
-@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.settings(max_examples=60)
 @hypothesis.given(questions(), st.integers())
 def test_the_answer_does_not_depend_on_the_order_of_demands_and_mappings(
     question: Question, seed: int
@@ -183,7 +183,7 @@ def loads(placed: brute_force.Placed) -> dict[str, int]:
     return found
 
 
-@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.settings(max_examples=100)
 @hypothesis.given(even_questions())
 def test_pack_uses_the_smallest_number_of_targets(question: tuple[list[int], list[int]]) -> None:
     needed, targets = of_one_class(*question)
@@ -193,7 +193,7 @@ def test_pack_uses_the_smallest_number_of_targets(question: tuple[list[int], lis
         assert len(loads(answer.placed)) == min(len(loads(placed)) for placed in every)
 
 
-@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.settings(max_examples=100)
 @hypothesis.given(even_questions())
 def test_spread_keeps_the_fullest_target_as_empty_as_possible(
     question: tuple[list[int], list[int]],

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 import osc_placement.nova
 from osc_placement import errors
@@ -44,7 +44,6 @@ def names(**options: bool) -> Names:
     return Names(Growing(), **options)
 
 
-@settings(deadline=None)
 @given(st.lists(HOSTS, unique=True, max_size=8))
 def test_different_hosts_have_different_pseudonyms(hosts: list[str]) -> None:
     replaced = names()
@@ -53,7 +52,6 @@ def test_different_hosts_have_different_pseudonyms(hosts: list[str]) -> None:
     assert made == [replaced.host(host) for host in hosts]
 
 
-@settings(deadline=None)
 @given(HOSTS, st.sampled_from("_:"), LABEL)
 def test_the_name_of_a_child_begins_with_that_of_its_host(
     host: str, separator: str, child: str
@@ -215,7 +213,6 @@ REQUIREMENTS = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(KEYS, st.lists(VALUES, min_size=1, max_size=2).map(",".join)),
     st.dictionaries(KEYS, VALUES),
@@ -228,6 +225,13 @@ REQUIREMENTS = st.one_of(
 def test_filters_give_the_same_verdicts_with_pseudonyms(
     metadata: dict[str, str], image: dict[str, str], specs: dict[str, str], flavor_name: str
 ) -> None:
+    # Documented: the name of a flavor is replaced even if it is a number.
+    assume(
+        not any(
+            key.endswith("instance_type") and requirement.startswith((">=", "==", "<="))
+            for key, requirement in specs.items()
+        )
+    )
     replaced = Names(Growing(), compared=frozenset(metadata))
 
     def verdicts(
