@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import signal
 
 from osc_placement.client import retry
 from tests.support.peer import shell
@@ -16,6 +17,8 @@ CONTEXT.set_forkserver_preload(["tests.support.peer.preload"])
 
 def child(arguments: list[str], environment: dict[str, str], folder: str, out: str) -> None:
     """One ``openstack`` command as a separate process, with short pauses before retries."""
+    # Python leaves SIGINT ignored if it is, as in a background job of a shell.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     retry._FIRST = retry._LONGEST = 0.02
     os.environ.update(environment)
     os.chdir(folder)
