@@ -9,7 +9,7 @@ import dataclasses
 import datetime
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from osc_placement import errors
@@ -69,9 +69,11 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over everything in the plan."""
-        text = json.dumps(self._document(), sort_keys=True, separators=(",", ":"))
-        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+        """SHA-256 over everything in the plan: its compact JSON with sorted keys."""
+        found = hashlib.sha256()
+        for text in self._compact_json():
+            found.update(text.encode())
+        return f"sha256:{found.hexdigest()}"
 
     @property
     def has_preconditions(self) -> bool:
@@ -119,7 +121,27 @@ class Plan:
         document = {**self._document(), "digest": self.digest}
         return json.dumps(document, indent=1) + "\n"
 
+    def _compact_json(self) -> Iterator[str]:
+        """``_document`` as JSON with sorted keys, in parts: a plan may have 100,000 items."""
+        texts: dict[str, Iterable[str]] = {
+            key: [_compact(value)] for key, value in self._fields().items()
+        }
+        for key, items in (("changes", self.changes), ("skipped", self.skipped)):
+            texts[key] = _list_of(_compact(item.to_dict()) for item in items)
+        for number, key in enumerate(sorted(texts)):
+            yield f"{',' if number else '{'}{_compact(key)}:"
+            yield from texts[key]
+        yield "}"
+
     def _document(self) -> dict[str, Any]:
+        return {
+            **self._fields(),
+            "changes": [item.to_dict() for item in self.changes],
+            "skipped": [item.to_dict() for item in self.skipped],
+        }
+
+    def _fields(self) -> dict[str, Any]:
+        """The values of ``_document`` without changes and skipped items."""
         document = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
@@ -133,9 +155,19 @@ class Plan:
             "capacities": {
                 name: dataclasses.asdict(capacity) for name, capacity in self.capacities.items()
             },
-            "changes": [item.to_dict() for item in self.changes],
-            "skipped": [item.to_dict() for item in self.skipped],
         }
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _list_of(texts: Iterable[str]) -> Iterator[str]:
+    """The JSON of a list of values, from the JSON of each."""
+    yield "["
+    for number, text in enumerate(texts):
+        yield f",{text}" if number else text
+    yield "]"
 
 
 def capacity_after(name: str, before: int, changes: Collection[change_module.Change]) -> Capacity:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from typing import Any
 
@@ -133,6 +134,14 @@ def test_the_inverse_of_the_inverse_has_the_same_changes(stored: plan.Plan) -> N
     assert sorted((item.key, str(item.before)) for item in twice.changes) == sorted(
         (item.key, str(item.before)) for item in stored.changes
     )
+
+
+@given(PLANS)
+def test_the_digest_is_that_of_the_compact_document(stored: plan.Plan) -> None:
+    document = json.loads(stored.to_json())
+    assert document.pop("digest") == stored.digest
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    assert stored.digest == f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def some() -> plan.Plan:
