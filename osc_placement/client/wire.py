@@ -10,7 +10,7 @@ from typing import Any
 
 from osc_placement import microversion
 from osc_placement.client import responses
-from osc_placement.model import allocation, inventory, provider
+from osc_placement.model import allocation, inventory, provider, shared
 
 Json = Any
 
@@ -98,7 +98,7 @@ def read_provider_allocations(body: Json) -> responses.ProviderAllocations:
         generation=body["resource_provider_generation"],
         allocations={
             consumer: responses.ProviderAllocation(
-                item["resources"], item.get("consumer_generation")
+                shared.mapping(item["resources"]), item.get("consumer_generation")
             )
             for consumer, item in body["allocations"].items()
         },
@@ -110,7 +110,7 @@ def read_consumer(uuid: str, body: Json) -> allocation.Consumer:
     return allocation.Consumer(
         uuid=uuid,
         allocations={
-            provider_uuid: dict(item["resources"])
+            provider_uuid: shared.mapping(item["resources"])
             for provider_uuid, item in body["allocations"].items()
         },
         project_id=body.get("project_id"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import urllib.parse
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from osc_placement.client import lookup
+from osc_placement.model import shared
 from osc_placement.nova import api, flavor, pages, values
 
 #: Compute API microversions, the preferred one first: 2.98 adds image properties, 2.69 servers
@@ -92,21 +94,21 @@ def _server(item: Mapping[str, Any]) -> values.Server:
     return values.Server(
         uuid=item["id"],
         name=item["name"],
-        project_id=item["tenant_id"],
-        user_id=item["user_id"],
-        host=item["OS-EXT-SRV-ATTR:host"],
-        node=item["OS-EXT-SRV-ATTR:hypervisor_hostname"],
-        vm_state=item["OS-EXT-STS:vm_state"],
-        task_state=item["OS-EXT-STS:task_state"],
-        status=item["status"],
+        project_id=shared.text(item["tenant_id"]),
+        user_id=shared.text(item["user_id"]),
+        host=shared.text(item["OS-EXT-SRV-ATTR:host"]),
+        node=shared.text(item["OS-EXT-SRV-ATTR:hypervisor_hostname"]),
+        vm_state=shared.text(item["OS-EXT-STS:vm_state"]),
+        task_state=shared.text(item["OS-EXT-STS:task_state"]),
+        status=shared.text(item["status"]),
         flavor=_flavor(item["flavor"]),
-        flavor_name=item["flavor"].get("original_name"),
-        image_properties=image.get("properties"),
-        image_id=image.get("id"),
-        pinned_zone=item.get("pinned_availability_zone"),
+        flavor_name=shared.text(item["flavor"].get("original_name")),
+        image_properties=_properties(image.get("properties")),
+        image_id=shared.text(image.get("id")),
+        pinned_zone=shared.text(item.get("pinned_availability_zone")),
         from_volume=not image,
         has_volumes=bool(item.get("os-extended-volumes:volumes_attached")),
-        root_device=item.get("OS-EXT-SRV-ATTR:root_device_name"),
+        root_device=shared.text(item.get("OS-EXT-SRV-ATTR:root_device_name")),
         created=item["created"],
         updated=item["updated"],
     )
@@ -122,15 +124,31 @@ def _check_rights(item: Mapping[str, Any]) -> None:
             )
 
 
+def _properties(properties: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    return None if properties is None else shared.mapping(properties)
+
+
 def _flavor(item: Mapping[str, Any]) -> flavor.Flavor:
-    return flavor.Flavor(
-        vcpus=item["vcpus"],
-        ram=item["ram"],
-        disk=item["disk"],
-        ephemeral=item["ephemeral"],
-        swap=item["swap"] or 0,
-        extra_specs=item["extra_specs"],
+    return _shared_flavor(
+        item["vcpus"],
+        item["ram"],
+        item["disk"],
+        item["ephemeral"],
+        item["swap"] or 0,
+        tuple(item["extra_specs"].items()),
     )
+
+
+@functools.lru_cache(shared.MOST)
+def _shared_flavor(
+    vcpus: int,
+    ram: int,
+    disk: int,
+    ephemeral: int,
+    swap: int,
+    extra_specs: tuple[tuple[str, str], ...],
+) -> flavor.Flavor:
+    return flavor.Flavor(vcpus, ram, disk, ephemeral, swap, dict(extra_specs))
 
 
 def _migration(item: Mapping[str, Any]) -> values.Migration:

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 from osc_placement import microversion
 from osc_placement.client import api
-from osc_placement.model import allocation
+from osc_placement.model import allocation, shared
 from osc_placement.plan import change
 from osc_placement.plan.kinds import base, forms
 
@@ -39,7 +39,7 @@ class ConsumerState:
     def of(cls, consumer: allocation.Consumer) -> Self:
         """The state of a consumer, in the order of its providers."""
         allocations = {
-            uuid: dict(sorted(resources.items()))
+            uuid: shared.mapping(dict(sorted(resources.items())))
             for uuid, resources in sorted(consumer.allocations.items())
             if resources
         }

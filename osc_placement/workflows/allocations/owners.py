@@ -66,9 +66,9 @@ class OwnerSearch:
             owner: _Account(self._amounts(usage.resources), usage.consumers)
             for owner, usage in snapshot.usages.items()
         }
+        self._sizes: dict[Vector, Vector] = {}
         self._vectors = {
-            uuid: self._amounts(allocation.add_resources(*allocations.values()))
-            for uuid, allocations in snapshot.allocations.items()
+            uuid: self._size(allocations) for uuid, allocations in snapshot.allocations.items()
         }
         for uuid in snapshot.allocations:
             account = self._account(snapshot, uuid)
@@ -79,7 +79,6 @@ class OwnerSearch:
             if uuid in self._account_of and uuid not in snapshot.owners:
                 vector = self._vectors[uuid]
                 self._account_of[uuid].unread.setdefault(vector, {})[uuid] = None
-        self._sizes = frozenset(self._vectors.values())
         self.reads = len(snapshot.owners)
 
     def suspects(self) -> list[str]:
@@ -122,6 +121,11 @@ class OwnerSearch:
     def _account(self, snapshot: CloudSnapshot, uuid: str) -> _Account | None:
         owner = owner_of(snapshot, uuid)
         return None if owner is None else self._accounts.get(owner)
+
+    def _size(self, allocations: allocation.Allocations) -> Vector:
+        """The amounts of a consumer: the same object for equal amounts."""
+        vector = self._amounts(allocation.add_resources(*allocations.values()))
+        return self._sizes.setdefault(vector, vector)
 
     def _amounts(self, resources: allocation.Resources) -> Vector:
         return tuple(resources.get(name, 0) for name in self._classes)

@@ -10,6 +10,7 @@ from osc_placement.nova import api as nova_api
 from osc_placement.workflows.allocations import owners
 from osc_placement.workflows.allocations.audit import observe as audit_observe
 from osc_placement.workflows.allocations.heal import observe as heal_observe
+from osc_placement.workflows.allocations.observe import CloudReader
 from osc_placement.workflows.allocations.request import HealRequest
 from tests.support import embedded
 from tests.support.clouds import large
@@ -54,6 +55,14 @@ class Cloud:
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
     return Cloud()
+
+
+def test_flavors_and_amounts_of_many_servers_are_kept_once(cloud: Cloud) -> None:
+    snapshot = CloudReader(cloud.client, cloud.nova).read_cloud()
+    flavors = {id(one.flavor) for one in snapshot.servers.values()}
+    assert len(flavors) == len(large.FLAVORS)
+    amounts = [each for held in snapshot.allocations.values() for each in held.values()]
+    assert len({id(each) for each in amounts}) == len({str(each) for each in amounts})
 
 
 def found(result: audit_observe.AuditResult) -> set[tuple[str, str]]:
