@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.plan import guards as plan_guards
@@ -94,7 +95,7 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
 
     def finish(
         self, report: result.RunReport, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[Any]]:
+    ) -> tuple[tuple[str, ...], Collection[Any]]:
         from osc_placement.plan import result
 
         answer = super().finish(report, parsed_args)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from osc_lib import exceptions
@@ -289,7 +289,9 @@ class Lister(PlacementCommand, command.Lister):
     #: The columns of a table, unless the operator selects others; empty for all columns.
     table_columns: Sequence[str] = ()
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Collection[Any]]:
         """``(column names, rows)``."""
         raise NotImplementedError
 

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import pathlib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
@@ -99,7 +99,9 @@ class PlanCommand(base.Lister):
             self.usage_error(f"{' and '.join(files)} must be different files")
         return super().run(parsed_args)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Collection[Any]]:
         self.check_arguments(parsed_args)
         self.check_recording(parsed_args)
         client = self.connect(self.features(parsed_args))
@@ -171,11 +173,11 @@ class PlanCommand(base.Lister):
 
     def finish(
         self, report: result.RunReport, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[Any]]:
+    ) -> tuple[tuple[str, ...], Collection[Any]]:
         """Columns and rows of the result; sets the exit code and the summary on stderr."""
         self.exit_code = report.exit_code(detailed=parsed_args.detailed_exitcode)
         self.summary = _summary(report, self._to_continue(report, parsed_args))
-        return plan_rows.COLUMNS, plan_rows.result_rows(report.results, report.names)
+        return plan_rows.COLUMNS, plan_rows.ResultRows(report.results, report.names)
 
     def _to_continue(self, report: result.RunReport, parsed_args: argparse.Namespace) -> str:
         """The command that makes the remaining changes, with the limits of this one."""
@@ -222,7 +224,7 @@ class PlanCommand(base.Lister):
             self.summary = [*self.summary, "To print every row: --all-rows"]
         return found
 
-    def _one_table(self, column_names: Sequence[str], data: Sequence[Any]) -> tables.Table:
+    def _one_table(self, column_names: Sequence[str], data: Collection[Any]) -> tables.Table:
         places = [column_names.index(name) for name in self.table_columns if name in column_names]
         rows = [tuple(row[place] for place in places) for row in data]
         return tables.Table("Summary", [column_names[place] for place in places], rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cliff import columns
@@ -38,24 +38,37 @@ class Reasons(columns.FormattableColumn[str]):
         return "\n".join([*lines, f"[{self._code}]"] if self._code else lines)
 
 
-def result_rows(results: Sequence[result.ChangeResult], names: Mapping[str, str]) -> list[rows.Row]:
-    """The values of COLUMNS. ``names`` is ``{provider uuid: name}``.
+class ResultRows(Collection[rows.Row]):
+    """The values of COLUMNS for each result. ``names`` is ``{provider uuid: name}``.
 
-    The column of the UUID is None for kinds whose subjects have only a name, such as traits.
+    A row exists only while it is printed: those of 100,000 results need 100 MiB.
     """
+
+    def __init__(self, results: Sequence[result.ChangeResult], names: Mapping[str, str]) -> None:
+        self._results, self._names = results, names
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __iter__(self) -> Iterator[rows.Row]:
+        return (_row(item, self._names) for item in self._results)
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == each for each in self)
+
+
+def _row(item: result.ChangeResult, names: Mapping[str, str]) -> rows.Row:
+    """The column of the UUID is None for kinds whose subjects have only a name, such as traits."""
     from osc_placement.plan.kinds import registry
 
-    return [
-        (
-            item.subject.name,
-            item.subject.uuid if registry.CHANGE_TYPES[item.kind].has_uuid else None,
-            *_facts(item, names),
-            str(item.status),
-            Reasons(item.reason, item.code),
-            str(item.code),
-        )
-        for item in results
-    ]
+    return (
+        item.subject.name,
+        item.subject.uuid if registry.CHANGE_TYPES[item.kind].has_uuid else None,
+        *_facts(item, names),
+        str(item.status),
+        Reasons(item.reason, item.code),
+        str(item.code),
+    )
 
 
 def _facts(item: result.ChangeResult, names: Mapping[str, str]) -> tuple[Facts, Facts]:

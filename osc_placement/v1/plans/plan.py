@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.plan import guards as plan_guards
@@ -40,7 +40,9 @@ class ShowPlan(plan_command.PlanCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_file(parser)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Collection[Any]]:
         from osc_placement.plan import brake, file, result
 
         self._plan = plan = file.read(parsed_args.file)
@@ -52,7 +54,7 @@ class ShowPlan(plan_command.PlanCommand):
             *(f"Note: {note}" for note in plan.notes),
             f"Digest: {plan.digest}",
         ]
-        return plan_rows.COLUMNS, plan_rows.result_rows(result.of_plan(plan), plan.names)
+        return plan_rows.COLUMNS, plan_rows.ResultRows(result.of_plan(plan), plan.names)
 
     def several_tables(self, data: Any) -> Sequence[tables.Table]:
         """Changes, items without a change, and capacity."""
