@@ -68,6 +68,6 @@ def _nodes(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> lis
     for number, offered in recipe_command.pairs(option, parsed_args.numa_node, problems):
         if not number.isdecimal():
             problems.add(f"{option} {number}: must be the number of a NUMA node")
-        resources = dict(recipe_command.resources(option, offered, problems))
+        resources = recipe_command.resources(option, offered, problems)
         nodes.append(children.Child(number, resources))
     return nodes

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from osc_placement import errors
+from osc_placement.model import name as names
 from osc_placement.v1.recipes import recipe_command
 
 if TYPE_CHECKING:
@@ -80,10 +81,7 @@ def _request(parsed_args: argparse.Namespace) -> pci.Request:
     for device in devices:
         if evidence.pci_address(device.name) is None:
             problems.add(f"--device {device.name}: must be a PCI address, such as 0000:81:00.0")
-    becomes = {
-        old: pci.class_name(new)
-        for old, new in recipe_command.pairs("--as", parsed_args.becomes, problems)
-    }
+    becomes = _new_classes(parsed_args, problems)
     offered = {name for device in devices for name in device.resources}
     for old in sorted(becomes.keys() - offered):
         problems.add(f"--as {old}: no --device has this class")
@@ -95,3 +93,21 @@ def _request(parsed_args: argparse.Namespace) -> pci.Request:
     )
     problems.check()
     return pci.Request(devices, becomes, pairs)
+
+
+def _new_classes(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> dict[str, str]:
+    """``{class of the node: new class}``"""
+    from osc_placement.workflows.reshape.recipe import pci
+
+    becomes: dict[str, str] = {}
+    for old, text in recipe_command.pairs("--as", parsed_args.becomes, problems):
+        new = pci.class_name(text)
+        if old in becomes:
+            problems.add(f"--as {old}: given more than once")
+        elif not names.is_symbol(new):
+            problems.add(
+                f"--as {old}: {text!r} is neither a resource class, such as CUSTOM_GPU, nor"
+                " vendor:product, such as 10de:1eb8"
+            )
+        becomes[old] = new
+    return becomes

@@ -98,7 +98,7 @@ def devices(
         traits.setdefault(name(device), []).append(trait)
     for given, offered in pairs("--device", parsed_args.device, problems):
         device = name(given)
-        found = dict(resources("--device", offered, problems, default))
+        found = resources("--device", offered, problems, default)
         yield device, found, tuple(traits.pop(device, ()))
     for device in traits:
         problems.add(f"--trait {device}: no --device has this name")
@@ -133,16 +133,20 @@ def pairs(
 
 def resources(
     option: str, text: str, problems: errors.InputErrors, default: str = ""
-) -> Iterator[tuple[str, int]]:
-    """``(resource class, amount)``; ``4`` is 4 of the default class, if there is one."""
+) -> dict[str, int]:
+    """``{resource class: amount}``; ``4`` is 4 of the default class, if there is one."""
     example = "4 or SRIOV_NET_VF:2" if default else "PCPU:16"
+    found: dict[str, int] = {}
     for part in text.split(","):
         given, colon, amount = part.rpartition(":")
         resource_class = given if colon else default
-        if amount.isdecimal() and int(amount) and resource_class:
-            yield resource_class, int(amount)
+        if resource_class in found:
+            problems.add(f"{option} {text}: {resource_class} is given more than once")
+        elif amount.isdecimal() and int(amount) and resource_class:
+            found[resource_class] = int(amount)
         else:
             problems.add(f"{option}: {part!r} is not an amount, such as {example}")
+    return found
 
 
 def _write(path: pathlib.Path, text: str) -> None:
@@ -151,4 +155,6 @@ def _write(path: pathlib.Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise errors.PlacementError(f"{path} cannot be written: {error}") from error
+        raise errors.PlacementError(
+            f"{path} cannot be written: {error.strerror}. Give another file, or delete this one"
+        ) from error

@@ -98,6 +98,27 @@ def test_errors_of_pci_devices_are_reported(openstack: shell.OpenStack) -> None:
     assert "--as VGPU: no --device has this class" in error
 
 
+def test_classes_that_the_reshape_would_refuse_are_reported(openstack: shell.OpenStack) -> None:
+    twice = ("--device", "0000:81:00.0=CUSTOM_GPU:1,CUSTOM_GPU:2")
+    new = ("--as", "CUSTOM_GPU=10de:1eb8", "--as", "CUSTOM_GPU=10de:1eb", "--as", "CUSTOM_GPU=gpu")
+    _, error = openstack.fails(f"{RECIPE} pci", HOST, *twice, *new)
+    assert "--device 0000:81:00.0=CUSTOM_GPU" not in error
+    assert "CUSTOM_GPU:1,CUSTOM_GPU:2: CUSTOM_GPU is given more than once" in error
+    assert error.count("--as CUSTOM_GPU: given more than once") == 1
+    _, error = openstack.fails(f"{RECIPE} pci", HOST, "--device", "0000:81:00.0=CUSTOM_GPU:2", *new)
+    assert "--as CUSTOM_GPU: given more than once" in error
+    invalid = ("--device", "0000:81:00.0=CUSTOM_GPU:2", "--as", "CUSTOM_GPU=10de:1eb")
+    _, error = openstack.fails(f"{RECIPE} pci", HOST, *invalid)
+    assert "--as CUSTOM_GPU: '10de:1eb' is neither a resource class" in error
+
+
+def test_a_document_is_not_overwritten(openstack: shell.OpenStack) -> None:
+    pathlib.Path("sev.yaml").write_text("mine")
+    _, error = openstack.fails(f"{RECIPE} sev", HOST, "--out", "sev.yaml")
+    assert "sev.yaml cannot be written: File exists. Give another file" in error
+    assert pathlib.Path("sev.yaml").read_text() == "mine"
+
+
 def test_numa_nodes_are_refused_for_a_node_of_nova(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
