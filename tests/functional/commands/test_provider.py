@@ -285,8 +285,11 @@ def test_setting_traits_warns_which_standard_traits_it_removes(openstack: OpenSt
     given = ("--trait", "HW_CPU_X86_AVX", "--trait", "STORAGE_DISK_SSD", "--trait", "CUSTOM_GOLD")
     assert "Warning" not in openstack.run("resource provider trait set", "node", *given).stderr
     outcome = openstack.run("resource provider trait set", "node", "--trait", "STORAGE_DISK_SSD")
-    assert "Warning: the standard traits HW_CPU_X86_AVX were removed" in outcome.stderr
+    assert "Warning: the standard trait HW_CPU_X86_AVX was removed" in outcome.stderr
     assert "'resource provider trait add'" in outcome.stderr
+    openstack.run("resource provider trait set", "node", *given)
+    outcome = openstack.run("resource provider trait set", "node")
+    assert "the standard traits HW_CPU_X86_AVX, STORAGE_DISK_SSD were removed" in outcome.stderr
 
 
 def test_traits_are_set_on_all_members_of_an_aggregate(openstack: OpenStack) -> None:
@@ -300,7 +303,7 @@ def test_traits_are_set_on_all_members_of_an_aggregate(openstack: OpenStack) -> 
     assert [row["name"] for row in rows] == ["STORAGE_DISK_SSD"] * 2
     outcome = openstack.run("resource provider trait set", AGGREGATE, "--aggregate", "-f", "json")
     assert json.loads(outcome.stdout) == []
-    assert "Warning: the standard traits STORAGE_DISK_SSD were removed" in outcome.stderr
+    assert "Warning: the standard trait STORAGE_DISK_SSD was removed" in outcome.stderr
     code, text = openstack.fails("resource provider trait set", UNUSED_UUID, "--aggregate")
     assert code == 1
     assert f"No resource providers found in aggregate with uuid {UNUSED_UUID}." in text
