@@ -21,5 +21,5 @@ def find_host_aggregates(
             found[text] = matching[0]
             continue
         count = f"{len(matching)} nova host aggregates have" if matching else _NONE_HAS
-        input_errors.add(f"{count} the name or id {text!r}")
+        input_errors.add(f"{count} the name or id {text!r}: 'openstack aggregate list' shows all")
     return found
