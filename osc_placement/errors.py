@@ -10,6 +10,13 @@ class PlacementError(Exception):
     """The base class of all errors that this package raises."""
 
 
+def file_reason(error: OSError | UnicodeDecodeError) -> str:
+    """Why a text file cannot be read, without its path."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8"
+    return error.strerror or str(error)
+
+
 class InvalidInput(PlacementError):
     """The input is invalid; ``reasons`` has one message per error."""
 

@@ -93,7 +93,10 @@ def read(paths: Iterable[pathlib.Path]) -> ProviderConfig:
     for path in paths:
         try:
             documents.append(_parse(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
+        except (OSError, UnicodeDecodeError) as error:
+            reason = errors.file_reason(error)
+            input_errors.add(f"--provider-config {path} cannot be read: {reason}")
+        except ValueError as error:
             input_errors.add(f"--provider-config {path}: {error}")
     input_errors.check()
     entries = [entry for document in documents for entry in document.get("providers", ())]
@@ -115,7 +118,10 @@ def _parse(text: str) -> Mapping[str, Any]:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ValueError(f"it is not YAML: {error}") from error
+        # The text of the error has several lines.
+        raise ValueError(f"it is not YAML: {' '.join(str(error).split())}") from error
+    if document is None:
+        raise ValueError("it is empty: it needs 'meta' with a schema_version, such as '1.0'")
     validator = jsonschema.Draft202012Validator(_SCHEMA)
     found = [
         f"{error.json_path.removeprefix('$.')}: {error.message}"

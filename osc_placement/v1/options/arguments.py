@@ -58,7 +58,9 @@ def read_file(path: pathlib.Path) -> str:
     try:
         return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise errors.PlacementError(f"{path} cannot be read: {error}") from error
+        raise errors.PlacementError(
+            f"{path} cannot be read: {errors.file_reason(error)}"
+        ) from error
 
 
 def add_provider(parser: argparse.ArgumentParser, more_help: str = "") -> None:

@@ -111,7 +111,9 @@ def _from_file(path: str | None) -> tuple[str, ...]:
     try:
         text = sys.stdin.read() if path == "-" else pathlib.Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise errors.PlacementError(f"--providers-from {path} cannot be read: {error}") from error
+        raise errors.PlacementError(
+            f"--providers-from {path} cannot be read: {errors.file_reason(error)}"
+        ) from error
     found = selector.provider_lines(text.splitlines())
     if not found:
         where = "standard input" if path == "-" else path

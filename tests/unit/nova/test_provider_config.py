@@ -77,7 +77,8 @@ def test_files_are_merged_by_provider(tmp_path: pathlib.Path) -> None:
             HEAD + "- {identification: {name: a}, inventories: {additional: [{CUSTOM_A: {}}]}}",
             "'total' is a required property",
         ),
-        ("[", "it is not YAML"),
+        ("[", "it is not YAML: while parsing a flow node expected"),
+        ("# nothing\n", "it is empty: it needs 'meta'"),
         (
             HEAD + "- &a {identification: {name: a}, traits: {additional: [CUSTOM_A]}}\n- *a\n",
             "a is defined 2 times",
@@ -95,8 +96,11 @@ def test_an_invalid_file_is_refused_with_the_place(
 
 
 def test_all_files_are_checked(tmp_path: pathlib.Path) -> None:
-    bad = write(tmp_path, "bad.yaml", "[]")
+    bad, binary = write(tmp_path, "bad.yaml", "[]"), tmp_path / "binary.yaml"
+    binary.write_bytes(b"a\xff")
     with pytest.raises(errors.InvalidInput) as refused:
-        provider_config.read([bad, tmp_path / "missing.yaml"])
-    assert "bad.yaml" in str(refused.value)
-    assert "missing.yaml" in str(refused.value)
+        provider_config.read([bad, binary, tmp_path / "missing.yaml"])
+    first, second, third = str(refused.value).splitlines()
+    assert "bad.yaml" in first
+    assert second == f"--provider-config {binary} cannot be read: byte 1 is not UTF-8"
+    assert third.endswith("missing.yaml cannot be read: No such file or directory")
