@@ -106,6 +106,7 @@ LAYERS: dict[str, set[str]] = {
     "server.schemas": {"server", "model"},
     "server.store": {"engine", "model"},
     **{module: {"model"} for module in CHANGE_LEVEL},
+    "plan.workers": {"client"},
     "plan.change": {"plan.precondition", "plan.reasons", "model"},
     "plan.reasons": {"plan.guards"},
     "plan.kinds": CHANGE_LEVEL | BELOW_PLAN,

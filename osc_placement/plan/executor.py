@@ -19,7 +19,6 @@ from osc_placement.plan import (
     attempt,
     bulk,
     change as change_module,
-    guards,
     result,
     workers as plan_workers,
 )
@@ -41,7 +40,7 @@ class Limits:
     ``stop_on_error``: nothing more begins after a change that was not applied.
     """
 
-    workers: int = guards.WORKERS
+    workers: int = plan_workers.DEFAULT
     max_count: int | None = None
     stop_on_error: bool = False
 

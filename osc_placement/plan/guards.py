@@ -39,6 +39,3 @@ ALL = (
     ONE_TIME_USE,
     MANY,
 )
-
-#: The default number of concurrent requests.
-WORKERS = 8

@@ -11,8 +11,13 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from osc_placement.client import pace
+
 T = TypeVar("T")
 R = TypeVar("R")
+
+#: Threads by default: as many as requests.
+DEFAULT = pace.MOST
 
 #: Calls per worker that ``each`` starts before their results are used: memory stays bounded.
 _AHEAD = 8
@@ -31,7 +36,7 @@ def pool(workers: int) -> Iterator[concurrent.futures.ThreadPoolExecutor]:
         executor.shutdown(cancel_futures=True)
 
 
-def each(call: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
+def each(call: Callable[[T], R], items: Iterable[T], workers: int = DEFAULT) -> Iterator[R]:
     """``call`` of every item, ``workers`` at a time; the results in the items' order.
 
     Items are taken, and results kept, only a few ahead of the caller.

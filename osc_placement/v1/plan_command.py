@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
-from osc_placement.plan import guards as plan_guards
+from osc_placement.plan import guards as plan_guards, workers
 from osc_placement.v1 import base, services
 from osc_placement.v1.options import arguments, selector
 from osc_placement.v1.output import plan_rows, progress, summary, tables
@@ -328,9 +328,9 @@ def add_workers(group: argparse._ActionsContainer) -> None:
         "--workers",
         metavar="<count>",
         type=arguments.positive,
-        default=plan_guards.WORKERS,
+        default=workers.DEFAULT,
         help="The most requests that run at the same time; fewer while Placement is slow"
-        f" or refuses requests because of its load (default: {plan_guards.WORKERS})",
+        f" or refuses requests because of its load (default: {workers.DEFAULT})",
     )
     group.add_argument(
         "--rate",

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from osc_placement.client import api_errors, retry
 from osc_placement.nova import values
-from osc_placement.plan import guards, workers as plan_workers
+from osc_placement.plan import workers as plan_workers
 from osc_placement.plan.progress import NullProgress, Progress
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class ReadContext:
     ``host_aggregates`` is None without nova.
     """
 
-    workers: int = guards.WORKERS
+    workers: int = plan_workers.DEFAULT
     progress: Progress = dataclasses.field(default_factory=NullProgress)
     host_aggregates: HostAggregates | None = None
 

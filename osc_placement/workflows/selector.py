@@ -18,7 +18,7 @@ from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
 from osc_placement.nova import lookup as nova_lookup
-from osc_placement.plan import guards, workers
+from osc_placement.plan import workers
 from osc_placement.workflows.context import HostAggregates
 
 LOG = logging.getLogger(__name__)
@@ -279,7 +279,7 @@ def _unused(client: api.Client, found: list[provider.Provider]) -> list[provider
     def is_used(item: provider.Provider) -> bool:
         return any(retry.read(lambda: client.list_usages(item.uuid)).values())
 
-    used = workers.each(is_used, found, guards.WORKERS)
+    used = workers.each(is_used, found)
     return [item for item, has_usage in zip(found, used, strict=True) if not has_usage]
 
 

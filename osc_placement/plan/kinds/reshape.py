@@ -9,7 +9,7 @@ from typing import Any
 from osc_placement import microversion
 from osc_placement.client import api, responses, retry
 from osc_placement.model import allocation, inventory
-from osc_placement.plan import change, guards, workers
+from osc_placement.plan import change, workers
 from osc_placement.plan.kinds import base, forms
 
 #: ``{resource class: inventory}`` of the classes that change; None for no inventory.
@@ -148,8 +148,8 @@ class Reshape(base.ChangeType[ReshapeState]):
             return client.list_inventories(uuid), client.list_provider_allocations(uuid)
 
         # Providers last: on a busy host their generations change most often.
-        consumers = list(workers.each(client.show_allocations, after.allocations, guards.WORKERS))
-        providers = list(workers.each(provider, after.inventories, guards.WORKERS))
+        consumers = list(workers.each(client.show_allocations, after.allocations))
+        providers = list(workers.each(provider, after.inventories))
         answers = dict(zip(after.inventories, providers, strict=True))
         found = Found(
             {uuid: inventories for uuid, (inventories, _) in answers.items()},

@@ -62,7 +62,7 @@ def preview_each(
     providers: Iterable[provider.Provider], action: str, preview: Callable[[str], list[rows.Row]]
 ) -> list[rows.Row]:
     """The rows of ``preview(uuid)`` for every provider; errors as in ``apply_each``."""
-    from osc_placement.plan import guards, workers
+    from osc_placement.plan import workers
 
     def preview_one(item: provider.Provider) -> list[rows.Row] | str:
         try:
@@ -70,7 +70,7 @@ def preview_each(
         except errors.PlacementError as error:
             return _failure(action, item.uuid, str(error))
 
-    found = list(workers.each(preview_one, providers, guards.WORKERS))
+    found = list(workers.each(preview_one, providers))
     _check([item for item in found if isinstance(item, str)], action, len(found))
     return [row for item in found if isinstance(item, list) for row in item]
 
