@@ -103,13 +103,15 @@ openstack placement migration run --migration import_aggregate_ratios"""
         self.check_recording(parsed_args)
         client = self.connect()
         cloud = services.Services(self, parsed_args)
+        selected = registry.selected(parsed_args.migration)
+        if any(item.reads_nova for item in selected):
+            # Without nova the whole run fails, before the first write.
+            _ = cloud.nova, cloud.neutron
         with progress.shown(quiet=self.is_quiet) as shown:
             result = runner.run(
-                runner.Services(
-                    client, cloud.nova, cloud.neutron, self._context(parsed_args, shown)
-                ),
+                runner.Services(client, cloud, self._context(parsed_args, shown)),
                 self.cmd_name or "",
-                registry.selected(parsed_args.migration),
+                selected,
                 max_count=parsed_args.max_count,
                 cursor=parsed_args.cursor,
                 dry_run=parsed_args.dry_run,

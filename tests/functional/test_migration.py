@@ -131,14 +131,17 @@ def test_a_dry_run_shows_the_counts_and_changes_nothing(openstack: shell.OpenSta
         assert not any(done for _, done in counts.values())
 
 
-def test_display_heads_become_traits(openstack: shell.OpenStack) -> None:
+def test_display_heads_become_traits_without_nova(openstack: shell.OpenStack) -> None:
     gpu, both = "cmp-0004_gpu0", ("add_display_head_traits", "remove_display_head_inventories")
     heads = ("VGPU_DISPLAY_HEAD=32", "VGPU_DISPLAY_HEAD:max_unit=4")
     arguments = [word for text in heads for word in ("--resource", text)]
     openstack.do("resource provider inventory set", gpu, "--amend", *arguments)
+    early = openstack.run(RUN, "--migration", both[1], "-f", "json")
+    assert "1 refused; run add_display_head_traits before;" in early.stderr
     for name in both:
-        code, counts, message = run(openstack, "--migration", name)
-        assert (code, counts) == (0, {name: (1, 1)}), message
+        ended = openstack.run(RUN, "--migration", name, "-f", "json")
+        assert ended.code == 0, ended.stderr
+        assert json.loads(ended.stdout) == [{"migration": name, "found": 1, "done": 1}]
     (trait,) = openstack("resource provider trait list", gpu)
     assert trait["name"] == "HW_GPU_MAX_DISPLAY_HEADS_4"
     classes = openstack("resource provider inventory list", gpu)

@@ -19,7 +19,7 @@ from osc_placement.workflows.mirror import observe as mirror_observe
 def _mirror(services: Services, _: str) -> Iterator[Slice]:
     """One slice, because the mirror always reads all host aggregates."""
     planned = mirror_observe.plan_mirror(
-        services.client, services.nova, mirror_observe.MirrorRequest(), services.context
+        services.client, services.cloud.nova, mirror_observe.MirrorRequest(), services.context
     ).planned
     yield Slice(Cursor.END, planned)
 
@@ -28,7 +28,7 @@ def _ratios(services: Services, _: str) -> Iterator[Slice]:
     """One slice, because a ratio depends on all host aggregates of a host."""
     planned = aggregate_ratios.plan_aggregate_ratios(
         services.client,
-        services.nova,
+        services.cloud.nova,
         aggregate_ratios.AggregateRatioRequest(),
         services.context,
     )
@@ -45,17 +45,17 @@ def _head_inventories(services: Services, _: str) -> Iterator[Slice]:
 
 
 def _heal(services: Services, after: str) -> Iterator[Slice]:
-    check = precondition.NovaPreconditions(services.nova)
+    check = precondition.NovaPreconditions(services.cloud.nova)
     parts = heal_observe.plan_missing(
         services.client,
-        services.nova,
+        services.cloud.nova,
         HealRequest(),
         services.context,
-        neutron=services.network,
+        neutron=services.cloud.neutron,
         after=after,
     )
     for position, planned in parts:
-        yield Slice(position, planned, check, services.network)
+        yield Slice(position, planned, check, services.cloud.neutron)
 
 
 def _owners(services: Services, after: str) -> Iterator[Slice]:
@@ -70,7 +70,9 @@ def _slices(
     services: Services, planned: Callable[..., consumers.Slices], after: str
 ) -> Iterator[Slice]:
     workers = services.context.workers
-    for position, observed in planned(services.client, services.nova, after=after, workers=workers):
+    for position, observed in planned(
+        services.client, services.cloud.nova, after=after, workers=workers
+    ):
         yield Slice(position, observed)
 
 
@@ -118,14 +120,17 @@ MIGRATIONS: Sequence[Migration] = (
         "'openstack resource provider trait list' shows the traits of each",
         needs="provider required traits",
         by_default=False,
+        reads_nova=False,
     ),
     Migration(
         "remove_display_head_inventories",
         "Removes inventories of VGPU_DISPLAY_HEAD with such a trait and without allocations",
         _head_inventories,
-        "'openstack resource provider usage show' shows what is in use",
+        "run add_display_head_traits before; 'openstack resource provider usage show' shows what"
+        " is in use",
         needs="provider required traits",
         by_default=False,
+        reads_nova=False,
     ),
 )
 

@@ -13,6 +13,7 @@ import enum
 import logging
 import pathlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors
@@ -33,13 +34,22 @@ from osc_placement.workflows.context import ReadContext
 LOG = logging.getLogger(__name__)
 
 
+class Cloud(Protocol):
+    """Nova and neutron, which are opened when a migration first uses them."""
+
+    @property
+    def nova(self) -> nova_api.Nova: ...
+
+    @property
+    def neutron(self) -> neutron_api.Neutron: ...
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Services:
     """The services of a run, and the context for reading them."""
 
     client: api.Client
-    nova: nova_api.Nova
-    network: neutron_api.Neutron
+    cloud: Cloud
     context: ReadContext = dataclasses.field(default_factory=ReadContext)
 
 
@@ -68,7 +78,7 @@ class Migration:
     """``slices`` reads and plans; ``remedy`` says how the operator can see skipped changes.
 
     ``needs`` is the feature that Placement must support. ``by_default``: it runs when the
-    operator names no migration.
+    operator names no migration. ``reads_nova``: it cannot run without nova.
     """
 
     name: str
@@ -77,6 +87,7 @@ class Migration:
     remedy: str
     needs: str
     by_default: bool = True
+    reads_nova: bool = True
 
 
 def _needs_attention(ended: plan_result.ChangeResult) -> bool:

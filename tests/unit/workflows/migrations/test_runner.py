@@ -11,6 +11,7 @@ import pytest
 
 from osc_placement import microversion
 from osc_placement.neutron import api
+from osc_placement.nova import api as nova_api
 from osc_placement.workflows import selector as batch_selector
 from osc_placement.workflows.batch import plan
 from osc_placement.workflows.migrations import registry, runner
@@ -18,9 +19,15 @@ from osc_placement.workflows.migrations.runner import Exit
 from tests.support import embedded, host_aggregates
 
 
+@dataclasses.dataclass
+class Cloud:
+    nova: nova_api.Nova
+    neutron: api.Neutron
+
+
 def services(count: int = 6) -> tuple[embedded.Client, Any]:
     client, nova = host_aggregates.cloud(count)
-    return client, runner.Services(client, nova, api.RecordedNeutron({}, ""))
+    return client, runner.Services(client, Cloud(nova, api.RecordedNeutron({}, "")))
 
 
 MIRROR = registry.MIGRATIONS[:1]
@@ -69,7 +76,7 @@ def test_failures_do_not_stop_others_and_end_with_2(
 
 def test_a_refusal_of_a_service_is_an_error_of_that_migration() -> None:
     client, given = services()
-    given.nova.forbidden = {"/os-aggregates"}
+    given.cloud.nova.forbidden = {"/os-aggregates"}
     result = run(given)
     assert (result.exit_code, client.writes) == (Exit.ERRORS, 0)
     assert "missing permission in nova" in result.failures[0]
@@ -77,7 +84,7 @@ def test_a_refusal_of_a_service_is_an_error_of_that_migration() -> None:
 
 def test_skipped_changes_are_noted_and_do_not_stop_the_run() -> None:
     _, given = services()
-    given.nova.aggregates["all"].append("ghost")
+    given.cloud.nova.aggregates["all"].append("ghost")
     result = run(given)
     assert (counted(result), result.exit_code) == ((6, 6), Exit.DONE)
     assert "1 refused;" in result.notes[0]
