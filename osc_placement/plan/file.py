@@ -11,7 +11,7 @@ import datetime
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from osc_placement import errors
 from osc_placement.plan import plan as plan_module
@@ -48,7 +48,7 @@ def write(path: pathlib.Path, plan: plan_module.Plan) -> None:
             f"{path} exists and is not a plan file. Nothing was changed."
             " Give another path, or remove it"
         )
-    replace(path, plan.to_json())
+    replace(path, plan.json_parts())
 
 
 def _may_be_replaced(path: pathlib.Path) -> bool:
@@ -57,21 +57,22 @@ def _may_be_replaced(path: pathlib.Path) -> bool:
     return not start.strip() or b'"format_version"' in start
 
 
-def replace(path: pathlib.Path, text: str) -> None:
-    """Write a file completely or not at all, mode 0600. Errors: PlacementError.
+def replace(path: pathlib.Path, texts: Iterable[str]) -> None:
+    """Write a file of these texts completely or not at all, mode 0600. Errors: PlacementError.
 
     A special file (``/dev/null``, ``/dev/stdout``) is written to and not replaced.
     """
     with explained(path):
         if is_special(path):
-            path.write_text(text, encoding="utf-8")
+            with path.open("w", encoding="utf-8") as special:
+                special.writelines(texts)
             return
         path = path.resolve()
         make_directory(path.parent)
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
+                file.writelines(texts)
                 file.flush()
                 os.fsync(file.fileno())
             pathlib.Path(name).replace(path)

@@ -118,11 +118,17 @@ class Plan:
 
     def to_json(self) -> str:
         """The text of a plan file: readable, with its digest at the end."""
-        document = {**self._document(), "digest": self.digest}
-        return json.dumps(document, indent=1) + "\n"
+        return "".join(self.json_parts())
+
+    def json_parts(self) -> Iterator[str]:
+        """The text of a plan file in parts: a plan may have 100,000 items."""
+        items = {"changes": self.changes, "skipped": self.skipped}
+        document = {**self._fields(), **items, "digest": self.digest}
+        yield from json.JSONEncoder(indent=1, default=_item_to_dict).iterencode(document)
+        yield "\n"
 
     def _compact_json(self) -> Iterator[str]:
-        """``_document`` as JSON with sorted keys, in parts: a plan may have 100,000 items."""
+        """The document without its digest, with sorted keys and without spaces, in parts."""
         texts: dict[str, Iterable[str]] = {
             key: [_compact(value)] for key, value in self._fields().items()
         }
@@ -133,15 +139,8 @@ class Plan:
             yield from texts[key]
         yield "}"
 
-    def _document(self) -> dict[str, Any]:
-        return {
-            **self._fields(),
-            "changes": [item.to_dict() for item in self.changes],
-            "skipped": [item.to_dict() for item in self.skipped],
-        }
-
     def _fields(self) -> dict[str, Any]:
-        """The values of ``_document`` without changes and skipped items."""
+        """The document of a plan file without changes, skipped items and digest."""
         document = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
@@ -156,6 +155,10 @@ class Plan:
                 name: dataclasses.asdict(capacity) for name, capacity in self.capacities.items()
             },
         }
+
+
+def _item_to_dict(item: change_module.Change | change_module.Skipped) -> dict[str, Any]:
+    return item.to_dict()
 
 
 def _compact(value: Any) -> str:

@@ -47,4 +47,4 @@ def load(path: pathlib.Path, key: str) -> State:
 def save(path: pathlib.Path, target: str, key: str, values: Mapping[str, str]) -> None:
     """Replace the file atomically. Errors: PlacementError, which names the file."""
     document = {"format_version": FORMAT_VERSION, "target": target, key: dict(values)}
-    file.replace(path, json.dumps(document, indent=1) + "\n")
+    file.replace(path, [json.dumps(document, indent=1), "\n"])

@@ -144,6 +144,13 @@ def test_the_digest_is_that_of_the_compact_document(stored: plan.Plan) -> None:
     assert stored.digest == f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
+def test_the_text_of_a_plan_is_created_item_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = some().json_parts()
+    next(parts)
+    monkeypatch.setattr(change.Change, "to_dict", lambda _: {"read": "late"})
+    assert "late" in "".join(parts)
+
+
 def some() -> plan.Plan:
     return plan.make(
         [

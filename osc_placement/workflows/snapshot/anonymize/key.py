@@ -120,7 +120,7 @@ def write(path: pathlib.Path, key: Key) -> None:
         "identity": key.identity,
         "pseudonyms": {str(kind): known for kind, known in key.pseudonyms.items()},
     }
-    plan_file.replace(path, json.dumps(document, indent=1) + "\n")
+    plan_file.replace(path, [json.dumps(document, indent=1), "\n"])
 
 
 def _make(kind: Kind, text: str, number: int) -> str:
