@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import alembic.script
-from placement import deploy
+from placement import deploy, policy
 from placement.db.sqlalchemy import migration
 
 from osc_placement.offline import configuration, users
@@ -54,8 +54,12 @@ class OfflineApp:
     def _application(self) -> _Wsgi:
         configuration.ENGINE.configure(self._configuration)
         self._check_schema()
-        load = deploy.deploy if self.users else deploy.loadapp
-        loaded: _Wsgi = load(self._configuration.options)
+        options, load = self._configuration.options, deploy.loadapp
+        if self.users:
+            # As loadapp, without its writes to the database.
+            policy.init(options)
+            load = deploy.deploy
+        loaded: _Wsgi = load(options)
         return loaded
 
     def _check_schema(self) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import pathlib
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -91,6 +93,20 @@ def test_a_command_that_does_not_write_warns(
             ended = openstack.run(*command)
             assert ended.code == 0
             assert f"Warning: the database of {target.options[1]} is in use: {user}" in ended.stderr
+
+
+def test_a_new_process_reads_a_database_that_is_in_use(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    """The other tests run commands in a process that has loaded openstack-placement before."""
+    openstack.do(CREATE, "old")
+    program = [sys.executable, "-m", "openstackclient.shell", *target.options]
+    words = [*LIST.split(), "-f", "json"]
+    with in_use(target) as user:
+        ended = subprocess.run([*program, *words], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    assert [row["name"] for row in json.loads(ended.stdout)] == ["old"]
+    assert f"is in use: {user}" in ended.stderr
 
 
 def test_an_idle_service_is_found_on_a_database_server_and_not_on_sqlite(
