@@ -138,8 +138,8 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--allocation-candidates-generation-strategy",
-        type=limits.Strategy,
-        choices=list(limits.Strategy),
+        type=_strategy,
+        metavar="{" + ",".join(limits.Strategy) + "}",
         default=limits.Strategy.DEPTH_FIRST,
         help="find all candidates of a tree before the next tree, or one of each tree in turn"
         " (%(default)s)",
@@ -211,6 +211,14 @@ def _integer(text: str) -> int:
         return int(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"invalid int value: {text!r}") from error
+
+
+def _strategy(text: str) -> limits.Strategy:
+    try:
+        return limits.Strategy(text)
+    except ValueError as error:
+        known = " or ".join(limits.Strategy)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a strategy: use {known}") from error
 
 
 def _port(text: str) -> int:

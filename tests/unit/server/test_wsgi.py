@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 ASK = """\
 import webob
 from osc_placement.server.wsgi import application
@@ -35,6 +37,25 @@ def test_the_application_has_the_options_of_the_environment() -> None:
 
 def test_an_invalid_option_is_one_line() -> None:
     ended = run("--load nowhere.json")
-    assert ended.returncode == 1
+    assert ended.returncode == 3
     (line,) = ended.stderr.splitlines()
     assert line.startswith("OSC_PLACEMENT_SERVER_OPTIONS: nowhere.json cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('--database "cloud.sqlite', "OSC_PLACEMENT_SERVER_OPTIONS: No closing quotation"),
+        ("--port many", "error: argument --port: invalid int value: 'many'"),
+        (
+            "--allocation-candidates-generation-strategy random",
+            "'random' is not a strategy: use depth-first or breadth-first",
+        ),
+    ],
+)
+def test_gunicorn_does_not_restart_after_invalid_options(text: str, reason: str) -> None:
+    ended = run(text)
+    assert ended.returncode == 3
+    assert reason in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "OSC_PLACEMENT_SERVER_OPTIONS: " in ended.stderr.splitlines()[-1]
