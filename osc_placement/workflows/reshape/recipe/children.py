@@ -214,7 +214,10 @@ class _Consumers:
 
 
 def _counted(uses: Mapping[str, int]) -> str:
-    return " and ".join(f"{child} {count} times" for child, count in sorted(uses.items()))
+    return " and ".join(
+        f"{child} {'once' if count == 1 else f'{count} times'}"
+        for child, count in sorted(uses.items())
+    )
 
 
 def _move(node: str, child: Child) -> dict[str, Any]:

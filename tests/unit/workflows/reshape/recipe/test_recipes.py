@@ -94,7 +94,7 @@ def test_a_server_with_two_gpus_gets_the_amounts_of_its_host() -> None:
     (reason,) = problems(
         vgpu.plan_vgpu, cloud(), uuid_of("cn1"), dataclasses.replace(request, evidence=evidence[:2])
     )
-    assert f"uses {A} 1 times and {B} 1 times, and has" in reason
+    assert f"uses {A} once and {B} once, and has" in reason
 
 
 def test_a_pci_address_gets_the_name_of_libvirt() -> None:
