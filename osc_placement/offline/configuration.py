@@ -84,6 +84,10 @@ def _read(file: pathlib.Path) -> cfg.ConfigOpts:
         options.set_override("sync_on_startup", False, group="placement_database")
     except cfg.Error as error:
         raise errors.PlacementError(f"{file}: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.PlacementError(
+            f"{file} cannot be read: {errors.file_reason(error)}"
+        ) from error
     return options
 
 

@@ -222,3 +222,13 @@ def test_a_configuration_that_cannot_be_used_is_reported_in_one_line(
 def test_a_configuration_that_does_not_exist_is_reported(target: targets.Target) -> None:
     ended = shell.run(["--os-placement-config", "/nonexistent/placement.conf", *LIST.split()])
     assert (ended.code, "/nonexistent/placement.conf" in ended.stderr) == (1, True)
+
+
+def test_a_configuration_that_is_not_a_text_file_is_reported(
+    target: targets.Target, tmp_path: pathlib.Path
+) -> None:
+    binary = tmp_path / "binary.conf"
+    binary.write_bytes(b"a\xff")
+    for path, reason in ((tmp_path, "Is a directory"), (binary, "byte 1 is not UTF-8")):
+        ended = shell.run(["--os-placement-config", str(path), *LIST.split()])
+        assert (ended.code, ended.stderr) == (1, f"{path} cannot be read: {reason}\n")
