@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.nova import flavor, values
@@ -143,7 +144,8 @@ def _parsed(text: str) -> decimal.Decimal | None:
         ratio = decimal.Decimal(text)
     except decimal.InvalidOperation:
         return None
-    return ratio if ratio.is_finite() and ratio > 0 else None
+    # Placement's ratios are floats: a decimal such as 1e400 is infinite there.
+    return ratio if ratio.is_finite() and 0 < float(ratio) < math.inf else None
 
 
 def _invalid(value: _Value) -> change.Skipped:

@@ -71,7 +71,9 @@ def test_one_read_per_host_with_a_ratio_and_one_for_all_usages() -> None:
     assert client.count()[USAGES] == 1
 
 
-@pytest.mark.parametrize("text", ["1,5", "", "-1", "0", "nan", "inf", "x"])
+@pytest.mark.parametrize(
+    "text", ["1,5", "", "-1", "0", "nan", "sNaN", "inf", "1e400", "1e-400", "x"]
+)
 def test_an_invalid_ratio_changes_no_host_of_the_aggregate(text: str) -> None:
     client = cloud()
     known = nova(
