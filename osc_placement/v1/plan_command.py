@@ -126,8 +126,8 @@ class PlanCommand(base.Lister):
             return
         if plan_guards.RECORDED_NOVA not in parsed_args.allow:
             raise errors.PlacementError(
-                f"--nova-recording {recording}: servers may have changed since nova's answers were"
-                " recorded; nothing was changed. Read nova itself (without --nova-recording),"
+                f"--nova-recording {recording}: servers may have changed since nova's responses"
+                " were recorded; nothing was changed. Read nova itself (without --nova-recording),"
                 " rehearse on a database file (--os-placement-database), or --allow"
                 f" {plan_guards.RECORDED_NOVA}"
             )

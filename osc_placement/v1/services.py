@@ -45,7 +45,7 @@ class Services:
             authenticate(
                 shell,
                 "reads nova",
-                "Select a cloud (OS_CLOUD), a recording of nova's answers (--nova-recording) or a"
+                "Select a cloud (OS_CLOUD), a recording of nova's responses (--nova-recording) or a"
                 " snapshot that was saved --with-nova",
             )
         return nova_api.SessionNova(shell.client_manager.sdk_connection)
@@ -78,7 +78,7 @@ class Services:
         return None if skip else self.neutron
 
     def apply_options(self) -> dict[str, Any]:
-        """The fields of ``apply.Options`` for a plan that was made from nova's answers."""
+        """The fields of ``apply.Options`` for a plan that was made from nova's responses."""
         from osc_placement.workflows.allocations import precondition
 
         return {

@@ -153,7 +153,7 @@ def test_a_limited_plan_is_continued(openstack: shell.OpenStack, target: targets
     rows(openstack, "--dry-run", "--plan-out", "plan.json")
     shown = openstack.run("placement plan show", "plan.json")
     assert "placement aggregate mirror" in shown.stderr
-    assert "nova's responses are read from the sample 12-hosts" in shown.stderr
+    assert "nova's responses come from the sample 12-hosts" in shown.stderr
     assert openstack.run("placement plan apply", "plan.json", "--max-count", "3").code == 5
     openstack.run("placement plan apply", "plan.json")
     assert members(target) == expected()

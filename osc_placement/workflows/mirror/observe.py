@@ -193,7 +193,7 @@ def _update_record(target: str, recorded: Mapping[str, str], snapshot: mirror_pl
 
 def _notes(stale: int, error: str, source: str) -> Iterable[str]:
     if source:
-        yield f"nova's responses are read from {source}"
+        yield f"nova's responses come from {source}"
     if stale:
         yield f"{stale} compute nodes are in aggregates that they should not be in (--prune)"
     if error:
