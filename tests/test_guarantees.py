@@ -11,7 +11,7 @@ import pytest
 
 from osc_placement import plugin
 from osc_placement.client import retry, transport
-from osc_placement.plan import guards
+from osc_placement.plan import guards, workers
 from osc_placement.plan.kinds import allocations
 from osc_placement.server import connection, context, limits, options, serve
 from osc_placement.server.schemas import validation
@@ -35,7 +35,7 @@ LIMITS = {
     "Attempts at a write of a batch": f"{retry.WRITES}",
     "Time from the first to the last attempt at a read or a change": f"{retry.LIMIT:g} s",
     "Pause that ``Retry-After`` can request": f"{retry.MAX_RETRY_AFTER:g} s",
-    "Concurrent requests": f"{guards.WORKERS}",
+    "Concurrent requests": f"{workers.DEFAULT}",
     "Consumers in one write": f"{allocations.TYPE.bulk_size}",
     "Part of what exists that an audit, a mirror or a migration removes": f"{guards.MAX_PERCENT} %",
     "Nodes that aliases add to a YAML document": f"{yaml_lines.MAX_ADDED}",
