@@ -183,7 +183,7 @@ def arrange_numa(lab: Cloud) -> None:
     ("title", "arrange"),
     [
         pytest.param("VGPU to one provider per GPU", arrange_gpus, marks=pytest.mark.smoke),
-        pytest.param("Replacing a rebuilt host", arrange_rebuilt, marks=pytest.mark.smoke),
+        ("Replacing a rebuilt host", arrange_rebuilt),
         ("VCPU to PCPU", arrange_pinned),
         ("Memory encryption", arrange_encrypted),
         ("PCI devices", arrange_devices),
