@@ -49,16 +49,14 @@ openstack placement reshape recipe numa cn1 \\
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
     ) -> yaml_writer.Recipe:
-        from osc_placement.workflows.reshape import observe
         from osc_placement.workflows.reshape.recipe import evidence, numa, read
 
         problems = errors.InputErrors()
         nodes = list(_nodes(parsed_args, problems))
         pairs = tuple(recipe_command.read_evidence(parsed_args, evidence.numa_nodes, problems))
         problems.check()
-        root = read.find_root(client, parsed_args.host)
-        trees = observe.read_trees(client, [root.uuid], context)
-        return numa.plan_numa(trees, root.uuid, nodes, pairs)
+        trees, root = read.read_tree(client, parsed_args.host, context)
+        return numa.plan_numa(trees, root, nodes, pairs)
 
 
 def _nodes(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> list[children.Child]:

@@ -61,12 +61,11 @@ openstack placement reshape recipe pci cn1 \\
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
     ) -> yaml_writer.Recipe:
-        from osc_placement.workflows.reshape import observe
         from osc_placement.workflows.reshape.recipe import pci, read
 
         request = _request(parsed_args)
-        root = read.find_root(client, parsed_args.host)
-        return pci.plan_pci(observe.read_trees(client, [root.uuid], context), root.uuid, request)
+        trees, root = read.read_tree(client, parsed_args.host, context)
+        return pci.plan_pci(trees, root, request)
 
 
 def _request(parsed_args: argparse.Namespace) -> pci.Request:

@@ -53,7 +53,6 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
     ) -> yaml_writer.Recipe:
-        from osc_placement.workflows.reshape import observe
         from osc_placement.workflows.reshape.recipe import evidence, pcpu, read
 
         problems = errors.InputErrors()
@@ -63,7 +62,6 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
             parsed_args.cpu_dedicated_set, parsed_args.cpu_shared_set, pairs
         )
         nova = services.Services(self, parsed_args).nova
-        root = read.find_root(client, parsed_args.host)
-        observed = observe.read_trees(client, [root.uuid], context)
-        servers, moves = read.servers_of(nova, observed.consumers_of(root.uuid, pcpu.VCPU))
-        return pcpu.plan_pcpu(observed, root.uuid, servers, moves, request)
+        trees, root = read.read_tree(client, parsed_args.host, context)
+        servers, moves = read.servers_of(nova, trees.consumers_of(root, pcpu.VCPU))
+        return pcpu.plan_pcpu(trees, root, servers, moves, request)

@@ -47,7 +47,6 @@ openstack placement reshape recipe sev cn1 \\
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
     ) -> yaml_writer.Recipe:
-        from osc_placement.workflows.reshape import observe
         from osc_placement.workflows.reshape.recipe import evidence, read, sev
 
         problems = errors.InputErrors()
@@ -56,9 +55,8 @@ openstack placement reshape recipe sev cn1 \\
             recipe_command.read_evidence(parsed_args, evidence.encryption_model, problems)
         )
         problems.check()
-        root = read.find_root(client, parsed_args.host)
-        trees = observe.read_trees(client, [root.uuid], context)
-        return sev.plan_sev(trees, root.uuid, models, pairs)
+        trees, root = read.read_tree(client, parsed_args.host, context)
+        return sev.plan_sev(trees, root, models, pairs)
 
 
 def _models(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> dict[str, int]:

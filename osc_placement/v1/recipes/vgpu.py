@@ -53,12 +53,11 @@ openstack placement reshape recipe vgpu cn1 \\
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
     ) -> yaml_writer.Recipe:
-        from osc_placement.workflows.reshape import observe
         from osc_placement.workflows.reshape.recipe import read, vgpu
 
         request = _vgpu_request(parsed_args)
-        root = read.find_root(client, parsed_args.host)
-        return vgpu.plan_vgpu(observe.read_trees(client, [root.uuid], context), root.uuid, request)
+        trees, root = read.read_tree(client, parsed_args.host, context)
+        return vgpu.plan_vgpu(trees, root, request)
 
 
 def _vgpu_request(parsed_args: argparse.Namespace) -> vgpu.Request:

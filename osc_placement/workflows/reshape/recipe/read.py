@@ -14,6 +14,8 @@ from osc_placement.nova import (
     servers as nova_servers,
     values,
 )
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.reshape import observe, snapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,6 +38,17 @@ def find_root(client: api.Client, text: str) -> provider.Provider:
     if found.root_uuid not in (None, found.uuid):
         raise errors.InvalidInput([f"{text} is not a compute node: it has a parent"])
     return found
+
+
+def read_tree(
+    client: api.Client, text: str, context: ReadContext
+) -> tuple[snapshot.TreeSnapshot, str]:
+    """The tree whose root has this name or UUID, and the UUID of the root.
+
+    Requests: those of ``find_root`` and of ``observe.read_trees``. Errors: InvalidInput.
+    """
+    root = find_root(client, text)
+    return observe.read_trees(client, [root.uuid], context), root.uuid
 
 
 def servers_of(
