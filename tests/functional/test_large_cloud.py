@@ -75,7 +75,7 @@ EXPECTED: dict[str, tuple[int, dict[str, int]]] = {
 
 
 class Service:
-    """What the operations use of the measured service; there is no database to compare with."""
+    """The service that the operations measure. Tests do not compare the tables of its database."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -17,6 +17,7 @@ GROUP = "openstack.placement.v1"
 def entry_points(group: str) -> dict[str, str]:
     """The entry points of a group in setup.cfg: ``{name: "module:object"}``."""
     config = configparser.ConfigParser(delimiters=("=",))
+    # The documented way to keep upper case; the type stubs describe a method.
     config.optionxform = str  # type: ignore[assignment, method-assign]
     config.read(process.ROOT / "setup.cfg")
     lines = config["options.entry_points"][group].strip().splitlines()
