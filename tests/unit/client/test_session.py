@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pathlib
 import socket
+from typing import Any
 
 import keystoneauth1.session
 import pytest
 import requests
 
 from osc_placement.client import session as sessions
+from tests.support.raw_server import listening
+
+SESSION_COOKIE = b"HTTP/1.1 200 OK\r\nSet-Cookie: node=a\r\nContent-Length: 2\r\n\r\n{}"
 
 
 def proxy(session: keystoneauth1.session.Session, url: str) -> str | None:
@@ -53,3 +58,45 @@ def test_connections_of_many_workers_stay_open() -> None:
     assert pool.pool.maxsize == sessions.CONNECTIONS
     # keystoneauth's own options of the sockets stay.
     assert (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1) in pool.conn_kw["socket_options"]
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("GET", {}),
+        ("DELETE", {}),
+        ("PUT", {"json": {"name": "\N{LATIN SMALL LETTER E WITH ACUTE}"}}),
+        ("POST", {"headers": {"OpenStack-API-Version": "placement 1.39"}, "json": []}),
+    ],
+)
+def test_requests_have_the_headers_of_the_library_requests(
+    method: str, options: dict[str, Any]
+) -> None:
+    with listening(SESSION_COOKIE) as (url, received):
+        plain, prepared = keystoneauth1.session.Session(), keystoneauth1.session.Session()
+        sessions.prepare(prepared)
+        for session in (plain, prepared):
+            # The second request has the cookie of the first response.
+            for _ in range(2):
+                response = session.request(f"{url}/traits?name=in:A", method, **options)
+                assert response.json() == {}
+                assert response.elapsed.total_seconds() > 0
+    sent = [request.partition(b"\r\n\r\n")[0] for request in received]
+    assert sent[:2] == sent[2:]
+    assert b"Cookie: node=a" not in sent[2]
+    assert b"Cookie: node=a" in sent[3]
+
+
+def test_credentials_of_netrc_and_of_the_url_are_sent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    netrc = tmp_path / "netrc"
+    session = keystoneauth1.session.Session()
+    sessions.prepare(session)
+    with listening(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as (url, received):
+        monkeypatch.setenv("NETRC", str(netrc))
+        netrc.write_text("machine 127.0.0.1 login proxy password secret\n")
+        session.get(url)
+        session.get(url.replace("127.0.0.1", "user:word@localhost"))
+    assert b"Authorization: Basic cHJveHk6c2VjcmV0" in received[0]
+    assert b"Authorization: Basic dXNlcjp3b3Jk" in received[1]
