@@ -296,7 +296,8 @@ def _narrow_undo(
     if not applied.changes:
         file.remove(path)
         return dataclasses.replace(report, undo_path=None)
-    # A complete undo file is safe too: the journal lists what was applied.
-    with contextlib.suppress(errors.PlacementError):
-        file.write(path, applied)
+    if applied != undo.inverse(plan):
+        # A complete undo file is safe too: the journal lists what was applied.
+        with contextlib.suppress(errors.PlacementError):
+            file.write(path, applied)
     return report

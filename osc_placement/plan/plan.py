@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -36,7 +37,7 @@ class Capacity:
     over: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Plan:
     """Changes and skipped items, each in the order of ``sort_key``.
 
@@ -67,7 +68,7 @@ class Plan:
     existing: Mapping[str, int] = dataclasses.field(default_factory=dict)
     max_percent: int | None = None
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """SHA-256 over everything in the plan: its compact JSON with sorted keys."""
         found = hashlib.sha256()

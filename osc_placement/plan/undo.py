@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from osc_placement.plan import (
     change as change_module,
@@ -32,8 +32,15 @@ def inverse(plan: plan_module.Plan, entries: Entries | None = None) -> plan_modu
     With the entries of its journal, only what was applied, to the states that it replaced;
     without, all of it. What cannot be undone, or was not applied, is skipped.
     """
+    return _plan_of(plan, [_inverse(item, entries) for item in plan.changes])
+
+
+def _plan_of(
+    plan: plan_module.Plan, items: Sequence[change_module.Change | change_module.Skipped]
+) -> plan_module.Plan:
+    """The plan of these items that undoes ``plan``, or a part of it."""
     return plan_module.make(
-        [_inverse(item, entries) for item in plan.changes],
+        items,
         command=f"{COMMAND}{plan.command}",
         target=plan.target,
         origin=plan.origin,
@@ -73,13 +80,12 @@ def of_results(
         for item in results
         if item.status is result.Status.APPLIED and item.before is not None
     }
-    changes = tuple(
+    changes = [
         dataclasses.replace(item, before=applied[item.kind, item.subject])
         for item in plan.changes
         if (item.kind, item.subject) in applied
-    )
-    undo = inverse(dataclasses.replace(plan, changes=changes))
-    return dataclasses.replace(undo, undoes=plan.digest)
+    ]
+    return _plan_of(plan, [_inverse(item, None) for item in changes])
 
 
 def _inverse(
