@@ -7,6 +7,8 @@ columns and rows.
 from __future__ import annotations
 
 import argparse
+import functools
+import gc
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
@@ -94,6 +96,7 @@ class PlacementCommand(target.TargetCommand):
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command. Raises CommandError, with one message, for a PlacementError."""
+        _freeze_modules()
         self._arguments = parsed_args
         contradiction = plugin.contradiction(self._command_line())
         if contradiction:
@@ -352,3 +355,13 @@ class ShowOne(PlacementCommand, command.ShowOne):
             data = cells.format_row(parsed_args.formatter, data)
         code: int = super().produce_output(parsed_args, column_names, data)
         return code
+
+
+@functools.cache
+def _freeze_modules() -> None:
+    """Exclude what is imported from garbage collection, once per process.
+
+    The modules of all plugins of ``openstack`` are most of the objects of a command: collections
+    take a tenth of the CPU time of a batch with them.
+    """
+    gc.freeze()
