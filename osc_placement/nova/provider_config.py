@@ -118,8 +118,9 @@ def _parse(text: str) -> Mapping[str, Any]:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        # The text of the error has several lines.
-        raise ValueError(f"it is not YAML: {' '.join(str(error).split())}") from error
+        # The text of the error has several lines, and calls the file "<unicode string>".
+        text = " ".join(str(error).replace(' in "<unicode string>",', " at").split())
+        raise ValueError(f"it is not YAML: {text}") from error
     if document is None:
         raise ValueError("it is empty: it needs 'meta' with a schema_version, such as '1.0'")
     validator = jsonschema.Draft202012Validator(_SCHEMA)

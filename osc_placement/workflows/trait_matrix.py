@@ -42,6 +42,10 @@ class TraitMatrix:
             {item: traits - everywhere for item, traits in self.traits_of.items()},
         )
 
+    def without_match(self, globs: Iterable[str]) -> list[str]:
+        """Those of ``globs`` that match no trait of a provider."""
+        return [glob for glob in globs if not any(_matches(name, [glob]) for name in self.traits)]
+
     def groups(self) -> list[Group]:
         """The providers by their traits; the largest group first."""
         found: dict[frozenset[str], list[provider.Provider]] = {}

@@ -62,6 +62,10 @@ openstack resource provider trait matrix --member-of az1 --differing"""
         with progress.shown(quiet=self.is_quiet) as shown:
             context = ReadContext(parsed_args.workers, shown, services.host_aggregates(self))
             found = trait_matrix.observe_matrix(client, selected, parsed_args.trait, context)
+        self.summary = [
+            f"None of the selected providers has a trait that matches {glob}"
+            for glob in found.without_match(parsed_args.trait)
+        ]
         self._matrix = found.differing() if parsed_args.differing else found
         return ("name", "uuid", *self._matrix.traits), list(_rows(self._matrix))
 

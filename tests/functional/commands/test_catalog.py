@@ -86,3 +86,5 @@ def test_the_trait_matrix_compares_groups_and_lists_every_provider(openstack: Op
     table = openstack.do("resource provider trait matrix", "--name-glob", "[abc]", "-f", "table")
     assert "| 1     | 2         | b, c  | 1      |" in table
     assert "| CUSTOM_GOLD    |   | x |" in table
+    nothing = openstack.run("resource provider trait matrix", "--all", "--trait", "CUSTOM_G")
+    assert "None of the selected providers has a trait that matches CUSTOM_G\n" in nothing.stderr

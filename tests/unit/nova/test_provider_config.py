@@ -77,7 +77,11 @@ def test_files_are_merged_by_provider(tmp_path: pathlib.Path) -> None:
             HEAD + "- {identification: {name: a}, inventories: {additional: [{CUSTOM_A: {}}]}}",
             "'total' is a required property",
         ),
-        ("[", "it is not YAML: while parsing a flow node expected"),
+        (
+            "[",
+            "it is not YAML: while parsing a flow node expected the node content, but found"
+            " '<stream end>' at line 1, column 2",
+        ),
         ("# nothing\n", "it is empty: it needs 'meta'"),
         (
             HEAD + "- &a {identification: {name: a}, traits: {additional: [CUSTOM_A]}}\n- *a\n",

@@ -39,6 +39,7 @@ def test_a_pattern_and_the_selection_limit_the_matrix() -> None:
     selected = selector.Selector(forbidden=("CUSTOM_B",))
     found = trait_matrix.observe_matrix(cloud(), selected, ["*_A", "*_B"])
     assert found.traits == ("CUSTOM_A",)
+    assert found.without_match(["*_A", "*_B"]) == ["*_B"]
     assert len(found.traits_of) == 3
     assert trait_matrix.observe_matrix(cloud(), EVERYTHING, ["HW_*"]).traits == ()
 
