@@ -1,8 +1,10 @@
 """How many requests run at the same time, and how many start in a second.
 
-The number adapts to the service. It starts small and rises with each answer. It halves when the
-service refuses requests because of its load, and falls by one when its answers take several times
-as long as its fastest ones: more requests would only wait in the service's queue.
+The number adapts to the service. It starts small and rises with each answer; above a usual number
+only while the answers take about as long as the fastest ones, as with a distant service that has
+free capacity. It halves when the service refuses requests because of its load, and falls by one
+when its answers take several times as long as its fastest ones: more requests would only wait in
+the service's queue.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from collections.abc import Callable, Iterator
 
 LOG = logging.getLogger(__name__)
 
-#: Requests at the same time: at the start, and by default at most.
-_FIRST, MOST = 2, 8
+#: Requests at the same time: at the start, usually at most, and at most.
+_FIRST, _USUAL, MOST = 2, 8, 16
 
 #: Statuses of a service that has too much load.
 OVERLOADED = frozenset({429, 503})
@@ -25,6 +27,9 @@ OVERLOADED = frozenset({429, 503})
 #: An answer is slow if the average takes this many times as long as the fastest average of its
 #: kind, and longer than this many seconds.
 _SLOW_FACTOR, _SLOW_SECONDS = 4.0, 0.25
+
+#: An answer is fast if the average takes at most this many times as long as the fastest average.
+_FAST_FACTOR = 2.0
 
 #: The weight of the newest answer in an average.
 _WEIGHT = 0.2
@@ -45,6 +50,10 @@ class _Kind:
     @property
     def is_slow(self) -> bool:
         return self.average > max(_SLOW_FACTOR * self.fastest, _SLOW_SECONDS)
+
+    @property
+    def is_fast(self) -> bool:
+        return self.average <= _FAST_FACTOR * self.fastest
 
 
 class Pace:
@@ -100,7 +109,8 @@ class Pace:
                 self._kinds[name] = kind = _Kind(seconds)
             kind.add(seconds)
             if not kind.is_slow:
-                self.limit = min(self.limit + 1 / self.limit, float(self.most))
+                if self.limit < _USUAL or kind.is_fast:
+                    self.limit = min(self.limit + 1 / self.limit, float(self.most))
             elif self._may_fall(kind.average):
                 self.limit = max(1.0, min(self.limit, self.most) - 1)
                 LOG.debug(

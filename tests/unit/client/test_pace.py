@@ -46,28 +46,36 @@ def answers(paced: pace.Pace, clock: Clock, count: int, seconds: float) -> float
 
 def test_the_limit_rises_to_the_number_of_workers(paced: pace.Pace, clock: Clock) -> None:
     assert paced.limit == 2
-    assert answers(paced, clock, 50, 0.02) == pace.MOST
+    assert answers(paced, clock, 150, 0.02) == pace.MOST
     paced.most = 3
     assert answers(paced, clock, 1, 0.02) == 3
+
+
+def test_more_than_eight_requests_run_only_while_answers_are_fast(
+    paced: pace.Pace, clock: Clock
+) -> None:
+    answers(paced, clock, 1, 0.02)
+    assert 8 <= answers(paced, clock, 150, 0.05) < 9
+    assert answers(paced, clock, 150, 0.03) == pace.MOST
 
 
 def test_a_slow_service_gets_fewer_requests_and_a_fast_one_more(
     paced: pace.Pace, clock: Clock
 ) -> None:
-    answers(paced, clock, 50, 0.1)
+    answers(paced, clock, 150, 0.1)
     assert answers(paced, clock, 50, 2.0) == 1
-    assert answers(paced, clock, 80, 0.1) == pace.MOST
+    assert answers(paced, clock, 180, 0.1) == pace.MOST
 
 
 def test_requests_of_another_kind_may_take_longer(paced: pace.Pace, clock: Clock) -> None:
-    answers(paced, clock, 50, 0.01)
+    answers(paced, clock, 150, 0.01)
     for _ in range(20):
         paced.answered("GET", "/allocation_candidates?resources=VCPU:1", 5.0)
     assert paced.limit == pace.MOST
 
 
 def test_refused_requests_halve_the_limit_and_wait(paced: pace.Pace, clock: Clock) -> None:
-    answers(paced, clock, 50, 0.01)
+    answers(paced, clock, 150, 0.01)
     paced.refused(7.0)
     # Requests that were under way do not count again.
     paced.refused(0.05)
