@@ -14,7 +14,7 @@ from typing import Any
 
 import microversion_parse
 import webob
-from webob import exc
+from webob import acceptparse, exc
 
 from osc_placement import microversion
 from osc_placement.engine import errors, record
@@ -278,15 +278,23 @@ def _check_media_types(
     request: webob.Request, route: routes.Route, version: microversion.Microversion
 ) -> None:
     """Raise for a body that is not declared as JSON, and for a client that does not accept JSON."""
-    media_type = request.content_type or None
-    if version.minor < route.body_below and media_type != context.JSON:
-        raise http_errors.UnsupportedMediaType(
-            f"The media type {media_type} is not supported, use {context.JSON}"
-        )
+    if version.minor < route.body_below:
+        media_type = request.content_type or None
+        if media_type != context.JSON:
+            raise http_errors.UnsupportedMediaType(
+                f"The media type {media_type} is not supported, use {context.JSON}"
+            )
     if request.method != "GET" or route.any_accept:
         return
-    if request.environ.get("HTTP_ACCEPT") and not request.accept.acceptable_offers([context.JSON]):
+    accepted = request.environ.get("HTTP_ACCEPT")
+    if accepted and not _accepts_json(accepted):
         raise http_errors.NotAcceptable("Only application/json is provided")
+
+
+@functools.lru_cache(maxsize=256)
+def _accepts_json(header: str) -> bool:
+    """Whether an accept header allows JSON; parsing it takes longer than to read a record."""
+    return bool(acceptparse.create_accept_header(header).acceptable_offers([context.JSON]))
 
 
 def _unauthorized(request: webob.Request) -> webob.Response:
@@ -301,10 +309,11 @@ def _finish(
     version: microversion.Microversion | None,
     varies: bool = True,
 ) -> webob.Response:
-    """Set the headers that every response has."""
-    response.headers["x-openstack-request-id"] = request_id
+    """Add the headers that every response has."""
+    headers = response.headerlist
+    headers.append(("x-openstack-request-id", request_id))
     if version is not None:
-        response.headers["openstack-api-version"] = f"{SERVICE_TYPE} {version}"
+        headers.append(("openstack-api-version", f"{SERVICE_TYPE} {version}"))
         if varies:
-            response.headers["vary"] = "openstack-api-version"
+            headers.append(("vary", "openstack-api-version"))
     return response

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import functools
 import json
 import time
 from collections.abc import Iterable
@@ -38,8 +39,9 @@ def encoded_response(
 
     The parts are sent one by one: joining large ones takes longer than to encode them.
     """
-    response = webob.Response(status=status, app_iter=parts, content_type=JSON, charset=None)
-    response.content_length = sum(map(len, parts))
+    length = str(sum(map(len, parts)))
+    headers = [("Content-Type", JSON), ("Content-Length", length)]
+    response = webob.Response(status=status, app_iter=parts, headerlist=headers)
     set_dates(context, response, updated)
     return response
 
@@ -63,8 +65,14 @@ def set_dates(
         return
     latest = time.time() if updated is None else max(updated, default=None)
     if latest is not None:
-        response.headers["last-modified"] = email.utils.formatdate(latest, usegmt=True)
-    response.headers["cache-control"] = "no-cache"
+        response.headerlist.append(("last-modified", _date(int(latest))))
+    response.headerlist.append(("cache-control", "no-cache"))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _date(seconds: int) -> str:
+    """The date of HTTP; many records change in the same second."""
+    return email.utils.formatdate(seconds, usegmt=True)
 
 
 def encode(payload: Any) -> bytes:
