@@ -99,19 +99,19 @@ def can_supply(
     base: state.State, provider: record.ProviderRecord, resources: Mapping[str, int]
 ) -> bool:
     """Whether a provider has free capacity for ``resources``, in valid units."""
-    for resource_class in resources:
-        if resource_class not in provider.inventories:
-            return False
-    used = base.used(provider.uuid)
-    for resource_class, amount in resources.items():
-        inventory = provider.inventories[resource_class]
-        if (
-            not inventory.min_unit <= amount <= inventory.max_unit
-            or amount % inventory.step_size
-            or used.get(resource_class, 0) + amount > inventory.capacity
-        ):
-            return False
-    return True
+    return all(suppliers(base, (provider.uuid,), *each) for each in resources.items())
+
+
+def suppliers(
+    base: state.State, uuids: Iterable[str], resource_class: str, amount: int
+) -> list[str]:
+    """Those of the providers that have free capacity for an amount, in valid units."""
+    room_of = base.rooms(resource_class).get
+    return [
+        uuid
+        for uuid in uuids
+        if (room := room_of(uuid, state.NO_ROOM))[0] <= amount <= room[1] and not amount % room[2]
+    ]
 
 
 def check_classes(base: drafts.Draft | state.State, names: Iterable[str]) -> None:

@@ -26,33 +26,33 @@ def matching(
         return []
     for alternatives in request_group.required:
         trait.check_exist(base, sorted(alternatives))
-    if not all(_union(base.with_trait[name] for name in names) for names in request_group.required):
+    if not all(_has_members(base.with_trait, names) for names in request_group.required):
         return []
     trait.check_exist(base, sorted(request_group.forbidden))
-    if not all(members(base, aggregates) for aggregates in request_group.member_of):
+    if not all(_has_members(base.with_aggregate, names) for names in request_group.member_of):
         return []
     inventory.check_classes(base, request_group.resources)
     candidate_sets = _candidate_sets(base, request_group, name, uuid)
-    smallest: Members = min(candidate_sets, key=len, default=base.providers.keys())
+    by_class = (base.with_class[resource_class] for resource_class in request_group.resources)
+    smallest: Members = min((*candidate_sets, *by_class), key=len, default=base.providers.keys())
     found = list(smallest)
     for candidate_set in candidate_sets:
-        found = [member for member in found if member in candidate_set]
+        if candidate_set is not smallest:
+            found = [member for member in found if member in candidate_set]
     for excluded in _excluded_sets(base, request_group):
         found = [member for member in found if member not in excluded]
-    if candidate_sets:
+    for resource_class, amount in request_group.resources.items():
+        found = inventory.suppliers(base, found, resource_class, amount)
+    if candidate_sets or request_group.resources:
         # An index orders its members by their last change.
         found = base.in_order(found)
-    providers = [base.providers[member] for member in found]
-    resources = request_group.resources
-    if not resources:
-        return providers
-    return [provider for provider in providers if inventory.can_supply(base, provider, resources)]
+    return [base.providers[member] for member in found]
 
 
 def _candidate_sets(
     base: state.State, request_group: candidate.RequestGroup, name: str | None, uuid: str | None
 ) -> list[Members]:
-    """One set of providers per filter; each match is in all of them."""
+    """One set of providers per filter but resources; each match is in all of them."""
     candidate_sets: list[Members] = []
     if uuid is not None:
         candidate_sets.append({uuid} & base.providers.keys())
@@ -62,9 +62,6 @@ def _candidate_sets(
         candidate_sets.append(base.tree[base.providers[request_group.in_tree].root_uuid])
     candidate_sets += [_any_of(base.with_aggregate, names) for names in request_group.member_of]
     candidate_sets += [_any_of(base.with_trait, names) for names in request_group.required]
-    candidate_sets += [
-        base.with_class[resource_class] for resource_class in request_group.resources
-    ]
     return candidate_sets
 
 
@@ -83,6 +80,10 @@ def _any_of(index: state.Index, keys: Collection[str]) -> Members:
 def members(base: state.State, aggregates: Iterable[str]) -> list[str]:
     """The providers in any of the aggregates."""
     return list(_union(base.with_aggregate[aggregate] for aggregate in aggregates))
+
+
+def _has_members(index: state.Index, keys: Iterable[str]) -> bool:
+    return any(key in index for key in keys)
 
 
 def _union(parts: Iterable[Iterable[str]]) -> dict[str, None]:

@@ -6,28 +6,34 @@ Reads are attribute and index look-ups. Only ``apply`` changes a state.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, KeysView, Mapping
+from typing import Any
 
 from osc_placement.engine import record, standard
 
 _EMPTY: Mapping[str, None] = {}
 _NO_USAGE: Mapping[str, int] = {}
 
+#: The amounts of a class that a provider can supply: (least, most, step). A plain tuple of numbers,
+#: which the garbage collector ignores.
+Room = tuple[int, int, int]
+NO_ROOM: Room = (1, 0, 1)
+
 
 class Index:
-    """``key -> members``, in the order in which they were added."""
+    """``key -> members``, in the order in which they were added; a member may have a value."""
 
     __slots__ = ("_members",)
 
     def __init__(self) -> None:
-        self._members: dict[str, dict[str, None]] = {}
+        self._members: dict[str, dict[str, Any]] = {}
 
     def copy(self) -> Index:
         copied = Index()
         copied._members = {key: members.copy() for key, members in self._members.items()}
         return copied
 
-    def add(self, key: str, member: str) -> None:
-        self._members.setdefault(key, {})[member] = None
+    def add(self, key: str, member: str, value: Any = None) -> None:
+        self._members.setdefault(key, {})[member] = value
 
     def discard(self, key: str, member: str) -> None:
         members = self._members.get(key)
@@ -39,6 +45,10 @@ class Index:
     def __getitem__(self, key: str) -> KeysView[str]:
         """The members of a key as an ordered set; empty for an unknown key."""
         return self._members.get(key, _EMPTY).keys()
+
+    def values(self, key: str) -> Mapping[str, Any]:
+        """The members of a key with their values; empty for an unknown key."""
+        return self._members.get(key, _EMPTY)
 
     def __contains__(self, key: str) -> bool:
         return key in self._members
@@ -69,19 +79,15 @@ class State:
         self.with_class = Index()
         self.consumers_of = Index()
         self.consumers_in = Index()
-        self._used: dict[str, dict[str, int]] = {}
+        self._used: dict[str, Mapping[str, int]] = {}
         self._numbers: dict[str, int] = {}
         self._next_number = 0
 
     def copy(self) -> State:
-        """A copy that changes independently; records are shared because they never change."""
+        """A copy that changes independently; records and usages are shared: they never change."""
         copied = State()
         for name, value in vars(self).items():
-            if name == "_used":
-                value = {uuid: dict(used) for uuid, used in value.items()}
-            elif isinstance(value, dict | Index):
-                value = value.copy()
-            setattr(copied, name, value)
+            setattr(copied, name, value.copy() if isinstance(value, dict | Index) else value)
         return copied
 
     def without_allocations(self) -> State:
@@ -99,8 +105,15 @@ class State:
         return sorted(provider_uuids, key=self._numbers.__getitem__)
 
     def used(self, provider_uuid: str) -> Mapping[str, int]:
-        """``{resource class: amount}`` allocated from a provider; zeros may be missing."""
+        """``{resource class: amount}`` allocated from a provider; zeros may be missing.
+
+        A write replaces the mapping.
+        """
         return self._used.get(provider_uuid, _NO_USAGE)
+
+    def rooms(self, resource_class: str) -> Mapping[str, Room]:
+        """``{provider uuid: Room}`` of all providers with inventory of a class."""
+        return self.with_class.values(resource_class)
 
     def knows_trait(self, name: str) -> bool:
         """Whether a trait exists, standard or custom."""
@@ -116,8 +129,9 @@ class State:
 
     def apply(self, changes: record.Changes) -> None:
         """Apply the changes of a draft."""
+        used: set[str] = set()
         for uuid, consumer in changes.consumers.items():
-            self._replace_consumer(uuid, consumer)
+            used |= self._replace_consumer(uuid, consumer)
         # One draft may move a name from one provider to another: remove all old names first.
         for uuid in changes.providers:
             if uuid in self.providers:
@@ -133,6 +147,9 @@ class State:
                     self._next_number += 1
                 self.providers[uuid] = provider
                 self._index_provider(provider)
+        for uuid in used - changes.providers.keys():
+            if uuid in self.providers:
+                self._measure(self.providers[uuid])
         _overlay(self.traits, changes.traits)
         _overlay(self.resource_classes, changes.resource_classes)
 
@@ -146,8 +163,15 @@ class State:
             self.with_trait.add(trait, uuid)
         for aggregate in provider.aggregates:
             self.with_aggregate.add(aggregate, uuid)
-        for resource_class in provider.inventories:
-            self.with_class.add(resource_class, uuid)
+        self._measure(provider)
+
+    def _measure(self, provider: record.ProviderRecord) -> None:
+        """Set what a provider can supply of each class."""
+        used = self.used(provider.uuid)
+        for name, inventory in provider.inventories.items():
+            most = min(inventory.max_unit, inventory.capacity - used.get(name, 0))
+            room = inventory.min_unit, most, inventory.step_size
+            self.with_class.add(name, provider.uuid, room)
 
     def _unindex_provider(self, provider: record.ProviderRecord) -> None:
         uuid = provider.uuid
@@ -162,27 +186,33 @@ class State:
         for resource_class in provider.inventories:
             self.with_class.discard(resource_class, uuid)
 
-    def _replace_consumer(self, uuid: str, consumer: record.ConsumerRecord | None) -> None:
+    def _replace_consumer(self, uuid: str, consumer: record.ConsumerRecord | None) -> set[str]:
+        """Replace or delete a consumer; returns the providers whose usage changes."""
+        changed: set[str] = set()
         old = self.consumers.get(uuid)
         if old is not None:
+            changed.update(old.allocations)
             self._add_usage(old, -1)
             self.consumers_in.discard(old.project_id, uuid)
             for provider_uuid in old.allocations:
                 self.consumers_of.discard(provider_uuid, uuid)
         if consumer is None:
             self.consumers.pop(uuid, None)
-            return
+            return changed
+        changed.update(consumer.allocations)
         self.consumers[uuid] = consumer
         self._add_usage(consumer, 1)
         self.consumers_in.add(consumer.project_id, uuid)
         for provider_uuid in consumer.allocations:
             self.consumers_of.add(provider_uuid, uuid)
+        return changed
 
     def _add_usage(self, consumer: record.ConsumerRecord, sign: int) -> None:
         for provider_uuid, resources in consumer.allocations.items():
-            used = self._used.setdefault(provider_uuid, {})
+            used = dict(self.used(provider_uuid))
             for resource_class, amount in resources.items():
                 used[resource_class] = used.get(resource_class, 0) + sign * amount
+            self._used[provider_uuid] = used
 
 
 _STANDARD_CLASSES = frozenset(standard.RESOURCE_CLASSES)

@@ -10,7 +10,7 @@ import enum
 import itertools
 from collections.abc import Iterable, Iterator
 
-from osc_placement.engine import record, standard, state
+from osc_placement.engine import inventory, record, standard, state
 from osc_placement.engine.candidates import budget as budgets, plan as plans, tree as trees
 from osc_placement.model.candidate import Candidate
 
@@ -37,6 +37,10 @@ class Forest:
         self.base = base
         self.plan = plan
         self.budget = budget or budgets.SearchBudget()
+        self._demands = [
+            (base.rooms(name).get, total, amounts)
+            for name, (total, amounts) in plan.demands.items()
+        ]
         self.sharing = base.with_trait[standard.SHARING_TRAIT]
         self._shared_fits: dict[tuple[plans.Slot, str], bool] = {}
         self._sharing_in: dict[str, list[str]] = {}
@@ -104,12 +108,11 @@ class Forest:
         return options
 
     def _fitting(self, slot: plans.Slot, tree: Iterable[str]) -> list[record.ProviderRecord]:
-        base = self.base
+        base, admits = self.base, slot.group.admits
         providers = base.providers
-        for resource_class in slot.resources:
-            members = base.with_class[resource_class]
-            tree = [uuid for uuid in tree if uuid in members]
-        return [provider for uuid in tree if slot.fits(base, provider := providers[uuid])]
+        for resource_class, amount in slot.resources.items():
+            tree = inventory.suppliers(base, tree, resource_class, amount)
+        return [provider for uuid in tree if admits(base, provider := providers[uuid])]
 
     def sharing_with(self, root_uuid: str) -> list[str]:
         """The sharing providers of other trees that share with this tree."""
@@ -129,18 +132,12 @@ class Forest:
         base, plan = self.base, self.plan
         if plan.needs_several_providers:
             return None
-        inventories = provider.inventories
-        used = base.used(provider.uuid)
-        for resource_class, (total, amounts) in plan.demands.items():
-            inventory = inventories.get(resource_class)
-            if (
-                inventory is None
-                or total > inventory.max_unit
-                or used.get(resource_class, 0) + total > inventory.capacity
-            ):
+        for room_of, total, amounts in self._demands:
+            least, most, step = room_of(provider.uuid, state.NO_ROOM)
+            if total > most:
                 return None
             for amount in amounts:
-                if amount < inventory.min_unit or amount % inventory.step_size:
+                if amount < least or amount % step:
                     return None
         for group in plan.groups:
             if not group.admits(base, provider):

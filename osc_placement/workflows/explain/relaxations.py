@@ -165,12 +165,8 @@ class Relaxations:
 
     def _supplying(self, resource_class: str, amount: int) -> Collection[str]:
         """The providers with room for an amount of a class."""
-        base, requested = self._base, {resource_class: amount}
-        return {
-            uuid
-            for uuid in base.with_class[resource_class]
-            if inventory.can_supply(base, base.providers[uuid], requested)
-        }
+        uuids = self._base.with_class[resource_class]
+        return set(inventory.suppliers(self._base, uuids, resource_class, amount))
 
     def _meeting(self, each: Constraint) -> Collection[str]:
         """The providers that meet a constraint by themselves."""

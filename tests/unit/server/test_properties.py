@@ -89,6 +89,8 @@ def test_the_indexes_equal_those_of_a_loaded_state(seed: int) -> None:
                 assert {key: set(mine[key]) for key in mine} == {
                     key: set(theirs[key]) for key in theirs
                 }
+            for name in fresh.with_class:
+                assert base.rooms(name) == fresh.rooms(name)
             assert base.named == fresh.named
             for uuid in base.providers:
                 used = {name: n for name, n in base.used(uuid).items() if n}
