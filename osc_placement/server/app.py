@@ -22,6 +22,7 @@ from osc_placement.server import (
     auth,
     context,
     cors,
+    fragments,
     http_errors,
     keystone,
     limits,
@@ -65,6 +66,7 @@ class App:
         self.limits = request_limits or limits.Limits()
         self._authenticate = auth.keystone if config_file else auth.noauth2
         self._enforcer = enforcer or policy.Defaults()
+        self._fragments = fragments.Fragments()
         self._wsgi: Callable[[dict[str, Any], Any], Iterable[bytes]] = self._handle
         if config_file:
             self.threads = keystone.THREADS
@@ -140,6 +142,7 @@ class App:
             params=params,
             rule=route.rule,
             limits=self.limits,
+            fragments=self._fragments,
         )
         if route.rule and not route.authorizes_itself:
             request_context.authorize()

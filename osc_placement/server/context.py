@@ -12,7 +12,7 @@ import webob
 from webob import multidict
 
 from osc_placement import microversion
-from osc_placement.server import auth, http_errors, limits, policy
+from osc_placement.server import auth, fragments, http_errors, limits, policy
 from osc_placement.server.schemas import validation
 from osc_placement.server.store import repository
 
@@ -37,6 +37,7 @@ class RequestContext:
     params: Mapping[str, str]
     rule: str
     limits: limits.Limits
+    fragments: fragments.Fragments
     error_fields: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def at_least(self, minor: int) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -16,22 +18,29 @@ from osc_placement.server import http_errors, query, responses
 from osc_placement.server.context import RequestContext
 from osc_placement.server.schemas import candidate as schemas, validation
 
-#: Amounts and mappings, or summaries, that are encoded at once.
-BATCH = 2000
+#: Amounts and mappings that are encoded at once: so few that most are gone again before the garbage
+#: collector visits them.
+BATCH = 128
+#: The least size of a part of a response: each part is sent separately.
+PART_BYTES = 64 * 1024
 
 
-class _Chunks:
+class _Parts:
     """The encoded parts of a response; their size is limited."""
 
     def __init__(self, max_bytes: int) -> None:
-        self.parts: list[bytes] = []
         self._max_bytes = max_bytes
         self._size = 0
+        self._parts: list[bytes] = []
+        self._pending: list[bytes] = []
+        self._pending_size = 0
 
-    def add(self, part: bytes) -> None:
-        self.parts.append(part)
-        self._size += len(part)
-        if self._size > self._max_bytes:
+    def add(self, text: bytes) -> None:
+        self._pending.append(text)
+        self._pending_size += len(text)
+        if self._pending_size > PART_BYTES:
+            self._join()
+        if self._size + self._pending_size > self._max_bytes:
             raise http_errors.BadRequest(
                 f"The response has more than {self._max_bytes} bytes. Set a lower limit."
             )
@@ -39,7 +48,19 @@ class _Chunks:
     def add_members(self, members: Iterator[bytes]) -> None:
         """Add the members of a JSON list or object."""
         for number, member in enumerate(members):
-            self.add(b"," + member if number else member)
+            if number:
+                self._pending.append(b",")
+            self.add(member)
+
+    def joined(self) -> list[bytes]:
+        """All parts."""
+        self._join()
+        return self._parts
+
+    def _join(self) -> None:
+        self._parts.append(b"".join(self._pending))
+        self._size += self._pending_size
+        self._pending, self._pending_size = [], 0
 
 
 def list_all(context: RequestContext) -> webob.Response:
@@ -50,20 +71,22 @@ def list_all(context: RequestContext) -> webob.Response:
     """
     given = context.checked_query(validation.at(schemas.QUERY, context.version.minor))
     candidate_query = query.parse_candidates(list(given.items()), context.version)
-    chunks = _Chunks(context.limits.response_bytes)
+    parts = _Parts(context.limits.response_bytes)
     with context.repository.snapshot() as base:
-        named: dict[str, None] = {}
-        found = _noting(_found(context, base, candidate_query), named)
-        chunks.add(b'{"allocation_requests": [')
-        chunks.add_members(_encoded(context, found))
-        chunks.add(b'], "provider_summaries": {')
-        chunks.add_members(_summaries(context, base, candidate_query, named))
-        chunks.add(b"}}")
-    return responses.encoded_response(context, chunks.parts)
+        named: dict[str, Any] = {}
+        found = _found(context, base, candidate_query)
+        parts.add(b'{"allocation_requests": [')
+        parts.add_members(_encoded(context, found, named))
+        parts.add(b'], "provider_summaries": {')
+        parts.add_members(_summaries(context, base, candidate_query, named))
+        parts.add(b"}}")
+    return responses.encoded_response(context, parts.joined())
 
 
-def _encoded(context: RequestContext, found: Iterator[model.Candidate]) -> Iterator[bytes]:
-    """The candidates as members of a JSON list.
+def _encoded(
+    context: RequestContext, found: Iterator[model.Candidate], named: dict[str, Any]
+) -> Iterator[bytes]:
+    """The candidates as members of a JSON list; adds their providers to the keys of ``named``.
 
     Encoding in batches is faster than one by one, and takes less memory than all at once.
     """
@@ -71,6 +94,7 @@ def _encoded(context: RequestContext, found: Iterator[model.Candidate]) -> Itera
     batch: list[dict[str, Any]] = []
     size = 0
     for candidate in found:
+        named.update(candidate.allocations)
         batch.append(form(candidate))
         size += len(candidate.allocations) + len(candidate.mappings)
         if size > BATCH:
@@ -78,12 +102,6 @@ def _encoded(context: RequestContext, found: Iterator[model.Candidate]) -> Itera
             batch, size = [], 0
     if batch:
         yield responses.encode(batch)[1:-1]
-
-
-def _noting(found: Iterator[model.Candidate], named: dict[str, None]) -> Iterator[model.Candidate]:
-    for candidate in found:
-        named.update(dict.fromkeys(candidate.allocations))
-        yield candidate
 
 
 def _found(
@@ -130,21 +148,29 @@ def _summaries(
     classes = None
     if not microversion.supports(context.version, "candidate whole summaries"):
         classes = frozenset(name for group in candidate_query.groups for name in group.resources)
-    with_traits = microversion.supports(context.version, "candidate required traits")
-    with_tree = microversion.supports(context.version, "nested candidates")
-    batch: dict[str, dict[str, Any]] = {}
-    for uuid in summary.summary_providers(base, named, whole_trees=candidate_query.nested):
-        summarized = summary.summarize(base, uuid, classes)
-        provider = summarized.provider
-        entry: dict[str, Any] = {"resources": summarized.resources}
-        if with_traits:
-            entry["traits"] = standard.in_order(provider.traits)
-        if with_tree:
-            entry["parent_provider_uuid"] = provider.parent_uuid
-            entry["root_provider_uuid"] = provider.root_uuid
-        batch[uuid] = entry
-        if len(batch) >= BATCH:
-            yield responses.encode(batch)[1:-1]
-            batch = {}
-    if batch:
-        yield responses.encode(batch)[1:-1]
+    uuids = summary.summary_providers(base, named, whole_trees=candidate_query.nested)
+    encode = functools.partial(_encode_summary, context.version, base, classes)
+    if classes is None:
+        encoded = context.fragments.summaries(base, uuids, context.version.minor, encode)
+    else:
+        encoded = map(encode, uuids)
+    while batch := list(itertools.islice(encoded, BATCH)):
+        yield b",".join(batch)
+
+
+def _encode_summary(
+    version: microversion.Microversion,
+    base: state.State,
+    classes: Collection[str] | None,
+    uuid: str,
+) -> bytes:
+    """One provider summary as a member of a JSON object."""
+    summarized = summary.summarize(base, uuid, classes)
+    provider = summarized.provider
+    entry: dict[str, Any] = {"resources": summarized.resources}
+    if microversion.supports(version, "candidate required traits"):
+        entry["traits"] = standard.in_order(provider.traits)
+    if microversion.supports(version, "nested candidates"):
+        entry["parent_provider_uuid"] = provider.parent_uuid
+        entry["root_provider_uuid"] = provider.root_uuid
+    return responses.encode({uuid: entry})[1:-1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Iterable
 from typing import Any
 
 import webob
@@ -18,15 +17,6 @@ from osc_placement.server.schemas import provider as schemas, validation
 
 _SINCE = {"inventories": 0, "usages": 0, "aggregates": 1, "traits": 6, "allocations": 11}
 _NESTED = microversion.FEATURES["nested providers"].minor
-
-
-def _encoded(context: RequestContext, providers: Iterable[record.ProviderRecord]) -> list[bytes]:
-    """Each provider as JSON, in the format of the request's microversion."""
-    minor = context.version.minor
-    return [
-        _encode(each.uuid, each.name, each.generation, each.parent_uuid, each.root_uuid, minor)
-        for each in providers
-    ]
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -47,9 +37,20 @@ def _encode(
     return responses.encode(shown)
 
 
+def _encode_record(provider: record.ProviderRecord, minor: int) -> bytes:
+    return _encode(
+        provider.uuid,
+        provider.name,
+        provider.generation,
+        provider.parent_uuid,
+        provider.root_uuid,
+        minor,
+    )
+
+
 def _response(context: RequestContext, provider: record.ProviderRecord) -> webob.Response:
-    parts = _encoded(context, [provider])
-    return responses.encoded_response(context, parts, updated=[provider.updated_at])
+    encoded = _encode_record(provider, context.version.minor)
+    return responses.encoded_response(context, [encoded], updated=[provider.updated_at])
 
 
 def require(base: state.State, uuid: str) -> record.ProviderRecord:
@@ -85,12 +86,20 @@ def list_all(context: RequestContext) -> webob.Response:
     )
     with context.repository.read() as base:
         found = listing.matching(base, request_group, given.get("name"), given.get("uuid"))
-    parts = [b'{"resource_providers":[', b",".join(_encoded(context, found)), b"]}"]
-    return responses.encoded_response(context, parts, updated=_dates(found))
+    return _list_response(context, found)
 
 
-def _dates(found: list[record.ProviderRecord]) -> list[float] | None:
-    return [provider.updated_at for provider in found] or None
+def _list_response(
+    context: RequestContext, providers: list[record.ProviderRecord]
+) -> webob.Response:
+    minor = context.version.minor
+    blocks = list(
+        context.fragments.blocks(providers, minor, lambda each: _encode_record(each, minor))
+    )
+    members = b",".join(block.encoded for block in blocks)
+    parts = [b'{"resource_providers":[', members, b"]}"]
+    updated = [block.latest for block in blocks] or None
+    return responses.encoded_response(context, parts, updated=updated)
 
 
 def create(context: RequestContext) -> webob.Response:
