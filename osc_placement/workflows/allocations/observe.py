@@ -50,9 +50,6 @@ _SHARES = "MISC_SHARES_VIA_AGGREGATE"
 #: Up to this many providers are read without asking first which of them are empty.
 _FEW_PROVIDERS = 5
 
-#: The hosts of one query for usages: the limit of nova's scheduler.
-_SUMMARIES = 1000
-
 #: How many hosts make a part.
 _PART = 64
 
@@ -235,7 +232,7 @@ class CloudReader:
     def _read_all_allocations(self, records: Records) -> None:
         """The allocations of all providers, except of those that a summary reports as empty."""
         if len(records.providers) > _FEW_PROVIDERS:
-            records.summaries = self._read_summaries()
+            records.summaries = self._read_summaries(len(records.providers))
         empty = {
             uuid
             for uuid, summary in records.summaries.items()
@@ -244,15 +241,18 @@ class CloudReader:
         uuids = [each.uuid for each in records.providers if each.uuid not in empty]
         self._read_allocations(records, uuids)
 
-    def _read_summaries(self) -> Mapping[str, responses.ProviderSummary]:
-        """Capacities and usages of the trees of up to 1000 hosts that have memory left.
+    def _read_summaries(self, limit: int) -> Mapping[str, responses.ProviderSummary]:
+        """Capacities and usages of the trees of all hosts that have memory left.
 
-        One request, which a busy or an old Placement may refuse: then nothing is known.
+        One request, which a busy or an old Placement may refuse: then nothing is known. Placement
+        computes all candidates with any limit, so that a low one would only add requests. With
+        this one, shared memory cannot multiply the response.
         """
-        pairs = [("resources", "MEMORY_MB:1"), ("limit", str(_SUMMARIES))]
+        pairs = [("resources", "MEMORY_MB:1"), ("limit", str(limit))]
         try:
             return retry.read(lambda: self._client.list_allocation_candidates(pairs)).summaries
-        except (api_errors.ApiError, api_errors.UnsupportedVersion):
+        except (api_errors.ApiError, api_errors.UnsupportedVersion, api_errors.TimedOut) as error:
+            LOG.info("the capacities of all hosts in one request: %s", error)
             return {}
 
     def _read_allocations(self, records: Records, uuids: Sequence[str]) -> None:

@@ -33,8 +33,8 @@ CODES = {
 class Cloud:
     """The seeded cloud on an embedded server, and its recorded nova."""
 
-    def __init__(self) -> None:
-        self.large = large.LargeCloud(HOSTS, NESTED, SERVERS)
+    def __init__(self, hosts: int = HOSTS, nested: int = NESTED, servers: int = SERVERS) -> None:
+        self.large = large.LargeCloud(hosts, nested, servers)
         self.client = embedded.Client(load=self.large.document())
         self.nova = nova_api.RecordedNova(self.large.nova(), "recorded")
 
@@ -81,6 +81,16 @@ def test_an_audit_finds_every_fault_with_one_request_per_host(cloud: Cloud) -> N
         "GET /usages": OWNERS,
         "GET /allocations/{}": ORPHANS + SUSPECTS,
     }
+
+
+def test_one_request_reports_the_capacities_of_more_than_a_thousand_hosts() -> None:
+    cloud = Cloud(1001, 0, 100)
+    assert found(cloud.audited()) == cloud.seeded()
+    count = cloud.client.count()
+    assert count["GET /allocation_candidates"] == 1
+    # Hosts without servers are not read.
+    assert count["GET /resource_providers/{}/allocations"] <= 100
+    assert "GET /resource_providers/{}/inventories" not in count
 
 
 def test_healing_reads_only_probable_owners(cloud: Cloud) -> None:
