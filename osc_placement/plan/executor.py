@@ -10,6 +10,7 @@ import concurrent.futures
 import dataclasses
 import itertools
 import logging
+import queue
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -115,12 +116,12 @@ class _Run:
         for item in changes:
             if item.group in failed:
                 self._end(result.of_change(item, result.Status.PLANNED, _DEPENDS))
-        queue = _Queue([item for item in changes if item.group not in failed])
+        waiting = _Queue([item for item in changes if item.group not in failed])
         if self._may_begin():
             with plan_workers.pool(self._limits.workers) as pool:
-                self._feed(pool, queue)
+                self._feed(pool, waiting)
         self.result.interrupted = self.interrupted.is_set()
-        for item in queue.rest():
+        for item in waiting.rest():
             self._end(result.of_change(item, result.Status.PLANNED, self._why_not_begun()))
 
     def _may_begin(self) -> bool:
@@ -131,23 +132,24 @@ class _Run:
                 self.result.halted = stops
         return not self.result.halted and not self.interrupted.is_set()
 
-    def _feed(self, pool: concurrent.futures.ThreadPoolExecutor, queue: _Queue) -> None:
+    def _feed(self, pool: concurrent.futures.ThreadPoolExecutor, waiting: _Queue) -> None:
         """Keep every worker busy until nothing is left or nothing more may begin."""
         running: dict[Future, int] = {}
+        # concurrent.futures.wait takes a lock of every future for each one that ends.
+        ended: queue.SimpleQueue[Future] = queue.SimpleQueue()
         while True:
             while len(running) < self._limits.workers:
-                changes = queue.take(self._remaining(sum(running.values())))
+                changes = waiting.take(self._remaining(sum(running.values())))
                 if not changes:
                     break
-                running[pool.submit(self._apply, changes)] = len(changes)
+                future = pool.submit(self._apply, changes)
+                running[future] = len(changes)
+                future.add_done_callback(ended.put)
             if not running:
                 return
-            ended, _ = concurrent.futures.wait(
-                running, return_when=concurrent.futures.FIRST_COMPLETED
-            )
-            for future in ended:
-                del running[future]
-                self._collect(future)
+            future = ended.get()
+            del running[future]
+            self._collect(future)
 
     def _apply(self, changes: Sequence[change_module.Change]) -> list[result.ChangeResult]:
         if len(changes) > 1:

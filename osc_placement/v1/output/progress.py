@@ -25,6 +25,10 @@ LOG = logging.getLogger(__name__)
 #: Seconds between two lines without a terminal.
 LINE_SECONDS = 60.0
 
+#: Seconds between two drawings of the bars: drawing ten times a second takes a quarter of the CPU
+#: time of a command that sends requests.
+BAR_SECONDS = 0.5
+
 
 @contextlib.contextmanager
 def shown(*, quiet: bool) -> Iterator[plan_progress.Progress]:
@@ -50,7 +54,9 @@ def shown(*, quiet: bool) -> Iterator[plan_progress.Progress]:
         rich.progress.TextColumn("{task.fields[rate]}"),
         rich.progress.TimeRemainingColumn(),
     )
-    with rich.progress.Progress(*columns, console=console, transient=True) as progress:
+    with rich.progress.Progress(
+        *columns, console=console, transient=True, refresh_per_second=1 / BAR_SECONDS
+    ) as progress:
         yield _Bars(progress)
 
 
@@ -118,10 +124,12 @@ class _Lines(_Logged):
 class _Bars(_Logged):
     """One bar for each part of the run."""
 
-    def __init__(self, progress: rich.progress.Progress) -> None:
-        self._progress = progress
+    def __init__(
+        self, progress: rich.progress.Progress, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._progress, self._clock = progress, clock
         self._task = progress.add_task("selecting", total=None, rate="")
-        self._part = _Part("", 0, time.monotonic)
+        self._part, self._last = _Part("", 0, clock), 0.0
 
     def start(self, what: str, total: int) -> None:
         """Start the bar of a part; a part without steps has none."""
@@ -130,9 +138,12 @@ class _Bars(_Logged):
             return
         self._progress.update(self._task, visible=False)
         self._task = self._progress.add_task(what, total=total, rate="")
-        self._part = _Part(what, total, time.monotonic)
+        self._part, self._last = _Part(what, total, self._clock), self._clock()
 
     def advance(self) -> None:
-        """Advance the bar by one step."""
-        self._part.done += 1
-        self._progress.update(self._task, advance=1, rate=_shown(self._part.rate))
+        """Advance by one step; the bar, when it is drawn next, and at the last step."""
+        part, now = self._part, self._clock()
+        part.done += 1
+        if now - self._last >= BAR_SECONDS or part.done == part.total:
+            self._last = now
+            self._progress.update(self._task, completed=part.done, rate=_shown(part.rate))

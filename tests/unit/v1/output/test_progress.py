@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 
 import pytest
 
@@ -13,6 +14,14 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
+
+
+def use_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """The stderr of the test, 80 columns wide."""
+    found = Terminal()
+    monkeypatch.setattr(sys, "stderr", found)
+    monkeypatch.setenv("COLUMNS", "80")
+    return found
 
 
 @pytest.mark.parametrize(
@@ -60,24 +69,36 @@ def test_each_part_has_its_own_rate() -> None:
     assert [line.partition(":")[0] for line in written] == ["reading", "applying"]
 
 
-def test_a_terminal_shows_rate_and_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("COLUMNS", "80")
+def drawn_after(steps: int, of: int, terminal: Terminal) -> str:
+    """What a terminal shows after some steps of a part."""
     with progress.shown(quiet=False) as shown:
-        shown.start("reading providers", 3)
-        shown.advance()
+        shown.start("reading providers", of)
+        for _ in range(steps):
+            time.sleep(0.002)
+            shown.advance()
         assert isinstance(shown, progress._Bars)
         shown._progress.refresh()
-    drawn = terminal.getvalue()
+    return terminal.getvalue()
+
+
+def test_a_terminal_shows_rate_and_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "BAR_SECONDS", 0.001)
+    drawn = drawn_after(1, 3, use_terminal(monkeypatch))
     assert "reading providers" in drawn
     assert "1/3" in drawn
     assert "/s " in drawn
 
 
+def test_a_bar_is_updated_twice_a_second_and_at_the_last_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = drawn_after(3, 3, use_terminal(monkeypatch))
+    assert "1/3" not in drawn
+    assert "3/3" in drawn
+
+
 def test_nothing_is_shown_with_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
+    terminal = use_terminal(monkeypatch)
     with progress.shown(quiet=True) as shown:
         shown.start("reading providers", 3)
         shown.advance()
