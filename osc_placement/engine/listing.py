@@ -46,7 +46,7 @@ def matching(
     if candidate_sets or request_group.resources:
         # An index orders its members by their last change.
         found = base.in_order(found)
-    return [base.providers[member] for member in found]
+    return list(map(base.providers.__getitem__, found))
 
 
 def _candidate_sets(

@@ -79,7 +79,7 @@ class State:
         self.with_class = Index()
         self.consumers_of = Index()
         self.consumers_in = Index()
-        self._used: dict[str, Mapping[str, int]] = {}
+        self._used: dict[str, dict[str, int]] = {}
         self._numbers: dict[str, int] = {}
         self._next_number = 0
 
@@ -131,7 +131,7 @@ class State:
         """Apply the changes of a draft."""
         used: set[str] = set()
         for uuid, consumer in changes.consumers.items():
-            used |= self._replace_consumer(uuid, consumer)
+            self._replace_consumer(uuid, consumer, used)
         # One draft may move a name from one provider to another: remove all old names first.
         for uuid in changes.providers:
             if uuid in self.providers:
@@ -186,33 +186,33 @@ class State:
         for resource_class in provider.inventories:
             self.with_class.discard(resource_class, uuid)
 
-    def _replace_consumer(self, uuid: str, consumer: record.ConsumerRecord | None) -> set[str]:
-        """Replace or delete a consumer; returns the providers whose usage changes."""
-        changed: set[str] = set()
+    def _replace_consumer(
+        self, uuid: str, consumer: record.ConsumerRecord | None, used: set[str]
+    ) -> None:
+        """Replace or delete a consumer; adds the providers whose usage changes to ``used``."""
         old = self.consumers.get(uuid)
         if old is not None:
-            changed.update(old.allocations)
-            self._add_usage(old, -1)
+            self._add_usage(old, -1, used)
             self.consumers_in.discard(old.project_id, uuid)
             for provider_uuid in old.allocations:
                 self.consumers_of.discard(provider_uuid, uuid)
         if consumer is None:
             self.consumers.pop(uuid, None)
-            return changed
-        changed.update(consumer.allocations)
+            return
         self.consumers[uuid] = consumer
-        self._add_usage(consumer, 1)
+        self._add_usage(consumer, 1, used)
         self.consumers_in.add(consumer.project_id, uuid)
         for provider_uuid in consumer.allocations:
             self.consumers_of.add(provider_uuid, uuid)
-        return changed
 
-    def _add_usage(self, consumer: record.ConsumerRecord, sign: int) -> None:
+    def _add_usage(self, consumer: record.ConsumerRecord, sign: int, changed: set[str]) -> None:
         for provider_uuid, resources in consumer.allocations.items():
-            used = dict(self.used(provider_uuid))
+            if provider_uuid not in changed:
+                changed.add(provider_uuid)
+                self._used[provider_uuid] = dict(self.used(provider_uuid))
+            used = self._used[provider_uuid]
             for resource_class, amount in resources.items():
                 used[resource_class] = used.get(resource_class, 0) + sign * amount
-            self._used[provider_uuid] = used
 
 
 _STANDARD_CLASSES = frozenset(standard.RESOURCE_CLASSES)

@@ -37,6 +37,7 @@ class Forest:
         self.base = base
         self.plan = plan
         self.budget = budget or budgets.SearchBudget()
+        self._suffixes = [group.suffix for group in plan.groups]
         self._demands = [
             (base.rooms(name).get, total, amounts)
             for name, (total, amounts) in plan.demands.items()
@@ -67,9 +68,11 @@ class Forest:
             yield candidate
 
     def _admitted_roots(self) -> Iterator[str]:
+        plan, providers = self.plan, self.base.providers
+        all_admitted = not (plan.root_required or plan.root_forbidden)
         for root_uuid in self.roots():
             self.budget.step()
-            if self.plan.admits_root(self.base.providers[root_uuid]):
+            if all_admitted or plan.admits_root(providers[root_uuid]):
                 yield root_uuid
 
     def candidates_in(self, root_uuid: str, seen: set[object] | None = None) -> Iterator[Candidate]:
@@ -145,12 +148,8 @@ class Forest:
             for any_of in group.group_required:
                 if provider.traits.isdisjoint(any_of):
                     return None
-        mapped = (provider.uuid,)
-        return Candidate(
-            provider.uuid,
-            {provider.uuid: plan.totals},
-            {group.suffix: mapped for group in plan.groups},
-        )
+        mappings = dict.fromkeys(self._suffixes, (provider.uuid,))
+        return Candidate(provider.uuid, {provider.uuid: plan.totals}, mappings)
 
     # Sharing providers
 
@@ -182,10 +181,10 @@ class Forest:
     def roots(self) -> Iterator[str]:
         """The roots of all trees that can have candidates, each once."""
         if not self.plan.totals or any(group.impossible for group in self.plan.groups):
-            return
+            return iter(())
         providers = self.base.providers
         roots = _distinct(providers[uuid].root_uuid for uuid in self._rarest())
-        yield from _distinct(self._with_reached(roots)) if self.sharing else roots
+        return _distinct(self._with_reached(roots)) if self.sharing else roots
 
     def _with_reached(self, roots: Iterable[str]) -> Iterator[str]:
         """Roots, and after each the roots of the trees that its providers share with."""
@@ -207,7 +206,7 @@ class Forest:
                     for member in self.base.with_aggregate[aggregate]:
                         yield self.base.providers[member].root_uuid
 
-    def _rarest(self) -> Iterator[str]:
+    def _rarest(self) -> Iterable[str]:
         """Providers of which every candidate's tree, or a tree that shares with it, has one."""
         base = self.base
         terms: list[tuple[state.Index, Iterable[str]]] = [
@@ -223,8 +222,7 @@ class Forest:
             terms += [(base.with_aggregate, any_of) for any_of in group.member_of]
         members_by_term = [[index[key] for key in sorted(any_of)] for index, any_of in terms]
         rarest = min(members_by_term, key=lambda term: sum(len(members) for members in term))
-        for members in rarest:
-            yield from members
+        return itertools.chain.from_iterable(rarest)
 
 
 def _distinct(values: Iterable[str]) -> Iterator[str]:

@@ -38,6 +38,23 @@ class _Level(NamedTuple):
     subtrees: tuple[tuple[int, ...], ...]
 
 
+class _Lineages(dict[str, frozenset[str]]):
+    """``{provider uuid: the provider and all its ancestors}``, computed at the first look-up."""
+
+    def __init__(self, base: state.State) -> None:
+        super().__init__()
+        self._providers = base.providers
+
+    def __missing__(self, uuid: str) -> frozenset[str]:
+        above = []
+        parent: str | None = uuid
+        while parent is not None:
+            above.append(parent)
+            parent = self._providers[parent].parent_uuid
+        found = self[uuid] = frozenset(above)
+        return found
+
+
 class Walk:
     """A search through one tree; ``options`` are the providers that fit each slot."""
 
@@ -62,7 +79,7 @@ class Walk:
             level.group_required or level.subtrees for level in self._levels
         ):
             self._dead_ends = dead_ends.DeadEnds(base, options.values(), plan.repeated)
-        self._lineages: dict[str, frozenset[str]] = {}
+        self._lineages = _Lineages(base)
 
     def candidates(self) -> Iterator[Candidate]:
         """Every candidate of the tree, once."""
@@ -70,9 +87,10 @@ class Walk:
         if len(self._levels) > SMALL and not self._can_complete((), {}):
             return
         # A stack instead of recursion: a query may have more groups than Python has frames.
+        levels = len(self._levels)
         stack = [self._fill(0, (), {}, {})]
         while stack:
-            if len(stack) == len(self._levels):
+            if len(stack) == levels:
                 for _, allocations, mappings in stack.pop():
                     self._steps_since_candidate = 0
                     self._found += 1
@@ -92,8 +110,13 @@ class Walk:
         self._steps_since_candidate += 1
         self.budget.step()
         if self._steps_since_candidate <= self._look_ahead_after:
-            yield from self._fill_level(depth, path, allocations, mappings)
-            return
+            return self._fill_level(depth, path, allocations, mappings)
+        return self._fill_ahead(depth, path, allocations, mappings)
+
+    def _fill_ahead(
+        self, depth: int, path: _Path, allocations: _Allocations, mappings: _Mappings
+    ) -> Iterator[tuple[_Path, _Allocations, _Mappings]]:
+        """The same without dead ends, as far as looking ahead shows them."""
         key = None
         if self._dead_ends is not None:
             used = set(path) if self.plan.isolate else allocations.keys()
@@ -153,7 +176,10 @@ class Walk:
             return False
         if level.group_required and not self._traits_possible(level, path):
             return False
-        return all(self._subtree_possible(places, path) for places in level.subtrees)
+        for places in level.subtrees:  # noqa: SIM110 - a hot path, without a generator
+            if not self._subtree_possible(places, path):
+                return False
+        return True
 
     def _is_flat(self, path: _Path) -> bool:
         providers = self.base.providers
@@ -179,10 +205,8 @@ class Walk:
         """
         depth = len(path)
         chosen = [path[place] for place in places if place < depth]
-        if len(chosen) == 1:
-            return True
-        lineages = [self._lineage(uuid) for uuid in chosen]
-        above = lineages[0].intersection(*lineages[1:])
+        first, *others = [self._lineages[uuid] for uuid in chosen]
+        above = first.intersection(*others)
         if not above.isdisjoint(chosen):
             return True
         if len(chosen) == len(places):
@@ -193,18 +217,6 @@ class Walk:
             if place >= depth
             for provider in self._levels[place].options
         )
-
-    def _lineage(self, uuid: str) -> frozenset[str]:
-        """A provider and all its ancestors."""
-        found = self._lineages.get(uuid)
-        if found is None:
-            above = []
-            parent: str | None = uuid
-            while parent is not None:
-                above.append(parent)
-                parent = self.base.providers[parent].parent_uuid
-            found = self._lineages[uuid] = frozenset(above)
-        return found
 
     # Looking ahead
 
@@ -254,9 +266,8 @@ class Walk:
 
 def _room(base: state.State, provider: record.ProviderRecord, resource_class: str) -> int:
     """The amount that one candidate may take from a provider."""
-    inventory = provider.inventories[resource_class]
-    free = inventory.capacity - base.used(provider.uuid).get(resource_class, 0)
-    return min(inventory.max_unit, free)
+    _, most, _ = base.rooms(resource_class)[provider.uuid]
+    return most
 
 
 def _levels(
@@ -280,17 +291,15 @@ def _levels(
 
     slots = sorted(options, key=order)
     places = {slot.group.suffix: place for place, slot in enumerate(slots)}
+    subtrees = [tuple(places[suffix] for suffix in suffixes) for suffixes in plan.subtrees]
     return [
         _Level(
             slot,
             options[slot],
             isolated=plan.isolate and bool(slot.group.suffix),
             group_required=slot.group.group_required,
-            subtrees=tuple(
-                tuple(places[suffix] for suffix in suffixes)
-                for suffixes in plan.subtrees
-                if slot.group.suffix in suffixes
-            ),
+            # The first provider of a subtree can always be in it.
+            subtrees=tuple(found for found in subtrees if place in found and place > min(found)),
         )
-        for slot in slots
+        for place, slot in enumerate(slots)
     ]
