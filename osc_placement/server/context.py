@@ -50,7 +50,7 @@ class RequestContext:
 
     def body(self, schema: validation.Schema) -> Any:
         """The request's JSON document; raises BadRequest unless it is valid by ``schema``."""
-        body = self.request.body
+        body = self.request.body_file.read()
         if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
             raise http_errors.BadRequest(f"The document has more than {MAX_VALUES} values.")
         try:
@@ -72,7 +72,7 @@ class RequestContext:
 
     def checked_query(self, schema: validation.Schema) -> multidict.MultiDict[str, str]:
         """The query parameters; raises BadRequest unless they are valid by ``schema``."""
-        schema.check(dict(self.query), http_errors.INVALID_QUERY)
+        schema.check(dict(self.query.items()), http_errors.INVALID_QUERY)
         return self.query
 
     def url(self, path: str) -> str:

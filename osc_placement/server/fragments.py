@@ -12,9 +12,9 @@ from typing import NamedTuple
 from osc_placement.engine import record, state
 
 #: Providers in one part of a list, which is encoded again when one of them changes.
-BLOCK = 128
+BLOCK = 64
 #: Blocks that are kept.
-MAX_BLOCKS = 1 << 9
+MAX_BLOCKS = 1 << 10
 #: Summaries that are kept.
 MAX_SUMMARIES = 1 << 16
 

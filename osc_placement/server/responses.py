@@ -50,8 +50,7 @@ def empty_response(
     context: RequestContext, status: int = 204, path: str | None = None
 ) -> webob.Response:
     """A response without a body; ``path`` becomes its location."""
-    response = webob.Response(status=status)
-    response.content_type = None
+    response = webob.Response(status=status, headerlist=[])
     if path is not None:
         response.location = context.url(path)
     return response

@@ -21,7 +21,7 @@ def list_all(context: RequestContext) -> webob.Response:
     with context.repository.read() as base:
         found = [
             name
-            for name in (*sorted(standard.traits()), *base.traits)
+            for name in (*standard.in_order(standard.traits()), *base.traits)
             if (name_filter is None or name_filter(name))
             and (associated is None or (name in base.with_trait) == associated)
         ]

@@ -6,6 +6,7 @@ transaction. The order of rows is the order of creation. One process at a time u
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -207,6 +208,7 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+@functools.cache
 def _upsert(table: str, columns: tuple[str, ...]) -> str:
     marks = ", ".join("?" * len(columns))
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
