@@ -110,7 +110,8 @@ def suppliers(
     return [
         uuid
         for uuid in uuids
-        if (room := room_of(uuid, state.NO_ROOM))[0] <= amount <= room[1] and not amount % room[2]
+        for least, most, step in (room_of(uuid, state.NO_ROOM),)
+        if least <= amount <= most and not amount % step
     ]
 
 

@@ -33,13 +33,16 @@ def matching(
         return []
     inventory.check_classes(base, request_group.resources)
     candidate_sets = _candidate_sets(base, request_group, name, uuid)
+    excluded_sets = _excluded_sets(base, request_group)
+    if not (candidate_sets or excluded_sets or request_group.resources):
+        return list(base.providers.values())
     by_class = (base.with_class[resource_class] for resource_class in request_group.resources)
     smallest: Members = min((*candidate_sets, *by_class), key=len, default=base.providers.keys())
     found = list(smallest)
     for candidate_set in candidate_sets:
         if candidate_set is not smallest:
             found = [member for member in found if member in candidate_set]
-    for excluded in _excluded_sets(base, request_group):
+    for excluded in excluded_sets:
         found = [member for member in found if member not in excluded]
     for resource_class, amount in request_group.resources.items():
         found = inventory.suppliers(base, found, resource_class, amount)
