@@ -137,8 +137,8 @@ class Walk:
         suffix = level.slot.group.suffix
         mapped = mappings.get(suffix, ())
         isolated = level.isolated
-        checked = bool(level.group_required or level.subtrees or not self.plan.nested)
-        for provider in level.options:
+        checked = bool(level.group_required or not self.plan.nested)
+        for provider in self._in_subtrees(level, path) if level.subtrees else level.options:
             uuid = provider.uuid
             if isolated and uuid in path:
                 continue
@@ -158,15 +158,10 @@ class Walk:
 
     def _has_capacity(self, provider: record.ProviderRecord, amounts: allocation.Resources) -> bool:
         """Whether one provider can supply the ``amounts`` of several slots together."""
-        used = self.base.used(provider.uuid)
-        for resource_class in self.plan.repeated & amounts.keys():
-            inventory = provider.inventories[resource_class]
-            amount = amounts[resource_class]
-            if amount > inventory.max_unit or not inventory.has_room(
-                used.get(resource_class, 0), amount
-            ):
-                return False
-        return True
+        return all(
+            amounts[resource_class] <= _room(self.base, provider, resource_class)
+            for resource_class in self.plan.repeated & amounts.keys()
+        )
 
     # What depends on the providers chosen before
 
@@ -174,12 +169,7 @@ class Walk:
         """Whether the last provider of the path is compatible with those before it."""
         if not self.plan.nested and not self._is_flat(path):
             return False
-        if level.group_required and not self._traits_possible(level, path):
-            return False
-        for places in level.subtrees:  # noqa: SIM110 - a hot path, without a generator
-            if not self._subtree_possible(places, path):
-                return False
-        return True
+        return not level.group_required or self._traits_possible(level, path)
 
     def _is_flat(self, path: _Path) -> bool:
         providers = self.base.providers
@@ -199,24 +189,28 @@ class Walk:
                 there |= provider.traits
         return not any(there.isdisjoint(any_of) for any_of in missing)
 
-    def _subtree_possible(self, places: tuple[int, ...], path: _Path) -> bool:
-        """Whether one of the providers at ``places`` is, or still can be, an ancestor of all
-        others.
+    def _in_subtrees(self, level: _Level, path: _Path) -> Sequence[record.ProviderRecord]:
+        """The options of a level with which each of its subtrees has, or still can have, a provider
+        that is an ancestor of all its others.
         """
-        depth = len(path)
-        chosen = [path[place] for place in places if place < depth]
-        first, *others = [self._lineages[uuid] for uuid in chosen]
-        above = first.intersection(*others)
-        if not above.isdisjoint(chosen):
-            return True
-        if len(chosen) == len(places):
-            return False
-        return any(
-            provider.uuid in above
-            for place in places
-            if place >= depth
-            for provider in self._levels[place].options
-        )
+        lineages = self._lineages
+        options = level.options
+        for places in level.subtrees:
+            chosen = [path[place] for place in places if place < len(path)]
+            above = frozenset.intersection(*[lineages[uuid] for uuid in chosen])
+            heads = above.intersection(chosen).union(
+                provider.uuid
+                for place in places
+                if place > len(path)
+                for provider in self._levels[place].options
+                if provider.uuid in above
+            )
+            options = [
+                provider
+                for provider in options
+                if provider.uuid in above or not heads.isdisjoint(lineages[provider.uuid])
+            ]
+        return options
 
     # Looking ahead
 
