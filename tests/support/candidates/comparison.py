@@ -169,10 +169,14 @@ def excuse(case: Case, real: Answer, ours: Answer) -> str:
     """
     if adds_up(case.query):
         return "adds up in place"
-    if real.fault.startswith("500") and _shares_below_root(case.base):
+    if real.fault.startswith("500") and _sharing_below_root(case.base):
         return "fails for a sharing provider below a root"
     missed = ours.requests - real.requests
     known = not real.fault and not real.requests - ours.requests
+    below_root = _sharing_below_root(case.base)
+    used = [{uuid for uuid, _ in allocations} for allocations, _ in missed]
+    if known and used and all(below_root & uuids for uuids in used):
+        return "loses sharing providers below a root"
     if known and _are_shared(case, missed) and real.summaries == summaries(case, real.requests):
         return "loses trees that sharing providers serve"
     return ""
@@ -186,11 +190,12 @@ def adds_up(query: candidate.CandidateQuery) -> bool:
     )
 
 
-def _shares_below_root(base: state.State) -> bool:
-    return any(
-        provider.parent_uuid is not None and standard.SHARING_TRAIT in provider.traits
+def _sharing_below_root(base: state.State) -> set[str]:
+    return {
+        provider.uuid
         for provider in base.providers.values()
-    )
+        if provider.parent_uuid is not None and standard.SHARING_TRAIT in provider.traits
+    }
 
 
 def _are_shared(case: Case, requests: Counter[Request]) -> bool:
