@@ -55,7 +55,7 @@ class NovaPreconditions:
     seconds.
     Requests: to nova, at most every two seconds, one per 1000 servers and one per 1000
     migrations that changed since ``planned``. For an old plan all servers the first time. All
-    migrations once if a change requires that there is none.
+    migrations once if a change requires that there is none. A recording is read once.
     """
 
     def __init__(
@@ -122,8 +122,7 @@ class NovaPreconditions:
 
     def _refresh(self) -> None:
         """Read nova if the last read is too long ago."""
-        now = self._clock()
-        if self._read_at is not None and now - self._read_at < _FRESH:
+        if self._read_at is not None and self._is_fresh(self._read_at):
             return
         if self._read_at is None and self._is_old:
             self._servers = {each.uuid: each for each in servers.servers(self._nova)}
@@ -132,6 +131,9 @@ class NovaPreconditions:
         migrations = servers.migrations(self._nova, **self._since())
         self._open_migrations = {each.server_uuid: each for each in migrations if not each.is_over}
         self._read_at = self._clock()
+
+    def _is_fresh(self, read_at: float) -> bool:
+        return bool(self._nova.source) or self._clock() - read_at < _FRESH
 
     def _since(self) -> dict[str, str]:
         """Nova's filter for changes since the plan, by nova's clock."""

@@ -262,7 +262,11 @@ def test_migration_is_noticed_before_its_server_changes(
     assert precondition.NovaPreconditions(run.nova)(item) == "its migration is queued"
 
 
-def test_precondition_reads_nova_again_after_two_seconds(run: Run) -> None:
+@pytest.mark.parametrize(("source", "reads"), [("", 2), ("nova.json", 1)])
+def test_precondition_reads_nova_again_after_two_seconds_and_a_recording_once(
+    run: Run, source: str, reads: int
+) -> None:
+    run.nova.source = source
     item = run.planned().plan.changes[-1]
     now = [100.0]
     check = precondition.NovaPreconditions(run.nova, clock=lambda: now[0])
@@ -270,7 +274,7 @@ def test_precondition_reads_nova_again_after_two_seconds(run: Run) -> None:
     for later in (0.0, 1.9, 0.2, 1.0):
         now[0] += later
         assert check(item) == ""
-    assert len(run.nova.requests) == 2 * 2
+    assert len(run.nova.requests) == 2 * reads
 
 
 def test_nothing_is_written_if_nova_refuses(run: Run) -> None:
