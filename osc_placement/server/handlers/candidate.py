@@ -18,8 +18,7 @@ from osc_placement.server import http_errors, query, responses
 from osc_placement.server.context import RequestContext
 from osc_placement.server.schemas import candidate as schemas, validation
 
-#: Amounts and mappings that are encoded at once: so few that most are gone again before the garbage
-#: collector visits them.
+#: Amounts and mappings that are encoded at once: few, so that garbage collections find few objects.
 BATCH = 128
 #: The least size of a part of a response: each part is sent separately.
 PART_BYTES = 64 * 1024
