@@ -208,7 +208,8 @@ def test_the_plugin_and_the_commands_import_nothing_heavy() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    new = run.stdout.split()
+    # Modules that are part of the interpreter take no time.
+    new = set(run.stdout.split()) - set(sys.builtin_module_names)
     ours = {name for name in new if name.startswith("osc_placement")}
     assert "osc_placement.v1.providers.resource_provider" in ours
     heavy = ("osc_placement.server", "osc_placement.engine", "osc_placement.workflows")
