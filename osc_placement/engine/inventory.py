@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from osc_placement.engine import (
     draft as drafts,
@@ -93,6 +93,13 @@ def delete_one(draft: drafts.Draft, uuid: str, name: str) -> None:
 def delete_all(draft: drafts.Draft, uuid: str) -> None:
     """Delete all inventories of a provider."""
     assign(draft, providers.require(draft, uuid), {})
+
+
+def can_supply(
+    base: state.State, provider: record.ProviderRecord, resources: Mapping[str, int]
+) -> bool:
+    """Whether a provider has free capacity for ``resources``, in valid units."""
+    return all(suppliers(base, (provider.uuid,), *each) for each in resources.items())
 
 
 def suppliers(

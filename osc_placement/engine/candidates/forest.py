@@ -111,7 +111,6 @@ class Forest:
         return options
 
     def _fitting(self, slot: plans.Slot, tree: Iterable[str]) -> list[record.ProviderRecord]:
-        """Those of the providers that can fill a slot if no other slot uses them."""
         base, admits = self.base, slot.group.admits
         providers = base.providers
         for resource_class, amount in slot.resources.items():
@@ -166,7 +165,7 @@ class Forest:
         key = (slot, uuid)
         found = self._shared_fits.get(key)
         if found is None:
-            found = bool(self._fitting(slot, (uuid,)))
+            found = slot.fits(self.base, self.base.providers[uuid])
             self._shared_fits[key] = found
         return found
 

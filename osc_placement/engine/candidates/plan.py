@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from osc_placement.engine import record, state
+from osc_placement.engine import inventory, record, state
 from osc_placement.model import candidate
 
 
@@ -79,6 +79,12 @@ class Slot:
 
     group: Group
     resources: Mapping[str, int]
+
+    def fits(self, base: state.State, provider: record.ProviderRecord) -> bool:
+        """Whether a provider can fill this slot if no other slot uses it."""
+        return inventory.can_supply(base, provider, self.resources) and self.group.admits(
+            base, provider
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
