@@ -124,10 +124,12 @@ class _Lines(_Logged):
 class _Bars(_Logged):
     """One bar for each part of the run."""
 
-    def __init__(self, progress: rich.progress.Progress) -> None:
-        self._progress = progress
+    def __init__(
+        self, progress: rich.progress.Progress, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._progress, self._clock = progress, clock
         self._task = progress.add_task("selecting", total=None, rate="")
-        self._part, self._last = _Part("", 0, time.monotonic), 0.0
+        self._part, self._last = _Part("", 0, clock), 0.0
 
     def start(self, what: str, total: int) -> None:
         """Start the bar of a part; a part without steps has none."""
@@ -136,11 +138,11 @@ class _Bars(_Logged):
             return
         self._progress.update(self._task, visible=False)
         self._task = self._progress.add_task(what, total=total, rate="")
-        self._part, self._last = _Part(what, total, time.monotonic), time.monotonic()
+        self._part, self._last = _Part(what, total, self._clock), self._clock()
 
     def advance(self) -> None:
         """Advance by one step; the bar, when it is drawn next, and at the last step."""
-        part, now = self._part, time.monotonic()
+        part, now = self._part, self._clock()
         part.done += 1
         if now - self._last >= BAR_SECONDS or part.done == part.total:
             self._last = now
