@@ -39,7 +39,7 @@ class Session(requests.Session):
     def request(self, method: Any, url: Any, *args: Any, **options: Any) -> requests.Response:
         """Send a request; with requests' own preparation only where that has an effect.
 
-        Without credentials and hooks, the preparation is nothing but headers, cookies and body.
+        Without cookies, credentials and hooks, the preparation is nothing but headers and body.
         """
         if args or not self._is_plain(url, options):
             return super().request(method, url, *args, **options)
@@ -47,8 +47,6 @@ class Session(requests.Session):
         request.prepare_method(method)
         request.url = url
         request.prepare_headers({**self.headers, **options.get("headers", {})})
-        if self.cookies:
-            request.prepare_cookies(self.cookies)
         request.prepare_body(options.get("data"), None)
         settings = self.merge_environment_settings(
             url, {}, False, options.get("verify"), options.get("cert")
@@ -66,7 +64,7 @@ class Session(requests.Session):
             options.keys() <= _PLAIN
             and options.get("allow_redirects") is False
             and url.isascii()
-            and not (self.auth or self.params or self.hooks["response"])
+            and not (self.auth or self.params or self.cookies or self.hooks["response"])
             and not self._has_credentials(url)
         )
 
