@@ -198,8 +198,6 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
 }
 
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
-LONGEST_FILE = 400
-MOST_WORKFLOW_FLOORS = 4
 
 
 def module_name(path: pathlib.Path) -> str:
@@ -327,20 +325,9 @@ def test_no_parts_of_a_layer_import_each_other(layer: str) -> None:
     assert floors((longest_match(a, LAYERS), longest_match(b, LAYERS)) for a, b in inner)
 
 
-def test_the_workflows_have_few_floors() -> None:
-    inner = [pair for pair in arrows() if all(within(name, ("workflows",)) for name in pair)]
-    found = floors((a.split(".")[1], b.split(".")[1]) for a, b in inner)
-    assert max(found.values()) <= MOST_WORKFLOW_FLOORS, found
-
-
 def test_every_folder_has_a_row_in_the_table() -> None:
     folders = {module_name(path.parent / "__init__.py") for path in MODULES} - {""}
     assert folders - {"samples.data"} <= set(LAYERS)
-
-
-def test_no_file_is_longer_than_the_limit() -> None:
-    lengths = {module_name(path): len(path.read_text().splitlines()) for path in MODULES}
-    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
 
 
 def test_no_module_has_a_name_without_a_subject() -> None:
