@@ -14,8 +14,24 @@ from typing import NamedTuple
 
 from osc_placement.model import allocation, name
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
-from osc_placement.nova import pinning, source
-from osc_placement.nova.source import Source
+
+FLAVOR = "flavor"
+EXTRA_SPECS = "flavor extra specs"
+DISKS = "swap and ephemeral disk"
+PINNING = "CPU pinning"
+ENCRYPTED_MEMORY = "memory encryption"
+PERSISTENT_MEMORY = "persistent memory"
+
+
+class Source(NamedTuple):
+    """A step of nova, and the values that it reads: ``("CPU pinning", "hw:cpu_policy=mixed")``."""
+
+    step: str
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{self.step}: {self.origin}" if self.origin else self.step
+
 
 VCPU, PCPU, MEMORY_MB, DISK_GB = "VCPU", "PCPU", "MEMORY_MB", "DISK_GB"
 MEM_ENCRYPTION_CONTEXT = "MEM_ENCRYPTION_CONTEXT"
@@ -137,15 +153,15 @@ def request_of(
     root = requested[""]
     sources = _extra_spec_sources(requested)
     try:
-        pinned = pinning.pin(flavor.vcpus, specs, image or {})
-    except pinning.Contradiction as contradiction:
+        pinned = pin(flavor.vcpus, specs, image or {})
+    except Contradiction as contradiction:
         unknown.append(str(contradiction))
-        pinned = pinning.Pinning()
+        pinned = Pinning()
     for resource_class, count in ((PCPU, pinned.pinned), (VCPU, pinned.shared)):
         if count is not None:
             root[resource_class] = count
             mentioned |= {PCPU, VCPU}
-            sources["", resource_class] = Source(source.PINNING, _pinned_by(specs, image or {}))
+            sources["", resource_class] = Source(PINNING, _pinned_by(specs, image or {}))
     for resource_class, (count, origin) in _special(specs, image or {}).items():
         root[resource_class] = count
         sources["", resource_class] = origin
@@ -172,7 +188,7 @@ def _extra_spec_sources(
 ) -> dict[tuple[str, str], Source]:
     return {
         (suffix, resource_class): Source(
-            source.EXTRA_SPECS, f"resources{suffix}:{resource_class}={amount}"
+            EXTRA_SPECS, f"resources{suffix}:{resource_class}={amount}"
         )
         for suffix, resources in requested.items()
         for resource_class, amount in resources.items()
@@ -235,15 +251,15 @@ def _usual(flavor: Flavor, booted_from_volume: bool) -> dict[str, tuple[int, Sou
     root = 0 if booted_from_volume else flavor.disk
     disk = root + flavor.ephemeral + -(-flavor.swap // 1024)
     return {
-        VCPU: (flavor.vcpus, Source(source.FLAVOR, f"vcpus={flavor.vcpus}")),
-        MEMORY_MB: (flavor.ram, Source(source.FLAVOR, f"ram={flavor.ram}")),
+        VCPU: (flavor.vcpus, Source(FLAVOR, f"vcpus={flavor.vcpus}")),
+        MEMORY_MB: (flavor.ram, Source(FLAVOR, f"ram={flavor.ram}")),
         DISK_GB: (disk, _disk_source(root, flavor)),
     }
 
 
 def _disk_source(root: int, flavor: Flavor) -> Source:
     fields = {"disk": root, "ephemeral": flavor.ephemeral, "swap": flavor.swap}
-    step = source.DISKS if flavor.ephemeral or flavor.swap else source.FLAVOR
+    step = DISKS if flavor.ephemeral or flavor.swap else FLAVOR
     return Source(step, ", ".join(f"{name}={size}" for name, size in fields.items() if size))
 
 
@@ -255,14 +271,14 @@ def _special(specs: Mapping[str, str], image: Mapping[str, str]) -> dict[str, tu
         if label.strip():
             resource_class = pmem_class(label)
             count = found[resource_class][0] + 1 if resource_class in found else 1
-            found[resource_class] = count, Source(source.PERSISTENT_MEMORY, f"hw:pmem={labels}")
+            found[resource_class] = count, Source(PERSISTENT_MEMORY, f"hw:pmem={labels}")
     encrypted = {
         "hw:mem_encryption": specs.get("hw:mem_encryption"),
         "image hw_mem_encryption": image.get("hw_mem_encryption"),
     }
-    by = [f"{key}={value}" for key, value in encrypted.items() if pinning.is_true(value)]
+    by = [f"{key}={value}" for key, value in encrypted.items() if is_true(value)]
     if by:
-        found[MEM_ENCRYPTION_CONTEXT] = 1, Source(source.ENCRYPTED_MEMORY, ", ".join(by))
+        found[MEM_ENCRYPTION_CONTEXT] = 1, Source(ENCRYPTED_MEMORY, ", ".join(by))
     return found
 
 
@@ -288,7 +304,7 @@ def _groups(
 
 def _undecided(specs: Mapping[str, str]) -> dict[str, str]:
     found = {}
-    if pinning.may_be_pinned_by_image(specs):
+    if may_be_pinned_by_image(specs):
         found[PCPU] = "the image may pin CPUs, and nova does not show its properties"
     if "hw:mem_encryption" not in specs:
         found[MEM_ENCRYPTION_CONTEXT] = (
@@ -301,3 +317,120 @@ def _pci_aliases(specs: Mapping[str, str]) -> tuple[str, ...]:
     """The names in ``alias:count,...``."""
     aliases = specs.get("pci_passthrough:alias", "").split(",")
     return tuple(alias.partition(":")[0].strip() for alias in aliases if alias.strip())
+
+
+# Pinned CPUs
+
+DEDICATED, SHARED, MIXED = POLICIES = ("dedicated", "shared", "mixed")
+ISOLATE, SHARE = EMULATOR_POLICIES = ("isolate", "share")
+
+_TRUE = {"1", "t", "true", "on", "y", "yes"}
+
+
+class Contradiction(ValueError):
+    """Nova refuses this flavor with this image; the text says why."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pinning:
+    """The number of CPUs in PCPU and in VCPU; None does not change that class."""
+
+    pinned: int | None = None
+    shared: int | None = None
+
+
+def is_true(text: str | None) -> bool:
+    """Whether nova parses a property as true; it parses unknown values as false."""
+    return text is not None and text.strip().lower() in _TRUE
+
+
+def pin(vcpus: int, specs: Mapping[str, str], image: Mapping[str, str]) -> Pinning:
+    """The pinned and shared CPUs for extra specs and image properties.
+
+    Raises Contradiction.
+    """
+    policy = _policy(specs.get("hw:cpu_policy"), image.get("hw_cpu_policy"))
+    emulator = specs.get("hw:emulator_threads_policy")
+    if emulator and emulator not in EMULATOR_POLICIES:
+        raise Contradiction(f"hw:emulator_threads_policy={emulator} is not a policy")
+    one_more = emulator == ISOLATE
+    if policy == DEDICATED:
+        return Pinning(vcpus + one_more)
+    if policy == MIXED:
+        pinned = _count_dedicated(vcpus, specs, image)
+        return Pinning(pinned + one_more, vcpus - pinned)
+    return Pinning()
+
+
+def may_be_pinned_by_image(specs: Mapping[str, str]) -> bool:
+    """Whether hidden image properties could change the pinned CPUs."""
+    policy = specs.get("hw:cpu_policy")
+    if policy == MIXED:
+        return not specs.get("hw:cpu_dedicated_mask") and is_true(specs.get("hw:cpu_realtime"))
+    return not policy
+
+
+def _policy(flavor: str | None, image: str | None) -> str:
+    """The flavor's policy; an image may set it if the flavor does not forbid that."""
+    for source, policy in (("hw:cpu_policy", flavor), ("the image's hw_cpu_policy", image)):
+        if policy and policy not in POLICIES:
+            raise Contradiction(f"{source}={policy} is not a policy")
+    forbidden = {SHARED: (DEDICATED, MIXED), MIXED: (DEDICATED,)}.get(flavor or "", ())
+    if image in forbidden:
+        raise Contradiction(f"hw:cpu_policy={flavor} forbids the image's hw_cpu_policy={image}")
+    return flavor or image or SHARED
+
+
+def _count_dedicated(vcpus: int, specs: Mapping[str, str], image: Mapping[str, str]) -> int:
+    """The dedicated CPUs of a mixed policy: those of the mask, or else the realtime CPUs."""
+    realtime = _realtime(vcpus, specs, image)
+    mask = specs.get("hw:cpu_dedicated_mask")
+    if not mask:
+        return len(realtime)
+    chosen = _chosen(vcpus, mask, "hw:cpu_dedicated_mask")
+    if not 0 < len(chosen) < vcpus:
+        raise Contradiction(f"hw:cpu_dedicated_mask={mask} must select some CPUs and leave some")
+    return len(chosen)
+
+
+def _realtime(vcpus: int, specs: Mapping[str, str], image: Mapping[str, str]) -> set[int]:
+    if not is_true(specs.get("hw:cpu_realtime")):
+        return set()
+    mask = image.get("hw_cpu_realtime_mask") or specs.get("hw:cpu_realtime_mask")
+    chosen = _chosen(vcpus, mask, "hw:cpu_realtime_mask") if mask else set(range(vcpus))
+    # Without an emulator threads policy, one CPU is left for the emulator threads.
+    most = vcpus if specs.get("hw:emulator_threads_policy") else vcpus - 1
+    if not 0 < len(chosen) <= most:
+        raise Contradiction(
+            "hw:cpu_realtime needs a realtime CPU, and another one for the emulator threads"
+        )
+    return chosen
+
+
+def _chosen(vcpus: int, mask: str, name: str) -> set[int]:
+    """The CPUs of a mask such as ``0-3,^2``; a mask that begins with ``^`` starts from all CPUs.
+
+    Raises Contradiction.
+    """
+    everything = set(range(vcpus))
+    rules = [rule.strip() for rule in mask.split(",")]
+    chosen = set(everything) if rules[0].startswith("^") else set()
+    without: set[int] = set()
+    for rule in filter(None, rules):
+        try:
+            (without if rule.startswith("^") else chosen).update(_range(rule.removeprefix("^")))
+        except ValueError:
+            raise Contradiction(f"{name}={mask} is not a CPU mask: {rule}") from None
+    chosen -= without
+    if not chosen <= everything:
+        raise Contradiction(f"{name}={mask} is beyond the flavor's {vcpus} CPUs")
+    return chosen
+
+
+def _range(rule: str) -> range:
+    """``2`` or ``2-4``; raises ValueError."""
+    first, dash, last = rule.partition("-")
+    found = range(int(first), int(last if dash else first) + 1)
+    if not found:
+        raise ValueError(rule)
+    return found

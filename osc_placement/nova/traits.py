@@ -11,8 +11,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from osc_placement.nova import pinning
-from osc_placement.nova.source import Source
+from osc_placement.nova.flavor import Source, is_true
 
 Properties = Mapping[str, str]
 
@@ -73,7 +72,7 @@ def derived(specs: Properties, image: Properties) -> Iterator[Trait]:
         trait = _choice(_ADDRESS_MODES, mode)
         yield Trait(trait, Source(ADDRESSES, mode.origin))
     uefi = image.get("hw_firmware_type") == "uefi"
-    if uefi and pinning.is_true(image.get("hw_firmware_stateless")):
+    if uefi and is_true(image.get("hw_firmware_stateless")):
         origin = f"image hw_firmware_stateless={image['hw_firmware_stateless']}"
         yield Trait("COMPUTE_SECURITY_STATELESS_FIRMWARE", Source(FIRMWARE, origin))
     yield from _encryption(specs, image)
@@ -113,7 +112,7 @@ def _encryption(specs: Properties, image: Properties) -> Iterator[Trait]:
         f"hw:mem_encryption={flavor}": flavor,
         f"image hw_mem_encryption={own}": own,
     }
-    origins = [text for text, value in requested.items() if pinning.is_true(value)]
+    origins = [text for text, value in requested.items() if is_true(value)]
     if not origins:
         return
     if flavor is not None and own is not None and len(origins) == 1:
@@ -189,7 +188,7 @@ def _accelerators(specs: Properties, _: Properties) -> Iterator[Trait]:
 
 def _packed(specs: Properties, image: Properties) -> Iterator[Trait]:
     value = _agreed_switch(specs, image, "hw:virtio_packed_ring", "hw_virtio_packed_ring")
-    if value and pinning.is_true(value.text):
+    if value and is_true(value.text):
         step = "request filter: packed virtqueue"
         yield Trait("COMPUTE_NET_VIRTIO_PACKED", Source(step, value.origin))
 
@@ -197,7 +196,7 @@ def _packed(specs: Properties, image: Properties) -> Iterator[Trait]:
 def _ephemeral(specs: Properties, image: Properties) -> Iterator[Trait]:
     key, own = "hw:ephemeral_encryption", "hw_ephemeral_encryption"
     value = _agreed_switch(specs, image, key, own)
-    if value is None or not pinning.is_true(value.text):
+    if value is None or not is_true(value.text):
         return
     step = "request filter: ephemeral encryption"
     yield Trait("COMPUTE_EPHEMERAL_ENCRYPTION", Source(step, value.origin))
@@ -235,7 +234,7 @@ def _tpm_secrets(specs: Properties, image: Properties) -> Iterator[Trait]:
 def _agreed_switch(specs: Properties, image: Properties, spec: str, key: str) -> _Value | None:
     """A boolean of the flavor or the image. Raises Refused if they differ."""
     flavor, own = specs.get(spec), image.get(key)
-    if flavor and own and pinning.is_true(flavor) != pinning.is_true(own):
+    if flavor and own and is_true(flavor) != is_true(own):
         raise Refused(f"{spec}={flavor} contradicts the image's {key}={own}")
     return _either(specs, image, spec, key)
 

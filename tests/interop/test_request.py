@@ -12,7 +12,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.client import query
-from osc_placement.nova import request, scheduler_options
+from osc_placement.nova import request
 from osc_placement.nova.values import HostAggregate
 from tests.interop import test_flavor
 from tests.support.lab import lifecycle, place
@@ -72,10 +72,10 @@ class Case(NamedTuple):
     zone: str | None
     project: str
     disk_format: str
-    options: scheduler_options.SchedulerOptions
+    options: request.SchedulerOptions
 
     def to_dict(self) -> dict[str, Any]:
-        names = (*scheduler_options.FILTERS, "max_placement_results", "owner")
+        names = (*request.FILTERS, "max_placement_results", "owner")
         return {
             **self.flavor.to_dict(),
             "zone": self.zone,
@@ -109,7 +109,7 @@ def cases(rng: random.Random) -> Iterator[Case]:
         object.__setattr__(flavor.flavor, "extra_specs", specs)
         on = {
             name: rng.random() < 0.5
-            for name in (*scheduler_options.FILTERS, "owner")
+            for name in (*request.FILTERS, "owner")
             if name != "query_placement_for_routed_network_aggregates"
         }
         yield Case(
@@ -117,7 +117,7 @@ def cases(rng: random.Random) -> Iterator[Case]:
             rng.choice((None, None, "az1", "az2", "moon")),
             rng.choice(("acme", "other", "third")),
             rng.choice(("qcow2", "raw", "bogus")),
-            scheduler_options.SchedulerOptions(max_placement_results=rng.choice((50, 1000)), **on),
+            request.SchedulerOptions(max_placement_results=rng.choice((50, 1000)), **on),
         )
 
 

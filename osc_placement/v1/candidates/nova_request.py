@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from osc_placement.v1 import base, services
 
 if TYPE_CHECKING:
-    from osc_placement.nova import request, scheduler_options
+    from osc_placement.nova import request
     from osc_placement.workflows.capacity import nova_servers
     from osc_placement.workflows.cloud import nova_request
 
@@ -95,14 +95,14 @@ def check(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> No
         command.usage_error("one of the arguments --flavor --server is required")
 
 
-def scheduler(parsed_args: argparse.Namespace) -> scheduler_options.SchedulerOptions:
+def scheduler(parsed_args: argparse.Namespace) -> request.SchedulerOptions:
     """The options of nova's scheduler. Errors: PlacementError for an invalid nova.conf."""
-    from osc_placement.nova import scheduler_options
+    from osc_placement.nova import request
 
     on: dict[str, Any] = {FILTERS[name]: True for name in parsed_args.filters}
-    options = scheduler_options.SchedulerOptions()
+    options = request.SchedulerOptions()
     if parsed_args.nova_conf is not None:
-        options = scheduler_options.read_nova_conf(parsed_args.nova_conf, options)
+        options = request.read_nova_conf(parsed_args.nova_conf, options)
     return dataclasses.replace(options, **on)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.model import candidate
-from osc_placement.nova import api, filters, request, scheduler_options, values
+from osc_placement.nova import api, filters, request, values
 from osc_placement.workflows.cloud import nova_request
 
 #: The servers that a line names.
@@ -41,7 +41,7 @@ WITHOUT_NOVA = KnownServers(
 
 def observe(
     services: nova_request.RequestServices,
-    options: scheduler_options.SchedulerOptions,
+    options: request.SchedulerOptions,
     uuids: Sequence[str],
 ) -> KnownServers:
     """Read the servers with these UUIDs.

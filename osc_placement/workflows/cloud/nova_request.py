@@ -15,7 +15,7 @@ from osc_placement.nova import (
     servers,
     values,
 )
-from osc_placement.nova.scheduler_options import SchedulerOptions
+from osc_placement.nova.request import SchedulerOptions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

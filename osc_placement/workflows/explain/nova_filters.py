@@ -18,7 +18,6 @@ from osc_placement.nova import (
     filters,
     hosts as nova_hosts,
     request,
-    scheduler_options,
     servers,
     values,
 )
@@ -70,7 +69,7 @@ def judge(
         *_from_groups(nova, asked.server, hosts),
         *_hidden(asked.server, [host for _, host in hosts.values()]),
     ]
-    known = scheduler_options.DEFAULT_FILTERS if enabled is None else enabled
+    known = request.DEFAULT_FILTERS if enabled is None else enabled
     if enabled is not None:
         return [each for each in found if each.filter in known]
     return [

@@ -11,7 +11,7 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors, query as queries, responses, retry
 from osc_placement.engine import standard
 from osc_placement.model import candidate
-from osc_placement.nova import api as nova_api, flavors, request, scheduler_options
+from osc_placement.nova import api as nova_api, flavors, request
 from osc_placement.workflows.cloud import listings, observe
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.context import ReadContext
@@ -62,7 +62,7 @@ def audit(
     client: api.Client,
     nova: nova_api.Nova,
     names: Sequence[str],
-    options: scheduler_options.SchedulerOptions,
+    options: request.SchedulerOptions,
     context: ReadContext,
 ) -> list[AuditedFlavor]:
     """Audit the flavors with these names or IDs; all flavors without any.
@@ -95,7 +95,7 @@ class _Asked:
     answer: responses.Candidates | None = None
 
 
-def _request(named: flavors.NamedFlavor, options: scheduler_options.SchedulerOptions) -> _Asked:
+def _request(named: flavors.NamedFlavor, options: request.SchedulerOptions) -> _Asked:
     found = AuditedFlavor(named.id, named.name, Code.OK)
     spec = request.ServerSpec(named.flavor, named.name)
     try:

@@ -13,7 +13,7 @@ from osc_placement.client import query
 from osc_placement.model import constraint
 from osc_placement.model.candidate import RequestGroup
 from osc_placement.neutron.port import Port
-from osc_placement.nova import flavor, request, scheduler_options
+from osc_placement.nova import flavor, request
 from osc_placement.nova.values import HostAggregate
 
 ALWAYS = (
@@ -36,9 +36,7 @@ def spec(
 
 
 def parameters(server: request.ServerSpec, **options: Any) -> str:
-    found = request.request_to_placement(
-        server, AGGREGATES, scheduler_options.SchedulerOptions(**options)
-    )
+    found = request.request_to_placement(server, AGGREGATES, request.SchedulerOptions(**options))
     return query.encode(query.candidate_pairs(found.query)).removeprefix("?")
 
 
@@ -151,7 +149,7 @@ def test_what_is_not_known_is_listed() -> None:
     found = request.request_to_placement(
         request.ServerSpec(flavor.Flavor(1, 1, 1), availability_zone="moon"),
         AGGREGATES,
-        scheduler_options.SchedulerOptions(limit_tenants_to_placement_aggregate=True),
+        request.SchedulerOptions(limit_tenants_to_placement_aggregate=True),
     )
     assert [text.partition(":")[0] for text in found.assumptions] == [
         "the image has no properties that change the request",
@@ -181,16 +179,16 @@ def test_a_nova_conf_sets_the_options(tmp_path: pathlib.Path) -> None:
         "[filter_scheduler]\nenabled_filters = ComputeFilter,NUMATopologyFilter\n"
         "[other]\nunknown = 1\n"
     )
-    found = scheduler_options.read_nova_conf(path, scheduler_options.SchedulerOptions(owner=True))
-    assert found == scheduler_options.SchedulerOptions(
+    found = request.read_nova_conf(path, request.SchedulerOptions(owner=True))
+    assert found == request.SchedulerOptions(
         max_placement_results=50,
         limit_tenants_to_placement_aggregate=True,
         owner=True,
         enabled_filters=("ComputeFilter", "NUMATopologyFilter"),
     )
     path.write_text("[scheduler]\n")
-    found = scheduler_options.read_nova_conf(path, found)
-    assert found.enabled_filters == scheduler_options.DEFAULT_FILTERS
+    found = request.read_nova_conf(path, found)
+    assert found.enabled_filters == request.DEFAULT_FILTERS
 
 
 @pytest.mark.parametrize("text", ["[scheduler]\nmax_placement_results = many\n", "no section"])
@@ -198,4 +196,4 @@ def test_an_invalid_nova_conf_is_an_error_that_names_it(tmp_path: pathlib.Path, 
     path = tmp_path / "nova.conf"
     path.write_text(text)
     with pytest.raises(errors.PlacementError, match=str(path)):
-        scheduler_options.read_nova_conf(path, scheduler_options.SchedulerOptions())
+        request.read_nova_conf(path, request.SchedulerOptions())

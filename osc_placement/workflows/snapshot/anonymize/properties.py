@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from osc_placement.engine import standard
-from osc_placement.nova import extra_spec_values, flavor
+from osc_placement.nova import filters, flavor
 from osc_placement.workflows.snapshot.anonymize.key import Kind
 from osc_placement.workflows.snapshot.anonymize.names import Names
 
@@ -161,7 +161,7 @@ def _extra_specs(names: Names, specs: Mapping[str, Any]) -> Iterator[tuple[str, 
 
 def _requirement(names: Names, key: str, text: str) -> str:
     """The value of an extra spec, whose operators stay: ``<or> a <or> b``."""
-    operators = extra_spec_values.OPERATORS
+    operators = filters.OPERATORS
     words = text.split()
     if not words or words[0] not in operators:
         return _value_of(names, key, text)

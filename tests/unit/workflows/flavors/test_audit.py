@@ -12,7 +12,7 @@ import pytest
 from osc_placement import errors, microversion
 from osc_placement.engine import record, standard, state
 from osc_placement.model import inventory
-from osc_placement.nova import api, scheduler_options
+from osc_placement.nova import api, request
 from osc_placement.testing import service
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.context import ReadContext
@@ -77,7 +77,7 @@ def counting(placement: service.InProcessPlacement) -> explained.CountingClient:
 def audited(
     client: explained.CountingClient, nova: api.Nova, *names: str, **options: Any
 ) -> dict[str, audit.AuditedFlavor]:
-    scheduler = scheduler_options.SchedulerOptions(**options)
+    scheduler = request.SchedulerOptions(**options)
     return {each.name: each for each in audit.audit(client, nova, names, scheduler, CONTEXT)}
 
 
