@@ -19,11 +19,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.plan import result
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows.reshape import (
-        decide,
-        plan as reshape_plan,
-        rows as reshape_rows,
-    )
+    from osc_placement.workflows.reshape import decide, plan as reshape_plan, rows as reshape_rows
 
 COLUMNS = ("uuid", "before", "after", "status", "reason", "code")
 

@@ -11,7 +11,7 @@ from osc_placement.workflows.reshape import (
     changes as reshape_changes,
     decide,
     invariants,
-    notes,
+    plan,
     snapshot,
 )
 from osc_placement.workflows.reshape.document import target_tree
@@ -41,7 +41,7 @@ def test_a_given_total_is_set_after_the_moves() -> None:
     found = decided(MOVE % ("all", "total: 8"), SMALL)
     assert (offered(found, "cn1"), offered(found, "gpu")) == ({"VCPU": 4}, {"VGPU": 8})
     assert found.resolved.growth == {(uuid_of("gpu"), "VGPU"): 2}
-    assert "the document changes the totals: VGPU +2 in sum" in notes.notes(found)
+    assert "the document changes the totals: VGPU +2 in sum" in plan.notes(found)
     assert invariants.violations(found.before, found.after, found.allowed) == []
     assert invariants.violations(found.before, found.after, invariants.Expected()) == [
         "the trees would have 8 VGPU in sum instead of 6"
