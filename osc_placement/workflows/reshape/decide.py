@@ -16,7 +16,6 @@ from osc_placement.workflows.reshape import (
     consumers,
     invariants,
     inventories as reshape_inventories,
-    refusals,
     resolve,
     snapshot,
 )
@@ -96,7 +95,7 @@ def decide_request(
 
 
 def _code(error: errors.InvalidInput) -> Code:
-    is_owned = isinstance(error, refusals.NovaOwned)
+    is_owned = isinstance(error, invariants.NovaOwned)
     return Code.NOVA_OWNED if is_owned else Code.RESHAPE_REFUSED
 
 
@@ -116,7 +115,7 @@ def decide(
     problems.check()
     inventories = reshape_inventories.inventories(resolved, problems)
     demands = consumers.demands(before, resolved, inventories, problems)
-    refusals.check(before, resolved, inventories, allow, problems)
+    invariants.check(before, resolved, inventories, allow, problems)
     placed = assign.assign(demands, before, resolved, inventories, options, problems)
     problems.check()
     after = before.after(resolved.nodes, inventories, [each.move for each in placed])

@@ -28,7 +28,6 @@ from osc_placement.workflows.reshape import (
     decide,
     invariants,
     observe,
-    refusals,
     resolve,
     sandbox,
     snapshot,
@@ -101,7 +100,7 @@ def notes(decision: decide.Decision) -> tuple[str, ...]:
     """All notes of a plan."""
     before, after = decision.before, decision.after
     return (
-        *refusals.nova_notes(before, decision.resolved),
+        *invariants.nova_notes(before, decision.resolved),
         *_totals(decision.resolved),
         *_over_capacity(before, after),
         *_guesses(after, decision.placed),

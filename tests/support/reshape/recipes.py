@@ -9,12 +9,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.nova import flavor, values
-from osc_placement.workflows.reshape import (
-    assign,
-    decide,
-    invariants,
-    snapshot,
-)
+from osc_placement.workflows.reshape import assign, decide, invariants, snapshot
 from osc_placement.workflows.reshape.document import parse
 from osc_placement.workflows.reshape.recipe import (
     vgpu,
