@@ -11,14 +11,7 @@ from osc_placement.model import provider
 from osc_placement.plan import change
 from osc_placement.plan.kinds import reshape
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.reshape import (
-    assign,
-    consumers,
-    invariants,
-    inventories as reshape_inventories,
-    resolve,
-    snapshot,
-)
+from osc_placement.workflows.reshape import assign, consumers, invariants, resolve, snapshot
 from osc_placement.workflows.reshape.document import target_tree, template, values
 
 LOG = logging.getLogger(__name__)
@@ -113,7 +106,7 @@ def decide(
     problems = errors.InputErrors()
     resolved = resolve.resolve(document, before, problems, taken)
     problems.check()
-    inventories = reshape_inventories.inventories(resolved, problems)
+    inventories = resolve.inventories(resolved, problems)
     demands = consumers.demands(before, resolved, inventories, problems)
     invariants.check(before, resolved, inventories, allow, problems)
     placed = assign.assign(demands, before, resolved, inventories, options, problems)
