@@ -17,7 +17,7 @@ from osc_placement.server import connection, context, limits, options, serve
 from osc_placement.server.schemas import validation
 from osc_placement.v1 import reshape
 from osc_placement.v1.allocations import audit
-from osc_placement.workflows.reshape import assign
+from osc_placement.workflows.reshape import consumers
 from osc_placement.workflows.reshape.document import yaml_lines
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -39,7 +39,7 @@ LIMITS = {
     "Consumers in one write": f"{allocations.TYPE.bulk_size}",
     "Part of what exists that an audit, a mirror or a migration removes": f"{guards.MAX_PERCENT} %",
     "Nodes that aliases add to a YAML document": f"{yaml_lines.MAX_ADDED}",
-    "Time to search for an assignment": f"{assign.TIMEOUT:g} s",
+    "Time to search for an assignment": f"{consumers.TIMEOUT:g} s",
     "Size of a body": f"{connection.MAX_BODY // MIB} MiB",
     "Values in a body": f"{context.MAX_VALUES}",
     "Size of the request line and the headers": f"{connection.MAX_HEADERS // KIB} KiB",

@@ -120,12 +120,12 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
     def _request(
         self, client: api.Client, parsed_args: argparse.Namespace
     ) -> decide.ReshapeRequest:
-        from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan
+        from osc_placement.workflows.reshape import consumers, decide, plan as reshape_plan
         from osc_placement.workflows.reshape.document import parse, target_tree, template
 
         selected = self.selected
         request = decide.ReshapeRequest(
-            options=assign.AssignOptions(parsed_args.strategy, float(parsed_args.timeout)),
+            options=consumers.AssignOptions(parsed_args.strategy, float(parsed_args.timeout)),
             allow=frozenset(parsed_args.allow),
         )
         if parsed_args.to_tree is not None:

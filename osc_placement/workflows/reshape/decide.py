@@ -11,7 +11,7 @@ from osc_placement.model import provider
 from osc_placement.plan import change
 from osc_placement.plan.kinds import reshape
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.reshape import assign, consumers, invariants, resolve, snapshot
+from osc_placement.workflows.reshape import consumers, invariants, resolve, snapshot
 from osc_placement.workflows.reshape.document import target_tree, template, values
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class ReshapeRequest:
     document: values.Document = dataclasses.field(default_factory=values.Document)
     tree: target_tree.Tree | None = None
     roots: tuple[provider.Provider, ...] = ()
-    options: assign.AssignOptions = dataclasses.field(default_factory=assign.AssignOptions)
+    options: consumers.AssignOptions = dataclasses.field(default_factory=consumers.AssignOptions)
     allow: frozenset[str] = frozenset()
 
 
@@ -95,7 +95,7 @@ def _code(error: errors.InvalidInput) -> Code:
 def decide(
     document: values.Document,
     before: snapshot.TreeSnapshot,
-    options: assign.AssignOptions,
+    options: consumers.AssignOptions,
     allow: Collection[str] = (),
     taken: Collection[str] = (),
 ) -> Decision:
@@ -109,7 +109,7 @@ def decide(
     inventories = resolve.inventories(resolved, problems)
     demands = consumers.demands(before, resolved, inventories, problems)
     invariants.check(before, resolved, inventories, allow, problems)
-    placed = assign.assign(demands, before, resolved, inventories, options, problems)
+    placed = consumers.assign(demands, before, resolved, inventories, options, problems)
     problems.check()
     after = before.after(resolved.nodes, inventories, [each.move for each in placed])
     decision = Decision(resolved, placed, before, after)

@@ -1,6 +1,11 @@
-"""The invariants of a reshape, checked between the snapshots before and after. Pure.
+"""What a reshape must not change or do: its invariants, and the refusals of a document. Pure.
 
-They are checked for the planned result, and again for the result of the rehearsal.
+The invariants are checked between the snapshots before and after, for the planned result and again
+for the result of the rehearsal. The refusals are deletions and moves that would not work or would
+not last: nova-compute writes the inventories of its own trees at each periodic run, libvirt's
+driver VCPU, MEMORY_MB and others on the root, VGPU on children with the name ``<root's
+name>_<physical GPU>``, and MEM_ENCRYPTION_CONTEXT on children such as ``<root's name>_amd_sev``. A
+move to this shape lasts; any other is reverted or duplicated within a minute.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from osc_placement.workflows.context import HostAggregates, ReadContext
 from osc_placement.workflows.reshape import (
     changes as reshape_changes,
     consumers,
-    consumers as reshape_consumers,
     decide,
     invariants,
     observe,
@@ -137,9 +136,7 @@ def _over_capacity(before: snapshot.TreeSnapshot, after: snapshot.TreeSnapshot) 
         )
 
 
-def _guesses(
-    after: snapshot.TreeSnapshot, placed: Iterable[reshape_consumers.Placed]
-) -> Iterator[str]:
+def _guesses(after: snapshot.TreeSnapshot, placed: Iterable[consumers.Placed]) -> Iterator[str]:
     """One line per target with the consumers that a strategy placed there."""
     found: dict[tuple[str, str], list[str]] = {}
     for each in placed:

@@ -9,8 +9,8 @@ import pytest
 from osc_placement import errors
 from osc_placement.plan import change
 from osc_placement.workflows.reshape import (
-    assign,
     changes as reshape_changes,
+    consumers as consumers_module,
     decide,
     resolve,
     snapshot,
@@ -18,8 +18,8 @@ from osc_placement.workflows.reshape import (
 from osc_placement.workflows.reshape.document import parse
 from tests.support.reshape import cloud_builder
 
-PACK = assign.AssignOptions("pack")
-PLAIN = assign.AssignOptions()
+PACK = consumers_module.AssignOptions("pack")
+PLAIN = consumers_module.AssignOptions()
 A, B = "cn1_pci_0000_84_00_0", "cn1_pci_0000_85_00_0"
 
 #: A compute node that has all inventories itself, and one child.
@@ -49,13 +49,17 @@ def cloud(
 
 
 def decided(
-    text: str, before: snapshot.TreeSnapshot | None = None, options: assign.AssignOptions = PLAIN
+    text: str,
+    before: snapshot.TreeSnapshot | None = None,
+    options: consumers_module.AssignOptions = PLAIN,
 ) -> decide.Decision:
     return decide.decide(parse.parse(text, "m"), before or cloud(), options)
 
 
 def refused(
-    text: str, before: snapshot.TreeSnapshot | None = None, options: assign.AssignOptions = PLAIN
+    text: str,
+    before: snapshot.TreeSnapshot | None = None,
+    options: consumers_module.AssignOptions = PLAIN,
 ) -> list[str]:
     with pytest.raises(errors.InvalidInput) as caught:
         decided(text, before, options)
@@ -63,7 +67,9 @@ def refused(
 
 
 def changes(
-    text: str, before: snapshot.TreeSnapshot | None = None, options: assign.AssignOptions = PACK
+    text: str,
+    before: snapshot.TreeSnapshot | None = None,
+    options: consumers_module.AssignOptions = PACK,
 ) -> list[change.Change]:
     before = before or cloud()
     found = reshape_changes.changes(decided(text, before, options))

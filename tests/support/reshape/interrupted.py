@@ -9,7 +9,7 @@ from typing import Any
 from osc_placement import microversion
 from osc_placement.plan import apply as plan_apply, file, result
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan
+from osc_placement.workflows.reshape import consumers, decide, plan as reshape_plan
 from osc_placement.workflows.reshape.document import parse
 from tests.support import embedded, plans
 from tests.support.embedded import uuid_of
@@ -57,7 +57,7 @@ class Cloud:
 
     def prepare(self, moves: str = MOVES) -> reshape_plan.Prepared:
         request = decide.ReshapeRequest(
-            parse.parse(moves, "m"), options=assign.AssignOptions("pack")
+            parse.parse(moves, "m"), options=consumers.AssignOptions("pack")
         )
         return reshape_plan.plan_reshape(self.client, request, READING)
 

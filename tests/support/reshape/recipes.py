@@ -9,7 +9,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.nova import flavor, values
-from osc_placement.workflows.reshape import assign, decide, invariants, snapshot
+from osc_placement.workflows.reshape import consumers, decide, invariants, snapshot
 from osc_placement.workflows.reshape.document import parse
 from osc_placement.workflows.reshape.recipe import (
     vgpu,
@@ -58,7 +58,7 @@ def outcome(
 ) -> snapshot.TreeSnapshot:
     """The snapshot after the document of a recipe."""
     moves = parse.parse(yaml_writer.write(recipe), "recipe.yaml")
-    decided = decide.decide(moves, before, assign.AssignOptions(), allow)
+    decided = decide.decide(moves, before, consumers.AssignOptions(), allow)
     assert invariants.violations(before, decided.after, decided.allowed) == []
     return decided.after.without(decided.resolved.deleted)
 

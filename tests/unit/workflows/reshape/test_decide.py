@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
-from osc_placement.workflows.reshape import (
-    assign,
-)
+from osc_placement.workflows.reshape import consumers as consumers_module
 from osc_placement.workflows.reshape.assignment import demand as question, search
 from tests.support.embedded import uuid_of
 from tests.support.reshape.documents import (
@@ -96,7 +94,7 @@ def test_a_search_at_the_time_limit_has_no_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(search, "assign", lambda *_: question.GaveUp(0.1))
-    reason = refused(MOVES, options=assign.AssignOptions("pack", 7))[0]
+    reason = refused(MOVES, options=consumers_module.AssignOptions("pack", 7))[0]
     assert reason.startswith("gave up the search for targets")
     assert "after 7 seconds, without a solution or a proof" in reason
 
@@ -139,7 +137,9 @@ moves:
 - {from: cn1, resources: {VCPU: 4, MEMORY_MB: 400}, to: numa0}
 - {from: cn1, resources: {VCPU: 4, MEMORY_MB: 400}, to: numa1}
 """
-    placed = decided(text, cloud(providers, consumers), assign.AssignOptions("spread")).placed
+    placed = decided(
+        text, cloud(providers, consumers), consumers_module.AssignOptions("spread")
+    ).placed
     assert len(placed) == 4
     assert all(set(item.demand.resources) == {"VCPU", "MEMORY_MB"} for item in placed)
 
@@ -177,9 +177,9 @@ def test_a_consumer_that_is_not_on_its_assigned_target_is_detected(
             for item in original(*given)
         ]
 
-    original = assign.assign
+    original = consumers_module.assign
     text = f"{MOVES}assign: {{{uuid_of('one')}: {A}, {uuid_of('moving')}: {B}}}"
     assert decided(text, options=PACK).placed
-    monkeypatch.setattr(assign, "assign", swapped)
+    monkeypatch.setattr(consumers_module, "assign", swapped)
     reasons = refused(text, options=PACK)
     assert f"consumer {uuid_of('one')} would not be on its target" in reasons

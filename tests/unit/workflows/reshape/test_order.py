@@ -10,8 +10,8 @@ import pytest
 from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.workflows.reshape import (
-    assign,
     changes as reshape_changes,
+    consumers as consumers_module,
     decide,
     invariants,
     resolve,
@@ -27,7 +27,7 @@ PROVIDERS: dict[str, Any] = {
     "b": ("a", {}),
 }
 MOVE = "moves: [{from: cn, resources: {VGPU: 4}, to: {name: gpu}}]\n"
-PLAIN = assign.AssignOptions()
+PLAIN = consumers_module.AssignOptions()
 
 
 def cloud(providers: Any = PROVIDERS, *roots: str) -> snapshot.TreeSnapshot:

@@ -13,7 +13,7 @@ from osc_placement.plan.kinds import base
 from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import (
-    assign,
+    consumers,
     decide,
     invariants,
     observe,
@@ -31,7 +31,7 @@ FEW = hypothesis.settings(
 
 def prepare(client: api.Client, case: cases.Case) -> reshape_plan.Prepared:
     moves = parse.parse(case.moves, "moves")
-    request = decide.ReshapeRequest(moves, options=assign.AssignOptions(case.strategy, 5))
+    request = decide.ReshapeRequest(moves, options=consumers.AssignOptions(case.strategy, 5))
     return reshape_plan.plan_reshape(client, request, READING)
 
 

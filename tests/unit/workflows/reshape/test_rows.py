@@ -8,7 +8,12 @@ from osc_placement import microversion
 from osc_placement.plan import result
 from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.reshape import assign, decide, plan as reshape_plan, rows
+from osc_placement.workflows.reshape import (
+    consumers as consumers_module,
+    decide,
+    plan as reshape_plan,
+    rows,
+)
 from osc_placement.workflows.reshape.document import parse
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
@@ -20,7 +25,7 @@ def prepared(document_text: str, state: object = None) -> reshape_plan.Prepared:
         load=state or cloud_builder.state(PROVIDERS, CONSUMERS)
     ) as placement:  # type: ignore[arg-type]
         request = decide.ReshapeRequest(
-            parse.parse(document_text, "m"), options=assign.AssignOptions("pack")
+            parse.parse(document_text, "m"), options=consumers_module.AssignOptions("pack")
         )
         return reshape_plan.plan_reshape(
             placement.client(microversion.MAXIMUM), request, ReadContext()
