@@ -1,20 +1,21 @@
-"""The exhaustive search, which proves: can the remaining items be placed beside the fixed ones?
+"""Placing items on targets, one after the other by preference; and the search that proves.
 
-Depth first over the items. Four rules keep it small. Items of the same kind take ascending
-targets; of several equal targets only one is tried; a state that failed is remembered, whichever
-of the equal targets has which item; and a state is left as soon as the free amounts that sums of
-the remaining amounts can fill are too small for the rest.
+The search goes depth first over the items. Four rules keep it small. Items of the same kind take
+ascending targets; of several equal targets only one is tried; a state that failed is remembered,
+whichever of the equal targets has which item; and a state is left as soon as the free amounts that
+sums of the remaining amounts can fill are too small for the rest.
+
+``solve_preferred`` gives the first of all placements in the order of the preferences. Where that
+takes too many proofs, the remaining items are placed in any way that fits.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from osc_placement.workflows.reshape.assignment import (
-    demand,
-    item as assignment_item,
-)
+from osc_placement.workflows.reshape.assignment import demand
 
 #: The effort that is spent on a mere preference: targets of all steps. It is not a time, so that
 #: the answer does not depend on the machine.
@@ -42,11 +43,11 @@ class Deadline:
 
 
 def complete(
-    problem: assignment_item.Problem,
-    fixed: assignment_item.Placement,
+    problem: demand.Problem,
+    fixed: demand.Placement,
     until: Deadline,
     effort: int = 0,
-) -> assignment_item.Placement | None:
+) -> demand.Placement | None:
     """A placement of all items that contains ``fixed``.
 
     None if there is none, or if an ``effort`` (0: no limit) does not suffice. Raises OutOfTime.
@@ -56,9 +57,9 @@ def complete(
 
 
 class _Search:
-    def __init__(self, problem: assignment_item.Problem, fixed: assignment_item.Placement) -> None:
+    def __init__(self, problem: demand.Problem, fixed: demand.Placement) -> None:
         self._problem, self._fixed = problem, fixed
-        self._occupancy = assignment_item.Occupancy(problem)
+        self._occupancy = demand.Occupancy(problem)
         self._path: list[int] = []
         self._failed: set[Hashable] = set()
         rest = [index for index in problem.large_first if index not in fixed]
@@ -68,7 +69,7 @@ class _Search:
         self._equal = [classes.index(each) for each in classes]
         self._needed, self._sums = self._remainders()
 
-    def run(self, until: Deadline, effort: int) -> assignment_item.Placement | None:
+    def run(self, until: Deadline, effort: int) -> demand.Placement | None:
         steps = [self._step()]
         spent = 0
         while steps:
@@ -140,7 +141,7 @@ class _Search:
         return needed[::-1], sums[::-1] if mask else []
 
     @property
-    def _next(self) -> assignment_item.Item:
+    def _next(self) -> demand.Item:
         return self._problem.items[self._order[len(self._path)]]
 
     def _step(self) -> tuple[Hashable, Iterator[int]]:
@@ -221,3 +222,124 @@ class _Search:
 def _units(target: demand.Target, resource_class: str) -> tuple[int, ...]:
     offered = target.inventories.get(resource_class)
     return (offered.min_unit, offered.max_unit, offered.step_size) if offered else ()
+
+
+#: The number of proofs that one strategy may use.
+MAX_PROOFS = 12
+
+#: The targets that an item may use, the best first.
+Preference = Callable[[demand.Occupancy, demand.Item], Sequence[int]]
+
+
+def extend(
+    problem: demand.Problem,
+    order: Sequence[int],
+    prefer: Preference,
+    placed: demand.Placement | None = None,
+) -> dict[int, int]:
+    """Place the items after ``placed`` until one does not fit; without looking ahead."""
+    occupancy = demand.Occupancy(problem, placed)
+    found = dict(placed or {})
+    for index in order[len(found) :]:
+        item = problem.items[index]
+        best = next((each for each in prefer(occupancy, item) if occupancy.fits(item, each)), None)
+        if best is None:
+            break
+        occupancy.put(item, best)
+        found[index] = best
+    return found
+
+
+def as_given(_: demand.Occupancy, item: demand.Item) -> Sequence[int]:
+    """The targets in the given order."""
+    return item.options
+
+
+def is_complete(problem: demand.Problem, placed: demand.Placement) -> bool:
+    """Whether all items are placed, and the sums suit the units."""
+    return len(placed) == len(problem.items) and demand.Occupancy(problem, placed).suits_units()
+
+
+def solve(problem: demand.Problem, until: Deadline, effort: int = 0) -> demand.Placement | None:
+    """Any placement of all items; None as ``exhaustive.complete``. Raises OutOfTime."""
+    if problem.exceeds_free:
+        return None
+    placed = extend(problem, problem.large_first, as_given)
+    if is_complete(problem, placed):
+        return placed
+    return complete(problem, {}, until, effort)
+
+
+def solve_preferred(
+    problem: demand.Problem,
+    order: Sequence[int],
+    prefer: Preference,
+    known: demand.Placement,
+    until: Deadline,
+) -> demand.Placement:
+    """Place all items as preferred; ``known`` is any solution. Raises OutOfTime."""
+    search = _Preferred(problem, known, until)
+    start: dict[int, int] | None = {}
+    while start is not None:
+        placed = extend(problem, order, prefer, start)
+        if is_complete(problem, placed):
+            return placed
+        start = search.correct(start, placed, order, prefer)
+    return search.known
+
+
+class _Preferred:
+    """Finds the beginnings that can be completed, and keeps the last solution it saw."""
+
+    def __init__(
+        self,
+        problem: demand.Problem,
+        known: demand.Placement,
+        until: Deadline,
+    ) -> None:
+        self.known = known
+        self._problem, self._until = problem, until
+        self._proofs = MAX_PROOFS
+
+    def correct(
+        self, good: dict[int, int], bad: dict[int, int], order: Sequence[int], prefer: Preference
+    ) -> dict[int, int] | None:
+        """The longest beginning of ``bad`` that can be completed, and one item placed otherwise.
+
+        None if the allowed proofs do not find it.
+        """
+        low, high = len(good), len(bad)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._can_complete(_first(bad, middle)):
+                low = middle
+            else:
+                high = middle
+        start = _first(bad, low)
+        index = order[low]
+        item = self._problem.items[index]
+        occupancy = demand.Occupancy(self._problem, start)
+        others = (
+            start | {index: target}
+            for target in prefer(occupancy, item)
+            if target != bad.get(index) and occupancy.fits(item, target)
+        )
+        return next(filter(self._can_complete, others), None)
+
+    def _can_complete(self, part: dict[int, int]) -> bool:
+        """Whether the other items fit beside these; uses a proof only if they do not just fit."""
+        rest = [index for index in self._problem.large_first if index not in part]
+        found: demand.Placement | None
+        found = extend(self._problem, [*part, *rest], as_given, part)
+        if not is_complete(self._problem, found):
+            self._proofs -= 1
+            found = None
+            if self._proofs >= 0:
+                found = complete(self._problem, part, self._until, EFFORT)
+        if found:
+            self.known = found
+        return bool(found)
+
+
+def _first(placed: dict[int, int], number: int) -> dict[int, int]:
+    return dict(itertools.islice(placed.items(), number))
