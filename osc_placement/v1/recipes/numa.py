@@ -11,7 +11,7 @@ from osc_placement.v1.recipes import recipe_command
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.reshape.recipe import children, yaml_writer
+    from osc_placement.workflows.reshape.recipe import recipe
 
 
 class WriteNumaRecipe(recipe_command.Recipe):
@@ -48,24 +48,24 @@ openstack placement reshape recipe numa cn1 \\
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> yaml_writer.Recipe:
-        from osc_placement.workflows.reshape.recipe import evidence, numa, read
+    ) -> recipe.Recipe:
+        from osc_placement.workflows.reshape.recipe import evidence, numa, recipe
 
         problems = errors.InputErrors()
         nodes = list(_nodes(parsed_args, problems))
         pairs = tuple(recipe_command.read_evidence(parsed_args, evidence.numa_nodes, problems))
         problems.check()
-        trees, root = read.read_tree(client, parsed_args.host, context)
+        trees, root = recipe.read_tree(client, parsed_args.host, context)
         return numa.plan_numa(trees, root, nodes, pairs)
 
 
-def _nodes(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> list[children.Child]:
-    from osc_placement.workflows.reshape.recipe import children
+def _nodes(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> list[recipe.Child]:
+    from osc_placement.workflows.reshape.recipe import recipe
 
     option, nodes = "--numa-node", []
     for number, offered in recipe_command.pairs(option, parsed_args.numa_node, problems):
         if not number.isdecimal():
             problems.add(f"{option} {number}: must be the number of a NUMA node")
         resources = recipe_command.resources(option, offered, problems)
-        nodes.append(children.Child(number, resources))
+        nodes.append(recipe.Child(number, resources))
     return nodes

@@ -12,7 +12,7 @@ from osc_placement.v1.recipes import recipe_command
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.reshape.recipe import pci, yaml_writer
+    from osc_placement.workflows.reshape.recipe import device_recipes, recipe
 
 
 class WritePciRecipe(recipe_command.Recipe):
@@ -60,22 +60,24 @@ openstack placement reshape recipe pci cn1 \\
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> yaml_writer.Recipe:
-        from osc_placement.workflows.reshape.recipe import pci, read
+    ) -> recipe.Recipe:
+        from osc_placement.workflows.reshape.recipe import device_recipes, recipe
 
         request = _request(parsed_args)
-        trees, root = read.read_tree(client, parsed_args.host, context)
-        return pci.plan_pci(trees, root, request)
+        trees, root = recipe.read_tree(client, parsed_args.host, context)
+        return device_recipes.plan_pci(trees, root, request)
 
 
-def _request(parsed_args: argparse.Namespace) -> pci.Request:
+def _request(parsed_args: argparse.Namespace) -> device_recipes.PciRequest:
     """Raises InvalidInput for all errors of the arguments."""
-    from osc_placement.workflows.reshape.recipe import children, evidence, pci
+    from osc_placement.workflows.reshape.recipe import device_recipes, evidence, recipe
 
     problems = errors.InputErrors()
     devices = tuple(
-        children.Child(address, resources, traits)
-        for address, resources, traits in recipe_command.devices(parsed_args, pci.address, problems)
+        recipe.Child(address, resources, traits)
+        for address, resources, traits in recipe_command.devices(
+            parsed_args, device_recipes.address, problems
+        )
     )
     for device in devices:
         if evidence.pci_address(device.name) is None:
@@ -85,22 +87,22 @@ def _request(parsed_args: argparse.Namespace) -> pci.Request:
     for old in sorted(becomes.keys() - offered):
         problems.add(f"--as {old}: no --device has this class")
     pairs = tuple(
-        (server, pci.address(device))
+        (server, device_recipes.address(device))
         for server, device in recipe_command.read_evidence(
             parsed_args, evidence.pci_devices, problems
         )
     )
     problems.check()
-    return pci.Request(devices, becomes, pairs)
+    return device_recipes.PciRequest(devices, becomes, pairs)
 
 
 def _new_classes(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> dict[str, str]:
     """``{class of the node: new class}``"""
-    from osc_placement.workflows.reshape.recipe import pci
+    from osc_placement.workflows.reshape.recipe import device_recipes
 
     becomes: dict[str, str] = {}
     for old, text in recipe_command.pairs("--as", parsed_args.becomes, problems):
-        new = pci.class_name(text)
+        new = device_recipes.class_name(text)
         if old in becomes:
             problems.add(f"--as {old}: given more than once")
         elif not names.is_symbol(new):

@@ -12,7 +12,7 @@ from osc_placement.v1.recipes import recipe_command
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.reshape.recipe import yaml_writer
+    from osc_placement.workflows.reshape.recipe import recipe
 
 
 class WritePcpuRecipe(recipe_command.Recipe):
@@ -52,8 +52,8 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> yaml_writer.Recipe:
-        from osc_placement.workflows.reshape.recipe import evidence, pcpu, read
+    ) -> recipe.Recipe:
+        from osc_placement.workflows.reshape.recipe import evidence, pcpu, recipe
 
         problems = errors.InputErrors()
         pairs = tuple(recipe_command.read_evidence(parsed_args, evidence.cpu_class, problems))
@@ -62,6 +62,6 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
             parsed_args.cpu_dedicated_set, parsed_args.cpu_shared_set, pairs
         )
         nova = services.Services(self, parsed_args).nova
-        trees, root = read.read_tree(client, parsed_args.host, context)
-        servers, moves = read.servers_of(nova, trees.consumers_of(root, pcpu.VCPU))
+        trees, root = recipe.read_tree(client, parsed_args.host, context)
+        servers, moves = recipe.servers_of(nova, trees.consumers_of(root, pcpu.VCPU))
         return pcpu.plan_pcpu(trees, root, servers, moves, request)

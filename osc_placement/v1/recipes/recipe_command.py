@@ -16,10 +16,7 @@ from osc_placement.v1.options import arguments
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.reshape.recipe import (
-        evidence,
-        yaml_writer,
-    )
+    from osc_placement.workflows.reshape.recipe import evidence, recipe
 
 
 class Recipe(base.Command):
@@ -39,10 +36,10 @@ class Recipe(base.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         from osc_placement.workflows.context import ReadContext
-        from osc_placement.workflows.reshape.recipe import yaml_writer
+        from osc_placement.workflows.reshape.recipe import recipe
 
         client = self.connect()
-        text = yaml_writer.write(self.recipe(client, parsed_args, ReadContext()))
+        text = recipe.write(self.recipe(client, parsed_args, ReadContext()))
         if parsed_args.out is None:
             sys.stdout.write(text)
         else:
@@ -50,7 +47,7 @@ class Recipe(base.Command):
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> yaml_writer.Recipe:
+    ) -> recipe.Recipe:
         """Read the cloud and plan the moves."""
         raise NotImplementedError
 

@@ -12,7 +12,7 @@ from osc_placement.v1.recipes import recipe_command
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.reshape.recipe import replacement, yaml_writer
+    from osc_placement.workflows.reshape.recipe import recipe, replace_host
 
 
 class WriteReplaceHostRecipe(recipe_command.Recipe):
@@ -53,9 +53,9 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> yaml_writer.Recipe:
+    ) -> recipe.Recipe:
         from osc_placement.workflows.reshape import observe
-        from osc_placement.workflows.reshape.recipe import read, replace_host
+        from osc_placement.workflows.reshape.recipe import recipe, replace_host
 
         uuid = parsed_args.uuid
         if uuid is not None and not names.is_uuid(uuid):
@@ -66,17 +66,17 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
         if request.new is not None:
             roots.add(request.new.root_uuid or request.new.uuid)
         observed = observe.read_trees(client, roots, context)
-        nova_state = read.nova_state(nova, observed.consumers)
+        nova_state = recipe.nova_state(nova, observed.consumers)
         if any(node.provider.parent_uuid == request.old.uuid for node in observed.inside.values()):
             client.require_feature("re-parenting", "taking children along")
         return replace_host.plan_replacement(observed, nova_state, request)
 
 
-def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replacement.Request:
+def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replace_host.Request:
     from osc_placement.client import lookup
-    from osc_placement.workflows.reshape.recipe import read, replacement
+    from osc_placement.workflows.reshape.recipe import recipe, replace_host
 
-    old = read.find_root(client, parsed_args.old)
+    old = recipe.find_root(client, parsed_args.old)
     uuid = names.canonical_uuid(parsed_args.uuid) if parsed_args.uuid else None
     found = lookup.find_providers(client, filter(None, (uuid, parsed_args.new)))
     new = found.get(uuid or "") or found.get(parsed_args.new)
@@ -84,4 +84,4 @@ def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replace
         new = None
     given = names.is_uuid(parsed_args.new)
     name = new.name if new is not None and given else parsed_args.new
-    return replacement.Request(old, name, new, uuid, parsed_args.host)
+    return replace_host.Request(old, name, new, uuid, parsed_args.host)

@@ -11,7 +11,7 @@ from osc_placement.v1.recipes import recipe_command
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.reshape.recipe import yaml_writer
+    from osc_placement.workflows.reshape.recipe import recipe
 
 
 class WriteSevRecipe(recipe_command.Recipe):
@@ -46,8 +46,8 @@ openstack placement reshape recipe sev cn1 \\
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> yaml_writer.Recipe:
-        from osc_placement.workflows.reshape.recipe import evidence, read, sev
+    ) -> recipe.Recipe:
+        from osc_placement.workflows.reshape.recipe import device_recipes, evidence, recipe
 
         problems = errors.InputErrors()
         models = _models(parsed_args, problems)
@@ -55,17 +55,19 @@ openstack placement reshape recipe sev cn1 \\
             recipe_command.read_evidence(parsed_args, evidence.encryption_model, problems)
         )
         problems.check()
-        trees, root = read.read_tree(client, parsed_args.host, context)
-        return sev.plan_sev(trees, root, models, pairs)
+        trees, root = recipe.read_tree(client, parsed_args.host, context)
+        return device_recipes.plan_sev(trees, root, models, pairs)
 
 
 def _models(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> dict[str, int]:
-    from osc_placement.workflows.reshape.recipe import sev
+    from osc_placement.workflows.reshape.recipe import device_recipes
 
     models: dict[str, int] = {}
     for model, total in recipe_command.pairs("--model", parsed_args.model, problems):
-        if model not in sev.TRAITS:
-            problems.add(f"--model {model}: the models are {', '.join(sev.TRAITS)}")
+        if model not in device_recipes.MODEL_TRAITS:
+            problems.add(
+                f"--model {model}: the models are {', '.join(device_recipes.MODEL_TRAITS)}"
+            )
         elif model in models:
             problems.add(f"the model {model} is given more than once")
         elif not total.isdecimal() or not int(total):

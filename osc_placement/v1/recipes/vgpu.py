@@ -11,7 +11,7 @@ from osc_placement.v1.recipes import recipe_command
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.reshape.recipe import vgpu, yaml_writer
+    from osc_placement.workflows.reshape.recipe import device_recipes, recipe
 
 
 class WriteVgpuRecipe(recipe_command.Recipe):
@@ -52,28 +52,30 @@ openstack placement reshape recipe vgpu cn1 \\
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> yaml_writer.Recipe:
-        from osc_placement.workflows.reshape.recipe import read, vgpu
+    ) -> recipe.Recipe:
+        from osc_placement.workflows.reshape.recipe import device_recipes, recipe
 
         request = _vgpu_request(parsed_args)
-        trees, root = read.read_tree(client, parsed_args.host, context)
-        return vgpu.plan_vgpu(trees, root, request)
+        trees, root = recipe.read_tree(client, parsed_args.host, context)
+        return device_recipes.plan_vgpu(trees, root, request)
 
 
-def _vgpu_request(parsed_args: argparse.Namespace) -> vgpu.Request:
+def _vgpu_request(parsed_args: argparse.Namespace) -> device_recipes.VgpuRequest:
     """Raises InvalidInput for all errors of the arguments."""
-    from osc_placement.workflows.reshape.recipe import evidence, vgpu
+    from osc_placement.workflows.reshape.recipe import device_recipes, evidence
 
     problems = errors.InputErrors()
     devices = tuple(
-        vgpu.Device(*each)
-        for each in recipe_command.devices(parsed_args, vgpu.device_name, problems, vgpu.VGPU)
+        device_recipes.Device(*each)
+        for each in recipe_command.devices(
+            parsed_args, device_recipes.device_name, problems, device_recipes.VGPU
+        )
     )
     pairs = tuple(
-        (server, vgpu.device_name(device))
+        (server, device_recipes.device_name(device))
         for server, device in recipe_command.read_evidence(
             parsed_args, evidence.mediated_devices, problems
         )
     )
     problems.check()
-    return vgpu.Request(devices, pairs)
+    return device_recipes.VgpuRequest(devices, pairs)

@@ -11,10 +11,7 @@ from osc_placement import errors
 from osc_placement.nova import flavor, values
 from osc_placement.workflows.reshape import consumers, decide, invariants, snapshot
 from osc_placement.workflows.reshape.document import parse
-from osc_placement.workflows.reshape.recipe import (
-    vgpu,
-    yaml_writer,
-)
+from osc_placement.workflows.reshape.recipe import device_recipes, recipe as recipe_module
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
 
@@ -36,8 +33,8 @@ CONSUMERS: cloud_builder.Consumers = {
 }
 TRAITS = {"cn1": ["COMPUTE_NODE", "CUSTOM_RACK"]}
 DEVICES = (
-    vgpu.Device(A, {"VGPU": 4}, ("CUSTOM_VGPU_A",)),
-    vgpu.Device(B, {"VGPU": 4, "SRIOV_NET_VF": 2}),
+    device_recipes.Device(A, {"VGPU": 4}, ("CUSTOM_VGPU_A",)),
+    device_recipes.Device(B, {"VGPU": 4, "SRIOV_NET_VF": 2}),
 )
 
 
@@ -54,10 +51,10 @@ def problems(call: Any, *arguments: Any) -> list[str]:
 
 
 def outcome(
-    recipe: yaml_writer.Recipe, before: snapshot.TreeSnapshot, *allow: str
+    recipe: recipe_module.Recipe, before: snapshot.TreeSnapshot, *allow: str
 ) -> snapshot.TreeSnapshot:
     """The snapshot after the document of a recipe."""
-    moves = parse.parse(yaml_writer.write(recipe), "recipe.yaml")
+    moves = parse.parse(recipe_module.write(recipe), "recipe.yaml")
     decided = decide.decide(moves, before, consumers.AssignOptions(), allow)
     assert invariants.violations(before, decided.after, decided.allowed) == []
     return decided.after.without(decided.resolved.deleted)

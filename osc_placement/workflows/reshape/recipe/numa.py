@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from osc_placement.model import inventory
 from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.recipe import children, yaml_writer
+from osc_placement.workflows.reshape.recipe import recipe
 
 TRAIT = "HW_NUMA_ROOT"
 
@@ -39,24 +39,24 @@ A server with "# <server>: ?" below is undecided; --strategy guesses its NUMA no
 def plan_numa(
     trees: snapshot.TreeSnapshot,
     root: str,
-    nodes: Sequence[children.Child],
+    nodes: Sequence[recipe.Child],
     evidence: tuple[tuple[str, str], ...] = (),
-) -> yaml_writer.Recipe:
+) -> recipe.Recipe:
     """The recipe for the tree with this root (a UUID); ``nodes`` have the number as their name.
 
     Each NUMA node gets a part of the reserved amount, in proportion to its total. Errors:
     InvalidInput with all contradictions to the cloud.
     """
     held = trees.nodes[root].inventories
-    moving = children.Request(
+    moving = recipe.Request(
         tuple(_children(nodes, held)), evidence, "NUMA node", "--numa-node", lists_all=True
     )
-    name = yaml_writer.plain(trees.nodes[root].provider.name)
-    shown = "; ".join(f"{each.name} ({children.describe(each.resources)})" for each in nodes)
-    return children.plan_children(trees, root, moving, _HEAD.format(node=name, nodes=shown))
+    name = recipe.plain(trees.nodes[root].provider.name)
+    shown = "; ".join(f"{each.name} ({recipe.describe(each.resources)})" for each in nodes)
+    return recipe.plan_children(trees, root, moving, _HEAD.format(node=name, nodes=shown))
 
 
-def _children(nodes: Sequence[children.Child], held: inventory.Inventories) -> list[children.Child]:
+def _children(nodes: Sequence[recipe.Child], held: inventory.Inventories) -> list[recipe.Child]:
     fields: list[dict[str, dict[str, int | float]]] = [{} for _ in nodes]
     for resource_class, present in held.items():
         totals = [each.resources.get(resource_class, 0) for each in nodes]
@@ -66,7 +66,7 @@ def _children(nodes: Sequence[children.Child], held: inventory.Inventories) -> l
             if totals[index]:
                 fields[index][resource_class] = {"reserved": reserved}
     return [
-        children.Child(each.name, each.resources, (TRAIT,), fields=mine, suffix=f"numa_{each.name}")
+        recipe.Child(each.name, each.resources, (TRAIT,), fields=mine, suffix=f"numa_{each.name}")
         for each, mine in zip(nodes, fields, strict=True)
     ]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from osc_placement import errors
 from osc_placement.nova import flavor, values
 from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.recipe import yaml_writer
+from osc_placement.workflows.reshape.recipe import recipe
 
 VCPU, PCPU = flavor.VCPU, flavor.PCPU
 
@@ -102,7 +102,7 @@ def plan_pcpu(
     servers: Mapping[str, values.Server],
     migrations: Mapping[str, values.Migration],
     request: Request,
-) -> yaml_writer.Recipe:
+) -> recipe.Recipe:
     """The recipe for the tree with this root (a UUID); servers and migrations are by UUID.
 
     Errors: InvalidInput for too few VCPU, enough PCPU, or invalid evidence.
@@ -126,7 +126,7 @@ def plan_pcpu(
             becomes[consumer], reason = evidence[consumer], "according to its host"
         comments[consumer] = f"{user.name}: {amount} VCPU, {reason}"
     choice = total > moved
-    return yaml_writer.Recipe(
+    return recipe.Recipe(
         tuple(_head(name, moved, total - moved, request)),
         {"moves": [{"from": name, "resources": {VCPU: moved}, "to": name, "as": {VCPU: PCPU}}]},
         {item: target for item, target in becomes.items() if target and choice},
@@ -153,7 +153,7 @@ def _contradictions(
 
 
 def _head(name: str, moved: int, shared: int, request: Request) -> Iterator[str]:
-    node = yaml_writer.plain(name)
+    node = recipe.plain(name)
     text = _HEAD.format(node=node, moved=moved, dedicated=request.dedicated, shared=shared)
     yield from text.split("\n\n")
     if request.shared not in (None, shared):

@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 
 from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.recipe import children, numa, pci, sev, yaml_writer
+from osc_placement.workflows.reshape.recipe import device_recipes, numa, recipe as recipe_module
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.recipes import held, outcome, problems
 
-CONTEXT = sev.MEM_ENCRYPTION_CONTEXT
+CONTEXT = device_recipes.MEM_ENCRYPTION_CONTEXT
 PROVIDERS: cloud_builder.Providers = {
     "cn1": (None, {"VCPU": 16, "PCPU": 8, "MEMORY_MB": 1001, CONTEXT: 15, "CUSTOM_GPU": 3}),
 }
@@ -30,7 +30,7 @@ def cloud() -> snapshot.TreeSnapshot:
 
 
 def test_all_memory_encryption_is_amd_sev_by_default() -> None:
-    recipe = sev.plan_sev(cloud(), CN1, {})
+    recipe = device_recipes.plan_sev(cloud(), CN1, {})
     assert (recipe.assign, recipe.undecided) == ({}, ())
     after = outcome(recipe, cloud())
     (node,) = (one for one in after.nodes.values() if one.provider.name == "cn1_amd_sev")
@@ -42,12 +42,12 @@ def test_all_memory_encryption_is_amd_sev_by_default() -> None:
 
 def test_several_models_need_evidence() -> None:
     models = {"amd-sev": 10, "amd-sev-es": 5}
-    recipe = sev.plan_sev(cloud(), CN1, models, ((A, "amd-sev-es"),))
+    recipe = device_recipes.plan_sev(cloud(), CN1, models, ((A, "amd-sev-es"),))
     assert recipe.undecided == (B,)
-    decided = sev.plan_sev(cloud(), CN1, models, ((A, "amd-sev-es"), (B, "amd-sev")))
+    decided = device_recipes.plan_sev(cloud(), CN1, models, ((A, "amd-sev-es"), (B, "amd-sev")))
     after = outcome(decided, cloud())
     assert held(after, "a")["cn1_amd_sev_es"] == held(after, "b")["cn1_amd_sev"] == {CONTEXT: 1}
-    assert problems(sev.plan_sev, cloud(), CN1, {"amd-sev": 9}, ((C, "amd-sev"),)) == [
+    assert problems(device_recipes.plan_sev, cloud(), CN1, {"amd-sev": 9}, ((C, "amd-sev"),)) == [
         "cn1 has 15 MEM_ENCRYPTION_CONTEXT and the models 9: a reshape moves resources and keeps"
         " their sum ('openstack resource provider inventory amend' changes totals)",
         f"consumer {C} has no resources that move",
@@ -55,15 +55,17 @@ def test_several_models_need_evidence() -> None:
 
 
 DEVICES = (
-    children.Child("0000:81:00.0", {"CUSTOM_GPU": 1}, ("CUSTOM_FAST",)),
-    children.Child("0000:82:00.0", {"CUSTOM_GPU": 2}),
+    recipe_module.Child("0000:81:00.0", {"CUSTOM_GPU": 1}, ("CUSTOM_FAST",)),
+    recipe_module.Child("0000:82:00.0", {"CUSTOM_GPU": 2}),
 )
 BECOMES = {"CUSTOM_GPU": GPU}
 
 
 def test_pci_devices_get_the_names_and_the_traits_of_nova() -> None:
     evidence = ((C, "0000:81:00.0"), (B, "0000:82:00.0"), (B, "0000:82:00.0"))
-    recipe = pci.plan_pci(cloud(), CN1, pci.Request(DEVICES, BECOMES, evidence))
+    recipe = device_recipes.plan_pci(
+        cloud(), CN1, device_recipes.PciRequest(DEVICES, BECOMES, evidence)
+    )
     after = outcome(recipe, cloud())
     found = {node.provider.name: node for node in after.nodes.values()}
     first, second = found["cn1_0000:81:00.0"], found["cn1_0000:82:00.0"]
@@ -75,27 +77,35 @@ def test_pci_devices_get_the_names_and_the_traits_of_nova() -> None:
 
 def test_a_server_with_two_pci_devices_has_an_amount_of_each() -> None:
     split = ((B, "0000:81:00.0"), (B, "0000:82:00.0"), (C, "0000:82:00.0"))
-    recipe = pci.plan_pci(cloud(), CN1, pci.Request(DEVICES, BECOMES, split))
+    recipe = device_recipes.plan_pci(
+        cloud(), CN1, device_recipes.PciRequest(DEVICES, BECOMES, split)
+    )
     after = outcome(recipe, cloud())
     assert held(after, "b")["cn1_0000:81:00.0"] == held(after, "b")["cn1_0000:82:00.0"] == {GPU: 1}
 
 
 def test_evidence_about_other_devices_and_servers_is_listed_and_not_used() -> None:
     other = ((A, "0000:81:00.0"), (B, "0000:af:00.0"))
-    recipe = pci.plan_pci(cloud(), CN1, pci.Request(DEVICES, BECOMES, other))
+    recipe = device_recipes.plan_pci(
+        cloud(), CN1, device_recipes.PciRequest(DEVICES, BECOMES, other)
+    )
     assert recipe.undecided == (B, C)
     assert f": {A}=0000:81:00.0, {B}=0000:af:00.0." in recipe.head[-1]
 
 
 def test_ids_and_addresses_get_the_form_of_nova() -> None:
-    assert pci.class_name("10de:1eb8") == GPU
-    assert pci.class_name("CUSTOM_GPU") == "CUSTOM_GPU"
-    assert pci.address("pci_0000_81_00_0") == pci.address("0000:81:00.0") == "0000:81:00.0"
+    assert device_recipes.class_name("10de:1eb8") == GPU
+    assert device_recipes.class_name("CUSTOM_GPU") == "CUSTOM_GPU"
+    assert (
+        device_recipes.address("pci_0000_81_00_0")
+        == device_recipes.address("0000:81:00.0")
+        == "0000:81:00.0"
+    )
 
 
 NODES = (
-    children.Child("0", {"PCPU": 4, "MEMORY_MB": 500}),
-    children.Child("1", {"PCPU": 4, "MEMORY_MB": 501}),
+    recipe_module.Child("0", {"PCPU": 4, "MEMORY_MB": 500}),
+    recipe_module.Child("1", {"PCPU": 4, "MEMORY_MB": 501}),
 )
 
 
@@ -112,7 +122,7 @@ def test_cpus_and_memory_of_a_server_move_to_the_same_numa_node() -> None:
 def test_a_server_on_several_numa_nodes_stays_undecided_with_a_comment() -> None:
     recipe = numa.plan_numa(cloud(), CN1, NODES, ((A, "0"), (A, "1"), (B, "1")))
     assert recipe.undecided == (A,)
-    text = yaml_writer.write(recipe)
+    text = recipe_module.write(recipe)
     assert (
         f"# {A}: ?  # 100 MEMORY_MB, 4 PCPU on the NUMA nodes 0 and 1: give its amounts of" in text
     )

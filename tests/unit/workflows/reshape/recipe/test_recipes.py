@@ -14,10 +14,10 @@ from osc_placement.nova import values
 from osc_placement.workflows.reshape import snapshot
 from osc_placement.workflows.reshape.document import parse
 from osc_placement.workflows.reshape.recipe import (
+    device_recipes,
     evidence,
     pcpu,
-    vgpu,
-    yaml_writer,
+    recipe as recipe_module,
 )
 from tests.support.embedded import uuid_of
 from tests.support.reshape.recipes import (
@@ -35,7 +35,9 @@ from tests.support.reshape.recipes import (
 
 def test_vgpu_moves_to_children_with_the_names_of_libvirt() -> None:
     evidence = ((uuid_of("a"), A), (uuid_of("b"), B))
-    recipe = vgpu.plan_vgpu(cloud(), uuid_of("cn1"), vgpu.Request(DEVICES, evidence))
+    recipe = device_recipes.plan_vgpu(
+        cloud(), uuid_of("cn1"), device_recipes.VgpuRequest(DEVICES, evidence)
+    )
     fields = {"reserved": 0, "min_unit": 1, "max_unit": 4, "step_size": 1, "allocation_ratio": 1.0}
     first, second = (f"cn1_{device}" for device in (A, B))
     assert recipe.document["moves"] == [
@@ -61,19 +63,19 @@ def test_vgpu_moves_to_children_with_the_names_of_libvirt() -> None:
 
 
 def test_an_undecided_consumer_is_listed_as_a_comment() -> None:
-    recipe = vgpu.plan_vgpu(cloud(), uuid_of("cn1"), vgpu.Request(DEVICES))
+    recipe = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), device_recipes.VgpuRequest(DEVICES))
     assert recipe.undecided == tuple(sorted((uuid_of("a"), uuid_of("b"))))
-    text = yaml_writer.write(recipe)
+    text = recipe_module.write(recipe)
     assert f"\n# assign:\n#   {recipe.undecided[0]}: ?" in text
     assert parse.parse(text, "x").assign == ()
 
 
 def test_devices_must_match_the_node_and_evidence_must_match_both() -> None:
-    request = vgpu.Request(
-        (vgpu.Device(A, {"VGPU": 3}), vgpu.Device(A, {"FPGA": 1})),
+    request = device_recipes.VgpuRequest(
+        (device_recipes.Device(A, {"VGPU": 3}), device_recipes.Device(A, {"FPGA": 1})),
         ((uuid_of("a"), B), (uuid_of("b"), B), (uuid_of("c"), A)),
     )
-    evidence = problems(vgpu.plan_vgpu, cloud(), uuid_of("cn1"), request)
+    evidence = problems(device_recipes.plan_vgpu, cloud(), uuid_of("cn1"), request)
     assert [reason.partition(":")[0] for reason in evidence] == [
         f"the device {A} is given more than once",
         "cn1 has 8 VGPU and the devices 3",
@@ -86,20 +88,25 @@ def test_devices_must_match_the_node_and_evidence_must_match_both() -> None:
 
 def test_a_server_with_two_gpus_gets_the_amounts_of_its_host() -> None:
     evidence = ((uuid_of("b"), A), (uuid_of("b"), B), (uuid_of("b"), B), (uuid_of("a"), A))
-    request = vgpu.Request((vgpu.Device(A, {"VGPU": 4}), vgpu.Device(B, {"VGPU": 4})), evidence)
-    recipe = vgpu.plan_vgpu(cloud(), uuid_of("cn1"), request)
+    request = device_recipes.VgpuRequest(
+        (device_recipes.Device(A, {"VGPU": 4}), device_recipes.Device(B, {"VGPU": 4})), evidence
+    )
+    recipe = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), request)
     after = outcome(recipe, cloud())
     assert held(after, "b")[f"cn1_{A}"] == {"VGPU": 1}
     assert held(after, "b")[f"cn1_{B}"] == {"VGPU": 2}
     (reason,) = problems(
-        vgpu.plan_vgpu, cloud(), uuid_of("cn1"), dataclasses.replace(request, evidence=evidence[:2])
+        device_recipes.plan_vgpu,
+        cloud(),
+        uuid_of("cn1"),
+        dataclasses.replace(request, evidence=evidence[:2]),
     )
     assert f"uses {A} once and {B} once, and has" in reason
 
 
 def test_a_pci_address_gets_the_name_of_libvirt() -> None:
-    assert vgpu.device_name("0000:84:0A.1") == "pci_0000_84_0a_1"
-    assert vgpu.device_name(A) == A
+    assert device_recipes.device_name("0000:84:0A.1") == "pci_0000_84_0a_1"
+    assert device_recipes.device_name(A) == A
 
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}
@@ -197,7 +204,7 @@ def test_an_invalid_set_of_cpus_is_an_error(text: str) -> None:
 def test_a_name_with_a_line_break_cannot_leave_its_comment() -> None:
     multiline = dataclasses.replace(server("a"), name="x\nmoves: []")
     recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), servers(multiline), {}, pcpu.Request(8))
-    assert len(parse.parse(yaml_writer.write(recipe), "x").moves) == 1
+    assert len(parse.parse(recipe_module.write(recipe), "x").moves) == 1
 
 
 SERVER = "11111111-0000-4000-8000-000000000001"
@@ -219,13 +226,13 @@ MDEVCTL = """\
 """
 
 
-def on_the_host(recipe: yaml_writer.Recipe, folder: pathlib.Path) -> str:
+def on_the_host(recipe: recipe_module.Recipe, folder: pathlib.Path) -> str:
     """The file that the commands in the comments write, with one server on the host."""
     for name, text in (("virsh", VIRSH), ("mdevctl", MDEVCTL)):
         program = folder / name
         program.write_text(text)
         program.chmod(0o755)
-    lines = yaml_writer.write(recipe).splitlines()
+    lines = recipe_module.write(recipe).splitlines()
     script = [line.removeprefix("#") for line in lines if line.endswith(" evidence")]
     environment = {"PATH": f"{folder}:/usr/bin:/bin"}
     command = ["sh", "-c", "\n".join(script)]
@@ -234,7 +241,7 @@ def on_the_host(recipe: yaml_writer.Recipe, folder: pathlib.Path) -> str:
 
 
 def test_the_commands_for_the_host_write_the_input_of_the_recipe(tmp_path: pathlib.Path) -> None:
-    gpu = vgpu.plan_vgpu(cloud(), uuid_of("cn1"), vgpu.Request(DEVICES))
+    gpu = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), device_recipes.VgpuRequest(DEVICES))
     cpu = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), {}, {}, pcpu.Request(8))
     for recipe, reader, used in (
         (gpu, evidence.mediated_devices, "0000:84:00.0"),

@@ -9,12 +9,7 @@ from osc_placement.nova import values
 from osc_placement.workflows.reshape import (
     snapshot,
 )
-from osc_placement.workflows.reshape.recipe import (
-    read,
-    replace_host,
-    replacement,
-    yaml_writer,
-)
+from osc_placement.workflows.reshape.recipe import recipe as recipe_module, replace_host
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.recipes import (
@@ -31,11 +26,11 @@ from tests.support.reshape.recipes import (
 )
 
 
-def nova_state(*known: values.Server, **fields: Any) -> read.NovaState:
+def nova_state(*known: values.Server, **fields: Any) -> recipe_module.NovaState:
     present = server("a"), server("b"), server("c")
     services = {"host1": values.ComputeService("host1", is_up=False, is_enabled=False)}
     nodes = (values.ComputeNode(uuid_of("cn1"), "cn1", "host1"),)
-    found = read.NovaState(nodes, services, servers(*present, *known))
+    found = recipe_module.NovaState(nodes, services, servers(*present, *known))
     return dataclasses.replace(found, **fields)
 
 
@@ -44,12 +39,12 @@ def request_for(
     new: str | None = None,
     before: snapshot.TreeSnapshot | None = None,
     **fields: Any,
-) -> replacement.Request:
+) -> replace_host.Request:
     trees = before or cloud()
     found = trees.nodes[uuid_of(new)].provider if new else None
     uuid = fields.pop("uuid", None if new else NEW)
     old = trees.nodes[uuid_of("cn1")].provider
-    return replacement.Request(old, name, found, uuid, **fields)
+    return replace_host.Request(old, name, found, uuid, **fields)
 
 
 def test_a_renamed_node_gets_everything_and_the_old_one_is_deleted() -> None:
@@ -104,7 +99,7 @@ def test_an_existing_empty_provider_replaces_the_old_one() -> None:
     assert held(after, "b") == {"empty": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}}
 
 
-def against(request: replacement.Request | None = None, **fields: Any) -> str:
+def against(request: replace_host.Request | None = None, **fields: Any) -> str:
     known = fields.pop("known", ())
     before = cloud("cn1", "cn9")
     found = problems(
@@ -167,6 +162,6 @@ def test_allocations_on_both_providers_are_refused() -> None:
 def test_anomalies_are_noted_and_do_not_prevent_the_recipe() -> None:
     known = servers(server("a", node="old-name"), server("b"))
     recipe = replace_host.plan_replacement(cloud(), nova_state(servers=known), request_for())
-    text = " ".join(yaml_writer.write(recipe).replace("#", "").split())
+    text = " ".join(recipe_module.write(recipe).replace("#", "").split())
     assert f"Nova lists no server or migration for {uuid_of('c')}" in text
     assert f"another node than cn1 for a ({uuid_of('a')})" in text

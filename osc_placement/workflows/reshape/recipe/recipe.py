@@ -1,6 +1,8 @@
-"""Resources of a compute node that move to child providers, and what servers use of them. Pure.
+"""What all recipes share: a recipe and its YAML text, the children of a node, and their input.
 
-The recipes for GPUs, memory encryption, PCI devices and NUMA nodes share this.
+The recipes for GPUs, memory encryption and PCI devices move resources of a compute node to child
+providers (``plan_children``). ``read_tree``, ``servers_of`` and ``nova_state`` read Placement and
+nova; the rest is pure.
 """
 
 from __future__ import annotations
@@ -8,12 +10,110 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+import yaml
+
 from osc_placement import errors
-from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.recipe import yaml_writer
+from osc_placement.client import api, lookup
+from osc_placement.model import provider
+from osc_placement.nova import (
+    api as nova_api,
+    hosts as nova_hosts,
+    servers as nova_servers,
+    values,
+)
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.reshape import observe, snapshot
+
+_WIDTH = 100
+_INDENT = "  "
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recipe:
+    """``document`` is the input of ``placement reshape`` without its part ``assign``.
+
+    ``head`` are paragraphs of comment before it; a line that begins with spaces is a command
+    and is not wrapped. ``assign`` is ``{consumer: target, or targets by class}``; ``undecided`` are
+    the other consumers; ``comments`` has a comment per consumer.
+    """
+
+    head: tuple[str, ...]
+    document: Mapping[str, Any]
+    assign: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    undecided: tuple[str, ...] = ()
+    comments: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes repeated values in full."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def write(recipe: Recipe) -> str:
+    """The text of a recipe: comments, moves, and assignments."""
+    return "\n".join([*_head(recipe.head), *_sections(recipe.document), *_assigned(recipe), ""])
+
+
+def plain(text: str) -> str:
+    """A name on one line, for a comment."""
+    return " ".join(text.split())
+
+
+def _head(paragraphs: tuple[str, ...]) -> Iterator[str]:
+    for paragraph in paragraphs:
+        for line in paragraph.splitlines():
+            wrapped = [line] if line.startswith(" ") else _wrapped(line)
+            yield from (f"# {part}".rstrip() for part in wrapped or [""])
+        yield "#"
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(line, _WIDTH - 2, break_on_hyphens=False, break_long_words=False)
+
+
+def _sections(document: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in document.items():
+        yield _yaml({key: value})
+
+
+def _assigned(recipe: Recipe) -> Iterator[str]:
+    if not (recipe.assign or recipe.undecided):
+        return
+    # A mapping with comments alone would be null.
+    yield "assign:" if recipe.assign else "# assign:"
+    mark = "  # " if recipe.assign else "#   "
+    for consumer, target in recipe.assign.items():
+        yield textwrap.indent(_yaml({consumer: target}), _INDENT) + _comment(recipe, consumer)
+    for consumer in recipe.undecided:
+        yield f"{mark}{consumer}: ?" + _comment(recipe, consumer)
+
+
+def _comment(recipe: Recipe, consumer: str) -> str:
+    comment = plain(recipe.comments.get(consumer, ""))
+    return f"  # {comment}" if comment else ""
+
+
+def _yaml(data: Mapping[str, Any]) -> str:
+    text: str = yaml.dump(
+        data,
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=None if any(map(_is_nested, data.values())) else False,
+        width=_WIDTH,
+        allow_unicode=True,
+    )
+    return text.rstrip("\n")
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, list | dict)
+
 
 #: How much unused evidence the comments list.
 _SHOWN = 8
@@ -71,9 +171,7 @@ def describe(resources: Mapping[str, int]) -> str:
     return ", ".join(f"{amount} {name}" for name, amount in resources.items())
 
 
-def plan_children(
-    trees: snapshot.TreeSnapshot, root: str, request: Request, head: str
-) -> yaml_writer.Recipe:
+def plan_children(trees: snapshot.TreeSnapshot, root: str, request: Request, head: str) -> Recipe:
     """The recipe for the tree with this root (a UUID); ``head`` are its comments.
 
     Errors: InvalidInput with all contradictions to the cloud.
@@ -84,7 +182,7 @@ def plan_children(
     problems.reasons += consumers.contradictions()
     problems.check()
     node = trees.nodes[root].provider.name
-    return yaml_writer.Recipe(
+    return Recipe(
         (*head.split("\n\n"), *consumers.skipped()),
         {"moves": [_move(node, child) for child in request.children]},
         consumers.assigned(node),
@@ -228,3 +326,64 @@ def _move(node: str, child: Child) -> dict[str, Any]:
         target["inventories"] = {name: dict(fields) for name, fields in child.fields.items()}
     move = {"from": node, "resources": dict(child.resources), "to": target}
     return {**move, "as": dict(child.becomes)} if child.becomes else move
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NovaState:
+    """Nodes; services by host; servers and migrations that are not over, by UUID."""
+
+    nodes: tuple[values.ComputeNode, ...] = ()
+    services: Mapping[str, values.ComputeService] = dataclasses.field(default_factory=dict)
+    servers: Mapping[str, values.Server] = dataclasses.field(default_factory=dict)
+    migrations: Mapping[str, values.Migration] = dataclasses.field(default_factory=dict)
+
+
+def find_root(client: api.Client, text: str) -> provider.Provider:
+    """The root provider with this name or UUID. Errors: InvalidInput."""
+    found = lookup.find_providers(client, [text]).get(text)
+    if found is None:
+        raise errors.InvalidInput(
+            [f"provider {text!r} does not exist: 'openstack resource provider list' shows all"]
+        )
+    if found.root_uuid not in (None, found.uuid):
+        raise errors.InvalidInput([f"{text} is not a compute node: it has a parent"])
+    return found
+
+
+def read_tree(
+    client: api.Client, text: str, context: ReadContext
+) -> tuple[snapshot.TreeSnapshot, str]:
+    """The tree whose root has this name or UUID, and the UUID of the root.
+
+    Requests: those of ``find_root`` and of ``observe.read_trees``. Errors: InvalidInput.
+    """
+    root = find_root(client, text)
+    return observe.read_trees(client, [root.uuid], context), root.uuid
+
+
+def servers_of(
+    nova: nova_api.Nova, consumers: Collection[str]
+) -> tuple[dict[str, values.Server], dict[str, values.Migration]]:
+    """The servers and the current migrations of consumers, by UUID.
+
+    Requests: one per 1000 migrations, and those of ``servers.find_servers``.
+    """
+    moves = {
+        item.uuid: item
+        for item in nova_servers.migrations(nova)
+        if item.uuid in consumers or (item.server_uuid in consumers and not item.is_over)
+    }
+    uuids = {*consumers, *(item.server_uuid for item in moves.values())} - moves.keys()
+    return nova_servers.find_servers(nova, uuids), moves
+
+
+def nova_state(nova: nova_api.Nova, consumers: Collection[str]) -> NovaState:
+    """The hosts of nova, and the servers and migrations of these consumers.
+
+    Requests: those of ``hosts.read_all`` and of ``servers_of``.
+    """
+    hosts = nova_hosts.read_all(nova)
+    servers, migrations = servers_of(nova, consumers)
+    return NovaState(
+        hosts.nodes, {item.host: item for item in hosts.compute_services}, servers, migrations
+    )

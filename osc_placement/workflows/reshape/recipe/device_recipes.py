@@ -1,0 +1,246 @@
+"""Recipes that move resources of a node to a child per GPU, PCI device or model of SEV. Pure.
+
+The names of the children are those of nova's libvirt driver: ``<node>_pci_0000_84_00_0`` for a
+physical GPU; ``<node>_0000:81:00.0`` for a PCI device with ``[pci]report_in_placement``, where all
+virtual functions of a physical function belong to its provider; ``<node>_amd_sev`` and so on for a
+model of memory encryption.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+from osc_placement.workflows.reshape import snapshot
+from osc_placement.workflows.reshape.recipe import evidence, recipe
+
+VGPU = "VGPU"
+
+_GPU_HEAD = """\
+VGPU of {node}, from its own provider to one provider per physical GPU: {devices}.
+
+Only the host knows which GPU a server uses. On {node}, this writes what --assign-from reads:
+
+  for server in $(virsh list --all --uuid); do virsh dumpxml $server; done > evidence
+  mdevctl list >> evidence
+
+(Without mdevctl: virsh nodedev-dumpxml for each name of virsh nodedev-list --cap mdev; \
+/sys/class/mdev_bus has the GPUs.) A server with "# <server>: ?" below is undecided; --strategy \
+guesses its GPU.
+
+1. Stop nova-compute on {node}: it writes the inventories of this tree every minute.
+2. Check the plan, then apply it:
+
+  openstack placement reshape FILE --dry-run
+  openstack placement reshape FILE
+
+3. Start nova-compute with [devices] enabled_mdev_types set for these GPUs. It writes VGPU of \
+each GPU to the provider with this name, with the total that the driver reports, and none to \
+{node} itself. If a name or a total differs, it creates other providers, so compare them with its \
+log.
+
+To undo it: stop nova-compute, and run openstack placement plan undo with the plan file that \
+the reshape prints."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Device:
+    """A physical GPU: its name in libvirt, its resources, and the traits of its provider."""
+
+    name: str
+    resources: Mapping[str, int]
+    traits: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VgpuRequest:
+    """``evidence`` are pairs of a consumer's UUID and a device's name, as a host reports them."""
+
+    devices: tuple[Device, ...]
+    evidence: tuple[tuple[str, str], ...] = ()
+
+
+def device_name(text: str) -> str:
+    """Libvirt's name of a PCI device: ``pci_0000_84_00_0`` also for ``0000:84:00.0``."""
+    address = evidence.pci_address(text)
+    return text if address is None else "pci_" + re.sub("[:.]", "_", address)
+
+
+def plan_vgpu(trees: snapshot.TreeSnapshot, root: str, request: VgpuRequest) -> recipe.Recipe:
+    """The recipe for the tree with this root (a UUID).
+
+    Errors: InvalidInput with all contradictions to the cloud.
+    """
+    gpus = tuple(map(_gpu_child, request.devices))
+    name = trees.nodes[root].provider.name
+    shown = ", ".join(f"{each.name} ({recipe.describe(each.resources)})" for each in gpus)
+    head = _GPU_HEAD.format(node=recipe.plain(name), devices=shown)
+    moving = recipe.Request(gpus, request.evidence, "device", "--device", counted=VGPU)
+    return recipe.plan_children(trees, root, moving, head)
+
+
+def _gpu_child(device: Device) -> recipe.Child:
+    fields = {}
+    if VGPU in device.resources:
+        fields[VGPU] = recipe.driver_fields(device.resources[VGPU])
+    return recipe.Child(device.name, device.resources, device.traits, fields=fields)
+
+
+#: The traits that nova-compute gives each provider of a PCI device.
+PCI_TRAITS = ("COMPUTE_MANAGED_PCI_DEVICE", recipe.OWNER)
+
+_ID = re.compile(r"([0-9a-f]{4}):([0-9a-f]{4})", re.IGNORECASE)
+
+_PCI_HEAD = """\
+PCI devices of {node}, from its own provider to one provider per device: {devices}.
+
+Nova reports no PCI device on the node itself: an operator did, as in provider.yaml. Nova \
+allocates devices with their own providers only to servers with a PCI alias in their flavor.
+
+Only the host knows which device a server uses. On {node}, this writes what --assign-from reads:
+
+  for server in $(virsh list --all --uuid); do virsh dumpxml $server; done > evidence
+  for device in $(virsh nodedev-list --cap pci); do virsh nodedev-dumpxml $device; done >> evidence
+
+A server with "# <server>: ?" below is undecided; --strategy guesses its device.
+
+1. Create new resource classes: openstack resource class set CLASS
+2. Stop nova-compute on {node}, and remove these inventories from its provider.yaml.
+3. Check the plan, then apply it:
+
+  openstack placement reshape FILE --dry-run
+  openstack placement reshape FILE
+
+4. In nova.conf of {node} set [pci] report_in_placement = true, and device_spec for each device \
+with the same resource_class and traits, and start nova-compute. It finds the providers by their \
+names. Without that option it refuses to update a node with such providers."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PciRequest:
+    """``devices`` have an address each, ``becomes`` the new classes of their resources.
+
+    ``evidence`` are pairs of a consumer's UUID and the address of a device.
+    """
+
+    devices: tuple[recipe.Child, ...]
+    becomes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    evidence: tuple[tuple[str, str], ...] = ()
+
+
+def address(text: str) -> str:
+    """``0000:81:00.0``, also for ``pci_0000_81_00_0``; any other text is unchanged."""
+    return evidence.pci_address(text.removeprefix("pci_")) or text
+
+
+def class_name(text: str) -> str:
+    """``CUSTOM_PCI_10DE_1EB8``, nova's class of the devices ``10de:1eb8``; or a given class."""
+    found = _ID.fullmatch(text)
+    return f"CUSTOM_PCI_{found[1]}_{found[2]}".upper() if found else text
+
+
+def plan_pci(trees: snapshot.TreeSnapshot, root: str, request: PciRequest) -> recipe.Recipe:
+    """The recipe for the tree with this root (a UUID).
+
+    Errors: InvalidInput with all contradictions to the cloud.
+    """
+    devices = tuple(_device_child(device, request.becomes) for device in request.devices)
+    classes = {name for device in devices for name in device.resources}
+    moving = recipe.Request(
+        devices,
+        request.evidence,
+        "device",
+        "--device",
+        counted=next(iter(classes)) if len(classes) == 1 else None,
+        lists_all=True,
+    )
+    name = recipe.plain(trees.nodes[root].provider.name)
+    shown = ", ".join(f"{each.name} ({recipe.describe(each.resources)})" for each in devices)
+    return recipe.plan_children(trees, root, moving, _PCI_HEAD.format(node=name, devices=shown))
+
+
+def _device_child(device: recipe.Child, becomes: Mapping[str, str]) -> recipe.Child:
+    new = {name: becomes[name] for name in device.resources if name in becomes}
+    return dataclasses.replace(
+        device,
+        traits=(*PCI_TRAITS, *device.traits),
+        becomes=new,
+        fields={
+            new.get(name, name): recipe.driver_fields(total)
+            for name, total in device.resources.items()
+        },
+    )
+
+
+MEM_ENCRYPTION_CONTEXT = "MEM_ENCRYPTION_CONTEXT"
+
+AMD_SEV = "amd-sev"
+#: ``{the value of hw:mem_encryption_model: the trait of its provider}``
+MODEL_TRAITS: Mapping[str, str] = {
+    AMD_SEV: "HW_CPU_X86_AMD_SEV",
+    "amd-sev-es": "HW_CPU_X86_AMD_SEV_ES",
+    "amd-sev-snp": "HW_CPU_X86_AMD_SEV_SNP",
+    "intel-tdx": "HW_CPU_X86_INTEL_TDX",
+}
+
+_SEV_HEAD = """\
+MEM_ENCRYPTION_CONTEXT of {node}, from its own provider to one provider per model of memory \
+encryption: {models}.
+
+A release of nova-compute that reports these providers makes the same move for amd-sev when it \
+starts. This document is for moves before that, and for several models.
+
+1. Stop nova-compute on {node}.
+2. Check the plan, then apply it:
+
+  openstack placement reshape FILE --dry-run
+  openstack placement reshape FILE
+
+3. Start nova-compute of the new release. It finds the providers by their names, and writes the \
+number of encrypted servers that the host supports."""
+
+_EVIDENCE = """\
+Only the host knows which model a server uses. On {node}, this writes what --assign-from reads:
+
+  for server in $(virsh list --all --uuid); do virsh dumpxml $server; done > evidence
+
+A server with "# <server>: ?" below is undecided; --strategy guesses its model."""
+
+
+def plan_sev(
+    trees: snapshot.TreeSnapshot,
+    root: str,
+    models: Mapping[str, int],
+    evidence: tuple[tuple[str, str], ...] = (),
+) -> recipe.Recipe:
+    """The recipe for the tree with this root (a UUID).
+
+    ``models`` are the amounts by model; without them all is AMD SEV, the model that nova had
+    before it reported the models. Errors: InvalidInput with all contradictions to the cloud.
+    """
+    node = trees.nodes[root]
+    held = node.inventories.get(MEM_ENCRYPTION_CONTEXT)
+    models = models or {AMD_SEV: held.total if held is not None else 0}
+    moving = recipe.Request(
+        tuple(_model_child(model, total) for model, total in models.items()),
+        evidence,
+        "model",
+        "--model",
+        counted=MEM_ENCRYPTION_CONTEXT,
+    )
+    shown = ", ".join(f"{model} ({total})" for model, total in models.items())
+    head = f"{_SEV_HEAD}\n\n{_EVIDENCE}" if len(models) > 1 else _SEV_HEAD
+    head = head.format(node=recipe.plain(node.provider.name), models=shown)
+    return recipe.plan_children(trees, root, moving, head)
+
+
+def _model_child(model: str, total: int) -> recipe.Child:
+    return recipe.Child(
+        model,
+        {MEM_ENCRYPTION_CONTEXT: total},
+        (MODEL_TRAITS[model], recipe.OWNER),
+        # A server uses one.
+        fields={MEM_ENCRYPTION_CONTEXT: recipe.driver_fields(total, max_unit=1)},
+        suffix=model.replace("-", "_"),
+    )
