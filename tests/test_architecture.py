@@ -360,7 +360,7 @@ def test_no_module_has_a_name_without_a_subject() -> None:
         ("workflows.allocations.owners", "from osc_placement.workflows.allocations.heal import x"),
         (
             "workflows.allocations.audit.plan",
-            "from osc_placement.workflows.allocations.heal import choice",
+            "from osc_placement.workflows.allocations import heal",
         ),
         ("workflows.reshape.document.parse", "from osc_placement.workflows.reshape import plan"),
         ("workflows.reshape.sandbox", "from osc_placement.server.handlers import trait"),
@@ -384,7 +384,7 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
         ("workflows.batch.membership", "from osc_placement.engine import standard"),
         ("workflows.mirror.plan", "from osc_placement.workflows import state_file"),
         (
-            "workflows.allocations.heal.plan",
+            "workflows.allocations.heal",
             "from osc_placement.workflows.allocations import owners",
         ),
         ("workflows.reshape.sandbox", "from osc_placement.server import create_app"),

@@ -59,9 +59,9 @@ openstack placement allocation audit --repair --host cmp-0001"""
     )
 
     def codes(self) -> Sequence[str]:
-        from osc_placement.workflows.allocations.audit import checks
+        from osc_placement.workflows.allocations.audit import audit
 
-        return checks.CODES
+        return audit.CODES
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to audit")
@@ -79,16 +79,16 @@ openstack placement allocation audit --repair --host cmp-0001"""
         self.add_change_options(parser)
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows.allocations.audit import observe
+        from osc_placement.workflows.allocations.audit import audit
 
-        request = observe.AuditRequest(
+        request = audit.AuditRequest(
             hosts=frozenset(parsed_args.host),
             min_age=parsed_args.min_age,
             repair=parsed_args.repair,
             only=frozenset(parsed_args.only),
             check_owners=parsed_args.check_owners,
         )
-        audited = observe.audit_cloud(
+        audited = audit.audit_cloud(
             run.client, run.services.nova, request, run.context, run.services.neutron_for_ports
         )
         self.findings = audited.findings

@@ -94,12 +94,11 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
         return [("consumer types", "--consumer-type")] if parsed_args.consumer_type else []
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows.allocations import request as heal_request, scope
-        from osc_placement.workflows.allocations.heal import assignment_file, observe
+        from osc_placement.workflows.allocations import heal, heal_request
 
-        assigned = assignment_file.read(parsed_args.assign) if parsed_args.assign else {}
+        assigned = heal.read(parsed_args.assign) if parsed_args.assign else {}
         nova = run.services.nova
-        within = scope.from_options(
+        within = heal_request.from_options(
             nova,
             hosts=parsed_args.host,
             host_aggregates=parsed_args.host_aggregate,
@@ -111,7 +110,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             heal_request.HealOptions(parsed_args.strategy, assigned),
             check_owners=parsed_args.check_owners,
         )
-        return observe.plan_healing(
+        return heal.plan_healing(
             run.client, nova, request, run.context, neutron=run.services.neutron_for_ports
         )
 

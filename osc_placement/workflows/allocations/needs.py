@@ -12,7 +12,7 @@ from osc_placement.model import provider
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.nova import values
 from osc_placement.workflows.allocations import expected, location, owners, ports
-from osc_placement.workflows.allocations.request import HealRequest
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, ProjectUser
 
 

@@ -27,9 +27,9 @@ from osc_placement.nova import (
     servers as nova_servers,
     values,
 )
-from osc_placement.workflows.allocations import needs, scope as scopes
+from osc_placement.workflows.allocations import heal_request, needs
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.allocations.needs import Reads, Round
-from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import (
     CloudSnapshot,
     ProjectUser,
@@ -115,7 +115,7 @@ class CloudReader:
         found_errors.check()
         return from_records(records)
 
-    def read_parts(self, after: str = "") -> Iterator[tuple[scopes.Scope, CloudSnapshot]]:
+    def read_parts(self, after: str = "") -> Iterator[tuple[heal_request.Scope, CloudSnapshot]]:
         """The hosts that have servers, 64 at a time in the order of their names.
 
         Starts behind the host ``after``. Yields each part's scope, and the allocations on the
@@ -126,12 +126,12 @@ class CloudReader:
         """
         found_errors = errors.InputErrors()
         records = self._read_hosts(found_errors)
-        self._read_servers(records, scopes.WHOLE_CLOUD, found_errors, with_deleted=False)
+        self._read_servers(records, heal_request.WHOLE_CLOUD, found_errors, with_deleted=False)
         found_errors.check()
         records.sharing = self._read_sharing(records.providers)
         names = sorted({one.host for one in records.servers if one.host and one.host > after})
         for start in range(0, len(names), _PART):
-            scope = scopes.Scope(hosts=frozenset(names[start : start + _PART]))
+            scope = heal_request.Scope(hosts=frozenset(names[start : start + _PART]))
             servers = [one for one in records.servers if scope.contains(one)]
             part = dataclasses.replace(records, servers=servers)
             self._read_allocations(
@@ -193,7 +193,7 @@ class CloudReader:
     def _read_servers(
         self,
         records: Records,
-        scope: scopes.Scope,
+        scope: heal_request.Scope,
         found_errors: errors.InputErrors,
         *,
         with_deleted: bool,
@@ -361,7 +361,7 @@ class CloudReader:
         return dict(zip(unique, results, strict=True))
 
 
-def _list_servers(nova: nova_api.Nova, scope: scopes.Scope) -> list[values.Server]:
+def _list_servers(nova: nova_api.Nova, scope: heal_request.Scope) -> list[values.Server]:
     """The servers in a scope. Errors: InvalidInput for servers that nova does not have."""
     if scope.servers is not None:
         listed = [*nova_servers.find_servers(nova, scope.servers).values()]

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from osc_placement.workflows.allocations import precondition
-from osc_placement.workflows.allocations.heal import observe as heal_observe
-from osc_placement.workflows.allocations.request import HealRequest
+from osc_placement.workflows.allocations import heal, precondition
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.batch import aggregate_ratios, display_heads
 from osc_placement.workflows.migrations import consumers
 from osc_placement.workflows.migrations.runner import Cursor, Migration, Services, Slice
@@ -46,7 +45,7 @@ def _head_inventories(services: Services, _: str) -> Iterator[Slice]:
 
 def _heal(services: Services, after: str) -> Iterator[Slice]:
     check = precondition.NovaPreconditions(services.cloud.nova)
-    parts = heal_observe.plan_missing(
+    parts = heal.plan_missing(
         services.client,
         services.cloud.nova,
         HealRequest(),

@@ -7,7 +7,7 @@ import datetime
 from typing import Any
 
 from osc_placement.nova.flavor import Flavor
-from osc_placement.workflows.allocations.audit import plan
+from osc_placement.workflows.allocations.audit import audit
 from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from tests.support import plans
@@ -30,7 +30,7 @@ def context(**fields: Any) -> AuditContext:
 
 def find(snapshot: CloudSnapshot, **fields: Any) -> list[Finding]:
     """All findings, except about the provider that is always stale."""
-    found = plan.find(snapshot, context(**fields))
+    found = audit.find(snapshot, context(**fields))
     return [item for item in found if item.subject.uuid != "n-gone."]
 
 
@@ -40,7 +40,7 @@ def codes(found: list[Finding]) -> list[str]:
 
 def repaired(snapshot: CloudSnapshot, found: list[Finding]) -> dict[str, Any]:
     """``{consumer: its allocations after the repair}``, of consumers that change."""
-    planned = plan.plan_repair(snapshot, found)
+    planned = audit.plan_repair(snapshot, found)
     repaired = {}
     for item in planned.changes:
         after: dict[str, dict[str, Any]] = {}

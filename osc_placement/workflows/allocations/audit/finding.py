@@ -12,8 +12,8 @@ from osc_placement.plan import reasons
 from osc_placement.plan.precondition import Precondition
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows import finding
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.allocations.ports import Bindings
-from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from osc_placement.workflows.finding import UNKNOWN, Action, Evidence, Fields, Proposal
 

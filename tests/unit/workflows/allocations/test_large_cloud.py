@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from osc_placement.nova import api as nova_api
-from osc_placement.workflows.allocations import owners
-from osc_placement.workflows.allocations.audit import observe as audit_observe
-from osc_placement.workflows.allocations.heal import observe as heal_observe
+from osc_placement.workflows.allocations import heal, owners
+from osc_placement.workflows.allocations.audit import audit
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.allocations.observe import CloudReader
-from osc_placement.workflows.allocations.request import HealRequest
 from tests.support import embedded
 from tests.support.clouds import large
 
@@ -38,12 +37,10 @@ class Cloud:
         self.client = embedded.Client(load=self.large.document())
         self.nova = nova_api.RecordedNova(self.large.nova(), "recorded")
 
-    def audited(self, **options: bool) -> audit_observe.AuditResult:
+    def audited(self, **options: bool) -> audit.AuditResult:
         """The result of an audit; the requests are counted from here."""
         self.client.sent.clear()
-        return audit_observe.audit_cloud(
-            self.client, self.nova, audit_observe.AuditRequest(**options)
-        )
+        return audit.audit_cloud(self.client, self.nova, audit.AuditRequest(**options))
 
     def seeded(self) -> set[tuple[str, str]]:
         """``{(code, consumer uuid)}`` of every seeded fault."""
@@ -65,7 +62,7 @@ def test_flavors_and_amounts_of_many_servers_are_kept_once(cloud: Cloud) -> None
     assert len({id(each) for each in amounts}) == len({str(each) for each in amounts})
 
 
-def found(result: audit_observe.AuditResult) -> set[tuple[str, str]]:
+def found(result: audit.AuditResult) -> set[tuple[str, str]]:
     """``{(code, uuid)}`` of the findings."""
     return {(str(each.code), each.subject.uuid) for each in result.findings}
 
@@ -95,7 +92,7 @@ def test_one_request_reports_the_capacities_of_more_than_a_thousand_hosts() -> N
 
 def test_healing_reads_only_probable_owners(cloud: Cloud) -> None:
     cloud.client.sent.clear()
-    planned = heal_observe.plan_healing(cloud.client, cloud.nova, HealRequest())
+    planned = heal.plan_healing(cloud.client, cloud.nova, HealRequest())
     changed = {each.subject.uuid for each in planned.plan.changes}
     assert changed == {*cloud.large.seeded["missing"], *cloud.large.seeded["owner"]}
     assert cloud.client.count() == {

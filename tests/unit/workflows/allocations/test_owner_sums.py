@@ -7,8 +7,8 @@ import itertools
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from osc_placement.workflows.allocations import owner_sums
-from osc_placement.workflows.allocations.owner_sums import Vector
+from osc_placement.workflows.allocations import owners
+from osc_placement.workflows.allocations.owners import Vector
 
 SMALL, MEDIUM, LARGE = (1, 2), (2, 4), (4, 5)
 VECTORS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), unique=True, max_size=4)
@@ -32,7 +32,7 @@ def test_the_smallest_explanation_is_found(
     difference: Vector, count: int | None, expected: set[Vector] | None
 ) -> None:
     sizes = {SMALL, MEDIUM, LARGE}
-    assert owner_sums.explanations(difference, count, sizes, sizes) == expected
+    assert owners.explanations(difference, count, sizes, sizes) == expected
 
 
 @settings(max_examples=150)
@@ -41,7 +41,7 @@ def test_explanations_equal_brute_force(
     own: list[Vector], others: list[Vector], difference: Vector, with_count: bool
 ) -> None:
     for count in range(-3, 4) if with_count else (None,):
-        found = owner_sums.explanations(difference, count, own, others)
+        found = owners.explanations(difference, count, own, others)
         assert found == brute_force(difference, count, own, others)
 
 

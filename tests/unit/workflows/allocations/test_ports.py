@@ -16,9 +16,8 @@ from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, change, file, plan, result
 from osc_placement.plan.kinds import bound_ports, registry
-from osc_placement.workflows.allocations import precondition
-from osc_placement.workflows.allocations.heal import observe
-from osc_placement.workflows.allocations.request import HealOptions, HealRequest
+from osc_placement.workflows.allocations import heal, precondition
+from osc_placement.workflows.allocations.heal_request import HealOptions, HealRequest
 from tests.support import embedded, plans, scripted
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES
@@ -88,7 +87,7 @@ class Run:
 
     def planned(self, strategy: str | None = None) -> plan.ObservedPlan:
         request = HealRequest(options=HealOptions(strategy))
-        return observe.plan_healing(self.client, self.nova, request, neutron=self.neutron)
+        return heal.plan_healing(self.client, self.nova, request, neutron=self.neutron)
 
     def apply_planned(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
         preconditions = precondition.NovaPreconditions(self.nova)
@@ -277,7 +276,7 @@ def test_rehearsal_allocates_and_does_not_write_neutron() -> None:
     run = Run(1, port("p", "vm-0003"))
     recorded = {"GET /v2.0/ports (recorded)": {"ports": [*run.neutron.ports.values()]}}
     recording = neutron_api.RecordedNeutron(recorded, "a recording")
-    planned = observe.plan_healing(run.client, run.nova, HealRequest(), neutron=recording).plan
+    planned = heal.plan_healing(run.client, run.nova, HealRequest(), neutron=recording).plan
     assert {item.kind for item in planned.changes} == {"allocations"}
     assert plans.after(planned.changes[-1])[f"{CARDS[0]}:{EGRESS}"] == 1000
 

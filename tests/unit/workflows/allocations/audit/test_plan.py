@@ -11,7 +11,7 @@ from osc_placement.model import allocation
 from osc_placement.model.candidate import RequestGroup
 from osc_placement.neutron import port as neutron_port
 from osc_placement.nova.flavor import Flavor
-from osc_placement.workflows.allocations.audit import checks, plan
+from osc_placement.workflows.allocations.audit import audit
 from osc_placement.workflows.allocations.snapshot import Owner
 from tests.support import plans
 from tests.support.clouds.audited import (
@@ -45,7 +45,7 @@ def test_wrong_owner_and_placeholder_have_different_codes() -> None:
         snapshot = cloud([server()], allocations={"s": on(a=USES)}, owners={"s": owner})
         found = find(snapshot)
         assert codes(found) == [code]
-        (item,) = plan.plan_repair(snapshot, found).changes
+        (item,) = audit.plan_repair(snapshot, found).changes
         assert (plans.after(item)["project_id"], plans.after(item)["user_id"]) == ("p", "u")
         assert plans.after(item)["consumer_type"] == owner.type
 
@@ -56,10 +56,10 @@ def test_consumer_with_two_findings_is_written_once() -> None:
     )
     found = find(snapshot)
     assert codes(found) == ["doubled", "wrong-owner"]
-    (item,) = plan.plan_repair(snapshot, found).changes
+    (item,) = audit.plan_repair(snapshot, found).changes
     assert plans.after(item)["n-b.:VCPU"] is None
     assert (plans.after(item)["n-a.:VCPU"], plans.after(item)["project_id"]) == (1, "p")
-    (alone,) = plan.plan_repair(snapshot, plan.select(found, codes=["wrong-owner"])).changes
+    (alone,) = audit.plan_repair(snapshot, audit.select(found, codes=["wrong-owner"])).changes
     assert plans.after(alone)["n-b.:VCPU"] == 1
 
 
@@ -74,7 +74,7 @@ def test_missing_binding_is_repaired_with_the_rest() -> None:
     found = find(snapshot)
     assert codes(found) == ["missing", "wrong-size"]
     assert "do not name their providers" in found[0].evidence.text
-    (item,) = plan.plan_repair(snapshot, found).changes
+    (item,) = audit.plan_repair(snapshot, found).changes
     assert item.kind == "bound allocations"
     assert (plans.before(item)["port t:t"], plans.after(item)["port t:t"]) == (None, "u-nic")
     assert (
@@ -91,7 +91,7 @@ def test_repairs_that_free_capacity_come_first() -> None:
     found = find(snapshot)
     assert codes(found) == ["missing", "orphaned"]
     assert {
-        item.subject.uuid: item.stage for item in plan.plan_repair(snapshot, found).changes
+        item.subject.uuid: item.stage for item in audit.plan_repair(snapshot, found).changes
     } == {
         "x": 0,
         "s": 1,
@@ -103,14 +103,14 @@ def test_select_narrows_to_hosts_and_codes() -> None:
         [server(), server("b", uuid="t")], allocations={"x": on(c=USES)}, owners={"x": NO_TYPE}
     )
     found = find(snapshot)
-    assert codes(plan.select(found, ["b"])) == ["missing"]
-    assert codes(plan.select(found, ["c"], ["orphaned"])) == ["orphaned"]
-    assert codes(plan.select(found, codes=["unknown"])) == []
+    assert codes(audit.select(found, ["b"])) == ["missing"]
+    assert codes(audit.select(found, ["c"], ["orphaned"])) == ["orphaned"]
+    assert codes(audit.select(found, codes=["unknown"])) == []
 
 
 def test_codes_are_those_of_all_checks() -> None:
-    assert {*checks.CODES} == {*checks.REPAIR_ORDER, "unknown"}
-    assert len(checks.CODES) == len(checks.REPAIR_ORDER) + 1
+    assert {*audit.CODES} == {*audit.REPAIR_ORDER, "unknown"}
+    assert len(audit.CODES) == len(audit.REPAIR_ORDER) + 1
 
 
 def test_time_of_another_clock_does_not_prevent_repair() -> None:

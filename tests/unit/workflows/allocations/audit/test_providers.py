@@ -9,7 +9,7 @@ import pytest
 
 from osc_placement.model import inventory
 from osc_placement.nova import values
-from osc_placement.workflows.allocations.audit import plan, providers
+from osc_placement.workflows.allocations.audit import audit, providers
 from tests.support.clouds.audited import GONE, context, find, on, repaired
 from tests.support.clouds.small import NODES, USES, cloud, server
 
@@ -62,7 +62,7 @@ def test_a_one_time_use_device_in_use_is_not_over_capacity() -> None:
 def test_provider_without_compute_node_is_stale_only_with_evidence(
     fields: dict[str, Any], more: dict[str, Any], code: str
 ) -> None:
-    (found,) = plan.find(cloud(**fields), context(**more))
+    (found,) = audit.find(cloud(**fields), context(**more))
     assert (found.code, found.subject.uuid, found.repair) == (code, "n-gone.", None)
     is_undiscovered = "hosts" in fields and not code.startswith("stale")
     assert ("resource provider delete --tree" in found.proposed.text) is not is_undiscovered

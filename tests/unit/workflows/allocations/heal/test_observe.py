@@ -14,9 +14,8 @@ from osc_placement import errors, microversion
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, executor, file, plan, result
-from osc_placement.workflows.allocations import precondition, scope
-from osc_placement.workflows.allocations.heal import observe
-from osc_placement.workflows.allocations.request import HealRequest
+from osc_placement.workflows.allocations import heal, heal_request, precondition
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from tests.support import embedded, plans
 from tests.support.clouds import caching_scheduler
 from tests.support.embedded import uuid_of
@@ -51,7 +50,7 @@ class Run:
         self.nova = CountingNova(self.cloud.answers)
 
     def planned(self, **fields: Any) -> plan.ObservedPlan:
-        return observe.plan_healing(self.client, self.nova, HealRequest(**fields))
+        return heal.plan_healing(self.client, self.nova, HealRequest(**fields))
 
     def apply_planned(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
         names = ("max_count", "workers")
@@ -126,7 +125,7 @@ def test_whole_cloud_needs_no_request_per_consumer(run: Run) -> None:
 
 def test_one_server_needs_few_requests() -> None:
     run = Run(hosts=20, servers=200)
-    planned = run.planned(scope=scope.Scope(servers=frozenset({uuid_of("vm-0003")})))
+    planned = run.planned(scope=heal_request.Scope(servers=frozenset({uuid_of("vm-0003")})))
     assert [item.subject.name for item in planned.plan.changes] == ["vm-0003"]
     assert run.client.count() == {
         "GET /resource_providers": 2,
@@ -140,7 +139,7 @@ def test_narrow_scope_sees_allocations_on_other_hosts(run: Run) -> None:
     other = uuid_of(run.cloud.host(1))
     elsewhere = allocation.Consumer(uuid_of("vm-0003"), {other: {"VCPU": 1}}, "acme", "alice")
     run.client.write_allocations([dataclasses.replace(elsewhere, consumer_type="INSTANCE")])
-    within = scope.Scope(hosts=frozenset({run.cloud.host(0)}))
+    within = heal_request.Scope(hosts=frozenset({run.cloud.host(0)}))
     planned = run.planned(scope=within).plan
     assert len(planned.items()) == 10
     skipped = {item.subject.name: item.reason for item in planned.skipped if not item.unchanged}
@@ -149,9 +148,9 @@ def test_narrow_scope_sees_allocations_on_other_hosts(run: Run) -> None:
 
 def test_unknown_hosts_and_servers_are_refused(run: Run) -> None:
     with pytest.raises(errors.InvalidInput, match="nova has no compute host 'nowhere'"):
-        run.planned(scope=scope.Scope(hosts=frozenset({"nowhere"})))
+        run.planned(scope=heal_request.Scope(hosts=frozenset({"nowhere"})))
     with pytest.raises(errors.InvalidInput, match="nova has no server"):
-        run.planned(scope=scope.Scope(servers=frozenset({uuid_of("unknown")})))
+        run.planned(scope=heal_request.Scope(servers=frozenset({uuid_of("unknown")})))
 
 
 def test_swapped_owners_show_only_with_check_owners(run: Run) -> None:
@@ -342,7 +341,7 @@ def test_empty_providers_are_not_read() -> None:
 
 def test_narrow_scope_reads_servers_or_providers_whichever_are_fewer() -> None:
     run = Run(hosts=3, servers=60)
-    run.planned(scope=scope.Scope(hosts=frozenset({run.cloud.host(0)})))
+    run.planned(scope=heal_request.Scope(hosts=frozenset({run.cloud.host(0)})))
     assert run.client.count() == {
         "GET /resource_providers": 2,
         "GET /resource_providers/{}/allocations": 3,

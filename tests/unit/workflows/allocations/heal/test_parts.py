@@ -6,9 +6,8 @@ import pytest
 
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply
-from osc_placement.workflows.allocations import observe, precondition
-from osc_placement.workflows.allocations.heal import observe as heal_observe
-from osc_placement.workflows.allocations.request import HealRequest
+from osc_placement.workflows.allocations import heal, observe, precondition
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from tests.support import embedded, plans
 from tests.support.clouds import caching_scheduler
 
@@ -30,8 +29,8 @@ def test_parts_add_up_to_the_whole_plan(
     client: embedded.Client, cloud: caching_scheduler.OldCloud
 ) -> None:
     nova = nova_api.RecordedNova(cloud.answers, "a recording")
-    whole = heal_observe.plan_healing(client, nova, HealRequest()).plan
-    parts = list(heal_observe.plan_missing(client, nova, HealRequest()))
+    whole = heal.plan_healing(client, nova, HealRequest()).plan
+    parts = list(heal.plan_missing(client, nova, HealRequest()))
     missing = {
         item.key: plans.after(item)
         for item in whole.changes
@@ -48,8 +47,8 @@ def test_position_skips_the_hosts_before_it(
     client: embedded.Client, cloud: caching_scheduler.OldCloud
 ) -> None:
     nova = nova_api.RecordedNova(cloud.answers, "a recording")
-    (first, _), *rest = heal_observe.plan_missing(client, nova, HealRequest())
-    after = list(heal_observe.plan_missing(client, nova, HealRequest(), after=first))
+    (first, _), *rest = heal.plan_missing(client, nova, HealRequest())
+    after = list(heal.plan_missing(client, nova, HealRequest(), after=first))
     assert [position for position, _ in after] == [position for position, _ in rest]
 
 
@@ -58,7 +57,7 @@ def test_part_reads_its_hosts_and_servers_without_allocations(
 ) -> None:
     nova = nova_api.RecordedNova(cloud.answers, "a recording")
     client.sent.clear()
-    parts = heal_observe.plan_missing(client, nova, HealRequest())
+    parts = heal.plan_missing(client, nova, HealRequest())
     _, planned = next(parts)
     lacking = len(planned.plan.changes)
     assert client.count() == {
@@ -70,5 +69,5 @@ def test_part_reads_its_hosts_and_servers_without_allocations(
     }
     how = apply.Options(check_precondition=precondition.NovaPreconditions(nova))
     plans.apply_new(client, planned, "a test", how)
-    (_, again), *_ = heal_observe.plan_missing(client, nova, HealRequest())
+    (_, again), *_ = heal.plan_missing(client, nova, HealRequest())
     assert not again.plan.changes

@@ -10,9 +10,8 @@ from osc_placement import errors
 from osc_placement.client import responses
 from osc_placement.nova import values
 from osc_placement.plan import change, plan
-from osc_placement.workflows.allocations import expected
-from osc_placement.workflows.allocations.heal import plan as heal_plan
-from osc_placement.workflows.allocations.request import HealRequest
+from osc_placement.workflows.allocations import expected, heal
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from tests.support import plans
 from tests.support.clouds.small import SMALL, USES, cloud, move, server
@@ -56,7 +55,7 @@ def planned(snapshot: CloudSnapshot) -> plan.Plan:
         query = expected.query_of(snapshot, one, f"n-{one.host}.")
         if query is not None:
             candidates[query[0]] = responses.Candidates((), {})
-    return heal_plan.plan_heal(dataclasses.replace(snapshot, candidates=candidates), HealRequest())
+    return heal.plan_heal(dataclasses.replace(snapshot, candidates=candidates), HealRequest())
 
 
 def after(snapshot: CloudSnapshot, first: plan.Plan) -> CloudSnapshot:

@@ -1,12 +1,14 @@
-"""The servers that a run of heal or audit covers."""
+"""Which servers a run of heal or audit covers, and how it heals; the audit makes one for servers
+without allocations.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.model import name
+from osc_placement.model import allocation, name
 from osc_placement.nova import api, lookup, values
 from osc_placement.workflows import compute_nodes
 
@@ -67,3 +69,35 @@ def from_options(
         hosts=frozenset.intersection(*selected) if selected else None,
         servers=frozenset(map(name.canonical_uuid, servers)) if servers else None,
     )
+
+
+PACK, SPREAD = "pack", "spread"
+STRATEGIES = (PACK, SPREAD)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HealOptions:
+    """The operator's choice among several possible providers.
+
+    ``assigned``: ``{server uuid: names or UUIDs of providers}``. ``strategy`` is for servers
+    that are not assigned: ``pack`` takes the fullest providers, ``spread`` the emptiest.
+    Both assume that an image has no properties that nova does not report.
+    """
+
+    strategy: str | None = None
+    assigned: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HealRequest:
+    """Which servers to heal and how.
+
+    ``consumer_type`` is for new consumers, None below 1.38. ``bind``: write the providers of
+    ports to their binding profiles. ``check_owners``: read every consumer for its owner.
+    """
+
+    scope: Scope = WHOLE_CLOUD
+    consumer_type: str | None = allocation.INSTANCE
+    options: HealOptions = dataclasses.field(default_factory=HealOptions)
+    bind: bool = True
+    check_owners: bool = False

@@ -1,18 +1,24 @@
-"""Reads what heal needs and plans: for ``allocation heal`` and its data migration."""
+"""Heal: reads what it needs, decides, and plans; for ``allocation heal`` and its data migration."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import pathlib
 from collections.abc import Iterator
+from typing import Any
 
+from osc_placement import errors
 from osc_placement.client import api
+from osc_placement.model import name
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
-from osc_placement.plan import plan
-from osc_placement.workflows.allocations import needs, plans
-from osc_placement.workflows.allocations.heal.plan import plan_heal
+from osc_placement.plan import change, plan
+from osc_placement.plan.kinds import allocations as kinds_allocations
+from osc_placement.workflows.allocations import needs, plans, precondition
+from osc_placement.workflows.allocations.decision import Decision, decide
+from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.allocations.observe import CloudReader
-from osc_placement.workflows.allocations.request import HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.context import ReadContext
 
@@ -74,3 +80,63 @@ def _plan(snapshot: CloudSnapshot, request: HealRequest, source: str) -> plan.Ob
         )
     planned = plan_heal(snapshot, request)
     return plans.observed_plan(dataclasses.replace(planned, notes=tuple(notes)), snapshot)
+
+
+def plan_heal(snapshot: CloudSnapshot, request: HealRequest) -> plan.Plan:
+    """The changes that give servers what they lack; every other server with its reason.
+
+    ``snapshot`` contains what ``needs.heal_rounds`` reads.
+    """
+    planned = plan.make(_item(snapshot, decision) for decision in decide(snapshot, request))
+    return dataclasses.replace(planned, names=plans.provider_names(planned, snapshot))
+
+
+def _item(snapshot: CloudSnapshot, decision: Decision) -> change.Change | change.Skipped:
+    server = decision.server
+    if decision.is_change:
+        planned = kinds_allocations.planned(
+            server.name,
+            decision.before,
+            decision.after,
+            reason=decision.reason.text,
+            precondition=precondition.of(server),
+        )
+        return plans.with_bindings(planned, snapshot, decision.bindings)
+    state = kinds_allocations.ConsumerState.of(decision.before)
+    subject = change.Subject(server.name or server.uuid, server.uuid)
+    return change.Skipped(
+        kinds_allocations.TYPE.name,
+        subject,
+        state,
+        state,
+        decision.reason.text,
+        decision.reason.code,
+        unchanged=not decision.reason,
+        refused=decision.refused,
+    )
+
+
+def read(path: pathlib.Path) -> dict[str, frozenset[str]]:
+    """``{server uuid: names or UUIDs of providers}``. Errors: InvalidInput with all errors."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise errors.InvalidInput([f"{path} cannot be read: {error}"]) from error
+    if not isinstance(document, dict):
+        raise errors.InvalidInput([f"{path} is not an object of the form {{server: [provider]}}"])
+    found_errors = errors.InputErrors()
+    assigned = {}
+    for server, value in document.items():
+        providers = value if isinstance(value, list) else [value]
+        if not name.is_uuid(server):
+            found_errors.add(f"{path}: {server!r} is not the UUID of a server")
+        elif not _are_names(providers):
+            found_errors.add(f"{path}: the value of {server} is not a provider or a list of them")
+        else:
+            assigned[name.canonical_uuid(server)] = frozenset(providers)
+    found_errors.check()
+    return assigned
+
+
+def _are_names(providers: list[Any]) -> bool:
+    return bool(providers) and all(isinstance(each, str) and each for each in providers)

@@ -1,1 +1,0 @@
-"""Heal: create the allocations that nova would have created."""
