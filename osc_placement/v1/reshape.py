@@ -121,7 +121,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
         self, client: api.Client, parsed_args: argparse.Namespace
     ) -> decide.ReshapeRequest:
         from osc_placement.workflows.reshape import consumers, decide, plan as reshape_plan
-        from osc_placement.workflows.reshape.document import parse, target_tree, template
+        from osc_placement.workflows.reshape.document import parse, target_tree
 
         selected = self.selected
         request = decide.ReshapeRequest(
@@ -134,7 +134,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             tree = target_tree.parse(*_document(parsed_args.to_tree))
             return dataclasses.replace(request, tree=tree)
         moves = parse.parse(*_document(parsed_args.file))
-        if template.is_template(moves) != bool(selected):
+        if target_tree.is_template(moves) != bool(selected):
             self.usage_error(
                 "the file contains $root: select providers"
                 if not selected

@@ -12,7 +12,7 @@ from osc_placement.plan import change
 from osc_placement.plan.kinds import reshape
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.reshape import consumers, invariants, resolve, snapshot
-from osc_placement.workflows.reshape.document import target_tree, template, values
+from osc_placement.workflows.reshape.document import target_tree, values
 
 LOG = logging.getLogger(__name__)
 
@@ -59,9 +59,9 @@ def decide_request(
     With ``roots``, a tree that cannot be reshaped is skipped instead.
     """
     document = target_tree.moves(request.tree, before) if request.tree else request.document
-    parts: Iterable[template.Part] = [template.Part(None, document, before)]
+    parts: Iterable[target_tree.Part] = [target_tree.Part(None, document, before)]
     if request.roots:
-        parts = template.for_trees(document, request.roots, before)
+        parts = target_tree.for_trees(document, request.roots, before)
     taken = {text for uuid, node in before.nodes.items() for text in (uuid, node.provider.name)}
     decisions, skipped = [], []
     for root, own, tree in parts:

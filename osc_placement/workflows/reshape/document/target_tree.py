@@ -1,24 +1,20 @@
-"""The target tree of ``reshape --to-tree``: reading it, and the moves that lead to it. Pure.
+"""The target tree of ``reshape --to-tree`` and templates: the moves that lead to them. Pure.
 
-What the tree does not give stays. A provider of the present tree that is not in the target tree is
-deleted, and its resources move to providers that have more of them in the target tree.
+What a target tree does not give stays. A provider of the present tree that is not in the target
+tree is deleted, and its resources move to providers that have more of them in the target tree. A
+template is one document for many trees, with ``$root`` for the name of each tree's root.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from osc_placement import errors
-from osc_placement.model import allocation, name as names
+from osc_placement.model import allocation, name as names, provider
 from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.document import (
-    parse as document_parse,
-    schema,
-    values,
-    yaml_lines,
-)
+from osc_placement.workflows.reshape.document import parse as document_parse, values, yaml_lines
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,7 +55,7 @@ class Tree:
 def parse(text: str, source: str) -> Tree:
     """Read a target tree. Errors: InvalidInput with all errors, each with its line."""
     problems = errors.InputErrors()
-    found = document_parse.read(text, source, schema.TREE, problems)
+    found = document_parse.read(text, source, document_parse.TREE, problems)
     branches = tuple(_branches(found.data["tree"], None, ("tree",), found))
     for branch in branches:
         where = f"{source}:{branch.target.line}: "
@@ -270,3 +266,75 @@ def _pair(deficits: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
                 yield source, target, given
                 surplus -= given
                 left[target] -= given
+
+
+class Part(NamedTuple):
+    """The document for one tree; None if the tree has no inventory that the document moves.
+
+    ``root`` is None for a document that is not a template.
+    """
+
+    root: provider.Provider | None
+    document: values.Document | None
+    tree: snapshot.TreeSnapshot
+
+
+def is_template(document: values.Document) -> bool:
+    """Whether a document contains ``$root``."""
+    return fill(document, "") != document
+
+
+def fill(document: values.Document, root: str) -> values.Document:
+    """The document for the tree of one root, named ``root``."""
+    filled: values.Document = _fill(document, root)
+    return dataclasses.replace(filled, source=document.source)
+
+
+def for_trees(
+    document: values.Document, roots: Iterable[provider.Provider], before: snapshot.TreeSnapshot
+) -> Iterator[Part]:
+    """The part of each root, by name.
+
+    Errors: InvalidInput for evidence on a consumer without an allocation in any of the trees.
+    """
+    errors.InputErrors(
+        f"{document.at(item.line)}consumer {item.consumer} has no allocation in the selected trees"
+        for item in document.assign
+        if item.consumer not in before.consumers
+    ).check()
+    trees = before.split()
+    for root in sorted(roots, key=lambda each: (each.name, each.uuid)):
+        tree = trees[root.root_uuid or root.uuid]
+        yield Part(root, _for_tree(document, root.name, tree), tree)
+
+
+def _for_tree(
+    document: values.Document, root: str, tree: snapshot.TreeSnapshot
+) -> values.Document | None:
+    filled = fill(document, root)
+    offered = {
+        (text, resource_class)
+        for uuid, node in tree.inside.items()
+        for text in (node.provider.name, uuid)
+        for resource_class in node.inventories
+    }
+    moved = {
+        (move.source, resource_class) for move in filled.moves for resource_class in move.resources
+    }
+    own = tuple(each for each in filled.assign if each.consumer in tree.consumers)
+    return dataclasses.replace(filled, assign=own) if offered & moved else None
+
+
+def _fill(part: Any, root: str) -> Any:
+    if isinstance(part, str):
+        for word in values.ROOT_WORDS:
+            part = part.replace(word, root)
+        return part
+    if isinstance(part, tuple):
+        return tuple(_fill(each, root) for each in part)
+    if isinstance(part, dict):
+        return {_fill(key, root): _fill(value, root) for key, value in part.items()}
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+        fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+        return type(part)(**{name: _fill(value, root) for name, value in fields.items()})
+    return part

@@ -9,13 +9,7 @@ import re
 import pytest
 
 from osc_placement import errors
-from osc_placement.workflows.reshape.document import (
-    parse as document_parse,
-    schema,
-    target_tree,
-    template,
-    values,
-)
+from osc_placement.workflows.reshape.document import parse as document_parse, target_tree, values
 
 CONSUMER = "0c57cadb-fc21-585e-9f39-000d38c633c0"
 MOVES = f"""\
@@ -192,15 +186,18 @@ assign: {{{CONSUMER}: cn1_gpu}}
 def test_root_is_replaced_by_the_name_of_each_tree() -> None:
     text = 'moves: [{from: $root, resources: {VGPU: all}, to: {name: "${root}_gpu"}}]'
     found = document_parse.parse(text, "moves.yaml")
-    assert template.is_template(found)
-    assert not template.is_template(document_parse.parse(MOVES, "moves.yaml"))
-    (filled,) = template.fill(found, "cn7").moves
+    assert target_tree.is_template(found)
+    assert not target_tree.is_template(document_parse.parse(MOVES, "moves.yaml"))
+    (filled,) = target_tree.fill(found, "cn7").moves
     assert (filled.source, filled.target.name) == ("cn7", "cn7_gpu")
 
 
 def test_the_published_schemas_are_those_of_the_code() -> None:
     folder = pathlib.Path(__file__).parents[5] / "doc" / "source" / "user" / "reshape"
-    for name, expected in (("reshape", schema.MOVES), ("reshape-tree", schema.TREE)):
+    for name, expected in (
+        ("reshape", document_parse.MOVES),
+        ("reshape-tree", document_parse.TREE),
+    ):
         assert json.loads((folder / f"{name}.schema.json").read_text()) == expected
 
 
