@@ -1,11 +1,12 @@
-"""Neutron's ports API: ports with resource requests, and the allocation in their binding profile.
+"""Neutron's ports with resource requests, and its agents that report resources to Placement.
 
-The only write is PUT /ports/{uuid} of a binding profile, for healing.
+The only write is PUT /ports/{uuid} of a port's binding profile, for healing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,6 @@ from typing import Any, Protocol
 from osc_placement import errors
 from osc_placement.client import api_errors, transport
 from osc_placement.model.candidate import RequestGroup
-from osc_placement.neutron.port import ALLOCATION, Port
 
 LOG = logging.getLogger(__name__)
 
@@ -213,3 +213,92 @@ def parsing(path: str) -> Iterator[None]:
         raise errors.PlacementError(
             f"neutron's response to {path.partition('?')[0]} lacks a field: {error!r}"
         ) from error
+
+
+_PATH = "/agents"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent with resource providers: one for itself, ``HOST:TYPE``, and one per device.
+
+    ``hypervisors`` is ``{device: hypervisor}``, the compute node above it; without an entry, it
+    is the node of the agent's host.
+    """
+
+    host: str
+    type: str
+    hypervisors: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def provider_name(self) -> str:
+        """The name of the agent's own provider."""
+        return f"{self.host}:{self.type}"
+
+
+def agents(neutron: Neutron) -> list[Agent] | None:
+    """The agents that report resources; None if this neutron does not list agents.
+
+    Requests: one GET. Errors: as ``ask``.
+    """
+    try:
+        body = neutron.ask(_PATH)
+    except NeutronRefused as error:
+        if error.status == 404:
+            return None
+        raise
+    with parsing(_PATH):
+        found = [_agent(item) for item in body["agents"]]
+    return [item for item in found if item is not None]
+
+
+def _agent(item: Mapping[str, Any]) -> Agent | None:
+    """The agent; None if it reports no resources."""
+    configuration = item.get("configurations") or {}
+    if not isinstance(configuration, Mapping):
+        return None
+    devices = configuration.get("resource_provider_bandwidths") or {}
+    if not devices:
+        return None
+    hypervisors = configuration.get("resource_provider_hypervisors") or {}
+    named = {device: hypervisors[device] for device in devices if hypervisors.get(device)}
+    return Agent(item["host"], item["agent_type"], named)
+
+
+#: The key of a binding profile that holds the providers of a port's resources.
+ALLOCATION = "allocation"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Port:
+    """A port of a server, and the resources that it requests on the server's host.
+
+    ``groups`` is ``{group id: request group}``, empty for most ports. Without neutron's
+    port-resource-request-groups extension there is one group, and its id is the port's UUID.
+    ``allocation`` is ``{group id: provider uuid}`` from the binding profile; ``profile`` is
+    the whole profile. ``revision`` is the revision number, None in an old neutron.
+    ``is_remote_managed``: a SmartNIC manages it (the VNIC type remote-managed).
+    """
+
+    uuid: str
+    name: str
+    server_uuid: str
+    groups: Mapping[str, RequestGroup] = dataclasses.field(default_factory=dict)
+    same_subtree: frozenset[str] = frozenset()
+    allocation: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    profile: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    revision: int | None = None
+    is_remote_managed: bool = False
+
+    @property
+    def has_one_group(self) -> bool:
+        """Whether the request has the old form, where the profile holds one provider's UUID."""
+        return list(self.groups) == [self.uuid]
+
+    def profile_with(self, allocation: Mapping[str, str]) -> dict[str, Any]:
+        """The binding profile with this allocation; without the key when it is empty."""
+        profile = {key: value for key, value in self.profile.items() if key != ALLOCATION}
+        if not allocation:
+            return profile
+        value = allocation.get(self.uuid) if self.has_one_group else dict(allocation)
+        return {**profile, ALLOCATION: value}

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from osc_placement import errors
 from osc_placement.client import api_errors
-from osc_placement.neutron import api as neutron_api, port as neutron_port
+from osc_placement.neutron import api as neutron_api
 from osc_placement.plan import change
 from osc_placement.plan.kinds import allocations, base, forms
 
@@ -70,8 +70,8 @@ class BoundPorts(allocations.ConsumerType[BoundState]):
     ) -> change.Observed[BoundState]:
         """Write ports, then allocations. Requests: one PUT per changed port, and one PUT."""
         neutron, ports = _neutron(services), write.after.ports
-        found: list[neutron_port.Port] = write.observed.source
-        written: list[neutron_port.Port] = []
+        found: list[neutron_api.Port] = write.observed.source
+        written: list[neutron_api.Port] = []
         before = {port.uuid: port.allocation for port in found}
         try:
             for port in found:
@@ -130,7 +130,7 @@ def _neutron(services: base.Services) -> neutron_api.Neutron:
 
 def _restore(
     neutron: neutron_api.Neutron,
-    written: Iterable[neutron_port.Port],
+    written: Iterable[neutron_api.Port],
     before: Bindings,
     refusal: errors.PlacementError,
 ) -> None:
@@ -145,7 +145,7 @@ def _restore(
             ) from error
 
 
-def _read(neutron: neutron_api.Neutron, uuid: str) -> neutron_port.Port:
+def _read(neutron: neutron_api.Neutron, uuid: str) -> neutron_api.Port:
     found = neutron_api.port(neutron, uuid)
     if found is None:
         raise api_errors.NotFound(404, _GONE.format(uuid=uuid))

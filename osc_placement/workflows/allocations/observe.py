@@ -19,7 +19,7 @@ from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors, lookup, responses, retry
 from osc_placement.model import allocation, inventory, provider
 from osc_placement.model.candidate import CandidateQuery
-from osc_placement.neutron import api as neutron_api, port as neutron_port
+from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import (
     api as nova_api,
     hosts as nova_hosts,
@@ -278,10 +278,10 @@ class CloudReader:
 
         return self._each("reading usages", usage, owners)
 
-    def _read_ports(self, servers: Sequence[str]) -> dict[str, tuple[neutron_port.Port, ...]]:
+    def _read_ports(self, servers: Sequence[str]) -> dict[str, tuple[neutron_api.Port, ...]]:
         if self._neutron is None:
             return {}
-        found: dict[str, tuple[neutron_port.Port, ...]] = {}
+        found: dict[str, tuple[neutron_api.Port, ...]] = {}
         for port in neutron_api.ports_of(self._neutron, servers):
             found[port.server_uuid] = (*found.get(port.server_uuid, ()), port)
         return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from osc_placement.model import allocation
-from osc_placement.neutron import port as neutron_port
+from osc_placement.neutron import api
 from osc_placement.nova import values
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 
@@ -17,7 +17,7 @@ from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 Bindings = dict[str, dict[str, str]]
 
 
-def unallocated(snapshot: CloudSnapshot, server: values.Server) -> list[neutron_port.Port]:
+def unallocated(snapshot: CloudSnapshot, server: values.Server) -> list[api.Port]:
     """The ports for which a server holds no allocation, regardless of their binding profiles."""
     unbound = missing_bindings(snapshot, server)
     held = snapshot.allocations.get(server.uuid, {})
@@ -48,7 +48,7 @@ def missing_bindings(snapshot: CloudSnapshot, server: values.Server) -> Bindings
     return found
 
 
-def _is_allocated(port: neutron_port.Port, held: allocation.Allocations) -> bool:
+def _is_allocated(port: api.Port, held: allocation.Allocations) -> bool:
     return all(
         _contains(held.get(port.allocation.get(suffix, ""), {}), group.resources)
         for suffix, group in port.groups.items()
@@ -64,7 +64,7 @@ def _subtract(held: dict[str, int], requested: allocation.Resources) -> None:
         held[name] -= amount
 
 
-def _take_all(spare: Mapping[str, dict[str, int]], port: neutron_port.Port) -> dict[str, str]:
+def _take_all(spare: Mapping[str, dict[str, int]], port: api.Port) -> dict[str, str]:
     """The provider of each group of a port, subtracted from ``spare``; empty if one is missing."""
     taken: dict[str, str] = {}
     for suffix, group in port.groups.items():

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from osc_placement import errors
 from osc_placement.client import responses
 from osc_placement.model import allocation, inventory, provider
-from osc_placement.neutron import port
+from osc_placement.neutron import api
 from osc_placement.nova import values
 
 
@@ -68,7 +68,7 @@ class CloudSnapshot:
     owners: Mapping[str, Owner] = dataclasses.field(default_factory=dict)
     sharing: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     read_errors: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    ports: Mapping[str, tuple[port.Port, ...]] = dataclasses.field(default_factory=dict)
+    ports: Mapping[str, tuple[api.Port, ...]] = dataclasses.field(default_factory=dict)
     capacities: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
     usages: Mapping[ProjectUser, UsageSum] = dataclasses.field(default_factory=dict)
     candidates: Mapping[str, responses.Candidates | errors.PlacementError] = dataclasses.field(

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from osc_placement import errors
-from osc_placement.neutron import api as neutron_api, port as ports
+from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import (
     api as nova_api,
     flavors,
@@ -78,7 +78,7 @@ def _new(services: RequestServices, options: RequestOptions) -> request.ServerSp
     )
 
 
-def _ports(services: RequestServices, uuids: Sequence[str]) -> list[ports.Port]:
+def _ports(services: RequestServices, uuids: Sequence[str]) -> list[neutron_api.Port]:
     found = {uuid: neutron_api.port(services.neutron(), uuid) for uuid in uuids}
     errors.InputErrors(
         f"neutron has no port with the UUID {uuid!r}" for uuid, port in found.items() if not port
@@ -102,7 +102,7 @@ def _existing(services: RequestServices, options: RequestOptions) -> request.Ser
     )
 
 
-def _spec_of(server: values.Server, attached: Sequence[ports.Port]) -> request.ServerSpec:
+def _spec_of(server: values.Server, attached: Sequence[neutron_api.Port]) -> request.ServerSpec:
     """Errors: InvalidInput for a server of a cell that is down."""
     if not server.known or server.flavor is None:
         raise errors.InvalidInput(
@@ -131,7 +131,7 @@ def observe_servers(
     1000 servers; to neutron one per 64 servers.
     """
     known = servers.find_servers(services.nova, set(uuids))
-    attached: dict[str, list[ports.Port]] = collections.defaultdict(list)
+    attached: dict[str, list[neutron_api.Port]] = collections.defaultdict(list)
     for each in neutron_api.ports_of(services.neutron(), list(known), with_request=False):
         attached[each.server_uuid].append(each)
     aggregates = nova_api.host_aggregates(services.nova)

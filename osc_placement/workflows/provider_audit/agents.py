@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from osc_placement.model import provider
-from osc_placement.neutron.agent import Agent
+from osc_placement.neutron.api import Agent
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.finding import Action, Evidence, Proposal

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, retry
-from osc_placement.neutron import agent, api as neutron_api
+from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, hosts as nova_hosts, permission, values
 from osc_placement.nova.provider_config import ProviderConfig
 from osc_placement.plan import change, plan
@@ -91,7 +91,7 @@ def _read(
     with permission.collected(input_errors):
         providers = retry.read(client.list_providers)
     input_errors.check()
-    agents = None if neutron is None else agent.agents(neutron)
+    agents = None if neutron is None else neutron_api.agents(neutron)
     snapshot = ProviderSnapshot(hosts, providers, agents=agents, config=config)
     read_errors: dict[str, str] = {}
     read = functools.partial(_each, context=context, read_errors=read_errors)

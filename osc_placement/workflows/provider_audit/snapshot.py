@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement.model import inventory, provider
-from osc_placement.neutron.agent import Agent
+from osc_placement.neutron.api import Agent
 from osc_placement.nova import values
 from osc_placement.nova.provider_config import ProviderConfig
 from osc_placement.plan import change

@@ -12,7 +12,7 @@ from osc_placement import errors
 from osc_placement.client import query
 from osc_placement.model import constraint
 from osc_placement.model.candidate import RequestGroup
-from osc_placement.neutron.port import Port
+from osc_placement.neutron.api import Port
 from osc_placement.nova import flavor, request
 from osc_placement.nova.values import HostAggregate
 

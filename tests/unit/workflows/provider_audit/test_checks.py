@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from osc_placement.model import inventory, provider
-from osc_placement.neutron.agent import Agent
+from osc_placement.neutron.api import Agent
 from osc_placement.nova import values
 from osc_placement.workflows.provider_audit import checks
 from osc_placement.workflows.provider_audit.snapshot import ProviderSnapshot

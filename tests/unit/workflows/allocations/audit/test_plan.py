@@ -9,7 +9,7 @@ from hypothesis import strategies
 
 from osc_placement.model import allocation
 from osc_placement.model.candidate import RequestGroup
-from osc_placement.neutron import port as neutron_port
+from osc_placement.neutron import api
 from osc_placement.nova.flavor import Flavor
 from osc_placement.workflows.allocations.audit import audit
 from osc_placement.workflows.allocations.snapshot import Owner
@@ -65,7 +65,7 @@ def test_consumer_with_two_findings_is_written_once() -> None:
 
 def test_missing_binding_is_repaired_with_the_rest() -> None:
     egress = {"NET_BW_EGR_KILOBIT_PER_SEC": 10}
-    port = neutron_port.Port("t", "t", "s", {"t": RequestGroup("t", egress)})
+    port = api.Port("t", "t", "s", {"t": RequestGroup("t", egress)})
     snapshot = cloud(
         [server("b", flavor=LARGE)],
         allocations={"s": on(b=USES, nic=egress)},

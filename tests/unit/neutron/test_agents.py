@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
-from osc_placement.neutron import agent, api
+from osc_placement.neutron import api
 
 
 def neutron(*agents: dict[str, Any]) -> api.RecordedNeutron:
@@ -15,7 +15,7 @@ def neutron(*agents: dict[str, Any]) -> api.RecordedNeutron:
 
 
 def test_only_agents_with_resources_are_returned() -> None:
-    found = agent.agents(
+    found = api.agents(
         neutron(
             {"host": "a", "agent_type": "DHCP agent", "configurations": {}},
             {
@@ -28,15 +28,15 @@ def test_only_agents_with_resources_are_returned() -> None:
             },
         )
     )
-    assert found == [agent.Agent("b", "NIC Switch agent", {"ens1": "b.example"})]
+    assert found == [api.Agent("b", "NIC Switch agent", {"ens1": "b.example"})]
     assert found[0].provider_name == "b:NIC Switch agent"
 
 
 def test_a_neutron_without_agents_has_none() -> None:
-    assert agent.agents(api.RecordedNeutron({}, "a recording")) is None
+    assert api.agents(api.RecordedNeutron({}, "a recording")) is None
 
 
 def test_a_malformed_response_is_an_error() -> None:
     broken = {"configurations": {"resource_provider_bandwidths": {"ens1": {}}}}
     with pytest.raises(errors.PlacementError, match="neutron's response to /agents lacks"):
-        agent.agents(neutron(broken))
+        api.agents(neutron(broken))
