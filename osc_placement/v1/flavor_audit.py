@@ -34,9 +34,8 @@ class AuditFlavors(base.Lister):
     Sends nova's query for each flavor, without an image and an availability zone. The code is
     ok; invalid (nova or Placement refuses the query); unknown_name (a trait or class does not
     exist, also a forbidden trait); no_host (not even without allocations); full (only without
-    the present allocations); no_host_now (a service hides the capacity of hosts of which
-    nothing is free); one_host; many_candidates (Placement returns only some, so nova may not
-    see all hosts).
+    the present allocations); one_host; many_candidates (Placement returns only some, so nova
+    may not see all hosts).
     """
 
     writes = False

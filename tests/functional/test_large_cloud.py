@@ -68,8 +68,15 @@ EXPECTED: dict[str, tuple[int, dict[str, int]]] = {
     "snapshot, no owners": (2, SNAPSHOT),
     # The repair has given allocations to the servers without some.
     "snapshot": (2, {**SNAPSHOT, "GET /allocations/{}": SERVERS}),
-    # One query per flavor, and one per resource class for the empty cloud.
-    "flavor audit": (1, {CANDIDATES: len(large.FLAVORS) + 3}),
+    # One query per flavor; listings of all providers, of those that share, and of one per trait.
+    "flavor audit": (
+        3,
+        {
+            CANDIDATES: len(large.FLAVORS),
+            f"GET {INVENTORIES}": PROVIDERS,
+            f"GET {OF_PROVIDER}/usages": HOSTS,
+        },
+    ),
     "provider audit": (2, {f"GET {INVENTORIES}": PROVIDERS, f"GET {TRAITS}": HOSTS}),
 }
 

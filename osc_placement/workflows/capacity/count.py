@@ -93,11 +93,30 @@ class Counter:
         """The providers of the trees that the request may use, and those that share with them."""
         uuids: dict[str, None] = {}
         for root in roots:
-            if self._plan.admits_root(self._base.providers[root]):
-                uuids.update(dict.fromkeys(self._base.tree[root]))
-                uuids.update(dict.fromkeys(self._forest.sharing_with(root)))
+            there = [*self._base.tree[root], *self._forest.sharing_with(root)]
+            if self._admits(root, there):
+                uuids.update(dict.fromkeys(there))
         found = (self._base.providers[uuid] for uuid in uuids)
         return [each for each in found if each.root_uuid not in self._without]
+
+    def _admits(self, root: str, uuids: Sequence[str]) -> bool:
+        """Whether a tree and its sharing providers meet all conditions but those on amounts."""
+        providers = [self._base.providers[uuid] for uuid in uuids]
+        classes: dict[str, set[str]] = collections.defaultdict(set)
+        for slot in self._plan.slots:
+            classes[slot.group.suffix].update(slot.resources)
+        for group in self._plan.groups:
+            names = classes[group.suffix]
+            admitted = [
+                each
+                for each in providers
+                if group.admits(self._base, each)
+                and not (names and names.isdisjoint(each.inventories))
+            ]
+            there = frozenset[str]().union(*(each.traits for each in admitted))
+            if not admitted or any(any_of.isdisjoint(there) for any_of in group.group_required):
+                return False
+        return self._plan.admits_root(self._base.providers[root])
 
     def _class(
         self,

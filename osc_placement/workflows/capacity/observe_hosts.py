@@ -10,8 +10,8 @@ from typing import TypeVar
 from osc_placement.client import api, retry
 from osc_placement.engine import record, standard, state
 from osc_placement.model import allocation
-from osc_placement.workflows.capacity import names, nova_servers, observe, servers
-from osc_placement.workflows.cloud import listings, observe as cloud_observe
+from osc_placement.workflows.capacity import names, nova_servers, servers
+from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
 
 T = TypeVar("T")
@@ -25,8 +25,7 @@ _OTHERS = "others"
 class HostsRead:
     """The hosts (root UUIDs), what nova says about their servers, and a state.
 
-    The state has the consumers of these hosts, and answers their requests as the cloud does; sets
-    of alternative aggregates and traits have one name, as in ``CloudModel``.
+    The state has the consumers of these hosts, and answers their requests as the cloud does.
     """
 
     base: state.State
@@ -43,11 +42,10 @@ def read(
 ) -> HostsRead:
     """Read the hosts with these names or UUIDs, and those of aggregates.
 
-    Requests: one listing of all providers and one of those that share; one for each aggregate, for
+    Requests: those of ``CloudReader.read`` for all servers together; one for each aggregate, for
     each provider of the hosts, for each consumer on them, and for each other member of its server
-    group; those of ``LiveReader.read_state`` and of ``observe.with_amounts`` for all servers
-    together; to nova and neutron those of ``read_servers``.
-    Errors: UnknownProvider; PlacementError for an aggregate without hosts; TooManySums.
+    group; to nova and neutron those of ``read_servers``.
+    Errors: UnknownProvider; PlacementError for an aggregate without hosts.
     """
     return _Reader(client, read_servers, context).read(hosts, aggregates)
 
@@ -60,7 +58,7 @@ class _Reader:
         context: ReadContext,
     ) -> None:
         self._client, self._read_servers, self._context = client, read_servers, context
-        self._cloud = cloud_observe.LiveReader(client, context)
+        self._cloud = observe.CloudReader(client, context)
 
     def read(self, hosts: Sequence[str], aggregates: Sequence[str]) -> HostsRead:
         """All steps: the consumers of the hosts, nova's servers, then the other hosts."""
@@ -73,7 +71,8 @@ class _Reader:
         consumers |= self._consumers(base, [uuid for uuid in members if uuid not in consumers])
         base.apply(record.Changes(consumers=consumers))
         known = servers.servers_on(base, roots, nova.queries, nova.groups)
-        read = self._with_room(base, known)
+        queries = {each.kind: each.query for each in known}
+        read = self._cloud.read(list(queries.values()))
         return HostsRead(_with_consumers(read, consumers, roots), roots, nova)
 
     def _roots(
@@ -107,23 +106,8 @@ class _Reader:
         found = self._read_servers(list(uuids))
         return dataclasses.replace(
             found,
-            queries={
-                uuid: listings.merge_alternatives(query) for uuid, query in found.queries.items()
-            },
             groups=[each for each in found.groups if not uuids.keys().isdisjoint(each.members)],
         )
-
-    def _with_room(self, base: state.State, known: Sequence[servers.Server]) -> state.State:
-        """The state of all hosts for the requests of servers."""
-        queries = list({each.kind: each.query for each in known}.values())
-        sharing = {
-            uuid
-            for each in known
-            for uuid in each.allocations
-            if uuid in base.with_trait[standard.SHARING_TRAIT]
-        }
-        read = self._cloud.read_state(queries, sharing)
-        return observe.with_amounts(self._client, read, queries, self._context, sharing)
 
 
 def _members(client: api.Client, aggregate: str) -> list[str]:

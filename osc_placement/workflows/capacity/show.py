@@ -21,11 +21,9 @@ from osc_placement.workflows.capacity import (
     moves,
     names,
     nova_servers,
-    observe,
     servers,
 )
-from osc_placement.workflows.cloud import observe as cloud
-from osc_placement.workflows.cloud.model import CloudModel
+from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
 
 #: Hosts in no aggregate or availability zone.
@@ -97,9 +95,9 @@ def show(
 
     With ``keep``, ``read_servers`` reads the conditions of servers from nova; None without nova.
 
-    Requests, to a service, for each query: those of ``observe.observed``; with ``by`` also one for
-    each aggregate. None to a database file. ``keep`` and ``after`` need a database file, such as
-    ``workflows.snapshot.temporary.copied`` makes of a service.
+    Requests: to a service those of ``observe.observed`` for all queries together; by zone also one
+    for each host aggregate with a zone. None to a database file. ``keep`` and ``after`` need a
+    database file, such as ``workflows.snapshot.temporary.copied`` makes of a service.
     Errors: UnknownProvider, PlanRefused, PlacementError.
     """
     if request.keep is not None:
@@ -109,18 +107,22 @@ def show(
         after.check_plan(request.after[0], client)
     rows: list[Row] = []
     failures: tuple[str, ...] = ()
-    parts = _Parts(client, request.by, host_aggregates)
+    parts = _Parts(request.by, host_aggregates)
     nova = nova_servers.KnownServers()
     if request.keep is not None:
         nova = _known_servers(client, read_servers)
-    for title, query in request.queries.items():
-        with observe.observed(client, query, context) as model:
-            shown = _State(model, request, parts, title, nova)
-            rows += shown.rows(is_after=False)
+    with observe.observed(
+        client,
+        request.queries.values(),
+        context,
+        more=parts.zoned,
+        with_aggregates=request.by is By.AGGREGATE,
+    ) as base:
+        for title, query in request.queries.items():
+            rows += _State(base, query, request, parts, title, nova).rows(is_after=False)
             if request.after is not None:
-                with after.applied(model.state, *request.after) as changed:
-                    copy = dataclasses.replace(model, state=changed.state)
-                    shown = _State(copy, request, parts, title, nova)
+                with after.applied(base, *request.after) as changed:
+                    shown = _State(changed.state, query, request, parts, title, nova)
                     rows += shown.rows(is_after=True)
                     failures = changed.failures
     return Shown(tuple(rows), failures, nova.not_judged)
@@ -132,7 +134,7 @@ def _known_servers(
     """What nova says about all servers of a database file."""
     if read_servers is None:
         return nova_servers.WITHOUT_NOVA
-    with cloud.whole_state(client) as base:
+    with observe.whole_state(client) as base:
         if base is None:
             return nova_servers.WITHOUT_NOVA
         uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, count.hosts_of(base)))
@@ -142,39 +144,36 @@ def _known_servers(
 class _Parts:
     """The parts of the cloud that are counted separately: ``{name: UUIDs of providers in it}``."""
 
-    def __init__(self, client: api.Client, by: By | None, host_aggregates: HostAggregates) -> None:
-        self._client, self.by = client, by
+    def __init__(self, by: By | None, host_aggregates: HostAggregates) -> None:
+        self.by = by
         known = [] if by in (None, By.HOST) or host_aggregates is None else host_aggregates()
         if by is By.ZONE and host_aggregates is None:
             raise errors.PlacementError(
                 "availability zones are in nova: select a cloud, or give --nova-recording"
             )
         self._known = list(known)
-        self._members: dict[str, frozenset[str]] = {}
 
-    def of(self, base: state.State, *, is_complete: bool) -> dict[str, frozenset[str]]:
+    @property
+    def zoned(self) -> list[str]:
+        """The aggregates with an availability zone, if zones are counted."""
+        zoned = [each.uuid for each in self._known if each.metadata.get("availability_zone")]
+        return zoned if self.by is By.ZONE else []
+
+    def of(self, base: state.State) -> dict[str, frozenset[str]]:
         """The members of each aggregate or zone."""
         if self.by is By.ZONE:
             zones: dict[str, frozenset[str]] = {}
             for each in self._known:
                 if zone := each.metadata.get("availability_zone"):
-                    found = self._members_of(base, each.uuid, is_complete=is_complete)
-                    zones[zone] = zones.get(zone, frozenset()) | found
+                    zones[zone] = zones.get(zone, frozenset()) | frozenset(
+                        base.with_aggregate[each.uuid]
+                    )
             return zones
         known = {each.uuid: each.name for each in self._known}
-        uuids = list(base.with_aggregate) if is_complete else list(known)
         return {
-            known.get(uuid, uuid): self._members_of(base, uuid, is_complete=is_complete)
-            for uuid in uuids
+            known.get(uuid, uuid): frozenset(base.with_aggregate[uuid])
+            for uuid in base.with_aggregate
         }
-
-    def _members_of(self, base: state.State, uuid: str, *, is_complete: bool) -> frozenset[str]:
-        if is_complete:
-            return frozenset(base.with_aggregate[uuid])
-        if uuid not in self._members:
-            listed = self._client.list_providers(member_of=[uuid])
-            self._members[uuid] = frozenset(each.uuid for each in listed)
-        return self._members[uuid]
 
 
 class _State:
@@ -182,14 +181,15 @@ class _State:
 
     def __init__(
         self,
-        model: CloudModel,
+        base: state.State,
+        query: candidate.CandidateQuery,
         request: ShowRequest,
         parts: _Parts,
         title: str,
         nova: nova_servers.KnownServers,
     ) -> None:
         self._nova = nova
-        self._base, self._query, self._is_complete = model.state, model.query, model.is_complete
+        self._base, self._query = base, query
         self._request, self._parts, self._title = request, parts, title
         self._without = frozenset(names.roots_named(self._base, request.without))
         self._counter = count.Counter(self._base, self._query, self._without)
@@ -210,7 +210,7 @@ class _State:
         hosts = [uuid for uuid in count.hosts_of(self._base) if uuid not in self._without]
         if self._parts.by is By.HOST:
             return sorted((self._base.providers[uuid].name, [uuid]) for uuid in hosts)
-        members = self._parts.of(self._base, is_complete=self._is_complete)
+        members = self._parts.of(self._base)
         found = [
             (name, [uuid for uuid in hosts if uuid in uuids])
             for name, uuids in sorted(members.items())

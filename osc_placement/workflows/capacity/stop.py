@@ -10,7 +10,7 @@ from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate, constraint
 from osc_placement.workflows.capacity import moves as capacity_moves, servers
-from osc_placement.workflows.cloud import listings, options, packing
+from osc_placement.workflows.cloud import options, packing
 
 #: Seconds for each attempt to name fewer servers that do not fit.
 _SECONDS_TO_NAME = 1.0
@@ -173,7 +173,7 @@ def _preventing(
         yield f"every other host with room has {has} of server group {moves.groups[group].name}"
         return
     every = constraint.constraints_of(server.query)
-    shown = constraint.constraints_of(listings.split_alternatives(server.query))
+    shown = constraint.constraints_of(server.query)
     found = [
         text
         for each, text in zip(every, shown, strict=True)

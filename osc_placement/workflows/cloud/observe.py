@@ -1,6 +1,8 @@
-"""Reading the providers that matter for one query.
+"""Reading the records that decide what some queries find, from a database file or a service.
 
-A database file has everything. A live cloud is asked once per constraint, never once per provider.
+A database file has all records. Of a service, ``CloudReader`` reads the same records as far as the
+queries can tell a difference: every provider with its real inventories, the usage of the requested
+classes, the traits and aggregates that the queries name, and the aggregates of sharing providers.
 """
 
 from __future__ import annotations
@@ -8,14 +10,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
-from osc_placement.client import api, api_errors, retry
+from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.engine import record, standard, state
-from osc_placement.model import candidate, provider
-from osc_placement.workflows.cloud import listings
-from osc_placement.workflows.cloud.model import CloudModel
+from osc_placement.model import candidate, inventory, provider
 from osc_placement.workflows.context import ReadContext
 
 LOG = logging.getLogger(__name__)
@@ -23,37 +23,18 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 R = TypeVar("R")
 
+#: The consumer of everything that is used.
+_USAGE = "usage"
+
 
 class _Repository(Protocol):
     def snapshot(self) -> contextlib.AbstractContextManager[state.State]: ...
-
-    def open_part(self, resource_classes: frozenset[str], traits: frozenset[str]) -> None: ...
-
-
-def _repository(client: api.Client) -> _Repository | None:
-    found: _Repository | None = getattr(client.transport.application(), "repository", None)
-    return found
-
-
-def read_part(client: api.Client, queries: Iterable[candidate.CandidateQuery]) -> None:
-    """Read of a database file only what these queries need, if nothing was read yet.
-
-    A shortcut for commands that do nothing but evaluate the queries: reading all of a large file
-    takes seconds. No effect on a service. Requests: none.
-    """
-    repository = _repository(client)
-    if repository is not None:
-        known = list(queries)
-        repository.open_part(
-            frozenset(name for each in known for name in listings.resource_classes(each)),
-            frozenset(name for each in known for name in listings.traits(each)),
-        )
 
 
 @contextlib.contextmanager
 def whole_state(client: api.Client) -> Iterator[state.State | None]:
     """The state of a database file, during the block; None for a service. Requests: none."""
-    repository = _repository(client)
+    repository: _Repository | None = getattr(client.transport.application(), "repository", None)
     if repository is None:
         yield None
         return
@@ -64,189 +45,173 @@ def whole_state(client: api.Client) -> Iterator[state.State | None]:
 @contextlib.contextmanager
 def observed(
     client: api.Client,
-    query: candidate.CandidateQuery,
+    queries: Iterable[candidate.CandidateQuery],
     context: ReadContext,
     *,
-    with_least: bool = False,
-) -> Iterator[CloudModel]:
-    """What is known of the cloud for a query, during the block.
+    more: Collection[str] = (),
+    with_aggregates: bool = False,
+) -> Iterator[state.State]:
+    """A state that answers the queries as the cloud does, during the block.
 
-    Requests: none on a database file; otherwise as ``LiveReader.read``.
+    ``more`` are aggregates whose members matter too; ``with_aggregates``: all aggregates.
+
+    Requests: none on a database file; otherwise those of ``CloudReader.read``.
     """
     with whole_state(client) as base:
         if base is None:
-            yield LiveReader(client, context).read(query, with_least=with_least)
+            reader = CloudReader(client, context)
+            yield reader.read(list(queries), more, with_aggregates=with_aggregates)
         else:
-            yield CloudModel(base, query)
+            yield base
 
 
-class LiveReader:
-    """Reads a Placement service over its API."""
+def resource_classes(queries: Iterable[candidate.CandidateQuery]) -> set[str]:
+    """The requested resource classes."""
+    return {name for query in queries for group in query.groups for name in group.resources}
+
+
+def traits(queries: Iterable[candidate.CandidateQuery]) -> set[str]:
+    """The required and forbidden traits."""
+    names = set[str]()
+    for query in queries:
+        names |= query.root_required | query.root_forbidden
+        for group in query.groups:
+            names.update(group.forbidden, *group.required)
+    return names
+
+
+def aggregates(queries: Iterable[candidate.CandidateQuery]) -> set[str]:
+    """The required and forbidden aggregates."""
+    names = set[str]()
+    for query in queries:
+        for group in query.groups:
+            names.update(group.forbidden_aggregates, *group.member_of)
+    return names
+
+
+class CloudReader:
+    """Reads the records of a Placement service over its API."""
 
     def __init__(self, client: api.Client, context: ReadContext) -> None:
         self._client, self._context = client, context
-        self._all: list[list[provider.Provider]] = []
+
+    @functools.cached_property
+    def _listed(self) -> tuple[list[provider.Provider], frozenset[str]]:
+        """All providers, and the UUIDs of those that share resources."""
+        every = retry.read(self._client.list_providers)
+        return every, lookup.providers_with_trait(self._client, standard.SHARING_TRAIT)
 
     def providers(self) -> state.State:
-        """All providers without inventories, traits and aggregates, but those that share.
+        """All providers without inventories and aggregates; the only trait is that of sharing.
 
         Requests: two, the first time.
         """
-        self._list([])
-        return self._draft().state()
+        return self._state({}, {}, {standard.SHARING_TRAIT: self._listed[1]}, {})
 
-    def read(self, query: candidate.CandidateQuery, *, with_least: bool = False) -> CloudModel:
-        """The model for a query; its classes must exist.
-
-        Requests: those of ``read_state``.
-        Errors: TooManySums.
-        """
-        query = listings.merge_alternatives(query)
-        base = self.read_state([query], with_least=with_least)
-        return CloudModel(base, query, is_complete=False)
-
-    def read_state(
+    def read(
         self,
         queries: Collection[candidate.CandidateQuery],
-        sharing: Collection[str] = (),
+        more: Collection[str] = (),
         *,
-        with_least: bool = False,
+        with_aggregates: bool = False,
     ) -> state.State:
-        """The state of a model for several queries of ``listings.merge_alternatives``.
+        """The state for some queries, and for every query with fewer or lower constraints.
 
-        ``sharing`` are sharing providers that matter even if they have no room now.
-        Requests: one listing of all providers and one of those that share resources, unless they
-        are known; one for each trait, set of alternatives and aggregate of the queries, and for
-        each amount of a class that one provider may have to supply (at most three per constraint,
-        and one per class ``with_least``, for lower amounts); two for each sharing provider with
-        such an amount.
-        Errors: TooManySums.
+        It has the members of the aggregates of the queries and of ``more``; ``with_aggregates``:
+        all aggregates of every provider.
+
+        Requests: those of ``providers``; one for the inventories of each provider, and one for the
+        usages of each with an inventory of a requested class; one listing for each trait and each
+        aggregate of the queries and of ``more``. For each sharing provider with an inventory of a
+        requested class (each at all, if a group requests no resources) one for its aggregates, and
+        one listing for each of these; ``with_aggregates`` instead one for the aggregates of each
+        provider.
         """
-        needed = listings.needed(queries, with_least=with_least)
-        resources = listings.pairs(needed)
-        calls: list[Callable[[], list[provider.Provider]]] = [
-            *(
-                functools.partial(self._client.list_providers, resources={name: amount})
-                for name, amount in resources
-            ),
-            *(functools.partial(self._with_trait, name) for name in needed.traits),
-            *(
-                functools.partial(self._client.list_providers, member_of=[name])
-                for name in needed.aggregates
-            ),
-        ]
-        answers = self._list(calls)
-        traits_at = len(resources)
-        aggregates_at = traits_at + len(needed.traits)
-        draft = self._draft()
-        for (name, amount), found in zip(resources, answers[:traits_at], strict=True):
-            draft.add_amount(name, amount, found)
-        for name, found in zip(needed.traits, answers[traits_at:aggregates_at], strict=True):
-            draft.add_trait(name, found)
-        for name, found in zip(needed.aggregates, answers[aggregates_at:], strict=True):
-            draft.add_aggregate(name, found)
-        any_class = any(not group.resources for query in queries for group in query.groups)
-        sharing = sorted({*sharing, *draft.sharing(any_class)})
-        members = self._context.each(self.members, sharing, "reading sharing providers")
-        for uuid, found in zip(sharing, members, strict=True):
-            draft.add_aggregate(f"shares:{uuid}", found)
-        LOG.info("read %d providers with %d listings", len(draft.providers), len(calls))
-        return draft.state()
+        every, sharing = self._listed
+        uuids = [each.uuid for each in every]
+        inventories = self._of_each(self._inventories, uuids, "reading inventories")
+        classes = resource_classes(queries)
+        offering = [uuid for uuid, each in inventories.items() if not classes.isdisjoint(each)]
+        used = self._of_each(self._client.list_usages, offering, "reading usages")
+        names = sorted(traits(queries) - {standard.SHARING_TRAIT})
+        with_trait = functools.partial(lookup.providers_with_trait, self._client)
+        traits_of = {**self._listings(with_trait, names), standard.SHARING_TRAIT: sharing}
+        if with_aggregates:
+            found = self._of_each(self._aggregates, uuids, "reading aggregates")
+            members: Mapping[str, Collection[str]] = _inverted(found)
+        else:
+            any_class = any(not group.resources for query in queries for group in query.groups)
+            shared = [uuid for uuid in (uuids if any_class else offering) if uuid in sharing]
+            found = self._of_each(self._aggregates, shared)
+            listed = sorted(aggregates(queries).union(more, *found.values()))
+            members = self._listings(self._members, listed)
+        LOG.info("read %d providers, %d of them with requested classes", len(uuids), len(offering))
+        return self._state(inventories, used, traits_of, members)
 
-    def _list(
-        self, calls: Collection[Callable[[], list[provider.Provider]]]
-    ) -> list[list[provider.Provider]]:
-        """The answers of listings, which are sent with the first two of all if they are missing."""
-        first: list[Callable[[], list[provider.Provider]]] = [
-            self._client.list_providers,
-            functools.partial(self._client.list_providers, required=[standard.SHARING_TRAIT]),
-        ]
-        missing = [] if self._all else first
-        answers = list(self._context.each(retry.read, [*missing, *calls], "reading providers"))
-        self._all = self._all or answers[: len(first)]
-        return answers[len(missing) :]
+    def _of_each(
+        self, read: Callable[[str], R], uuids: Collection[str], title: str = ""
+    ) -> dict[str, R]:
+        """``{uuid: answer}``, without the providers that were deleted meanwhile."""
 
-    def _draft(self) -> _Draft:
-        """A draft with all providers, and those that share."""
-        every, sharing = self._all
-        draft = _Draft(every)
-        draft.add_trait(standard.SHARING_TRAIT, sharing)
-        return draft
+        def attempt(uuid: str) -> R | None:
+            try:
+                return retry.read(functools.partial(read, uuid))
+            except api_errors.ApiError as error:
+                if error.status != 404:
+                    raise
+                return None
 
-    def _with_trait(self, name: str) -> list[provider.Provider]:
-        """The providers with a trait; none with a trait that does not exist."""
-        try:
-            return self._client.list_providers(required=[name])
-        except api_errors.ApiError as error:
-            if error.status != 400 or name.startswith("in:"):
-                raise
-            return []
+        answers = zip(uuids, self._context.each(attempt, uuids, title), strict=True)
+        return {uuid: answer for uuid, answer in answers if answer is not None}
 
-    def members(self, uuid: str) -> list[provider.Provider]:
-        """The providers that have an aggregate in common with a provider, itself included.
+    def _listings(
+        self, read: Callable[[str], Collection[str]], names: Collection[str]
+    ) -> dict[str, Collection[str]]:
+        """``{name: UUIDs of the providers with it}``."""
+        return dict(zip(names, self._context.each(read, names), strict=True))
 
-        Requests: two; one for a provider without aggregates.
-        """
-        aggregates = retry.read(functools.partial(self._client.list_aggregates, uuid)).aggregates
-        if not aggregates:
-            return []
-        member_of = [listings.any_of(aggregates)]
-        return retry.read(functools.partial(self._client.list_providers, member_of=member_of))
+    def _inventories(self, uuid: str) -> inventory.Inventories:
+        return self._client.list_inventories(uuid).inventories
 
+    def _aggregates(self, uuid: str) -> Collection[str]:
+        return self._client.list_aggregates(uuid).aggregates
 
-class _Draft:
-    """Collects listings and builds a state from them."""
+    def _members(self, aggregate: str) -> Collection[str]:
+        listed = retry.read(functools.partial(self._client.list_providers, member_of=[aggregate]))
+        return [each.uuid for each in listed]
 
-    def __init__(self, providers: Sequence[provider.Provider]) -> None:
-        self.providers = {each.uuid: each for each in providers}
-        self._traits: dict[str, set[str]] = {}
-        self._aggregates: dict[str, dict[str, None]] = {}
-        self._amounts: dict[str, dict[str, list[int]]] = {}
-
-    def add_trait(self, name: str, found: Iterable[provider.Provider]) -> None:
-        """Providers with a trait, or with one of several."""
-        for each in found:
-            self._traits.setdefault(each.uuid, set()).add(name)
-
-    def add_aggregate(self, name: str, found: Iterable[provider.Provider]) -> None:
-        """Members of an aggregate, or of one of several."""
-        for each in found:
-            shares = standard.SHARING_TRAIT in self._traits.get(each.uuid, ())
-            merged = name.startswith("in:")
-            own = listings.SHARING + name if shares and merged else name
-            self._aggregates.setdefault(each.uuid, {})[own] = None
-
-    def add_amount(self, name: str, amount: int, found: Iterable[provider.Provider]) -> None:
-        """Providers with room for an amount of a class."""
-        for each in found:
-            self._amounts.setdefault(each.uuid, {}).setdefault(name, []).append(amount)
-
-    def sharing(self, any_class: bool) -> list[str]:
-        """The sharing providers that may serve the query; ``any_class``: those without room too."""
-        return [
-            uuid
-            for uuid, names in self._traits.items()
-            if standard.SHARING_TRAIT in names and (any_class or uuid in self._amounts)
-        ]
-
-    def state(self) -> state.State:
-        """All providers, with what was listed of them."""
+    def _state(
+        self,
+        inventories: Mapping[str, inventory.Inventories],
+        used: Mapping[str, Mapping[str, int]],
+        traits_of: Mapping[str, Collection[str]],
+        members: Mapping[str, Collection[str]],
+    ) -> state.State:
+        """All providers; ``traits_of`` and ``members`` are ``{name: UUIDs of providers}``."""
+        provider_traits, provider_aggregates = _inverted(traits_of), _inverted(members)
         records: dict[str, record.ProviderRecord | None] = {
-            uuid: record.ProviderRecord(
-                uuid,
+            each.uuid: record.ProviderRecord(
+                each.uuid,
                 each.name,
-                root_uuid=each.root_uuid or uuid,
+                root_uuid=each.root_uuid or each.uuid,
                 parent_uuid=each.parent_uuid,
                 generation=each.generation,
-                inventories={
-                    name: listings.inventory_for(amounts)
-                    for name, amounts in self._amounts.get(uuid, {}).items()
-                },
-                traits=frozenset(self._traits.get(uuid, ())),
-                aggregates=tuple(self._aggregates.get(uuid, ())),
+                inventories=inventories.get(each.uuid, {}),
+                traits=frozenset(provider_traits.get(each.uuid, ())),
+                aggregates=tuple(provider_aggregates.get(each.uuid, ())),
             )
-            for uuid, each in self.providers.items()
+            for each in self._listed[0]
         }
-        found = state.State()
-        found.apply(record.Changes(records))
-        return found
+        usage = record.ConsumerRecord(_USAGE, 0, "", "", used)
+        base = state.State()
+        base.apply(record.Changes(records, {_USAGE: usage}))
+        return base
+
+
+def _inverted(members: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
+    """``{member: keys}`` of ``{key: members}``."""
+    inverted: dict[str, list[str]] = {}
+    for key, uuids in members.items():
+        for uuid in uuids:
+            inverted.setdefault(uuid, []).append(key)
+    return inverted

@@ -105,8 +105,11 @@ class _Part:
     def __init__(self, options: Sequence[Option], free: Amounts, effort: int) -> None:
         slots = {slot for option in options for slot in option.amounts}
         self._left = {slot: free[slot] for slot in slots}
-        # Options that need the smallest share of what is free leave the most for the others.
-        self._options = sorted(options, key=self._share)
+        # Options that need the smallest share of what is free leave the most for the others. The
+        # order of the options must not matter.
+        self._options = sorted(
+            options, key=lambda each: (self._share(each), sorted(each.amounts.items()))
+        )
         self._totals = totals(self._options[0])
         self._units = units(option.amounts for option in options)
         self._effort = effort

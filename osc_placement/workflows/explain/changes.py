@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from osc_placement.engine import state
+from osc_placement.engine import record, state
 from osc_placement.engine.candidates import plan as plans
 from osc_placement.model import candidate, constraint
 from osc_placement.model.constraint import Kind
 from osc_placement.model.inventory import Inventory
-from osc_placement.workflows.cloud import trees
 from osc_placement.workflows.cloud.hosts import HostSearch
-from osc_placement.workflows.cloud.model import CloudModel
 from osc_placement.workflows.explain import amounts
 from osc_placement.workflows.explain.relaxations import Relaxations, Removed, minimal
 from osc_placement.workflows.explain.values import Action, Change
-
-#: Gives the model with the capacities of the hosts that can serve a query.
-ReadCapacities = Callable[[candidate.CandidateQuery], CloudModel]
 
 #: Changes of the query that are worked out.
 MOST_CHANGES = 10
@@ -28,34 +24,30 @@ _MOST_COMBINATIONS = 200
 
 
 def of_query(
-    model: CloudModel,
+    base: state.State,
+    query: candidate.CandidateQuery,
     relaxations: Relaxations,
     roots: Iterable[str],
-    read_capacities: ReadCapacities,
 ) -> list[Change]:
     """The smallest changes of the query: the fewest constraints first, then the most hosts."""
     sets = minimal(each for root in roots for each in relaxations.smallest(root))
-    changes = [
-        _change(model, relaxations, removed, read_capacities) for removed in sets[:MOST_CHANGES]
-    ]
+    changes = [_change(base, query, relaxations, removed) for removed in sets[:MOST_CHANGES]]
     return sorted(changes, key=lambda each: (len(each.removed) + len(each.amounts), -each.hosts))
 
 
 def _change(
-    model: CloudModel,
+    base: state.State,
+    query: candidate.CandidateQuery,
     relaxations: Relaxations,
     removed: Removed,
-    read_capacities: ReadCapacities,
 ) -> Change:
     lowered = sorted(each for each in removed if each.kind is Kind.RESOURCES)
     others = tuple(sorted(removed - set(lowered)))
     if not lowered:
         hosts = len(relaxations.search(removed).serving(kind=relaxations.kind))
         return Change(Action.RELAX, hosts, removed=others)
-    query = constraint.without(model.query, others)
-    if not model.is_complete:
-        model = read_capacities(amounts.reduced(query, dict.fromkeys(lowered, 1)))
-    lowering = amounts.Lowering(model.state, query, lowered, relaxations.kind)
+    query = constraint.without(query, others)
+    lowering = amounts.Lowering(base, query, lowered, relaxations.kind)
     found = lowering.best()
     if found is None:
         hosts = len(relaxations.search(removed).serving(kind=relaxations.kind))
@@ -73,7 +65,7 @@ def of_host(base: state.State, query: candidate.CandidateQuery, root_uuid: str) 
     found: list[Change] = []
     for uuid in uuids:
         for missing in itertools.islice(_combinations(base, search.plan, uuid), _MOST_COMBINATIONS):
-            if _helps(base, query, root_uuid, uuids, uuid, missing):
+            if _helps(base, query, root_uuid, uuid, missing):
                 found += _makes_room(base, uuid, missing)
                 break
     return found
@@ -110,7 +102,6 @@ def _helps(
     base: state.State,
     query: candidate.CandidateQuery,
     root_uuid: str,
-    uuids: list[str],
     uuid: str,
     missing: Mapping[str, int],
 ) -> bool:
@@ -124,7 +115,10 @@ def _helps(
         )
         for name, amount in missing.items()
     }
-    changed = trees.tree_alone(base, uuids, {uuid: raised})
+    changed = base.copy()
+    provider = base.providers[uuid]
+    inventories = {**held, **raised}
+    changed.apply(record.Changes({uuid: dataclasses.replace(provider, inventories=inventories)}))
     return root_uuid in HostSearch(changed, query).serving([root_uuid])
 
 

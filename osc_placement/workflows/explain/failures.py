@@ -34,7 +34,7 @@ class _Explained:
         self._forest, self._base, self._plan = forest, forest.base, forest.plan
         self._root_uuid = root_uuid
         self._host = self._base.providers[root_uuid].name
-        uuids = [*self._base.tree[root_uuid], *forest.sharing_with(root_uuid)]
+        uuids = self._base.in_order({*self._base.tree[root_uuid], *forest.sharing_with(root_uuid)})
         self._providers = [self._base.providers[uuid] for uuid in uuids]
 
     def failures(self) -> Iterator[Failure]:

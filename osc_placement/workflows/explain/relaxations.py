@@ -10,11 +10,10 @@ import functools
 import itertools
 from collections.abc import Collection, Iterable, Sequence
 
-from osc_placement.engine import inventory, record
-from osc_placement.model import constraint
+from osc_placement.engine import inventory, record, state
+from osc_placement.model import candidate, constraint
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.workflows.cloud.hosts import HostSearch
-from osc_placement.workflows.cloud.model import CloudModel
 from osc_placement.workflows.explain import amounts
 
 Removed = frozenset[Constraint]
@@ -35,9 +34,10 @@ class Relaxations:
     ``order`` has all constraints of the query, those on resources of a group before its others.
     """
 
-    def __init__(self, model: CloudModel, order: Sequence[Constraint]) -> None:
-        self._model, self._order = model, tuple(order)
-        self._base = model.state
+    def __init__(
+        self, base: state.State, query: candidate.CandidateQuery, order: Sequence[Constraint]
+    ) -> None:
+        self._base, self._query, self._order = base, query, tuple(order)
         self._search = self.search(frozenset())
         self._passing = [self._meeting(each) for each in self._order]
         # All resources may be lowered to 1.
@@ -46,7 +46,7 @@ class Relaxations:
             name: _sums(self._search.plan.demands[name][1])
             for name in sorted(self._search.plan.repeated)
         }
-        self._is_plain = not any(group.suffix for group in model.query.groups)
+        self._is_plain = not any(group.suffix for group in query.groups)
         self._by_kind: dict[object, tuple[Removed, ...]] = {}
         self._steps: dict[object, int] = {}
 
@@ -57,7 +57,7 @@ class Relaxations:
         If these are all resources of the query, their amounts are 1 instead.
         """
         lowered = [each for each in removed if each.kind is Kind.RESOURCES]
-        query = constraint.without(self._model.query, removed.difference(lowered))
+        query = constraint.without(self._query, removed.difference(lowered))
         least = amounts.least(query, lowered)
         return HostSearch(self._base, amounts.reduced(query, least))
 
@@ -80,10 +80,7 @@ class Relaxations:
         return self._by_kind[kind]
 
     def classes_of(self, root_uuid: str) -> set[str]:
-        """The resource classes that a host has an inventory of, or a provider that shares with it.
-
-        On a service only those with room for a requested amount are known.
-        """
+        """The resource classes of a host and of the providers that share with it."""
         uuids = (*self._base.tree[root_uuid], *self._search.forest.sharing_with(root_uuid))
         return {name for uuid in uuids for name in self._base.providers[uuid].inventories}
 

@@ -48,6 +48,22 @@ def brute_force(base: state.State, query: candidate.CandidateQuery) -> set[Answe
     return found
 
 
+def hosts(base: state.State, query: candidate.CandidateQuery) -> set[str]:
+    """The names of the root providers of which a candidate takes something."""
+    return {
+        root.name
+        for root in base.providers.values()
+        if root.root_uuid == root.uuid
+        and query.root_required <= root.traits
+        and not query.root_forbidden & root.traits
+        and any(
+            any(base.providers[uuid].root_uuid == root.uuid for uuid, _ in _amounts(query, choice))
+            for choice in _choices(base, query, root)
+            if _is_right(base, query, choice)
+        )
+    }
+
+
 def _choices(
     base: state.State, query: candidate.CandidateQuery, root: record.ProviderRecord
 ) -> Iterator[Choice]:

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from osc_placement import errors, microversion
-from osc_placement.engine import record, standard, state
+from osc_placement.engine import record, state
 from osc_placement.model import inventory
-from osc_placement.nova import api, request
+from osc_placement.nova import api, flavors, request
 from osc_placement.testing import service
-from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.flavors import audit, empty_cloud
-from tests.support.candidates import cloud_builder, explained
+from osc_placement.workflows.flavors import audit
+from tests.support.candidates import cloud_builder, explained, oracle
 
 CONTEXT = ReadContext(workers=1)
 UUID = "00000000-0000-4000-8000-{:012}"
@@ -56,7 +55,7 @@ def cloud(vcpus: int, memory: int = 0) -> state.State:
         for n in range(2)
     }  # fmt: skip
     base = state.State()
-    amounts = {"VCPU": vcpus, **({"MEMORY_MB": memory} if memory else {})}
+    amounts = {k: v for k, v in {"VCPU": vcpus, "MEMORY_MB": memory}.items() if v}
     consumer = record.ConsumerRecord(UUID.format(9), 1, "p", "u", dict.fromkeys(hosts, amounts))
     base.apply(record.Changes(hosts, {consumer.uuid: consumer}, {"CUSTOM_ONE": 0.0}))
     return base
@@ -95,68 +94,94 @@ def test_each_code_is_found_with_one_request_per_flavor(
     assert sum(client.sent.values()) == len(FLAVORS) - 1
 
 
-def test_a_service_tells_full_from_impossible_by_capacities(
+def test_a_service_is_audited_with_two_requests_per_host(
     placement: service.InProcessPlacement,
 ) -> None:
     client = counting(placement)
+    whole = audited(client, recorded(**FLAVORS))
+    client.sent.clear()
     client.transport.application = lambda: None
-    found = audited(client, recorded(**FLAVORS), "full", "no_host")
-    assert {name: str(each.code) for name, each in found.items()} == {
-        "full": "full",
-        "no_host": "no_host",
+    assert audited(client, recorded(**FLAVORS)) == whole
+    assert client.sent == {
+        # One per flavor that nova accepts.
+        "allocation_candidates/resources": 5,
+        "resource_providers/": 1,
+        # Those that share, and the traits CUSTOM_ONE and COMPUTE_STATUS_DISABLED.
+        "resource_providers/required": 3,
+        "resource_providers/inventories/": 2,
+        "resource_providers/usages/": 2,
     }
-    assert "min_unit" in found["full"].reason
-    # One per flavor; the providers, and the capacities of two classes.
-    assert client.sent == {"allocation_candidates/resources": 4, "resource_providers/": 1}
 
 
-def test_hosts_of_which_nothing_is_free_are_not_judged_on_a_service() -> None:
+def test_a_full_cloud_without_a_suitable_host_has_no_host() -> None:
     with service.InProcessPlacement() as started:
         explained.seed(started, cloud(8, 64))
         client = counting(started)
         client.transport.application = lambda: None
-        found = audited(client, recorded(**FLAVORS), "no_host")["no_host"]
-    assert str(found.code) == "no_host_now"
-    assert "2 hosts have nothing free" in found.reason
+        found = audited(client, recorded(**FLAVORS), "no_host", "full", "ok")
+    assert [str(found[name].code) for name in found] == ["no_host", "full", "full"]
+    assert found["ok"].empty_hosts == 2
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_a_service_shows_capacities_of_trees_with_anything_free(seed: int) -> None:
-    draw = random.Random(f"empty cloud {seed}")
-    base = cloud_builder.draw_state(draw)
-    while base.with_trait[standard.SHARING_TRAIT]:
-        base = cloud_builder.draw_state(draw)
+@pytest.mark.parametrize("field", [{"max_unit": 3}, {"step_size": 3}, {"min_unit": 5}])
+def test_units_that_refuse_a_flavor_are_not_called_full(field: Mapping[str, int]) -> None:
+    base = cloud(0, 16)
+    for uuid, each in base.providers.items():
+        held = {**each.inventories, "VCPU": inventory.Inventory(8, **field)}
+        base.apply(record.Changes({uuid: dataclasses.replace(each, inventories=held)}))
     with service.InProcessPlacement() as started:
         explained.seed(started, base)
-        client = started.client(microversion.MAXIMUM)
-        read = empty_cloud.read(client, sorted(base.with_class), CONTEXT)
-    seen = {each.root_uuid for each in read.state.providers.values() if each.inventories}
-    assert read.unseen == len(set(base.tree) - seen)
-    for _ in range(10):
-        query = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
-        if not any(group.member_of or group.forbidden_aggregates for group in query.groups):
-            found = set(HostSearch(read.state, query).serving())
-            assert found == seen & set(HostSearch(without_units(base), query).serving())
+        client = counting(started)
+        client.transport.application = lambda: None
+        found = audited(client, recorded(**FLAVORS), "ok")["ok"]
+    assert (str(found.code), found.empty_hosts) == ("no_host", 0)
 
 
-def without_units(base: state.State) -> state.State:
-    """The cloud without allocations and without units of inventories."""
-    found = state.State()
-    found.apply(
-        record.Changes(
-            {
-                uuid: dataclasses.replace(
-                    each,
-                    inventories={
-                        name: inventory.Inventory(held.capacity)
-                        for name, held in each.inventories.items()
-                    },
-                )
-                for uuid, each in base.providers.items()
-            }
-        )
-    )
-    return found
+def drawn_flavors(draw: random.Random) -> dict[str, Mapping[str, str]]:
+    """Flavors with amounts and traits that random clouds have."""
+    return {
+        f"f{number}": {
+            "resources:MEMORY_MB": "0",
+            **{
+                f"resources:{name}": str(draw.randint(1, 4))
+                for name in draw.sample(("VCPU", "DISK_GB", "CUSTOM_X"), draw.randint(1, 2))
+            },
+            **(
+                {
+                    f"trait:{draw.choice(cloud_builder.TRAITS)}": draw.choice(
+                        ("required", "forbidden")
+                    )
+                }
+                if draw.random() < 0.5
+                else {}
+            ),
+        }
+        for number in range(6)
+    }
+
+
+@pytest.mark.seeds(10, long=500)
+def test_the_hosts_of_random_flavors_are_those_of_brute_force(
+    seed: int,
+) -> None:
+    draw = random.Random(f"audit {seed}")
+    base = cloud_builder.draw_state(draw)
+    nova = recorded(**drawn_flavors(draw))
+    with service.InProcessPlacement() as started:
+        explained.seed(started, base)
+        client = counting(started)
+        whole = audited(client, nova)
+        client.transport.application = lambda: None
+        assert audited(client, nova) == whole
+    empty = base.without_allocations()
+    for item in whole.values():
+        if item.code in (audit.Code.INVALID, audit.Code.UNKNOWN_NAME):
+            continue
+        asked = request.request_to_placement(
+            request.ServerSpec(flavors.select(flavors.flavors(nova), [item.name])[0].flavor)
+        ).query
+        assert item.hosts == len(oracle.hosts(base, asked))
+        assert item.empty_hosts == max(len(oracle.hosts(empty, asked)), item.hosts)
 
 
 def test_too_many_candidates_are_counted_up_to_novas_limit(
@@ -164,7 +189,7 @@ def test_too_many_candidates_are_counted_up_to_novas_limit(
 ) -> None:
     client = counting(placement)
     found = audited(client, recorded(**FLAVORS), "ok", max_placement_results=1)
-    assert (str(found["ok"].code), found["ok"].hosts) == ("many_candidates", 1)
+    assert (str(found["ok"].code), found["ok"].hosts) == ("many_candidates", 2)
 
 
 def test_an_unknown_flavor_is_named(placement: service.InProcessPlacement) -> None:
