@@ -156,6 +156,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
     ) -> tuple[api.Client, Mapping[str, candidate.CandidateQuery], Sequence[str]]:
         """The client, ``{title: query}``, and assumptions. Errors: as the service refuses one."""
         from osc_placement.client import query
+        from osc_placement.workflows.cloud import observe
 
         nova_request.check(self, parsed_args)
         given: query.Pairs = []
@@ -178,6 +179,8 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             queries, assumptions = {_title(found): found}, []
             given = query.parse(parsed_args.query or "")
         queries = {name: dataclasses.replace(each, limit=None) for name, each in queries.items()}
+        if not (parsed_args.by or parsed_args.keep or parsed_args.after):
+            observe.read_part(client, queries.values())
         for each in queries.values():
             _check_query(client, given or query.candidate_pairs(each))
         return client, queries, assumptions

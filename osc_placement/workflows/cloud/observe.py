@@ -30,11 +30,30 @@ _USAGE = "usage"
 class _Repository(Protocol):
     def snapshot(self) -> contextlib.AbstractContextManager[state.State]: ...
 
+    def open_part(self, resource_classes: frozenset[str], traits: frozenset[str]) -> None: ...
+
+
+def _repository(client: api.Client) -> _Repository | None:
+    repository: _Repository | None = getattr(client.transport.application(), "repository", None)
+    return repository
+
+
+def read_part(client: api.Client, queries: Iterable[candidate.CandidateQuery]) -> None:
+    """Read of a database file only what these queries need, if nothing was read yet.
+
+    A shortcut for commands that do nothing but evaluate the queries: reading all of a large file
+    takes seconds. No effect on a service. Requests: none.
+    """
+    repository = _repository(client)
+    if repository is not None:
+        asked = list(queries)
+        repository.open_part(frozenset(resource_classes(asked)), frozenset(traits(asked)))
+
 
 @contextlib.contextmanager
 def whole_state(client: api.Client) -> Iterator[state.State | None]:
     """The state of a database file, during the block; None for a service. Requests: none."""
-    repository: _Repository | None = getattr(client.transport.application(), "repository", None)
+    repository = _repository(client)
     if repository is None:
         yield None
         return

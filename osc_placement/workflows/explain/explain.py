@@ -58,6 +58,7 @@ def explain(client: api.Client, request: ExplainRequest, context: ReadContext) -
     service also those of ``CloudReader.read``.
     Errors: ApiError as Placement refuses the query; UnknownProvider.
     """
+    observe.read_part(client, [request.query])
     given = request.parameters or queries.candidate_pairs(request.query)
     pairs = [*(pair for pair in given if pair[0] != "limit"), ("limit", "1")]
     retry.read(lambda: client.list_allocation_candidates(pairs))

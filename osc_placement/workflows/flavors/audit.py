@@ -71,6 +71,7 @@ def audit(
     known = flavors.flavors(nova)
     chosen = flavors.select(known, names) if names else known
     requests = [_request(named, options) for named in chosen]
+    observe.read_part(client, [each.query for each in requests if each.query is not None])
     answered = list(context.each(functools.partial(_ask, client), requests, "auditing flavors"))
     valid = [each.query for each in answered if each.query is not None]
     if not valid:

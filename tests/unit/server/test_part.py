@@ -13,7 +13,7 @@ import pytest
 from osc_placement import microversion, server
 from osc_placement.engine.candidates import search
 from osc_placement.server.store import document, errors
-from osc_placement.workflows.cloud import listings
+from osc_placement.workflows.cloud import observe
 from tests.support.candidates import cloud_builder, oracle
 from tests.support.in_process import ask
 
@@ -35,7 +35,7 @@ def test_a_part_has_the_candidates_of_the_whole_file(seed: int, tmp_path: pathli
         query = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
         with opened(path) as app:
             app.repository.open_part(
-                frozenset(listings.resource_classes(query)), frozenset(listings.traits(query))
+                frozenset(observe.resource_classes([query])), frozenset(observe.traits([query]))
             )
             with app.repository.read() as part:
                 found = set(map(oracle.freeze, search.search(part, query)))
