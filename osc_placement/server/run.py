@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import sys
+import tempfile
 from collections.abc import Sequence
 
 from osc_placement.server import app, log, options as server_options, serve
@@ -88,14 +89,20 @@ def _export(placement: app.App, path: str) -> None:
         sys.stdout.write(text)
         return
     goal = pathlib.Path(path)
-    unfinished = pathlib.Path(f"{path}.part")
     try:
         if goal.exists() and not goal.is_file():
             # Do not replace a device such as /dev/null by a file.
             goal.write_text(text, encoding="utf-8")
             return
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
+        # A name that nobody can foresee, and mode 0600: the document names projects and users.
+        descriptor, unfinished = tempfile.mkstemp(prefix=f".{goal.name}.", dir=goal.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(unfinished, goal)
+        except BaseException:
+            os.unlink(unfinished)
+            raise
     except OSError as error:
         raise serve.CannotStart(f"{path} cannot be written: {error.strerror}") from error
 

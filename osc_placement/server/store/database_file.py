@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pathlib
 import sqlite3
+import stat
 from collections.abc import Iterator
 
 from osc_placement.server.store import errors, migration
 
 #: How long a connection waits for another process that has locked the file.
 BUSY_SECONDS = 5.0
+
+#: Bytes of the longest text that is read: responses of nova are the longest that a file has.
+LONGEST_TEXT = 256 * 1024 * 1024
 
 #: Bytes of memory for the pages of a snapshot: without a limit the cache grows with the file.
 _CACHE_BYTES = 16 * 1024 * 1024
@@ -32,20 +37,49 @@ def open_file(path: str) -> sqlite3.Connection:
 
 
 def open_private(path: str) -> sqlite3.Connection:
-    """As ``open_file``, for a snapshot: with mode 0600 if it is created, and limited memory."""
-    create_private(path)
+    """As ``open_file``, for a file that only this program writes: no links, and mode 0600."""
+    if os.path.lexists(path):
+        _make_private(path)
     connection = open_file(path)
     _limit_cache(connection)
     return connection
 
 
-def create_private(path: str) -> None:
-    """Create a file with mode 0600, because a snapshot contains projects and users.
+def create(path: str) -> None:
+    """Create a new, empty file with mode 0600, because records name projects and users.
 
-    An error is not reported here: opening the file reports it.
+    A link at the path is not followed. Errors: NotWritable.
     """
-    with contextlib.suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise errors.NotWritable(f"the file {path} cannot be created: {error.strerror}") from error
+
+
+def _make_private(path: str) -> None:
+    """Refuse what another user can read or write through; set mode 0600. Errors: NotWritable."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        raise errors.NotWritable(
+            f"the file {path} is not used: {reason}. Remove it, or choose another file"
+        ) from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            raise errors.NotWritable(
+                f"the file {path} is not used: it is not a file of its own. Remove it, or choose"
+                " another file"
+            )
+        if status.st_uid != os.geteuid():
+            raise errors.NotWritable(
+                f"the file {path} is not used: it belongs to another user. Remove it, or choose"
+                " another file"
+            )
+        os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -68,7 +102,9 @@ def open_to_read(path: str) -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True)
         try:
             _limit_cache(connection)
+            _limit_texts(connection)
             done = migration.applied(connection)
+            _refuse_foreign(connection, path, done)
         except BaseException:
             connection.close()
             raise
@@ -93,6 +129,10 @@ def explained(path: str) -> Iterator[None]:
         raise errors.NotWritable(f"the file {path} cannot be used: {error}") from error
     except sqlite3.DatabaseError as error:
         raise errors.NotADatabase(f"the file {path} is not a snapshot: {error}") from error
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        raise errors.NotADatabase(
+            f"the file {path} has a damaged record ({error}): restore it from a copy"
+        ) from error
 
 
 def _open(path: str) -> sqlite3.Connection:
@@ -112,12 +152,20 @@ def _open(path: str) -> sqlite3.Connection:
             f"the database {path} needs a journal in folder {folder}, which is not"
             " writable: change its permissions, or work on a copy"
         )
+    if os.path.islink(path) and not os.path.exists(path):
+        raise errors.NotWritable(
+            f"the database {path} is a symbolic link to {os.readlink(path)}, which does not exist:"
+            " remove the link, or choose another file"
+        )
+    if not os.path.exists(path):
+        create(path)
     try:
         connection = sqlite3.connect(
             path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
     except sqlite3.Error as error:
         raise errors.NotWritable(f"the database {path} cannot be opened: {error}") from error
+    _limit_texts(connection)
     return connection
 
 
@@ -135,6 +183,7 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
                 f"the database {path} belongs to a newer version of osc-placement"
                 f" (it has {newer[0]!r}): update osc-placement, or choose another file"
             )
+        _refuse_foreign(connection, path, done)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         for step in migration.pending(done):
@@ -152,6 +201,16 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
         ) from error
 
 
+def _refuse_foreign(connection: sqlite3.Connection, path: str, done: list[str] | None) -> None:
+    """Refuse a file with statements of another program, which SQLite would run. NotADatabase."""
+    foreign = migration.foreign(connection, done) if done and not migration.unknown(done) else []
+    if foreign:
+        raise errors.NotADatabase(
+            f"the database {path} has parts that this program did not create"
+            f" ({errors.listed(foreign)}): choose another file"
+        )
+
+
 def _unreadable(done: list[str] | None) -> str:
     """Why a file with these migration steps cannot be read; empty if it can."""
     if done is None:
@@ -162,6 +221,10 @@ def _unreadable(done: list[str] | None) -> str:
     if migration.pending(done):
         return "it has no records, or an older version of osc-placement wrote it"
     return ""
+
+
+def _limit_texts(connection: sqlite3.Connection) -> None:
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_TEXT)
 
 
 def _limit_cache(connection: sqlite3.Connection) -> None:

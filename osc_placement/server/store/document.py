@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,12 @@ from typing import Any
 from osc_placement.engine import record, state
 from osc_placement.model import allocation, inventory, name as names
 from osc_placement.server.store import errors, integrity
+
+#: Placement keeps generations in 32 bits.
+_LAST_GENERATION = 2**31 - 1
+
+#: The longest name of a provider that Placement accepts.
+_LONGEST_PROVIDER_NAME = 200
 
 _LISTS = ("custom_resource_classes", "custom_traits")
 _OBJECTS = ("providers", "consumers")
@@ -116,8 +123,8 @@ def provider_record(uuid: str, fields: Mapping[str, Any], stamp: float) -> recor
     parent = fields["parent"]
     return record.ProviderRecord(
         uuid=_uuid(uuid),
-        name=_text(fields["name"], "name"),
-        generation=_amount(fields["generation"], "generation"),
+        name=_text(fields["name"], "name", _LONGEST_PROVIDER_NAME),
+        generation=_generation(fields["generation"]),
         root_uuid=_uuid(fields["root"]),
         parent_uuid=None if parent is None else _uuid(parent),
         inventories={
@@ -145,7 +152,7 @@ def consumer_record(uuid: str, fields: Mapping[str, Any], stamp: float) -> recor
     consumer_type = _text(fields["type"], "type")
     return record.ConsumerRecord(
         uuid=_uuid(uuid),
-        generation=_amount(fields["generation"], "generation"),
+        generation=_generation(fields["generation"]),
         project_id=_text(fields["project"], "project"),
         user_id=_text(fields["user"], "user"),
         allocations={
@@ -159,20 +166,28 @@ def consumer_record(uuid: str, fields: Mapping[str, Any], stamp: float) -> recor
 
 def _amount(value: Any, field: str) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{field} {value!r} is not a natural number")
+        raise ValueError(f"{field} {reprlib.repr(value)} is not a natural number")
     return value
 
 
-def _text(value: Any, field: str) -> str:
+def _generation(value: Any) -> int:
+    if _amount(value, "generation") > _LAST_GENERATION:
+        raise ValueError(f"generation {value} is greater than {_LAST_GENERATION}")
+    return int(value)
+
+
+def _text(value: Any, field: str, longest: int = names.MAX_NAME_LENGTH) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{field} {value!r} is not a text")
+        raise ValueError(f"{field} {reprlib.repr(value)} is not a text")
+    if len(value) > longest:
+        raise ValueError(f"{field} {reprlib.repr(value)} is longer than {longest} characters")
     return value
 
 
 def _aggregate(value: Any) -> str:
     """A UUID in any form: aggregates are kept as sent."""
     if not isinstance(value, str) or not names.is_uuid(value):
-        raise ValueError(f"{value!r} is not a UUID")
+        raise ValueError(f"{reprlib.repr(value)} is not a UUID")
     return value
 
 

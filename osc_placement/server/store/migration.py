@@ -5,6 +5,7 @@ Each step and its record are one transaction.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from typing import NamedTuple
 
@@ -48,12 +49,38 @@ _LEDGER = "CREATE TABLE migration (name TEXT PRIMARY KEY)"
 
 def applied(connection: sqlite3.Connection) -> list[str] | None:
     """The names of the steps that a file has; None for a file of another program."""
-    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    if not tables:
+    schema = _schema(connection)
+    if not schema:
         return []
-    if "migration" not in tables:
+    if schema.get("migration") != ("table", _LEDGER):
         return None
     return [row[0] for row in connection.execute("SELECT name FROM migration ORDER BY rowid")]
+
+
+def foreign(connection: sqlite3.Connection, done: list[str]) -> list[str]:
+    """The objects of a file with these steps that no step created, except additional tables.
+
+    Views, triggers and virtual tables run statements; so do generated columns and constraints.
+    """
+    with contextlib.closing(sqlite3.connect(":memory:")) as model:
+        model.execute(_LEDGER)
+        for migration in MIGRATIONS:
+            for statement in migration.statements if migration.name in done else ():
+                model.execute(statement)
+        expected = _schema(model)
+    schema = _schema(connection)
+    return [
+        f"{kind} {name}"
+        for name, (kind, sql) in schema.items()
+        if (schema[name] != expected.get(name, ("table", sql)) and kind != "index")
+        or sql.upper().startswith("CREATE VIRTUAL")
+    ]
+
+
+def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str]]:
+    """``{name: (kind, statement)}`` of all objects of a file."""
+    rows = connection.execute("SELECT name, type, COALESCE(sql, '') FROM sqlite_master")
+    return {name: (kind, sql) for name, kind, sql in rows}
 
 
 def pending(done: list[str]) -> list[Migration]:

@@ -10,14 +10,21 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+import reprlib
 import sqlite3
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Self
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Self
 
 import orjson
 
 from osc_placement.model.recording import CompressedResponses
 from osc_placement.server.store import database_file, errors
+
+#: In seconds since 1970; the header Last-Modified has no later dates.
+YEAR_10000 = 253_402_300_800
+
+#: Characters of the longest text of the metadata.
+_LONGEST_VALUE = 4096
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ class Snapshot:
         self._connection = database_file.open_to_read(path)
         try:
             with database_file.explained(path):
-                self.metadata = read_metadata(self._connection)
+                self.metadata = read_metadata(self._connection, path)
         except BaseException:
             self.close()
             raise
@@ -144,13 +151,14 @@ class Snapshot:
     def notes(self) -> list[Note]:
         """What the save reports, in the order of UUIDs."""
         with database_file.explained(self.path):
+            check(self._connection, self.path)
             rows = self._connection.execute("SELECT uuid, note FROM snapshot_note ORDER BY 1, 2")
             return [Note(*row) for row in rows]
 
     def recording(self) -> CompressedResponses:
         """The recorded responses of nova and neutron, ``{"GET /path": body}``."""
         with database_file.explained(self.path):
-            return read_recording(self._connection)
+            return read_recording(self._connection, self.path)
 
     def recorded_requests(self) -> list[str]:
         """The keys of ``recording``, sorted."""
@@ -169,7 +177,7 @@ class Snapshot:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         with database_file.explained(path):
-            database_file.create_private(temporary)
+            database_file.create(temporary)
             self._connection.execute("VACUUM INTO ?", (temporary,))
             os.replace(temporary, path)
 
@@ -195,13 +203,52 @@ _COUNTS = (
 )
 
 
-def read_metadata(connection: sqlite3.Connection) -> Metadata | None:
-    """The metadata of a snapshot; None for a database that was not saved from a cloud."""
+def read_metadata(connection: sqlite3.Connection, path: str) -> Metadata | None:
+    """The metadata of a snapshot; None for a database that was not saved from a cloud.
+
+    Errors: NotADatabase, with every value that is missing or wrong.
+    """
     rows = dict(connection.execute("SELECT key, value FROM snapshot").fetchall())
     if not rows:
         return None
-    known = {field.name for field in dataclasses.fields(Metadata)}
-    return Metadata(**{key: orjson.loads(value) for key, value in rows.items() if key in known})
+    values: dict[str, Any] = {}
+    problems = []
+    for field in dataclasses.fields(Metadata):
+        if field.name not in rows:
+            if field.default is dataclasses.MISSING:
+                problems.append(f"{field.name} is missing")
+            continue
+        try:
+            values[field.name] = orjson.loads(rows[field.name])
+        except (TypeError, ValueError):
+            problems.append(f"{field.name} is not JSON")
+        else:
+            if not _VALID[str(field.type)](values[field.name]):
+                problems.append(f"{field.name} {reprlib.repr(values[field.name])} is wrong")
+    if problems:
+        raise errors.NotADatabase(
+            f"the metadata of the snapshot {path} is damaged ({errors.listed(problems)}): restore"
+            " the file from a copy, or save a new one"
+        )
+    return Metadata(**values)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_VALUE
+
+
+def _is_date(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < YEAR_10000
+
+
+#: Whether a value is one of a type of a field of Metadata.
+_VALID: dict[str, Callable[[Any], bool]] = {
+    "str": _is_text,
+    "bool": lambda value: isinstance(value, bool),
+    "int": lambda value: type(value) is int and value >= 0,
+    "float": _is_date,
+    "float | None": lambda value: value is None or _is_date(value),
+}
 
 
 def write_metadata(connection: sqlite3.Connection, metadata: Metadata) -> None:
@@ -217,8 +264,31 @@ def has_recording(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM recording LIMIT 1").fetchone() is not None
 
 
-def read_recording(connection: sqlite3.Connection) -> CompressedResponses:
-    """The recorded responses of nova and neutron."""
+def check(connection: sqlite3.Connection, path: str) -> None:
+    """Raise NotADatabase if a recorded response or a note is damaged."""
+    damaged = [
+        f"table {table}, row {reprlib.repr(key)}"
+        for table, query in _DAMAGED.items()
+        for (key,) in connection.execute(query)
+    ]
+    if damaged:
+        raise errors.NotADatabase(
+            f"the snapshot {path} is damaged ({errors.listed(damaged)}): restore it from a copy,"
+            " or save a new one"
+        )
+
+
+_DAMAGED = {
+    "recording": "SELECT request FROM recording WHERE typeof(request) != 'text'"
+    " OR typeof(body) != 'text' OR NOT json_valid(body)",
+    "snapshot_note": "SELECT uuid FROM snapshot_note WHERE typeof(uuid) != 'text'"
+    " OR typeof(note) != 'text'",
+}
+
+
+def read_recording(connection: sqlite3.Connection, path: str) -> CompressedResponses:
+    """The recorded responses of nova and neutron. Errors: NotADatabase."""
+    check(connection, path)
     rows = connection.execute("SELECT request, body FROM recording ORDER BY request")
     return CompressedResponses((request, body.encode()) for request, body in rows)
 

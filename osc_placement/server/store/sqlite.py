@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import reprlib
 import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -49,9 +50,6 @@ _CONSUMER = (
 _ALLOCATIONS = ("uuid", "allocations")
 _NAMED = ("name", "updated_at")
 
-#: In seconds since 1970; the header Last-Modified has no later dates.
-_YEAR_10000 = 253_402_300_800
-
 
 class SavedCloud:
     """What a snapshot file has besides the state.
@@ -59,8 +57,10 @@ class SavedCloud:
     ``origin`` identifies the cloud. ``has_owners``: owners of consumers were saved.
     """
 
-    def __init__(self, connection: sqlite3.Connection, metadata: snapshot.Metadata) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: sqlite3.Connection, path: str, metadata: snapshot.Metadata
+    ) -> None:
+        self._connection, self._path = connection, path
         self.origin = metadata.origin
         self.has_owners = metadata.owners
 
@@ -71,7 +71,7 @@ class SavedCloud:
 
     def recording(self) -> CompressedResponses:
         """The recorded responses of nova and neutron, ``{"GET /path": body}``; or empty."""
-        return snapshot.read_recording(self._connection)
+        return snapshot.read_recording(self._connection, self._path)
 
 
 class SqliteStore:
@@ -120,7 +120,10 @@ class SqliteStore:
         return changes
 
     def check(self) -> None:
-        """Raise NotADatabase if the file itself is damaged; ``load`` checks its records."""
+        """Raise NotADatabase if the file itself or what a snapshot adds is damaged.
+
+        ``load`` checks the records.
+        """
         try:
             found = [row[0] for row in self._connection.execute("PRAGMA integrity_check")]
         except sqlite3.DatabaseError as error:
@@ -130,6 +133,7 @@ class SqliteStore:
                 f"the database {self.path} is damaged ({errors.listed(found)}):"
                 " restore it from a copy"
             )
+        snapshot.check(self._connection, self.path)
 
     def _read(
         self,
@@ -143,7 +147,9 @@ class SqliteStore:
             try:
                 records[row[0]] = from_row(row)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                problems.append(f"table {table}, row {row[0]!r}: {document.reason(error)}")
+                problems.append(
+                    f"table {table}, row {reprlib.repr(row[0])}: {document.reason(error)}"
+                )
         return records
 
     def _rows(self, table: str, columns: tuple[str, ...]) -> sqlite3.Cursor:
@@ -191,12 +197,12 @@ class SqliteStore:
 
 
 def _saved_cloud(connection: sqlite3.Connection, path: str) -> SavedCloud | None:
-    metadata = snapshot.read_metadata(connection)
+    metadata = snapshot.read_metadata(connection, path)
     if metadata is None:
         return None
     if not metadata.is_finished:
         raise errors.Unfinished(snapshot.unfinished(path))
-    return SavedCloud(connection, metadata)
+    return SavedCloud(connection, path, metadata)
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -275,14 +281,14 @@ def _to_date(row: tuple[Any, ...]) -> float:
     name, at = row
     # A snapshot also holds standard names that only its source knows.
     if not names.is_symbol(name):
-        raise ValueError(f"{name!r} is not a name of a trait or a resource class")
+        raise ValueError(f"{reprlib.repr(name)} is not a name of a trait or a resource class")
     return _date(at)
 
 
 def _date(value: Any) -> float:
     if not isinstance(value, int | float):
         raise TypeError(f"updated_at {value!r} is not a number")
-    if not 0 <= value < _YEAR_10000:
+    if not 0 <= value < snapshot.YEAR_10000:
         raise ValueError(f"updated_at {value!r} is not a date before the year 10000")
     return value
 

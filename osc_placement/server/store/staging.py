@@ -74,7 +74,7 @@ class Staging:
         self._connection = database_file.open_private(path)
         try:
             with self._errors():
-                self.metadata = snapshot.read_metadata(self._connection)
+                self.metadata = snapshot.read_metadata(self._connection, path)
                 self._stage()
         except BaseException:
             self.close()

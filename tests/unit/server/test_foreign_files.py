@@ -1,0 +1,302 @@
+"""Files from elsewhere: what another program or another user prepared is refused, and never run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shlex
+import sqlite3
+import stat
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from osc_placement import server
+from osc_placement.server import run
+from osc_placement.server.store import database_file, errors, snapshot
+from osc_placement.testing import service
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.snapshot import destination, file, save, show
+from tests.support.peer import shell
+
+#: A query that returns rows for ever.
+ENDLESS = (
+    "WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number)"
+    " SELECT n AS name, n AS uuid FROM number"
+)
+
+FOREIGN = {
+    "a view in place of a table": f"DROP TABLE trait; CREATE VIEW trait AS {ENDLESS}",
+    "a view in place of the steps": f"DROP TABLE migration; CREATE VIEW migration AS {ENDLESS}",
+    "a view in place of the metadata": f"DROP TABLE snapshot; CREATE VIEW snapshot AS {ENDLESS}",
+    "another view": f"CREATE VIEW numbers AS {ENDLESS}",
+    "a trigger": "CREATE TRIGGER later AFTER UPDATE ON provider BEGIN DELETE FROM consumer; END",
+    "a virtual table": "CREATE VIRTUAL TABLE words USING fts5(word)",
+    "a generated column": "ALTER TABLE trait ADD COLUMN more AS (hex(zeroblob(500000000)))",
+    "a constraint": "DROP TABLE trait; CREATE TABLE trait (name TEXT PRIMARY KEY,"
+    " updated_at REAL NOT NULL CHECK (length(hex(zeroblob(500000000))) > 0))",
+}
+
+METADATA: dict[str, tuple[Any, ...]] = {
+    "origin": (None, 7, [], "x" * 5000),
+    "target": (None, {}),
+    "started": (None, "now", -1, 1e300, True),
+    "finished": ("now", -1, 1e300, []),
+    "nova_saved": ("now", 1e300),
+    "microversion": (None, 1.39),
+    "server_versions": (None, 7),
+    "program": (None, []),
+    "owners": (None, "yes", 1),
+    "anonymized": (None, 0),
+    "requests": (None, "7", -1, 1.5),
+    "digest": (None, 7),
+}
+
+
+@pytest.fixture
+def path(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A snapshot of the sample cloud."""
+    with service.InProcessPlacement(load="12-hosts") as placement:
+        request = save.SaveRequest(tmp_path / "cloud.sqlite")
+        save.save(placement.client(), request, ReadContext(workers=1))
+    return request.path
+
+
+def execute(path: pathlib.Path, script: str, *parameters: Any) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    if parameters:
+        connection.execute(script, parameters)
+    else:
+        connection.executescript(script)
+    connection.commit()
+    connection.close()
+
+
+def opened_to_read(path: pathlib.Path) -> None:
+    with snapshot.Snapshot(str(path)):
+        pass
+
+
+OPENINGS: tuple[Callable[[pathlib.Path], object], ...] = (
+    lambda path: server.create_app(str(path)).close(),
+    opened_to_read,
+)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("script", FOREIGN.values(), ids=FOREIGN)
+def test_statements_of_another_program_are_refused_by_every_opening(
+    path: pathlib.Path, script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    execute(path, script)
+    for opening in OPENINGS:
+        with pytest.raises(errors.StoreError, match=str(path)):
+            opening(path)
+    assert run.main(["--check", str(path)]) == 1
+    assert str(path) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("field", METADATA)
+def test_wrong_metadata_is_named_by_every_opening(
+    path: pathlib.Path, field: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for value in METADATA[field]:
+        execute(path, "UPDATE snapshot SET value = ? WHERE key = ?", json.dumps(value), field)
+        for opening in OPENINGS:
+            with pytest.raises(errors.NotADatabase, match=rf"{path} is damaged \({field}"):
+                opening(path)
+    assert run.main(["--check", str(path)]) == 1
+    assert f"{field} " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("field", ["origin", "target", "started"])
+def test_missing_metadata_is_one_error_with_the_name_of_the_file(
+    path: pathlib.Path, field: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    execute(path, "DELETE FROM snapshot WHERE key = ?", field)
+    for opening in OPENINGS:
+        with pytest.raises(errors.NotADatabase, match=f"{field} is missing"):
+            opening(path)
+    assert run.main(["--check", str(path)]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("value", [b"\xff", 7, "not json", None])
+def test_metadata_that_is_not_json_is_refused(path: pathlib.Path, value: object) -> None:
+    execute(path, "UPDATE OR IGNORE snapshot SET value = ? WHERE key = 'origin'", value or "")
+    with pytest.raises(errors.NotADatabase, match="origin"):
+        opened_to_read(path)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("provider", "generation", 2**63 - 1),
+        ("provider", "generation", 2**31),
+        ("consumer", "generation", 2**63 - 1),
+        ("provider", "name", "x" * 201),
+        ("consumer", "project_id", "x" * 256),
+        ("consumer", "user_id", "x" * 256),
+        ("consumer", "consumer_type", "X" * 256),
+        ("provider", "name", "x" * 2_000_000),
+        ("trait", "name", "X" * 2_000_000),
+    ],
+)
+def test_amounts_and_names_that_placement_cannot_have_are_refused(
+    path: pathlib.Path,
+    table: str,
+    column: str,
+    value: object,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # In place of 256 MiB, so that the test needs no such file.
+    monkeypatch.setattr(database_file, "LONGEST_TEXT", 1_000_000)
+    execute(path, f"INSERT OR IGNORE INTO {table} (name, updated_at) VALUES ('X', 1)") if (
+        table == "trait"
+    ) else None
+    where = f"rowid = (SELECT MIN(rowid) FROM {table})"
+    execute(path, f"UPDATE {table} SET {column} = ? WHERE {where}", value)
+    with pytest.raises(errors.NotADatabase, match=str(path)) as caught:
+        server.create_app(str(path))
+    assert len(str(caught.value)) < 2000
+    assert run.main(["--check", str(path)]) == 1
+    assert len(capsys.readouterr().err) < 2000
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "INSERT INTO recording VALUES ('GET /v2.1/flavors', 'no json')",
+        "INSERT INTO recording VALUES ('GET /v2.1/flavors', X'ff')",
+        "INSERT INTO snapshot_note VALUES (X'ff', 'a note')",
+        "INSERT INTO snapshot_note VALUES ('x', X'ff')",
+    ],
+)
+def test_the_check_finds_damaged_recordings_and_notes(
+    path: pathlib.Path, script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    execute(path, script)
+    assert run.main(["--check", str(path)]) == 1
+    assert "is damaged (table" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["no json", "[]", "7", '{"VCPU": 1}'])
+def test_a_damaged_record_is_reported_by_the_commands_that_read_the_file(
+    path: pathlib.Path, text: str
+) -> None:
+    execute(path, "UPDATE consumer SET allocations = ?", text)
+    execute(path, "UPDATE provider SET inventories = ?, traits = ?", text, "7")
+    with pytest.raises(Exception, match=str(path)):
+        show.summarize(path)
+    with file.opened(path) as opened, pytest.raises(errors.StoreError, match=str(path)):
+        list(opened.providers())
+
+
+def mode(path: pathlib.Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+@pytest.fixture
+def victim(tmp_path: pathlib.Path) -> pathlib.Path:
+    (tmp_path / "elsewhere").mkdir()
+    return tmp_path / "elsewhere" / "victim"
+
+
+def cloud_of(placement: service.InProcessPlacement, path: pathlib.Path) -> save.SaveReport:
+    return save.save(placement.client(), save.SaveRequest(path), ReadContext(workers=1))
+
+
+def link(path: pathlib.Path, victim: pathlib.Path) -> None:
+    path.symlink_to(victim)
+
+
+def hard_link(path: pathlib.Path, victim: pathlib.Path) -> None:
+    victim.touch()
+    path.hardlink_to(victim)
+
+
+def pipe(path: pathlib.Path, _: pathlib.Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("prepare", [link, hard_link, pipe])
+@pytest.mark.timeout(20)
+def test_a_save_does_not_write_through_what_lies_at_the_partial_file(
+    tmp_path: pathlib.Path,
+    victim: pathlib.Path,
+    prepare: Callable[[pathlib.Path, pathlib.Path], None],
+) -> None:
+    path = tmp_path / "cloud.sqlite"
+    prepare(destination.partial_path(path), victim)
+    with (
+        service.InProcessPlacement(load="12-hosts") as placement,
+        pytest.raises(Exception, match="is not used"),
+    ):
+        cloud_of(placement, path)
+    assert not path.exists()
+    assert not victim.exists() or not victim.stat().st_size
+
+
+def test_a_partial_file_that_others_can_read_becomes_private(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "cloud.sqlite"
+    partial = destination.partial_path(path)
+    partial.touch()
+    partial.chmod(0o666)
+    with service.InProcessPlacement(load="12-hosts") as placement:
+        cloud_of(placement, path)
+    assert mode(path) == 0o600
+
+
+def test_a_copy_does_not_follow_a_link(
+    path: pathlib.Path, tmp_path: pathlib.Path, victim: pathlib.Path
+) -> None:
+    goal = tmp_path / "copy.sqlite"
+    (tmp_path / "copy.sqlite.copy").symlink_to(victim)
+    with snapshot.Snapshot(str(path)) as opened:
+        opened.copy_to(str(goal))
+    assert mode(goal) == 0o600
+    assert not victim.exists()
+
+
+def test_a_new_database_is_private_and_does_not_follow_a_link(
+    tmp_path: pathlib.Path, victim: pathlib.Path
+) -> None:
+    new = tmp_path / "new.sqlite"
+    before = os.umask(0)
+    try:
+        server.create_app(str(new)).close()
+    finally:
+        os.umask(before)
+    assert mode(new) == 0o600
+    dangling = tmp_path / "dangling.sqlite"
+    dangling.symlink_to(victim)
+    with pytest.raises(errors.NotWritable, match="symbolic link"):
+        server.create_app(str(dangling))
+    assert not victim.exists()
+    # A link to a database that exists is the operator's own.
+    (tmp_path / "link.sqlite").symlink_to(new)
+    server.create_app(str(tmp_path / "link.sqlite")).close()
+
+
+def test_a_command_creates_a_private_database(tmp_path: pathlib.Path) -> None:
+    database = tmp_path / "new.sqlite"
+    result = shell.run(
+        shlex.split(f"--os-placement-database {database} resource provider create one")
+    )
+    assert result.code == 0, result.stderr
+    assert mode(database) == 0o600
+
+
+def test_an_export_is_private_and_does_not_follow_a_link(
+    path: pathlib.Path, tmp_path: pathlib.Path, victim: pathlib.Path
+) -> None:
+    goal = tmp_path / "cloud.json"
+    (tmp_path / "cloud.json.part").symlink_to(victim)
+    assert run.main(["--database", str(path), "--export", str(goal)]) == 0
+    assert json.loads(goal.read_text())["providers"]
+    assert mode(goal) == 0o600
+    assert not victim.exists()
