@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 CUSTOM_PREFIX = "CUSTOM_"
 MAX_NAME_LENGTH = 255
@@ -49,6 +49,12 @@ def is_symbol(name: str) -> bool:
 def matches_glob(name: str, globs: Iterable[str]) -> bool:
     """Whether a name matches one of the patterns, as in ``rack1-*``; in the same case."""
     return any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+
+
+def and_more(texts: Sequence[str], limit: int = 3) -> str:
+    """``a, b, c and 4 more``: the first texts, and the number of the others."""
+    more = len(texts) - limit
+    return ", ".join(texts[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 def _bare(text: str) -> str:

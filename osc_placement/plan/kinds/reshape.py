@@ -9,14 +9,12 @@ from typing import Any
 from osc_placement import microversion
 from osc_placement.client import api, responses, retry
 from osc_placement.model import allocation, inventory
+from osc_placement.model.name import and_more
 from osc_placement.plan import change, workers
 from osc_placement.plan.kinds import base, forms
 
 #: ``{resource class: inventory}`` of the classes that change; None for no inventory.
 Classes = Mapping[str, inventory.Inventory | None]
-
-#: The number of changed facts that a message about drift names.
-_NAMED = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -200,8 +198,7 @@ class Reshape(base.ChangeType[ReshapeState]):
             for fact in facts
             if fact.shown or fact.thing not in totals
         ]
-        more = len(texts) - _NAMED
-        return ", ".join(texts[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        return and_more(texts, 5)
 
 
 def _inventory_facts(

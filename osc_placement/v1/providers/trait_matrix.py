@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
+from osc_placement.model.name import and_more
 from osc_placement.v1 import base, plan_command, services
 from osc_placement.v1.options import selector
 from osc_placement.v1.output import progress, tables
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
 #: How many groups one table compares; 80 columns have room for these beside a trait's name.
 _COMPARED = 8
-
-#: How many names of a group are shown.
-_NAMED = 3
 
 
 class ShowTraitMatrix(base.Lister):
@@ -102,6 +100,4 @@ def _tables(matrix: TraitMatrix, groups: Sequence[Group]) -> Iterator[tables.Tab
 
 
 def _names(providers: Sequence[provider.Provider]) -> str:
-    more = len(providers) - _NAMED
-    names = ", ".join(item.name for item in providers[:_NAMED])
-    return f"{names} and {more} more" if more > 0 else names
+    return and_more([provider.name for provider in providers])

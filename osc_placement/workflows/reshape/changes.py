@@ -10,14 +10,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import standard
 from osc_placement.model import allocation, inventory, provider
+from osc_placement.model.name import and_more
 from osc_placement.plan import change
 from osc_placement.plan.kinds import memberships, provider as provider_kind, reshape, trait
 from osc_placement.workflows.reshape import consumers, decide, resolve, snapshot
 
 _CUSTOM_TRAITS, _RENAMES, _PARENTS = -1, 1, 2
-
-#: The trees that are named in the subject of one reshape.
-_NAMED = 3
 
 _NEEDED = "the reshape needs it"
 _DELETED = "its provider is deleted"
@@ -153,7 +151,7 @@ class _Changes:
         names = [self._after.name_of(uuid) for uuid in ordered]
         return change.Change(
             reshape.TYPE.name,
-            change.Subject(_join_names(names), group),
+            change.Subject(and_more(names), group),
             before,
             target,
             reason="; ".join(self._reasons[uuid] for uuid in ordered if uuid in self._reasons),
@@ -233,12 +231,6 @@ def _reasons(after: snapshot.TreeSnapshot, placed: Sequence[consumers.Placed]) -
         + (f", {sum(guessed.values())} guessed" if any(guessed.values()) else "")
         for root, guessed in moved.items()
     }
-
-
-def _join_names(names: Sequence[str]) -> str:
-    """The name of a group of trees."""
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _join(groups: dict[str, set[str]], roots: Iterable[str]) -> None:

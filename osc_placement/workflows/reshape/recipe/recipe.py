@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import itertools
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -19,6 +18,7 @@ import yaml
 from osc_placement import errors
 from osc_placement.client import api, lookup
 from osc_placement.model import provider
+from osc_placement.model.name import and_more
 from osc_placement.nova import (
     api as nova_api,
     hosts as nova_hosts,
@@ -114,9 +114,6 @@ def _yaml(data: Mapping[str, Any]) -> str:
 def _is_nested(value: Any) -> bool:
     return isinstance(value, list | dict)
 
-
-#: How much unused evidence the comments list.
-_SHOWN = 8
 
 #: The trait of providers that nova-compute created.
 OWNER = "OWNER_NOVA"
@@ -248,12 +245,9 @@ class _Consumers:
     def skipped(self) -> Iterator[str]:
         """Evidence about servers and devices that do not move."""
         if self._skipped:
-            shown = ", ".join(itertools.islice(self._skipped, _SHOWN))
-            more = len(self._skipped) - _SHOWN
             yield (
                 f"Not used, because these servers have no resources that move, or these"
-                f" {self._request.noun}s are not given: {shown}"
-                + (f" and {more} more." if more > 0 else ".")
+                f" {self._request.noun}s are not given: {and_more([*self._skipped], 8)}."
             )
 
     def assigned(self, node: str) -> dict[str, Any]:

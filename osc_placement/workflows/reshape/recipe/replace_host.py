@@ -8,11 +8,12 @@ refused unless nova-compute is stopped and the servers are on the host of the ne
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from osc_placement import errors
 from osc_placement.model import allocation, provider
+from osc_placement.model.name import and_more
 from osc_placement.nova import values
 from osc_placement.workflows.reshape import snapshot
 from osc_placement.workflows.reshape.recipe import recipe
@@ -116,9 +117,6 @@ def _host(nodes: Iterable[values.ComputeNode], text: str) -> str | None:
     return next((node.host for node in nodes if text in (node.uuid, node.hostname)), None)
 
 
-_SHOWN = 12
-
-
 def providers(trees: snapshot.TreeSnapshot, replaced: Replacement) -> Iterator[str]:
     """Why the old provider cannot be replaced, or the new one cannot replace it."""
     if not trees.nodes[replaced.old.uuid].inventories:
@@ -187,15 +185,15 @@ class Consumers:
         for item in self._of_old:
             for reason in self._reasons_against(item):
                 reasons.setdefault(reason, []).append(self._named(item.uuid))
-        return [f"{_join(consumers)}: {reason}" for reason, consumers in reasons.items()]
+        return [f"{and_more(consumers, 12)}: {reason}" for reason, consumers in reasons.items()]
 
     def notes(self) -> Iterator[str]:
         """Anomalies that do not prevent the replacement."""
         unknown = [item.uuid for item in self._of_old if not self._is_known(item.uuid)]
         if unknown:
             yield (
-                f"Nova lists no server or migration for {_join(unknown)}; their allocations move"
-                " too. openstack placement allocation audit shows whether they are orphaned."
+                f"Nova lists no server or migration for {and_more(unknown, 12)}; their allocations"
+                " move too. openstack placement allocation audit shows whether they are orphaned."
             )
         name = self._replaced.name
         elsewhere = [
@@ -206,8 +204,8 @@ class Consumers:
         ]
         if elsewhere:
             yield (
-                f"Nova records another node than {name} for {_join(elsewhere)}; it counts a server"
-                " only where both host and node match."
+                f"Nova records another node than {name} for {and_more(elsewhere, 12)}; it counts a"
+                " server only where both host and node match."
             )
 
     def _is_known(self, uuid: str) -> bool:
@@ -237,11 +235,6 @@ class Consumers:
             yield f"is {where} according to nova, and not on {host}"
         elif server.task_state:
             yield f"is busy: task_state is {server.task_state}"
-
-
-def _join(items: Sequence[str]) -> str:
-    shown = ", ".join(items[:_SHOWN])
-    return f"{shown} and {len(items) - _SHOWN} more" if len(items) > _SHOWN else shown
 
 
 _HEAD = """\
