@@ -48,6 +48,10 @@ LIMITS = {
     "Connections": f"{serve.MAX_CONNECTIONS}",
     "Unread responses of a client": f"{connection.MAX_UNREAD // MIB} MiB",
     "Time of a search for allocation candidates": f"{limits.Limits.search_seconds:g} s",
+    "Searches at the same time; further ones that wait": (
+        f"{limits.Limits.searches}; {limits.Limits.waiting}"
+    ),
+    "Time that a search waits for its turn": f"{limits.Limits.wait_seconds:g} s",
     "Size of a response with allocation candidates": f"{limits.Limits.response_bytes // MIB} MiB",
     "Candidates of a query without ``limit``": f"{limits.Limits.candidates}",
     "Characters of a document that an error quotes": f"{validation.MAX_QUOTED}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -33,9 +34,12 @@ from osc_placement.server.store import document, errors as store_errors, memory,
 
 LOG = logging.getLogger(__name__)
 
-THREADS = 4
+#: Requests other than searches that are handled at the same time.
+THREADS = 8
 SERVICE_TYPE = "placement"
 _VERSIONS = [f"1.{minor}" for minor in range(microversion.MAXIMUM.minor + 1)]
+#: A request target, with or without scheme and host, whose path starts with two slashes.
+_TWO_SLASHES = re.compile(r"(https?://[^/?#]*)?/(/|%2f)", re.IGNORECASE)
 
 #: Authentication strategies.
 NOAUTH2 = "noauth2"
@@ -46,8 +50,8 @@ STRATEGIES = (NOAUTH2, KEYSTONE)
 class App:
     """The Placement API over a repository.
 
-    ``threads`` is the number of requests that are handled at the same time: long searches and
-    requests that wait for keystone do not delay others.
+    ``threads`` is the number of requests that are handled at the same time: THREADS in addition to
+    the searches that run or wait, so that searches do not delay other requests.
     """
 
     def __init__(
@@ -62,14 +66,13 @@ class App:
         self.repository = state
         #: The snapshot in the database file; None for a state that was not saved from a cloud.
         self.saved_cloud = saved_cloud
-        self.threads = THREADS
         self.limits = request_limits or limits.Limits()
+        self.threads = THREADS + self.limits.searches + self.limits.waiting
         self._authenticate = auth.keystone if config_file else auth.noauth2
         self._enforcer = enforcer or policy.Defaults()
         self._fragments = fragments.Fragments()
         self._wsgi: Callable[[dict[str, Any], Any], Iterable[bytes]] = self._handle
         if config_file:
-            self.threads = keystone.THREADS
             self._wsgi = keystone.wrap(self._handle, config_file)
         if cors_allowed_origins:
             self._wsgi = cors.wrap(self._wsgi, cors_allowed_origins)
@@ -230,7 +233,7 @@ def _parse_version(header: str | None) -> microversion.Microversion:
 
 def _route(request: webob.Request) -> tuple[routes.Route, Mapping[str, str]]:
     # Web servers may collapse leading slashes in PATH_INFO; a path with two does not exist.
-    if request.environ.get("REQUEST_URI", "").startswith("//"):
+    if _TWO_SLASHES.match(request.environ.get("REQUEST_URI", "")):
         raise http_errors.NotFound
     found = routes.match(_decoded(request.environ.get("PATH_INFO", "")))
     if found is None:

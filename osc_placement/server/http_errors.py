@@ -120,6 +120,16 @@ class StorageUnavailable(HttpError):
     status = 503
 
 
+class Busy(HttpError):
+    """Too many requests of this kind; one more may succeed after ``retry_after`` seconds."""
+
+    status = 503
+
+    def __init__(self, detail: str, retry_after: int) -> None:
+        super().__init__(detail)
+        self.retry_after = retry_after
+
+
 class InternalError(HttpError):
     """An unexpected failure of the server."""
 
@@ -333,4 +343,6 @@ def response(
     error_response = webob.Request(environ).get_response(error)
     if isinstance(http_error, MethodNotAllowed) and http_error.allowed:
         error_response.headers["allow"] = http_error.allowed
+    if isinstance(http_error, Busy):
+        error_response.headers["retry-after"] = str(http_error.retry_after)
     return error_response

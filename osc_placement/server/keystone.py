@@ -18,9 +18,6 @@ Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 GROUP = "keystone_authtoken"
 
-#: Requests that wait for keystone at the same time; they do not hold the state.
-THREADS = 8
-
 #: Defaults of this server. Without http_connect_timeout (seconds; the middleware tries four times)
 #: an unresponsive keystone would block a thread for ever; without service_type, application
 #: credentials with access rules would be refused.

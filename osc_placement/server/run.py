@@ -15,6 +15,9 @@ from collections.abc import Sequence
 from osc_placement.server import app, log, options as server_options, serve
 from osc_placement.server.store import errors, sqlite
 
+#: Time after which one thread lets another one compute.
+SWITCH_SECONDS = 0.001
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal; returns 0, or 1 with the reason on stderr."""
@@ -30,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error)
     # The loaded state stays for the life of the process: exclude it from garbage collection.
     gc.freeze()
+    # Searches compute for seconds: threads of other requests get their turn soon.
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         if options.export is not None:
             _export(placement, options.export)

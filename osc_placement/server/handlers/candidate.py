@@ -66,12 +66,12 @@ def list_all(context: RequestContext) -> webob.Response:
     """GET /allocation_candidates
 
     Candidates are encoded as they are found, so that only the text of a large response is in
-    memory. The search does not block other requests.
+    memory. The search does not block other requests: only searches wait for each other.
     """
     given = context.checked_query(validation.at(schemas.QUERY, context.version.minor))
     candidate_query = query.parse_candidates(list(given.items()), context.version)
     parts = _Parts(context.limits.response_bytes)
-    with context.repository.snapshot() as base:
+    with context.limits.search_slot(), context.repository.snapshot() as base:
         named: dict[str, Any] = {}
         found = _found(context, base, candidate_query)
         parts.add(b'{"allocation_requests": [')

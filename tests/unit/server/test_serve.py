@@ -31,8 +31,8 @@ Address = tuple[str, int]
 
 
 @contextlib.contextmanager
-def serving(app: Callable[..., Any]) -> Iterator[tuple[serve.Server, Address]]:
-    service = serve.Server(app, "127.0.0.1", 0)
+def serving(app: Callable[..., Any], threads: int = 1) -> Iterator[tuple[serve.Server, Address]]:
+    service = serve.Server(app, "127.0.0.1", 0, threads)
     thread = threading.Thread(target=service.run)
     thread.start()
     try:
@@ -145,6 +145,17 @@ def test_a_malformed_request_is_refused_without_internal_details(
     assert b"Traceback" not in answer
     assert b".py" not in answer
     assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("slashes", [b"//", b"///", b"/%2F", b"/%2f/"])
+@pytest.mark.parametrize("origin", [b"", b"http://a", b"http://a:8778", b"http://"])
+def test_a_path_that_starts_with_two_slashes_does_not_exist(
+    address: Address, origin: bytes, slashes: bytes
+) -> None:
+    for method, path in ((b"GET", b"traits"), (b"PUT", b"traits/CUSTOM_A"), (b"GET", b"")):
+        raw = GET.replace(b"GET /traits", method + b" " + origin + slashes + path)
+        assert status(exchange(address, raw + b"\r\n")) == 404
+    assert status(exchange(address, GET.replace(b"/traits", origin + b"/traits") + b"\r\n")) == 200
 
 
 def test_a_write_with_an_invalid_host_header_gets_a_response(address: Address) -> None:
