@@ -121,6 +121,22 @@ class SessionNova:
         return frozenset()
 
 
+def has_endpoint(connection: Any) -> bool:
+    """Whether an openstacksdk connection has an endpoint of nova: in the catalog, or configured.
+
+    A connection without a catalog sends every request to its one endpoint, Placement's.
+    Requests: an authentication, if none was sent before; none to nova.
+    """
+    config = connection.config
+    if any(config.config.get(f"compute_{name}") for name in ("endpoint_override", "endpoint")):
+        return True
+    try:
+        return config.get_endpoint_from_catalog("compute") is not None
+    except Exception:  # noqa: BLE001
+        # Not every authentication has a catalog. A request to nova shows the error of the others.
+        return True
+
+
 def _clock_offset_of(response: Any) -> datetime.timedelta:
     """The offset from the Date header, to the second; zero without such a header."""
     try:

@@ -58,6 +58,7 @@ class ComputeService:
     is_up: bool = True
     is_enabled: bool = True
     is_reachable: bool = True
+    is_forced_down: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

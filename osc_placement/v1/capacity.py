@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import candidate
     from osc_placement.workflows.capacity import nova_servers, show
-    from osc_placement.workflows.context import HostAggregates, ReadContext
+    from osc_placement.workflows.context import ReadContext
 
 COLUMNS = (
     "request",
@@ -34,6 +34,8 @@ COLUMNS = (
     "with_failures_at_most",
     "unsafe_hosts",
     "classes",
+    "not_counted",
+    "not_judged",
 )
 
 #: The parts of the cloud that --by counts.
@@ -44,7 +46,8 @@ class ShowCapacity(base.Lister):
     """Show how many servers of a flavor, or how many requests, still fit
 
     Counts how often each request fits, alone, in the whole cloud or in each host, aggregate or
-    zone. Without --by, a second table shows what remains of each class: "fits" is the number
+    zone. Hosts that nova does not have, or whose nova-compute is down or disabled, are not
+    counted. Without --by, a second table shows what remains of each class: "fits" is the number
     of requests for which this class alone would be enough, "left" is free after the last
     request, and "fragmented" is the part of it on providers with less than one request needs.
     Where hosts share a provider or offer very many choices the count can be a lower bound;
@@ -57,6 +60,7 @@ class ShowCapacity(base.Lister):
     names_database = False
     required_feature = "nested candidates"
     default_version = microversion.MAXIMUM
+    exit_codes = {**base.EXIT_CODES, services.NOT_JUDGED: services.STRICT}
     example = """\
 openstack placement capacity show --resource VCPU=4 \\
     --resource MEMORY_MB=8192
@@ -74,7 +78,8 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             metavar="<host>",
             action="append",
             default=[],
-            help="Leave out this host (name or UUID of a provider). May be repeated.",
+            help="Leave out this host: nova's name, or the name or UUID of a provider. May be"
+            " repeated.",
         )
         group.add_argument(
             "--after",
@@ -113,15 +118,17 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             seconds=parsed_args.timeout,
             after=plan,
         )
-        host_aggregates = self._host_aggregates(parsed_args)
-        read_servers = nova_request.server_reader(self, parsed_args) if parsed_args.keep else None
+        host_aggregates = services.host_aggregates(self, parsed_args)
+        nova = nova_request.nova_reader(self, parsed_args)
         with progress.shown(quiet=self.is_quiet) as shown:
             context = ReadContext(parsed_args.workers, shown)
-            with self._with_every_record(client, request, context, read_servers) as copy:
-                found = show.show(copy, request, context, host_aggregates, read_servers)
+            with self._with_every_record(client, request, context, nova) as copy:
+                found = show.show(copy, request, context, host_aggregates, nova)
         self.summary = [f"Assumed: {text}" for text in dict.fromkeys(assumptions)]
         self.summary += [f"Not applied: {failure}" for failure in found.failures]
-        self.summary += [f"Not judged: {text}" for text in found.not_judged]
+        refused = {name: why for row in found.rows for name, why in row.not_counted.items()}
+        self.summary += services.judgement_lines(refused, found.not_judged)
+        self.exit_code = services.exit_code(0, found.not_judged, parsed_args)
         unsafe = dict.fromkeys(
             name for row in found.rows if row.kept is not None for name in row.kept.unsafe
         )
@@ -129,14 +136,14 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             f"The servers of {name} find no room on the other hosts, so nothing more is safe"
             for name in unsafe
         ]
-        return COLUMNS, [_row(each, parsed_args) for each in found.rows]
+        return COLUMNS, [_row(each, found.not_judged, parsed_args) for each in found.rows]
 
     def _with_every_record(
         self,
         client: api.Client,
         request: show.ShowRequest,
         context: ReadContext,
-        read_servers: nova_servers.ReadServers | None,
+        nova: nova_servers.NovaReader,
     ) -> contextlib.AbstractContextManager[api.Client]:
         """The client; of a service that must be read whole, a client of its temporary copy."""
         from osc_placement.workflows.capacity import after
@@ -147,8 +154,8 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         # Find a plan of another cloud, or a missing right in nova, before the cloud is read.
         if request.after is not None:
             after.check_plan(request.after[0], client)
-        if read_servers is not None:
-            read_servers([])
+        if request.keep:
+            nova.servers([])
         return temporary.copied(client, context)
 
     def _queries(
@@ -191,15 +198,6 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         path = parsed_args.after
         return None if path is None else (file.read(path), path)
 
-    def _host_aggregates(self, parsed_args: argparse.Namespace) -> HostAggregates | None:
-        """Nova's host aggregates; None for a database file without a recording."""
-        from osc_placement.nova import api as nova_api
-
-        if parsed_args.nova_recording is None:
-            return services.host_aggregates(self)
-        opened = services.Services(self, parsed_args)
-        return lambda: nova_api.host_aggregates(opened.nova)
-
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
         """What fits, and what remains of each class."""
         return _tables(data, self._arguments)
@@ -225,7 +223,7 @@ class _Classes(rows.Lines):
         return "\n".join(f"{each['class']}={each['left']}" for each in self._value)
 
 
-def _row(row: show.Row, parsed_args: argparse.Namespace) -> rows.Row:
+def _row(row: show.Row, not_judged: Sequence[str], parsed_args: argparse.Namespace) -> rows.Row:
     capacity, kept = row.capacity, row.kept
     return (
         row.title,
@@ -254,6 +252,8 @@ def _row(row: show.Row, parsed_args: argparse.Namespace) -> rows.Row:
                 for each in capacity.classes
             ]
         ),
+        rows.Lines(services.not_counted_rows(row.not_counted)),
+        rows.Lines(list(not_judged)),
     )
 
 

@@ -10,7 +10,7 @@ from osc_placement import microversion
 from osc_placement.v1 import base, plan_command, services
 from osc_placement.v1.candidates import nova_request
 from osc_placement.v1.options import arguments
-from osc_placement.v1.output import progress, rows, tables
+from osc_placement.v1.output import cells, progress, rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.workflows.capacity import stop_hosts
@@ -20,12 +20,13 @@ class OkToStop(base.ShowOne):
     """Show whether the servers of some hosts fit on the other hosts
 
     Each server requests elsewhere what it has: the amounts of its host and of sharing
-    providers, and together those of each other provider. It needs a host that is not disabled,
-    and never one of the named hosts. The answer is "yes" with a place for each server, "no"
-    with the servers that have none, or "unknown" after --timeout. With --max, the answer is
-    about a largest set of the named hosts. Traits, aggregates, zones and server groups are
-    those of nova: of the cloud, of a snapshot that was saved --with-nova, or of
-    --nova-recording. What is not judged is listed. Only reads.
+    providers, and together those of each other provider. It needs a host of nova with a compute
+    service that is up and enabled, and never one of the named hosts. The answer is "yes" with a
+    place for each server, "no" with the servers that have none, or "unknown": after --timeout,
+    or if nova has servers on the hosts that have no allocations. With --max, the answer is
+    about a largest set of the named hosts. Compute services, traits, aggregates, zones and
+    server groups are those of nova: of the cloud, of a snapshot that was saved --with-nova, or
+    of --nova-recording. What is not judged is listed. Only reads.
     """
 
     writes = False
@@ -36,7 +37,7 @@ class OkToStop(base.ShowOne):
         **base.EXIT_CODES,
         0: "yes: the hosts may stop",
         3: "no: some servers find no place",
-        4: "unknown: the time did not suffice",
+        services.NOT_JUDGED: f"unknown: not everything could be judged; {services.STRICT}",
     }
     example = """\
 openstack placement host ok-to-stop cmp-0001 cmp-0002
@@ -45,14 +46,17 @@ openstack --os-placement-database cloud.sqlite \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "hosts", metavar="<host>", nargs="*", help="Name or UUID of a provider of the host"
+            "hosts",
+            metavar="<host>",
+            nargs="*",
+            help="Nova's name of the host, or the name or UUID of a provider of the host",
         )
         parser.add_argument(
             "--aggregate",
-            metavar="<uuid>",
+            metavar="<aggregate>",
             action="append",
             default=[],
-            help="All hosts in this aggregate. May be repeated.",
+            help="All hosts in this aggregate: UUID, or name or id in nova. May be repeated.",
         )
         parser.add_argument(
             "--max",
@@ -67,6 +71,11 @@ openstack --os-placement-database cloud.sqlite \\
             default=60,
             help="How long to search (default: 60)",
         )
+        parser.add_argument(
+            "--commands",
+            action="store_true",
+            help="Also show the moves as commands: 'openstack server migrate ...'",
+        )
         plan_command.add_workers(parser)
         nova_request.add_scheduler_options(parser)
         services.add_recording(parser)
@@ -74,26 +83,40 @@ openstack --os-placement-database cloud.sqlite \\
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        from osc_placement.workflows import selector
         from osc_placement.workflows.capacity import stop_hosts
         from osc_placement.workflows.context import ReadContext
 
         if not (parsed_args.hosts or parsed_args.aggregate):
             self.usage_error("name a host, or give --aggregate")
+        if parsed_args.commands and parsed_args.no_nova:
+            self.usage_error("argument --commands: not allowed with argument --no-nova")
+        client = self.connect()
+        nova = nova_request.nova_reader(self, parsed_args)
+        aggregates = selector.aggregate_uuids(
+            parsed_args.aggregate, services.host_aggregates(self, parsed_args)
+        )
         with progress.shown(quiet=self.is_quiet) as shown:
             found = stop_hosts.judge(
-                self.connect(),
+                client,
                 stop_hosts.StopRequest(
-                    parsed_args.hosts, parsed_args.aggregate, parsed_args.max, parsed_args.timeout
+                    parsed_args.hosts,
+                    list(aggregates.values()),
+                    parsed_args.max,
+                    parsed_args.timeout,
                 ),
-                nova_request.server_reader(self, parsed_args),
+                nova,
                 ReadContext(parsed_args.workers, shown),
             )
-        self.exit_code = {"yes": 0, "no": 3, "unknown": 4}[found.answer]
+        code = {"yes": 0, "no": 3, "unknown": services.NOT_JUDGED}[found.answer]
+        self.exit_code = services.exit_code(code, found.not_judged, parsed_args)
         self.summary = [
             *(f"Reason: {text}" for text in filter(None, [found.reason])),
-            *(f"Not judged: {text}" for text in found.not_judged),
+            *services.judgement_lines(found.not_counted, found.not_judged),
         ]
         fields = _fields(found)
+        if parsed_args.commands:
+            fields["commands"] = cells.Script(list(found.commands))
         return tuple(fields), tuple(fields.values())
 
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
@@ -105,7 +128,7 @@ def _fields(found: stop_hosts.Judgement) -> dict[str, Any]:
     return {
         "answer": str(found.answer),
         "hosts": rows.Lines(list(found.hosts)),
-        "servers": len(found.moves) + len(found.unplaced),
+        "servers": found.servers,
         "moves": rows.Lines(
             [
                 {
@@ -123,7 +146,9 @@ def _fields(found: stop_hosts.Judgement) -> dict[str, Any]:
                 for each in found.unplaced
             ]
         ),
+        "without_allocations": rows.Lines(list(found.without_allocations)),
         "reason": found.reason,
+        "not_counted": rows.Lines(services.not_counted_rows(found.not_counted)),
         "not_judged": rows.Lines(list(found.not_judged)),
     }
 
@@ -131,11 +156,12 @@ def _fields(found: stop_hosts.Judgement) -> dict[str, Any]:
 def _tables(found: Mapping[str, Any]) -> list[tables.Table]:
     moves = found["moves"].machine_readable()
     unplaced = found["unplaced"].machine_readable()
+    commands = found["commands"].machine_readable() if "commands" in found else []
     return [
         tables.Table(
             "Answer",
-            ("ok to stop", "hosts", "servers"),
-            [(found["answer"], found["hosts"], found["servers"])],
+            ("ok to stop", "hosts", "servers", "unplaced"),
+            [(found["answer"], found["hosts"], found["servers"], len(unplaced))],
         ),
         tables.Table(
             "Places", ("server", "from", "to"), [(m["server"], m["from"], m["to"]) for m in moves]
@@ -145,4 +171,5 @@ def _tables(found: Mapping[str, Any]) -> list[tables.Table]:
             ("server", "host", "reasons"),
             [(u["server"], u["host"], rows.Lines(u["reasons"])) for u in unplaced],
         ),
+        tables.Table("Commands", ("command",), [(text,) for text in commands]),
     ]

@@ -10,6 +10,7 @@ import datetime
 import functools
 import pathlib
 import types
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
@@ -34,8 +35,6 @@ class Services:
     @functools.cached_property
     def nova(self) -> nova_api.Nova:
         """Nova of the cloud, or of the recording."""
-        from osc_placement.nova import api as nova_api
-
         if self._parsed_args.nova_recording is not None:
             return _recorded(self._parsed_args.nova_recording)
         if self._command.runs_on_recording:
@@ -48,7 +47,7 @@ class Services:
                 "Select a cloud (OS_CLOUD), a recording of nova's responses (--nova-recording) or a"
                 " snapshot that was saved --with-nova",
             )
-        return nova_api.SessionNova(shell.client_manager.sdk_connection)
+        return _session_nova(shell.client_manager.sdk_connection)
 
     @functools.cached_property
     def neutron(self) -> neutron_api.Neutron:
@@ -87,19 +86,83 @@ class Services:
         }
 
 
-def host_aggregates(command: base.PlacementCommand) -> HostAggregates | None:
-    """How a workflow reads nova's host aggregates; None on a database file without nova."""
+def host_aggregates(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace | None = None
+) -> HostAggregates | None:
+    """How a workflow reads nova's host aggregates; None on a database file without nova.
+
+    ``parsed_args`` are those of a command with ``--nova-recording``.
+    """
     from osc_placement.nova import api as nova_api
 
+    if parsed_args is not None and parsed_args.nova_recording is not None:
+        opened = Services(command, parsed_args)
+        return lambda: nova_api.host_aggregates(opened.nova)
     if command.runs_on_recording:
         return lambda: nova_api.host_aggregates(_saved(command))
     if not command.auth_required:
         return None
 
     shell: Any = command.app
-    return lambda: nova_api.host_aggregates(
-        nova_api.SessionNova(shell.client_manager.sdk_connection)
+    return lambda: nova_api.host_aggregates(_session_nova(shell.client_manager.sdk_connection))
+
+
+def optional_nova(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace
+) -> nova_api.Nova | None:
+    """Nova of the cloud, of a snapshot or of a recording; None with --no-nova or without a nova.
+
+    Requests: none to nova. Errors: those of ``Services.nova``.
+    """
+    from osc_placement.nova import api as nova_api
+
+    if parsed_args.no_nova:
+        return None
+    if parsed_args.nova_recording is None and not command.runs_on_recording:
+        shell: Any = command.app
+        if not command.auth_required or not nova_api.has_endpoint(
+            shell.client_manager.sdk_connection
+        ):
+            return None
+    return Services(command, parsed_args).nova
+
+
+def add_judgement(group: argparse._ActionsContainer) -> None:
+    """Add ``--no-nova`` and ``--strict``, for commands that judge hosts."""
+    group.add_argument(
+        "--no-nova",
+        action="store_true",
+        help="Do not read nova's compute services and servers: hosts whose nova-compute is down"
+        " are then counted",
     )
+    group.add_argument(
+        "--strict",
+        action="store_true",
+        help="Exit with 4 instead of 0 if the answer lists something as not judged",
+    )
+
+
+#: The exit code of an answer that is not complete, and its meaning with ``--strict``.
+NOT_JUDGED = 4
+STRICT = "with --strict: something was not judged"
+
+
+def exit_code(code: int, not_judged: Collection[str], parsed_args: argparse.Namespace) -> int:
+    """The code of an answer: NOT_JUDGED instead of 0 if ``--strict`` asks for it."""
+    return NOT_JUDGED if code == 0 and not_judged and parsed_args.strict else code
+
+
+def judgement_lines(not_counted: Mapping[str, str], not_judged: Iterable[str]) -> list[str]:
+    """The lines of a summary for ``{host: why it is not counted}`` and for what was not judged."""
+    from osc_placement.workflows import compute_nodes
+
+    lines = [f"Not counted: {text}" for text in compute_nodes.not_counted(not_counted)]
+    return [*lines, *(f"Not judged: {text}" for text in dict.fromkeys(not_judged))]
+
+
+def not_counted_rows(not_counted: Mapping[str, str]) -> list[dict[str, str]]:
+    """``[{host, reason}]`` for ``{host: why it is not counted}``."""
+    return [{"host": host, "reason": why} for host, why in sorted(not_counted.items())]
 
 
 def add_recording(parser: argparse._ActionsContainer) -> None:
@@ -138,6 +201,17 @@ def _saved(command: base.PlacementCommand) -> nova_api.RecordedNova:
 
     client = command.client()
     return nova_api.RecordedNova(client.recording(), client.target)
+
+
+def _session_nova(connection: Any) -> nova_api.SessionNova:
+    """Nova over a connection. Errors: PlacementError for a cloud without nova."""
+    from osc_placement.nova import api as nova_api
+
+    if not nova_api.has_endpoint(connection):
+        raise errors.PlacementError(
+            "this cloud has no nova: its catalog lists no compute service. Give --nova-recording"
+        )
+    return nova_api.SessionNova(connection)
 
 
 def _recorded(file: str) -> nova_api.RecordedNova:

@@ -1,9 +1,13 @@
-"""Nova's host aggregates, compute nodes and their providers; several workflows use them."""
+"""Nova's host aggregates, compute nodes and their providers; several workflows use them.
+
+``ServerHosts`` decides which root providers can take a server; ``read_server_hosts`` reads what it
+needs.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, retry
@@ -107,3 +111,88 @@ class ComputeNodes:
             hosts = ", ".join(sorted(self._hosts.unreachable))
             return Reason(Code.CELL_DOWN, _CELLS_DOWN.format(hosts=hosts))
         return _NO_NODE if subject.name in self._hosts.services else _UNKNOWN_HOST
+
+
+#: Why the compute services were not judged.
+NOVA_NOT_READ = (
+    "compute services: nova was not read, so a host may be down, disabled or missing in nova"
+)
+_IRONIC = "ironic"
+
+
+class ServerHosts:
+    """Which root providers can take a server: the rules of nova's ComputeFilter. Pure.
+
+    A root provider can take a server if nova has a compute node with its UUID, in a cell that is
+    up, and the compute service of this node is enabled, up and not forced down. ``hosts`` is None
+    if nova was not read: no root is refused then, and ``not_judged`` says why.
+    """
+
+    def __init__(self, hosts: values.Hosts | None = None, why: str = NOVA_NOT_READ) -> None:
+        self.hosts = hosts
+        self.not_judged: tuple[str, ...] = () if hosts is not None else (why,)
+        hosts = hosts or values.Hosts()
+        self._node = {node.uuid: node for node in hosts.nodes}
+        self._service = {service.host: service for service in hosts.compute_services}
+        self._nodes, self._unreachable = hosts.of_host(), hosts.unreachable
+
+    def why_not(self, root_uuid: str) -> str:
+        """Why a root provider cannot take a server; empty if it can, or if nova was not read."""
+        if self.hosts is None:
+            return ""
+        node = self._node.get(root_uuid)
+        if node is None:
+            down = f", and the cell of {', '.join(sorted(self._unreachable))} is down"
+            return f"nova lists no compute node{down if self._unreachable else ''}"
+        return _why_refused(self._service.get(node.host))
+
+    def refused(self, roots: Iterable[str]) -> dict[str, str]:
+        """``{root UUID: why it cannot take a server}``, without the roots that can."""
+        reasons = {root: self.why_not(root) for root in roots}
+        return {root: why for root, why in reasons.items() if why}
+
+    def node(self, root_uuid: str) -> values.ComputeNode | None:
+        """The compute node of a root provider."""
+        return self._node.get(root_uuid)
+
+    def nodes_of(self, host: str) -> Sequence[values.ComputeNode]:
+        """The compute nodes of nova's host of this name."""
+        return self._nodes.get(host, ())
+
+    def is_ironic(self, root_uuid: str) -> bool:
+        """Whether nova says that a root provider is a node of Ironic."""
+        node = self._node.get(root_uuid)
+        return node is not None and node.hypervisor[0].lower() == _IRONIC
+
+
+def _why_refused(service: values.ComputeService | None) -> str:
+    if service is None:
+        return "no compute service"
+    if not service.is_reachable:
+        return "its cell is down"
+    if not service.is_enabled:
+        return "nova-compute disabled"
+    if service.is_forced_down:
+        return "nova-compute forced down"
+    return "" if service.is_up else "nova-compute down"
+
+
+def read_server_hosts(nova: nova_api.Nova | None) -> ServerHosts:
+    """Read the compute services and the compute nodes; ``nova`` is None without nova.
+
+    Requests: those of ``hosts.read_all``. If nova refuses them, the services are not judged.
+    """
+    if nova is None:
+        return ServerHosts()
+    try:
+        return ServerHosts(nova_hosts.read_all(nova))
+    except errors.PlacementError as error:
+        return ServerHosts(None, f"compute services: {error}")
+
+
+def not_counted(refused: Mapping[str, str]) -> list[str]:
+    """``cmp-7, cmp-9 (nova-compute down)``, one line for each reason, for ``{name: reason}``."""
+    names: dict[str, list[str]] = {}
+    for name, why in refused.items():
+        names.setdefault(why, []).append(name)
+    return [f"{', '.join(sorted(hosts))} ({why})" for why, hosts in sorted(names.items())]

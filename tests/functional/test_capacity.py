@@ -14,7 +14,7 @@ from osc_placement.workflows.capacity import count
 from osc_placement.workflows.cloud import packing
 from tests.support.candidates import cloud_builder, comparison
 from tests.support.capacity import brute_force
-from tests.support.functional_cloud import AGGREGATE, allocate, create, empty_nova, send_to
+from tests.support.functional_cloud import AGGREGATE, allocate, create, send_to
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
 
@@ -169,7 +169,7 @@ def test_hosts_in_reserve_keep_room_for_their_servers(
     for number in range(3):
         host = create(openstack, f"host{number}", VCPU=8)
         allocate(openstack, host, "VCPU=2")
-    (row,) = openstack(SHOW, "--resource", "VCPU=2", "--keep", "1", *empty_nova(target))
+    (row,) = openstack(SHOW, "--resource", "VCPU=2", "--keep", "1")
     # Two hosts have room for eight servers, and three exist.
     assert (row["fits"], row["with_failures"], row["with_failures_at_most"]) == (9, 5, 5)
     assert json.dumps(row["unsafe_hosts"]) == "[]"

@@ -13,7 +13,15 @@ from osc_placement import microversion
 from osc_placement.workflows.capacity import count
 from tests.support.candidates import cloud_builder, clouds, comparison
 from tests.support.capacity import brute_force
-from tests.support.functional_cloud import AGGREGATE, allocate, create, empty_nova, send_to
+from tests.support.clouds import compute_services
+from tests.support.functional_cloud import (
+    AGGREGATE,
+    allocate,
+    compute_hosts,
+    create,
+    nova_recording,
+    send_to,
+)
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
 
@@ -41,12 +49,11 @@ def servers(openstack: OpenStack) -> dict[str, str]:
 
 
 @pytest.fixture
-def judged(openstack: OpenStack, target: targets.Target) -> Judged:
-    """The exit code and the answer; of a service with a nova without servers."""
-    nova = empty_nova(target)
+def judged(openstack: OpenStack) -> Judged:
+    """The exit code and the answer; without arguments for nova, of a cloud without nova."""
 
     def run(*arguments: str) -> tuple[int, dict[str, Any]]:
-        outcome = openstack.run(STOP, *arguments, *nova, "-f", "json")
+        outcome = openstack.run(STOP, *arguments, "-f", "json")
         return outcome.code, json.loads(outcome.stdout)
 
     return run
@@ -74,12 +81,113 @@ def test_a_largest_set_of_an_aggregate_is_found(judged: Judged, servers: dict[st
     assert found["hosts"] in (["host0"], ["host1"])
 
 
-def test_an_unknown_host_is_an_error(openstack: OpenStack, target: targets.Target) -> None:
+def test_an_unknown_host_is_an_error(openstack: OpenStack) -> None:
     create(openstack, "host", VCPU=1)
-    nova = empty_nova(target)
-    assert "No resource provider has the name" in openstack.fails(STOP, "other", *nova)[1]
-    assert "has no hosts" in openstack.fails(STOP, "--aggregate", AGGREGATE, *nova)[1]
+    assert "No resource provider has the name" in openstack.fails(STOP, "other")[1]
+    assert "has no hosts" in openstack.fails(STOP, "--aggregate", AGGREGATE)[1]
     assert openstack.fails(STOP)[0] == 2
+
+
+@pytest.mark.parametrize("state", [state for state in compute_services.STATES if state != "up"])
+def test_a_host_that_takes_no_server_is_not_counted(
+    state: str, openstack: OpenStack, judged: Judged
+) -> None:
+    uuids = {name: create(openstack, name, VCPU=8) for name in ("full", "target")}
+    allocate(openstack, uuids["full"], "VCPU=3")
+    states = {uuids["full"]: "up", uuids["target"]: state}
+    names = {uuid: name for name, uuid in uuids.items()}
+    nova = nova_recording(compute_services.answers(states, names))
+    code, found = judged("full", *nova)
+    assert (code, found["answer"], found["servers"], len(found["unplaced"])) == (3, "no", 1, 1)
+    ((host, reason),) = (each.values() for each in found["not_counted"])
+    assert (host, bool(reason)) == ("target", True)
+    assert found["unplaced"][0]["reasons"] == ["only hosts that take no server have room: target"]
+    # nova's name of the host, which no provider has.
+    assert judged("nova-0", *nova)[1]["hosts"] == ["full"]
+    code, found = judged("full", "--no-nova")
+    assert (code, found["answer"], found["not_counted"]) == (0, "yes", [])
+    assert any(text.startswith("compute services: ") for text in found["not_judged"])
+
+
+def server(uuid: str, host: str, **fields: Any) -> dict[str, Any]:
+    """A server on the only node of nova's host ``nova-…``, as nova shows it."""
+    return {
+        "id": uuid, "name": uuid[-2:], "tenant_id": "p", "user_id": "u", "status": "ACTIVE",
+        "OS-EXT-SRV-ATTR:host": f"nova-{host}", "OS-EXT-SRV-ATTR:hypervisor_hostname": host,
+        "OS-EXT-STS:vm_state": "active", "OS-EXT-STS:task_state": None, "image": "",
+        "flavor": {
+            "vcpus": 3, "ram": 0, "disk": 0, "ephemeral": 0, "swap": 0, "extra_specs": {},
+            "original_name": "f",
+        },
+        "created": "", "updated": "", **fields,
+    }  # fmt: skip
+
+
+def test_servers_without_allocations_make_the_answer_unknown(
+    openstack: OpenStack, judged: Judged
+) -> None:
+    uuids = {name: create(openstack, name, VCPU=8) for name in ("full", "target")}
+    known, missing, away, leaving, elsewhere = (
+        f"00000000-0000-4000-8000-0000000000c{number}" for number in range(5)
+    )
+    allocate(openstack, uuids["full"], "VCPU=3", known)
+    for uuid in (away, leaving, elsewhere):
+        allocate(openstack, uuids["target"], "VCPU=1", uuid)
+    servers = [
+        server(known, "full"),
+        server(missing, "full"),
+        server(away, "full"),
+        server(leaving, "full", **{"OS-EXT-STS:task_state": "migrating"}),
+        server(elsewhere, "target"),
+    ]
+    nova = nova_recording(
+        {**compute_hosts(uuids), "GET /v2.1/servers/detail": {"servers": servers}}
+    )
+    code, found = judged("full", *nova)
+    assert (code, found["answer"], found["servers"], found["unplaced"]) == (4, "unknown", 3, [])
+    assert found["without_allocations"] == [missing, away]
+    heal = "1 server without allocations: openstack placement allocation heal --host nova-full"
+    audit = "1 server with allocations on other hosts only: openstack placement allocation audit"
+    assert heal in found["not_judged"]
+    assert any(text.startswith(audit) for text in found["not_judged"])
+    assert f"server {leaving}: moving now" in found["not_judged"]
+    allocate(openstack, uuids["full"], "VCPU=3", missing)
+    allocate(openstack, uuids["full"], "VCPU=2", away)
+    code, found = judged("full", *nova)
+    assert (code, found["answer"], found["servers"]) == (3, "no", 3)
+
+
+def test_the_moves_are_shown_as_commands(openstack: OpenStack) -> None:
+    uuids = {name: create(openstack, name, VCPU=8) for name in ("full", "target")}
+    states = {"active": 1, "stopped": 2, "suspended": 3}
+    servers = []
+    for state, number in states.items():
+        uuid = allocate(openstack, uuids["full"], "VCPU=1", f"{number:08}-0000-4000-8000-{1:012}")
+        servers.append(server(uuid, "full", **{"OS-EXT-STS:vm_state": state}))
+    nova = nova_recording(
+        {**compute_hosts(uuids), "GET /v2.1/servers/detail": {"servers": servers}}
+    )
+    ended = openstack.run(STOP, "full", "--commands", *nova, "-f", "value", "-c", "commands")
+    migrate = "openstack server migrate --os-compute-api-version 2.56"
+    active, stopped, suspended = (each["id"] for each in servers)
+    assert (ended.code, ended.stdout.splitlines()) == (
+        0,
+        [
+            f"{migrate} --live-migration --host nova-target {active}",
+            f"{migrate} --wait --host nova-target {stopped}"
+            f" && openstack server migration confirm {stopped}",
+            f"# {suspended}: nova does not migrate a server that is suspended",
+        ],
+    )
+    ended = openstack.run(STOP, "full", "--commands", *nova)
+    assert f"| {migrate} --live-migration --host nova-target {active} " in ended.stdout
+    assert openstack.fails(STOP, "full", "--commands", "--no-nova")[0] == 2
+
+
+def test_a_strict_answer_is_complete(openstack: OpenStack, servers: dict[str, str]) -> None:
+    assert openstack.run(STOP, "host0").code == 0
+    assert openstack.run(STOP, "host0", "--strict").code == 4
+    assert openstack.run(STOP, "host0", "host1", "--strict").code == 3
 
 
 @pytest.mark.seeds(6, long=60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.support.peer import target as targets
@@ -15,12 +15,6 @@ AGGREGATE = "33333333-3333-4333-8333-333333333333"
 OTHER_AGGREGATE = "33333333-3333-4333-8333-333333333334"
 CONSUMER = "22222222-2222-4222-8222-222222222222"
 UNUSED_UUID = "99999999-9999-4999-8999-999999999999"
-
-_EMPTY_NOVA = {
-    "GET /v2.1/os-aggregates": {"aggregates": []},
-    "GET /v2.1/os-server-groups": {"server_groups": []},
-    "GET /v2.1/servers/detail": {"servers": []},
-}
 
 OWNER = ("--project-id", "project", "--user-id", "user")
 
@@ -69,12 +63,42 @@ def _uuid(target: targets.Target, provider: str) -> str:
         return str(found["uuid"])
 
 
-def empty_nova(target: targets.Target) -> list[str]:
-    """Options for a nova without servers; none on a database file, which needs no nova."""
-    if target.name == "embedded":
-        return []
-    pathlib.Path("empty-nova.json").write_text(json.dumps(_EMPTY_NOVA))
-    return ["--nova-recording", "empty-nova.json"]
+def compute_hosts(
+    uuids: Mapping[str, str], services: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Nova's answers about compute hosts, ``{name of the provider: UUID}``.
+
+    The host of the provider ``x`` is ``nova-x``. ``services`` changes fields of services, by the
+    names of providers.
+    """
+    return {
+        "GET /v2.1/os-services": {
+            "services": [
+                {
+                    "binary": "nova-compute", "host": f"nova-{name}", "state": "up",
+                    "status": "enabled", "forced_down": False, **(services or {}).get(name, {}),
+                }
+                for name in uuids
+            ]
+        },
+        "GET /v2.1/os-hypervisors/detail": {
+            "hypervisors": [
+                {"id": uuid, "hypervisor_hostname": name, "service": {"host": f"nova-{name}"}}
+                for name, uuid in uuids.items()
+            ]
+        },
+    }  # fmt: skip
+
+
+def nova_recording(answers: Mapping[str, Any], file: str = "nova.json") -> tuple[str, str]:
+    """The options for a recording of nova's answers, with empty lists for what they lack."""
+    empty = {
+        "GET /v2.1/os-aggregates": {"aggregates": []},
+        "GET /v2.1/os-server-groups": {"server_groups": []},
+        "GET /v2.1/servers/detail": {"servers": []},
+    }
+    pathlib.Path(file).write_text(json.dumps({**empty, **answers}))
+    return "--nova-recording", file
 
 
 def send_to(target: targets.Target) -> Callable[[str, str, Any, str], tuple[int, Any]]:

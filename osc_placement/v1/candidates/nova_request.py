@@ -78,6 +78,7 @@ def add_scheduler_options(group: argparse._ActionsContainer) -> None:
         choices=sorted(FILTERS),
         help=f"A request filter that is on: {', '.join(sorted(FILTERS))}. Repeatable.",
     )
+    services.add_judgement(group)
 
 
 def is_given(parsed_args: argparse.Namespace) -> bool:
@@ -142,15 +143,23 @@ def read_flavor(
     return nova_request.observe_request(opened, options)
 
 
-def server_reader(
+def nova_reader(
     command: base.PlacementCommand, parsed_args: argparse.Namespace
-) -> nova_servers.ReadServers | None:
-    """Reads what nova says about servers; None on a database file without nova."""
+) -> nova_servers.NovaReader:
+    """Reads what nova says about hosts and servers; nothing without nova.
+
+    Requests: those of ``compute_nodes.read_server_hosts``.
+    """
+    from osc_placement.workflows import compute_nodes
     from osc_placement.workflows.capacity import nova_servers
 
-    has_nova = command.auth_required or command.runs_on_recording
-    if parsed_args.nova_recording is None and not has_nova:
-        return None
-    return functools.partial(
-        nova_servers.observe, opened(command, parsed_args), scheduler(parsed_args)
+    nova = services.optional_nova(command, parsed_args)
+    if nova is None:
+        return nova_servers.NovaReader()
+    return nova_servers.NovaReader(
+        compute_nodes.read_server_hosts(nova),
+        functools.partial(
+            nova_servers.observe, opened(command, parsed_args), scheduler(parsed_args)
+        ),
+        functools.partial(nova_servers.servers_on, nova),
     )

@@ -11,6 +11,13 @@ from cliff import columns
 _TEXT_FORMATS = {"csv", "table", "value"}
 
 
+class Script(columns.FormattableColumn[Any]):
+    """Lines for a shell: ``-f value`` prints them as they are."""
+
+    def human_readable(self) -> str:
+        return "\n".join(self._value)
+
+
 def printable(text: str) -> str:
     """Text with escapes instead of control characters, which could change the terminal."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
@@ -40,6 +47,8 @@ def _format(formatter: str, cell: Any) -> Any:
         if not isinstance(cell, columns.FormattableColumn):
             return printable(cell) if isinstance(cell, str) else cell
         return printable_lines(str(cell.human_readable()))
+    if isinstance(cell, Script) and formatter == "value":
+        return printable_lines(cell.human_readable())
     if isinstance(cell, columns.FormattableColumn):
         cell = cell.machine_readable()
     if isinstance(cell, dict | list | tuple | bool):

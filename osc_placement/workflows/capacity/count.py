@@ -37,12 +37,14 @@ class Capacity:
     """How often a request fits.
 
     ``hosts`` is the number of hosts that can serve it once, not only by sharing providers.
-    ``classes`` are those of the request; the scarcest one comes first.
+    ``classes`` are those of the request; the scarcest one comes first. ``refused`` are the root
+    UUIDs of hosts that Placement would use, but that take no server.
     """
 
     count: packing.Count
     hosts: int
     classes: tuple[ClassCapacity, ...]
+    refused: tuple[str, ...] = ()
 
     @property
     def scarcest(self) -> str:
@@ -53,7 +55,8 @@ class Capacity:
 class Counter:
     """Counts one request on a state of a cloud; the counts of several parts are independent.
 
-    ``without`` are the root UUIDs of trees that are left out.
+    ``without`` are the root UUIDs of trees that are left out; ``refused`` those of hosts that take
+    no server, though other hosts may use what their trees share.
     """
 
     def __init__(
@@ -61,8 +64,9 @@ class Counter:
         base: state.State,
         query: candidate.CandidateQuery,
         without: Collection[str] = (),
+        refused: Collection[str] = (),
     ) -> None:
-        self._base, self._without = base, without
+        self._base, self._without, self._refused = base, without, frozenset(refused)
         self._plan = plans.prepare(base, query)
         self._forest = forests.Forest(base, self._plan)
         self._found = options.find(base, query)
@@ -74,7 +78,8 @@ class Counter:
 
     def count(self, roots: Iterable[str]) -> Capacity:
         """How often the request fits on the hosts with these roots."""
-        roots = list(roots)
+        requested = list(roots)
+        roots = [root for root in requested if root not in self._refused]
         chosen = [option for root in roots for option in self._by_root.get(root, ())]
         found = packing.most(chosen, self._free)
         taken: collections.Counter[packing.Slot] = collections.Counter()
@@ -87,7 +92,12 @@ class Counter:
             upper = min(each.fits for each in classes)
             found = dataclasses.replace(found, most=max(upper, found.least))
         hosts = len({option.root_uuid for option in chosen if option.is_of_host})
-        return Capacity(found, hosts, tuple(sorted(classes, key=lambda each: each.fits)))
+        return Capacity(
+            found,
+            hosts,
+            tuple(sorted(classes, key=lambda each: each.fits)),
+            tuple(root for root in requested if root in self._refused and self._by_root.get(root)),
+        )
 
     def _providers(self, roots: Sequence[str]) -> list[record.ProviderRecord]:
         """The providers of the trees that the request may use, and those that share with them."""

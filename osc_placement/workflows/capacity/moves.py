@@ -47,9 +47,11 @@ class Moves:
 
     The options of a server are those in the cloud without any allocation; what is free decides
     among them. So they are found once for all sets of hosts that stop. ``without`` are the root
-    UUIDs of hosts that receive no server. ``groups`` are nova's server groups; each place that a
-    host has for a group with anti-affinity is an amount of the host. A server with affinity goes to
-    a host of the members that stay; if all of them move, they go to one host.
+    UUIDs of trees that are left out; ``refused`` those of hosts that take no server, though other
+    hosts may use what their trees share: ``not_counted`` are the ones that could serve a request.
+    ``groups`` are nova's server groups; each place that a host has for a group with anti-affinity
+    is an amount of the host. A server with affinity goes to a host of the members that stay; if all
+    of them move, they go to one host.
     """
 
     def __init__(
@@ -60,8 +62,10 @@ class Moves:
         more: Iterable[candidate.CandidateQuery] = (),
         without: Collection[str] = (),
         groups: Iterable[ServerGroup] = (),
+        refused: Collection[str] = (),
     ) -> None:
-        self.base, self.budget = base, budget
+        self.base, self.budget, self.refused = base, budget, frozenset(refused)
+        self.not_counted: dict[str, None] = {}
         self.groups = {each.uuid: each for each in groups}
         self._joint: dict[Hashable, affinity.JointOptions] = {}
         self._without = frozenset(without)
@@ -78,6 +82,9 @@ class Moves:
             found = options.find(empty, query, budget)
             self.is_complete = self.is_complete and found.is_complete
             usable = [each for each in found.options if each.is_of_host]
+            roots = dict.fromkeys(each.root_uuid for each in usable)
+            self.not_counted |= dict.fromkeys(root for root in roots if root in self.refused)
+            usable = [each for each in usable if each.root_uuid not in self.refused]
             self._free |= options.free_amounts(base, usable)
             self._options[kind] = self._in_group(group, usable) if group else usable
 

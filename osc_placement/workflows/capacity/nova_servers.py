@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
+from osc_placement.client import lookup
+from osc_placement.engine import state
 from osc_placement.model import candidate
-from osc_placement.nova import api, filters, request, values
+from osc_placement.nova import (
+    api,
+    filters,
+    flavor,
+    request,
+    servers as nova_servers,
+    values,
+)
+from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.cloud import nova_request
 
-#: The servers that a line names.
+#: The servers or hosts that a line names.
 _MOST_NAMED = 3
 
 
@@ -28,15 +38,73 @@ class KnownServers:
     not_judged: tuple[str, ...] = ()
 
 
-#: Gives what nova says about servers, by UUID.
-ReadServers = Callable[[Sequence[str]], KnownServers]
-
 WITHOUT_NOVA = KnownServers(
     not_judged=(
         "traits, availability zones, host aggregates and server groups: they are in nova (select a"
         " snapshot that was saved --with-nova, or give --nova-recording)",
+        "servers without allocations: they are in nova",
     )
 )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NovaReader:
+    """What the judgement of hosts reads from nova; without arguments nothing.
+
+    ``compute`` decides which hosts take a server. ``servers`` gives what nova says about servers by
+    UUID, ``on_nodes`` the servers that run on compute nodes.
+    """
+
+    compute: compute_nodes.ServerHosts = dataclasses.field(
+        default_factory=compute_nodes.ServerHosts
+    )
+    servers: Callable[[Sequence[str]], KnownServers] = lambda _: WITHOUT_NOVA
+    on_nodes: Callable[[Sequence[values.ComputeNode]], Sequence[values.Server]] = lambda _: ()
+
+    def on_roots(self, roots: Sequence[str]) -> ServersOnHosts:
+        """The servers that nova has on the compute nodes with these UUIDs.
+
+        Requests: those of ``servers_on``. A refusal is not an error but a problem of the answer.
+        """
+        nodes = [node for node in map(self.compute.node, roots) if node]
+        try:
+            return ServersOnHosts(nodes, self.on_nodes(nodes))
+        except errors.PlacementError as error:
+            return ServersOnHosts(problem=f"servers without allocations: {error}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServersOnHosts:
+    """Compute nodes and the servers on them; ``problem`` says why they could not be read."""
+
+    nodes: Sequence[values.ComputeNode] = ()
+    servers: Sequence[values.Server] = ()
+    problem: str = ""
+
+
+def servers_on(nova: api.Nova, nodes: Sequence[values.ComputeNode]) -> list[values.Server]:
+    """The servers on compute nodes.
+
+    Requests: for up to five nodes one per node and 1000 servers, for more one per 1000 servers.
+    """
+    if len(nodes) > lookup.MAX_SINGLE_REQUESTS:
+        listed = nova_servers.servers(nova)
+    else:
+        hosts = dict.fromkeys(node.host for node in nodes)
+        listed = [each for host in hosts for each in nova_servers.servers(nova, host=host)]
+    names = {(node.host, node.hostname) for node in nodes}
+    by_uuid = {each.uuid: each for each in listed if (each.host, each.node) in names}
+    return list(by_uuid.values())
+
+
+def needs_allocations(server: values.Server) -> bool:
+    """Whether a server requests anything, as far as nova shows it."""
+    if server.is_deleted or server.flavor is None:
+        return not server.is_deleted
+    requested = flavor.request_of(
+        server.flavor, server.image_properties, booted_from_volume=server.from_volume
+    )
+    return bool(requested.unknown or requested.total())
 
 
 def observe(
@@ -90,6 +158,57 @@ def _ties(found: Iterable[request.ServerSpec]) -> Iterator[str]:
             tied["local disks, which only a migration moves"].append(str(server.uuid))
     for what, uuids in tied.items():
         yield f"{what}: {_named(uuids)}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unallocated:
+    """Servers on some hosts that have no allocations there, so that Placement counts them nowhere.
+
+    ``missing`` is ``{UUID of a server without any allocation: nova's host}``, ``elsewhere`` the
+    same for servers that have allocations, but only on other hosts. ``not_judged`` are lines.
+    """
+
+    missing: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    elsewhere: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    not_judged: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """What is wrong, each with the command that repairs it."""
+        for uuids, what, command in (
+            (self.missing, "without allocations", "heal"),
+            (self.elsewhere, "with allocations on other hosts only", "audit --repair"),
+        ):
+            if uuids:
+                hosts = sorted(set(uuids.values()))
+                only = "".join(f" --host {host}" for host in hosts if len(hosts) <= _MOST_NAMED)
+                plural = "s" if len(uuids) > 1 else ""
+                yield (
+                    f"{len(uuids)} server{plural} {what}: openstack placement allocation"
+                    f" {command}{only}"
+                )
+
+
+def unallocated(base: state.State, on_hosts: ServersOnHosts, among: Collection[str]) -> Unallocated:
+    """The servers on compute nodes (``among``: UUIDs) without allocations in their trees."""
+    roots = {(node.host, node.hostname): node.uuid for node in on_hosts.nodes}
+    missing: dict[str, str] = {}
+    elsewhere: dict[str, str] = {}
+    moving = []
+    for server in on_hosts.servers:
+        root = roots[server.host or "", server.node or ""]
+        consumer = base.consumers.get(server.uuid)
+        uuids = set(consumer.allocations) if consumer else set()
+        if root not in among or not uuids.isdisjoint(base.tree[root]):
+            continue
+        if uuids and (server.task_state or server.vm_state == "resized"):
+            moving.append(server.uuid)
+        elif uuids:
+            elsewhere[server.uuid] = server.host or ""
+        elif needs_allocations(server):
+            missing[server.uuid] = server.host or ""
+    problems = [on_hosts.problem] if on_hosts.problem else []
+    problems += [f"{_named(moving)}: moving now"] if moving else []
+    return Unallocated(missing, elsewhere, tuple(problems))
 
 
 def _named(uuids: Sequence[str]) -> str:

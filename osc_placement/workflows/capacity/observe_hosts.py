@@ -25,39 +25,44 @@ _OTHERS = "others"
 class HostsRead:
     """The hosts (root UUIDs), what nova says about their servers, and a state.
 
+    ``on_hosts`` are the servers that nova has on these hosts.
+
     The state has the consumers of these hosts, and answers their requests as the cloud does.
     """
 
     base: state.State
     roots: Sequence[str]
     nova: nova_servers.KnownServers
+    on_hosts: nova_servers.ServersOnHosts = dataclasses.field(
+        default_factory=nova_servers.ServersOnHosts
+    )
 
 
 def read(
     client: api.Client,
     hosts: Sequence[str],
     aggregates: Sequence[str],
-    read_servers: nova_servers.ReadServers | None,
+    nova: nova_servers.NovaReader,
     context: ReadContext,
 ) -> HostsRead:
     """Read the hosts with these names or UUIDs, and those of aggregates.
 
     Requests: those of ``CloudReader.read`` for all servers together; one for each aggregate, for
-    each provider of the hosts, for each consumer on them, and for each other member of its server
-    group; to nova and neutron those of ``read_servers``.
+    each provider of the hosts, for each consumer on them, for each server that nova has there, and
+    for each other member of its server group; to nova and neutron those of ``nova``.
     Errors: UnknownProvider; PlacementError for an aggregate without hosts.
     """
-    return _Reader(client, read_servers, context).read(hosts, aggregates)
+    return _Reader(client, nova, context).read(hosts, aggregates)
 
 
 class _Reader:
     def __init__(
         self,
         client: api.Client,
-        read_servers: nova_servers.ReadServers | None,
+        nova: nova_servers.NovaReader,
         context: ReadContext,
     ) -> None:
-        self._client, self._read_servers, self._context = client, read_servers, context
+        self._client, self._nova_reader, self._context = client, nova, context
         self._cloud = observe.CloudReader(client, context)
 
     def read(self, hosts: Sequence[str], aggregates: Sequence[str]) -> HostsRead:
@@ -67,13 +72,15 @@ class _Reader:
         consumers = self._consumers(base, self._consumers_on(base, roots))
         base.apply(record.Changes(consumers=consumers))
         nova = self._nova(servers.servers_on(base, roots))
+        on_hosts = self._nova_reader.on_roots(roots)
         members = {uuid: None for group in nova.groups for uuid in group.members}
+        members |= {server.uuid: None for server in on_hosts.servers}
         consumers |= self._consumers(base, [uuid for uuid in members if uuid not in consumers])
         base.apply(record.Changes(consumers=consumers))
         known = servers.servers_on(base, roots, nova.queries, nova.groups)
         queries = {each.kind: each.query for each in known}
         read = self._cloud.read(list(queries.values()))
-        return HostsRead(_with_consumers(read, consumers, roots), roots, nova)
+        return HostsRead(_with_consumers(read, consumers, roots), roots, nova, on_hosts)
 
     def _roots(
         self, base: state.State, hosts: Sequence[str], aggregates: Sequence[str]
@@ -83,7 +90,7 @@ class _Reader:
         members = dict(zip(aggregates, answers, strict=True))
         sharing = base.with_trait[standard.SHARING_TRAIT]
         own = {uuid for uuid in base.tree if uuid not in sharing}
-        return names.chosen_roots(base, hosts, members, own)
+        return names.chosen_roots(base, hosts, members, own, self._nova_reader.compute)
 
     def _consumers_on(self, base: state.State, roots: Iterable[str]) -> list[str]:
         providers = [uuid for root in roots for uuid in base.tree[root]]
@@ -100,10 +107,8 @@ class _Reader:
 
     def _nova(self, known: Sequence[servers.Server]) -> nova_servers.KnownServers:
         """What nova says about servers, with the server groups that have one of them."""
-        if self._read_servers is None:
-            return nova_servers.WITHOUT_NOVA
         uuids = dict.fromkeys(each.uuid for each in known)
-        found = self._read_servers(list(uuids))
+        found = self._nova_reader.servers(list(uuids))
         return dataclasses.replace(
             found,
             groups=[each for each in found.groups if not uuids.keys().isdisjoint(each.members)],

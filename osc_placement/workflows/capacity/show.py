@@ -14,6 +14,7 @@ from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan import plan as plan_module
+from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.capacity import (
     after,
     count,
@@ -58,7 +59,8 @@ class ShowRequest:
 class Row:
     """One count. ``part`` is a host, aggregate or zone; empty for the whole cloud.
 
-    ``is_after``: after the plan. ``kept`` is set with hosts in reserve.
+    ``is_after``: after the plan. ``kept`` is set with hosts in reserve. ``not_counted`` is ``{host:
+    why it takes no server}``, for the hosts that Placement would use.
     """
 
     title: str
@@ -66,13 +68,15 @@ class Row:
     is_after: bool
     capacity: count.Capacity
     kept: keep.Kept | None = None
+    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
     """The counts; ``failures`` are the changes of the plan that could not be applied.
 
-    ``not_judged`` are lines about what else may tie the servers of failed hosts.
+    ``not_judged`` are lines about the compute services, and about what else may tie the servers of
+    failed hosts.
     """
 
     rows: tuple[Row, ...]
@@ -89,11 +93,11 @@ def show(
     request: ShowRequest,
     context: ReadContext,
     host_aggregates: HostAggregates = None,
-    read_servers: nova_servers.ReadServers | None = None,
+    nova: nova_servers.NovaReader | None = None,
 ) -> Shown:
-    """Count how often requests fit.
+    """Count how often requests fit on the hosts that can take a server.
 
-    With ``keep``, ``read_servers`` reads the conditions of servers from nova; None without nova.
+    With ``keep``, ``nova`` reads the conditions of servers; None without nova.
 
     Requests: to a service those of ``observe.observed`` for all queries together; by zone also one
     for each host aggregate with a zone. None to a database file. ``keep`` and ``after`` need a
@@ -108,9 +112,10 @@ def show(
     rows: list[Row] = []
     failures: tuple[str, ...] = ()
     parts = _Parts(request.by, host_aggregates)
-    nova = nova_servers.KnownServers()
+    nova = nova or nova_servers.NovaReader()
+    known = nova_servers.KnownServers()
     if request.keep is not None:
-        nova = _known_servers(client, read_servers)
+        known = _known_servers(client, nova)
     with observe.observed(
         client,
         request.queries.values(),
@@ -119,26 +124,28 @@ def show(
         with_aggregates=request.by is By.AGGREGATE,
     ) as base:
         for title, query in request.queries.items():
-            rows += _State(base, query, request, parts, title, nova).rows(is_after=False)
+            shown = _State(base, query, request, parts, title, known, nova.compute)
+            rows += shown.rows(is_after=False)
             if request.after is not None:
                 with after.applied(base, *request.after) as changed:
-                    shown = _State(changed.state, query, request, parts, title, nova)
+                    shown = _State(changed.state, query, request, parts, title, known, nova.compute)
                     rows += shown.rows(is_after=True)
                     failures = changed.failures
-    return Shown(tuple(rows), failures, nova.not_judged)
+    return Shown(tuple(rows), failures, (*nova.compute.not_judged, *known.not_judged))
 
 
-def _known_servers(
-    client: api.Client, read_servers: nova_servers.ReadServers | None
-) -> nova_servers.KnownServers:
-    """What nova says about all servers of a database file."""
-    if read_servers is None:
-        return nova_servers.WITHOUT_NOVA
+def _known_servers(client: api.Client, nova: nova_servers.NovaReader) -> nova_servers.KnownServers:
+    """What nova says about all servers of a database file, those without allocations included."""
     with observe.whole_state(client) as base:
         if base is None:
             return nova_servers.WITHOUT_NOVA
-        uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, count.hosts_of(base)))
-    return read_servers(list(uuids))
+        hosts = count.hosts_of(base)
+        uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, hosts))
+        lost = nova_servers.unallocated(base, nova.on_roots(hosts), hosts)
+    found = nova.servers(list(uuids))
+    return dataclasses.replace(
+        found, not_judged=(*lost.lines(), *lost.not_judged, *found.not_judged)
+    )
 
 
 class _Parts:
@@ -187,17 +194,23 @@ class _State:
         parts: _Parts,
         title: str,
         nova: nova_servers.KnownServers,
+        compute: compute_nodes.ServerHosts,
     ) -> None:
         self._nova = nova
         self._base, self._query = base, query
         self._request, self._parts, self._title = request, parts, title
-        self._without = frozenset(names.roots_named(self._base, request.without))
-        self._counter = count.Counter(self._base, self._query, self._without)
+        self._without = frozenset(names.roots_named(self._base, request.without, compute))
+        self._refused = compute.refused(self._base.tree)
+        self._counter = count.Counter(self._base, self._query, self._without, self._refused)
 
     def rows(self, *, is_after: bool) -> Iterator[Row]:
         for part, roots in self._split():
             kept = self._kept(roots) if self._request.keep else None
-            yield Row(self._title, part, is_after, self._counter.count(roots), kept)
+            capacity = self._counter.count(roots)
+            refused = {
+                self._base.providers[root].name: self._refused[root] for root in capacity.refused
+            }
+            yield Row(self._title, part, is_after, capacity, kept, refused)
 
     def _split(self) -> Iterable[tuple[str, list[str]]]:
         every = [
@@ -225,7 +238,13 @@ class _State:
         budget = budgets.SearchBudget(self._request.seconds)
         outside = {each.root_uuid for each in self._base.providers.values()} - set(roots)
         found = moves.Moves(
-            self._base, known, budget, [self._query], self._without | outside, nova.groups
+            self._base,
+            known,
+            budget,
+            [self._query],
+            self._without | outside,
+            nova.groups,
+            self._refused,
         )
         if not found.is_complete:
             raise errors.PlacementError(

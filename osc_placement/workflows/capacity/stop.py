@@ -168,7 +168,12 @@ def _preventing(
     """The single constraints without which the server would fit, else all its amounts."""
     left = moves.released(hosts)
     group = server.apart or server.together
-    if group and _serves(left, server.query, hosts):
+    serving = set(_serving(left, server.query, hosts))
+    if serving and serving <= moves.refused:
+        names = sorted(moves.base.providers[root].name for root in serving)
+        yield f"only hosts that take no server have room: {', '.join(names)}"
+        return
+    if group and not serving <= moves.refused:
         has = "servers" if server.apart else "none of the servers"
         yield f"every other host with room has {has} of server group {moves.groups[group].name}"
         return
@@ -177,7 +182,9 @@ def _preventing(
     found = [
         text
         for each, text in zip(every, shown, strict=True)
-        if _serves(left, constraint.without(server.query, {each}), hosts)
+        if not moves.refused.issuperset(
+            _serving(left, constraint.without(server.query, {each}), hosts)
+        )
     ]
     for text in found:
         yield f"no other host has room with {text}"
@@ -186,9 +193,10 @@ def _preventing(
         yield f"no other host has room with {' and '.join(map(str, amounts))}"
 
 
-def _serves(base: state.State, query: candidate.CandidateQuery, hosts: Sequence[str]) -> bool:
-    """Whether another host can serve the query; none can if it requests no resources."""
-    return any(
-        each.is_of_host and not options.uses_trees(base, each, hosts)
-        for each in options.find(base, query).options
-    )
+def _serving(
+    base: state.State, query: candidate.CandidateQuery, hosts: Sequence[str]
+) -> Iterator[str]:
+    """The roots of the other hosts that can serve a query; none if it requests no resources."""
+    for each in options.find(base, query).options:
+        if each.is_of_host and not options.uses_trees(base, each, hosts):
+            yield each.root_uuid

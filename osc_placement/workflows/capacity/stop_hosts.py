@@ -9,6 +9,7 @@ from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import allocation
+from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.capacity import (
     count,
     moves,
@@ -21,6 +22,10 @@ from osc_placement.workflows.capacity import (
 from osc_placement.workflows.cloud import observe, packing
 from osc_placement.workflows.context import ReadContext
 
+#: The states in which nova migrates a server without a stop.
+_LIVE = frozenset({"active", "paused"})
+
+_UNCOUNTED = "nova has servers on these hosts that Placement does not count there"
 _DEVICES = "PCI devices, NUMA nodes and local disks that are not in Placement"
 
 
@@ -49,7 +54,7 @@ class Move:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stranded:
-    """A server without a place."""
+    """A server with allocations that finds no place."""
 
     server: str
     source: str
@@ -58,76 +63,127 @@ class Stranded:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Judgement:
-    """``hosts`` are the names of the hosts that the answer is about."""
+    """``hosts`` are the names of the hosts that the answer is about.
+
+    ``servers`` is the number of their servers, those without allocations (UUIDs in
+    ``without_allocations``) included. ``not_counted`` is ``{host: why it takes no server}``, for
+    the hosts that Placement would use. ``commands`` carry out the moves of servers that nova has.
+    """
 
     answer: stop.Answer
     hosts: tuple[str, ...]
+    servers: int = 0
     moves: tuple[Move, ...] = ()
     unplaced: tuple[Stranded, ...] = ()
     reason: str = ""
+    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    without_allocations: tuple[str, ...] = ()
     not_judged: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
 
 
 def judge(
     client: api.Client,
     request: StopRequest,
-    read_servers: nova_servers.ReadServers | None = None,
+    nova: nova_servers.NovaReader | None = None,
     context: ReadContext | None = None,
 ) -> Judgement:
     """Whether hosts may stop.
 
-    ``read_servers`` is None without nova. Requests: to a service those of ``observe_hosts.read``;
-    on a database file only those of ``read_servers``, to nova and neutron.
+    ``nova`` is None without nova. Requests: to a service those of ``observe_hosts.read``; on a
+    database file only those of ``nova``, to nova and neutron.
     Errors: UnknownProvider; PlacementError.
     """
+    nova = nova or nova_servers.NovaReader()
     with observe.whole_state(client) as base:
         if base is None:
             found = observe_hosts.read(
-                client, request.hosts, request.aggregates, read_servers, context or ReadContext()
+                client, request.hosts, request.aggregates, nova, context or ReadContext()
             )
         else:
-            found = _of_state(base, request, read_servers)
-        return _judge(found, request)
+            found = _of_state(base, request, nova)
+        return _judge(found, request, nova.compute)
 
 
 def _of_state(
-    base: state.State, request: StopRequest, read_servers: nova_servers.ReadServers | None
+    base: state.State, request: StopRequest, nova: nova_servers.NovaReader
 ) -> observe_hosts.HostsRead:
-    """The hosts in a database file. Requests: those of ``read_servers``."""
+    """The hosts in a database file. Requests: those of ``nova``."""
     members = {uuid: base.with_aggregate[uuid] for uuid in request.aggregates}
-    roots = host_names.chosen_roots(base, request.hosts, members, set(count.hosts_of(base)))
+    hosts = set(count.hosts_of(base))
+    roots = host_names.chosen_roots(base, request.hosts, members, hosts, nova.compute)
     uuids = list(dict.fromkeys(each.uuid for each in servers.servers_on(base, roots)))
-    nova = nova_servers.WITHOUT_NOVA if read_servers is None else read_servers(uuids)
-    return observe_hosts.HostsRead(base, roots, nova)
+    return observe_hosts.HostsRead(base, roots, nova.servers(uuids), nova.on_roots(roots))
 
 
-def _judge(read: observe_hosts.HostsRead, request: StopRequest) -> Judgement:
+def _judge(
+    read: observe_hosts.HostsRead, request: StopRequest, compute: compute_nodes.ServerHosts
+) -> Judgement:
     base, roots, nova = read.base, read.roots, read.nova
     known = servers.servers_on(base, roots, nova.queries, nova.groups)
     budget = budgets.SearchBudget(request.seconds)
-    found = moves.Moves(base, known, budget, groups=nova.groups)
+    refused = compute.refused(base.tree)
+    found = moves.Moves(base, known, budget, groups=nova.groups, refused=refused)
     if request.most is None:
         verdict = stop.may_stop(found, roots)
     else:
         verdict = stop.largest(found, roots, request.most)
     names = {uuid: each.name for uuid, each in base.providers.items()}
+    lost = nova_servers.unallocated(base, read.on_hosts, verdict.hosts)
+    uncounted = tuple(lost.lines())
+    if uncounted and verdict.answer is stop.Answer.YES:
+        verdict = dataclasses.replace(verdict, answer=stop.Answer.UNKNOWN, reason=_UNCOUNTED)
+    placed = tuple(_moves(found, verdict, names))
     return Judgement(
         verdict.answer,
         tuple(names[root] for root in verdict.hosts),
-        tuple(_moves(found, verdict, names)),
+        len(found.servers_on(verdict.hosts)) + len(lost.missing) + len(lost.elsewhere),
+        placed,
         tuple(
             Stranded(each.server.uuid, names[each.server.root_uuid], each.reasons)
             for each in verdict.unplaced
         ),
         verdict.reason,
+        {names[root]: refused[root] for root in found.not_counted if root not in verdict.hosts},
+        (*lost.missing, *lost.elsewhere),
         (
+            *compute.not_judged,
+            *uncounted,
+            *lost.not_judged,
             *nova.not_judged,
             *(f"{text} of server {each.uuid}" for each in known for text in each.unknown),
             *([] if nova.queries else [_DEVICES]),
             *_migrations(base, verdict.hosts, names),
             *_affinity(found, verdict.hosts),
         ),
+        tuple(_commands(found, verdict, read.on_hosts, compute)),
     )
+
+
+def _commands(
+    found: moves.Moves,
+    verdict: stop.Verdict,
+    on_hosts: nova_servers.ServersOnHosts,
+    compute: compute_nodes.ServerHosts,
+) -> Iterator[str]:
+    """A command for each move; a comment for a server that nova cannot move, or does not list."""
+    by_uuid = {server.uuid: server for server in on_hosts.servers}
+    for moved in found.servers_on(verdict.hosts):
+        option = verdict.placement.get(moved.key)
+        node = compute.node(option.root_uuid) if option else None
+        server = by_uuid.get(moved.uuid)
+        if node is None:
+            continue
+        migrate = "openstack server migrate --os-compute-api-version 2.56"
+        if server is None:
+            yield f"# {moved.uuid}: nova lists no server with this UUID here"
+        elif server.vm_state in _LIVE:
+            yield f"{migrate} --live-migration --host {node.host} {server.uuid}"
+        elif server.vm_state == "stopped":
+            confirm = f"openstack server migration confirm {server.uuid}"
+            yield f"{migrate} --wait --host {node.host} {server.uuid} && {confirm}"
+        else:
+            yield f"# {server.uuid}: nova does not migrate a server that is {server.vm_state}"
 
 
 def _moves(found: moves.Moves, verdict: stop.Verdict, names: Mapping[str, str]) -> Iterator[Move]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 
@@ -40,6 +40,10 @@ def judge(read: observe_hosts.HostsRead, most: int | None = None) -> stop.Verdic
     return stop.largest(moves, read.roots, most)
 
 
+def reader(known: nova_servers.KnownServers) -> nova_servers.NovaReader:
+    return nova_servers.NovaReader(servers=lambda _: known)
+
+
 def draw_nova(
     draw: random.Random, base: state.State
 ) -> tuple[Mapping[str, candidate.CandidateQuery], list[ServerGroup]]:
@@ -67,11 +71,9 @@ def test_a_service_is_judged_as_its_database(
     names = [base.providers[root].name for root in draw.sample(hosts, draw.randint(0, len(hosts)))]
     queries, groups = draw_nova(draw, base)
 
-    def nova(uuids: Sequence[str]) -> nova_servers.KnownServers:
-        return nova_servers.KnownServers(queries, groups)
-
-    read = observe_hosts.read(client, names, [], nova, CONTEXT)
-    whole = observe_hosts.HostsRead(base, read.roots, nova([]))
+    known = nova_servers.KnownServers(queries, groups)
+    read = observe_hosts.read(client, names, [], reader(known), CONTEXT)
+    whole = observe_hosts.HostsRead(base, read.roots, known)
     found, expected = judge(read), judge(whole)
     assert found.answer == expected.answer
     assert len(found.unplaced) == len(expected.unplaced)
@@ -109,7 +111,7 @@ def test_the_number_of_requests_is_exact(hosts: int, placement: service.InProces
         dict.fromkeys(uuids[:3], asked),
         [ServerGroup("g", "web", "anti-affinity", (uuids[0], uuids[3]))],
     )
-    read = observe_hosts.read(client, [first], [], lambda _: known, CONTEXT)
+    read = observe_hosts.read(client, [first], [], reader(known), CONTEXT)
     assert judge(read).answer is stop.Answer.YES
     assert client.sent == {
         "resource_providers/": 1,
@@ -131,9 +133,9 @@ def test_the_number_of_requests_is_exact(hosts: int, placement: service.InProces
 def test_hosts_of_an_aggregate_are_listed(placement: service.InProcessPlacement) -> None:
     base = on_hosts(3, VCPU=8)
     client = explained.seeded(placement, base)
-    read = observe_hosts.read(client, [], [AGGREGATE], None, CONTEXT)
+    read = observe_hosts.read(client, [], [AGGREGATE], nova_servers.NovaReader(), CONTEXT)
     assert sorted(read.roots) == sorted(list(base.providers)[1:])
-    assert read.nova == nova_servers.WITHOUT_NOVA
+    assert read.nova.not_judged == nova_servers.WITHOUT_NOVA.not_judged
 
 
 def test_a_trait_that_does_not_exist_is_on_no_host(placement: service.InProcessPlacement) -> None:
@@ -143,7 +145,7 @@ def test_a_trait_that_does_not_exist_is_on_no_host(placement: service.InProcessP
     base = brute_force.claim(base, server, {first: {"VCPU": 2}})
     client = explained.seeded(placement, base)
     known = nova_servers.KnownServers({server: query(group(VCPU=2, required="CUSTOM_GONE"))})
-    read = observe_hosts.read(client, [first], [], lambda _: known, CONTEXT)
+    read = observe_hosts.read(client, [first], [], reader(known), CONTEXT)
     (unplaced,) = judge(read).unplaced
     assert unplaced.reasons == ("no other host has room with required=CUSTOM_GONE",)
 
@@ -162,7 +164,7 @@ def test_the_order_of_moves_of_a_group_with_affinity_is_not_judged(
         [ServerGroup("g", "web", "affinity", tuple(uuids))],
     )
     for hosts, lines in (([first, second], 1), ([first], 0)):
-        found = stop_hosts.judge(client, stop_hosts.StopRequest(hosts), lambda _: known)
+        found = stop_hosts.judge(client, stop_hosts.StopRequest(hosts), reader(known))
         assert found.answer is stop.Answer.YES
         assert len({move.target for move in found.moves}) == 1
         assert sum("server group web" in text for text in found.not_judged) == lines

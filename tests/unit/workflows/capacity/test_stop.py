@@ -9,11 +9,13 @@ import pytest
 from osc_placement import microversion
 from osc_placement.engine import allocation, draft, state
 from osc_placement.engine.candidates import budget as budgets
+from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.capacity import count, moves as capacity_moves, servers, stop
 from osc_placement.workflows.capacity.stop import Answer
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force
+from tests.support.clouds import compute_services
 
 
 def draw_cloud(draw: random.Random) -> state.State:
@@ -100,6 +102,31 @@ def test_a_largest_set_is_as_large_as_that_of_brute_force(number: int) -> None:
     else:
         assert (found.answer, len(found.hosts)) == (Answer.YES, max(sizes))
         carry_out(base, moves, found)
+
+
+@pytest.mark.seeds(60, long=1200)
+def test_no_server_moves_to_a_host_that_the_compute_filter_refuses(seed: int) -> None:
+    draw = random.Random(f"stop with services {seed}")
+    base = draw_cloud(draw)
+    hosts = count.hosts_of(base)
+    states = compute_services.draw_states(draw, hosts)
+    chosen = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
+    compute = compute_nodes.read_server_hosts(compute_services.nova(states))
+    known = servers.servers_on(base, hosts)
+    refused = compute.refused(base.tree)
+    moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), refused=refused)
+    found = stop.may_stop(moves, chosen)
+    queries = [server.query for server in moves.servers_on(chosen)]
+    elsewhere = brute_force.without_trees(base, chosen)
+    accepted = compute_services.accepted(states)
+    expected = brute_force.fit(
+        moves.released(chosen),
+        queries,
+        lambda each: elsewhere(each) and each.root_uuid in accepted,
+    )
+    assert found.answer is (Answer.YES if expected else Answer.NO)
+    assert {option.root_uuid for option in found.placement.values()} <= accepted
+    assert accepted.isdisjoint(moves.not_counted)
 
 
 def with_server(base: state.State, name: str, **allocations: dict[str, int]) -> state.State:
