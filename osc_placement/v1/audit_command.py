@@ -61,7 +61,7 @@ class AuditCommand(plan_command.PlanCommand):
             action="append",
             default=[],
             help="Only findings about this host (nova's name), or the provider with this name."
-            " Repeatable.",
+            " May be repeated.",
         )
         group.add_argument(
             "--only",
@@ -69,7 +69,7 @@ class AuditCommand(plan_command.PlanCommand):
             action="append",
             default=[],
             choices=self.codes(),
-            help=f"Only findings with this code: {', '.join(self.codes())}. Repeatable.",
+            help=f"Only findings with this code: {', '.join(self.codes())}. May be repeated.",
         )
         group.add_argument(
             "--strict",

@@ -252,6 +252,12 @@ class PlacementCommand(target.TargetCommand):
         """Whether the command runs on a snapshot with responses of nova."""
         return self._database() is not None and self._client().has_recording
 
+    @property
+    def nova_recording(self) -> str | None:
+        """The file of ``--nova-recording``; None without it."""
+        recording: str | None = getattr(self._arguments, "nova_recording", None)
+        return recording
+
     def _version(self, client: api.Client, features: Iterable[str]) -> microversion.Microversion:
         if client.pinned:
             return client.microversion

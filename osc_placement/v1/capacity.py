@@ -118,7 +118,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             seconds=parsed_args.timeout,
             after=plan,
         )
-        host_aggregates = services.host_aggregates(self, parsed_args)
+        host_aggregates = services.host_aggregates(self)
         nova = nova_request.nova_reader(self, parsed_args)
         with progress.shown(quiet=self.is_quiet) as shown:
             context = ReadContext(parsed_args.workers, shown)

@@ -66,7 +66,7 @@ openstack placement flavor audit --fail-on unknown_name \\
             action="append",
             default=[],
             choices=codes,
-            help=f"Exit with 3 if a flavor has this code: {', '.join(codes)}. Repeatable.",
+            help=f"Exit with 3 if a flavor has this code: {', '.join(codes)}. May be repeated.",
         )
         nova_request.add_scheduler_options(parser)
         plan_command.add_workers(parser)

@@ -93,9 +93,7 @@ openstack --os-placement-database cloud.sqlite \\
             self.usage_error("argument --commands: not allowed with argument --no-nova")
         client = self.connect()
         nova = nova_request.nova_reader(self, parsed_args)
-        aggregates = selector.aggregate_uuids(
-            parsed_args.aggregate, services.host_aggregates(self, parsed_args)
-        )
+        aggregates = selector.aggregate_uuids(parsed_args.aggregate, services.host_aggregates(self))
         with progress.shown(quiet=self.is_quiet) as shown:
             found = stop_hosts.judge(
                 client,

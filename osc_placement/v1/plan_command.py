@@ -232,9 +232,7 @@ class PlanCommand(base.Lister):
     def _context(
         self, parsed_args: argparse.Namespace, shown: plan_progress.Progress
     ) -> ReadContext:
-        from osc_placement.workflows.context import ReadContext
-
-        return ReadContext(parsed_args.workers, shown, services.host_aggregates(self))
+        return services.read_context(self, parsed_args.workers, shown)
 
     def add_change_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of every changing command."""

@@ -10,7 +10,7 @@ import datetime
 import functools
 import pathlib
 import types
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
@@ -19,7 +19,8 @@ from osc_placement.v1 import base
 if TYPE_CHECKING:
     from osc_placement.neutron import api as neutron_api
     from osc_placement.nova import api as nova_api, flavors
-    from osc_placement.workflows.context import HostAggregates
+    from osc_placement.plan import progress
+    from osc_placement.workflows.context import HostAggregates, ReadContext
 
 
 class Services:
@@ -86,25 +87,39 @@ class Services:
         }
 
 
-def host_aggregates(
-    command: base.PlacementCommand, parsed_args: argparse.Namespace | None = None
-) -> HostAggregates | None:
-    """How a workflow reads nova's host aggregates; None on a database file without nova.
+def nova_at_hand(command: base.PlacementCommand) -> Callable[[], nova_api.Nova] | None:
+    """How to open nova: of the recording, the snapshot or the cloud; None on a database file."""
 
-    ``parsed_args`` are those of a command with ``--nova-recording``.
-    """
-    from osc_placement.nova import api as nova_api
-
-    if parsed_args is not None and parsed_args.nova_recording is not None:
-        opened = Services(command, parsed_args)
-        return lambda: nova_api.host_aggregates(opened.nova)
+    recording = command.nova_recording
+    if recording is not None:
+        return lambda: _recorded(recording)
     if command.runs_on_recording:
-        return lambda: nova_api.host_aggregates(_saved(command))
+        return lambda: _saved(command)
     if not command.auth_required:
         return None
 
     shell: Any = command.app
-    return lambda: nova_api.host_aggregates(_session_nova(shell.client_manager.sdk_connection))
+    return lambda: _session_nova(shell.client_manager.sdk_connection)
+
+
+def host_aggregates(command: base.PlacementCommand) -> HostAggregates | None:
+    """How a workflow reads nova's host aggregates; None on a database file without nova."""
+    from osc_placement.nova import api as nova_api
+
+    opened = nova_at_hand(command)
+    return None if opened is None else lambda: nova_api.host_aggregates(opened())
+
+
+def read_context(
+    command: base.PlacementCommand, workers: int, shown: progress.Progress
+) -> ReadContext:
+    """What a workflow reads with: Placement, and nova for names of hosts and host aggregates."""
+    from osc_placement.nova import hosts
+    from osc_placement.workflows.context import ReadContext
+
+    opened = nova_at_hand(command)
+    compute_hosts = None if opened is None else lambda: hosts.read_all(opened())
+    return ReadContext(workers, shown, host_aggregates(command), compute_hosts)
 
 
 def optional_nova(

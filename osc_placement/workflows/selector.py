@@ -10,18 +10,21 @@ import dataclasses
 import functools
 import logging
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, retry
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
-from osc_placement.nova import lookup as nova_lookup
+from osc_placement.nova import lookup as nova_lookup, values
 from osc_placement.plan import workers
-from osc_placement.workflows.context import HostAggregates
+from osc_placement.workflows.context import ComputeHosts, HostAggregates
 
 LOG = logging.getLogger(__name__)
+
+#: Gives ``{text: UUID}`` of the providers that have these names and UUIDs.
+FindProviders = Callable[[Sequence[str]], Mapping[str, str]]
 
 _NOTHING = (
     "nothing is selected: name providers, or give --member-of, --in-tree, --required,"
@@ -52,14 +55,14 @@ class Selector:
 
     def __str__(self) -> str:
         arguments = [*self.providers]
-        for option, values in (
+        for option, texts in (
             ("--member-of", self.member_of),
             ("--in-tree", [self.in_tree] if self.in_tree else []),
             ("--required", self.required),
             ("--forbidden", self.forbidden),
             ("--name-glob", self.name_globs),
         ):
-            arguments += [argument for value in values for argument in (option, value)]
+            arguments += [argument for text in texts for argument in (option, text)]
         arguments += ["--all"] if self.everything else []
         return shlex.join([*arguments, "--unused"] if self.unused else arguments)
 
@@ -183,6 +186,41 @@ def aggregate_uuids(texts: Iterable[str], host_aggregates: HostAggregates | None
     matching = nova_lookup.find_host_aggregates(known, others, input_errors)
     input_errors.check()
     return found | {text: item.uuid for text, item in matching.items()}
+
+
+def host_uuids(
+    find: FindProviders, texts: Iterable[str], compute_hosts: ComputeHosts | None
+) -> dict[str, list[str]]:
+    """``{text: provider UUIDs}`` for names and UUIDs of providers, and nova's names of hosts.
+
+    ``find`` gives the UUIDs of providers by name or UUID. A host of nova has the providers of its
+    compute nodes: one, or with Ironic several.
+    Requests: those of ``find``; if no provider has a name, those of ``compute_hosts`` and of
+    ``find`` for the compute nodes of the host. Errors: UnknownProvider with every name.
+    """
+    requested = list(dict.fromkeys(texts))
+    uuids = {text: [uuid] for text, uuid in find(requested).items()}
+    others = [text for text in requested if text not in uuids]
+    if others and compute_hosts is not None:
+        of_host = compute_hosts().of_host()
+        names = {text: _node_names(of_host.get(text, [])) for text in others}
+        by_name = find([item for several in names.values() for item in several])
+        for text, several in names.items():
+            uuids[text] = list(dict.fromkeys(by_name[item] for item in several if item in by_name))
+    unknown = [_unknown_host(text, compute_hosts) for text in requested if not uuids.get(text)]
+    if unknown:
+        raise api_errors.UnknownProvider(unknown)
+    return {text: uuids[text] for text in requested}
+
+
+def _node_names(nodes: Iterable[values.ComputeNode]) -> list[str]:
+    """What the providers of nodes may be called: the UUIDs of the nodes, and their hostnames."""
+    return [item for node in nodes for item in (node.uuid, node.hostname)]
+
+
+def _unknown_host(text: str, compute_hosts: ComputeHosts | None) -> str:
+    nova = "" if compute_hosts is None else ", and nova has no compute node on a host of this name"
+    return lookup.unknown_provider(text) + nova
 
 
 def _filters(

@@ -63,7 +63,11 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             ("--host-aggregate", "<aggregate>", "Only servers on hosts of this host aggregate"),
         ):
             group.add_argument(
-                option, metavar=metavar, action="append", default=[], help=f"{text}. Repeatable."
+                option,
+                metavar=metavar,
+                action="append",
+                default=[],
+                help=f"{text}. May be repeated.",
             )
         services.add_check_owners(group)
         services.add_skip_port_allocations(group)

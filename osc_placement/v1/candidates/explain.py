@@ -11,7 +11,7 @@ from osc_placement import microversion
 from osc_placement.client import query as queries
 from osc_placement.v1 import base, plan_command, services
 from osc_placement.v1.candidates import candidate_query, explain_text, nova_request
-from osc_placement.v1.options import arguments
+from osc_placement.v1.options import arguments, nova_hosts
 from osc_placement.v1.output import progress, tables
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ openstack allocation candidate explain \\
             metavar="<host>",
             action="append",
             default=[],
-            help="Explain this provider (name or UUID) instead of the nearest hosts. Repeatable.",
+            help="Explain this host instead of the nearest hosts." + nova_hosts.FORMS,
         )
         parser.add_argument(
             "--nearest",
@@ -119,7 +119,6 @@ openstack allocation candidate explain \\
         nova_request.add_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows.context import ReadContext
         from osc_placement.workflows.explain import explain
 
         nova_request.check(self, parsed_args)
@@ -134,7 +133,7 @@ openstack allocation candidate explain \\
                     parsed_args.nearest,
                     asked.parameters,
                 ),
-                ReadContext(parsed_args.workers, shown),
+                services.read_context(self, parsed_args.workers, shown),
             )
         judged = self._filters(opened, parsed_args, asked.nova, found)
         self.exit_code = 0 if found.candidates else 3

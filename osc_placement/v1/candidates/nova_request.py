@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser, *, several: bool = False) -> No
             "--flavor",
             metavar="<flavor>",
             action="append",
-            help="A flavor, by name or ID. Repeatable.",
+            help="A flavor, by name or ID. May be repeated.",
         )
         group.set_defaults(server=None)
     else:
@@ -55,7 +55,7 @@ def add_options(parser: argparse.ArgumentParser, *, several: bool = False) -> No
         metavar="<uuid>",
         action="append",
         default=[],
-        help="A port of neutron with a resource request. Repeatable.",
+        help="A port of neutron with a resource request. May be repeated.",
     )
     add_scheduler_options(group)
     services.add_recording(group)
@@ -76,7 +76,7 @@ def add_scheduler_options(group: argparse._ActionsContainer) -> None:
         action="append",
         default=[],
         choices=sorted(FILTERS),
-        help=f"A request filter that is on: {', '.join(sorted(FILTERS))}. Repeatable.",
+        help=f"A request filter that is on: {', '.join(sorted(FILTERS))}. May be repeated.",
     )
     services.add_judgement(group)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+#: How a host is named, for the help of options that accept providers too.
+FORMS = " Nova's name of the host, or name or UUID of a provider. May be repeated."
+
 
 def add_hosts(group: argparse._ArgumentGroup, host_aggregate: str) -> None:
     """Add ``--host`` and ``--host-aggregate``, both repeatable.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.client import lookup
-from osc_placement.client.api_errors import UnknownProvider
 from osc_placement.engine import state
 from osc_placement.model import name
-from osc_placement.workflows import compute_nodes
+from osc_placement.workflows import compute_nodes, selector
 
 
 def roots_named(
@@ -19,10 +17,12 @@ def roots_named(
 
     Errors: UnknownProvider.
     """
-    uuids = {text: _uuids(base, text, compute) for text in texts}
-    unknown = [lookup.unknown_provider(text) for text in uuids if not uuids[text]]
-    if unknown:
-        raise UnknownProvider(unknown)
+
+    def find(names: Sequence[str]) -> dict[str, str]:
+        return {text: uuid for text in names if (uuid := _uuid(base, text))}
+
+    hosts = compute.hosts
+    uuids = selector.host_uuids(find, texts, None if hosts is None else lambda: hosts)
     roots = (base.providers[uuid].root_uuid for several in uuids.values() for uuid in several)
     return list(dict.fromkeys(roots))
 
@@ -48,10 +48,7 @@ def chosen_roots(
     return list(dict.fromkeys(found))
 
 
-def _uuids(base: state.State, text: str, compute: compute_nodes.ServerHosts) -> list[str]:
-    """Providers: those of the compute nodes of a host, or the one with a UUID or a name."""
-    uuids = [node.uuid for node in compute.nodes_of(text)]
-    if name.is_uuid(text):
-        uuids.append(name.canonical_uuid(text))
-    uuids = [uuid for uuid in uuids if uuid in base.providers]
-    return uuids or [base.named[text]] if uuids or text in base.named else []
+def _uuid(base: state.State, text: str) -> str:
+    if name.is_uuid(text) and name.canonical_uuid(text) in base.providers:
+        return name.canonical_uuid(text)
+    return base.named.get(text, "")

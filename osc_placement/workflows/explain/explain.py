@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from osc_placement import errors
 from osc_placement.client import api, lookup, query as queries, retry
 from osc_placement.engine import state
 from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
+from osc_placement.workflows import selector
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import changes, failures
@@ -62,13 +62,23 @@ def explain(client: api.Client, request: ExplainRequest, context: ReadContext) -
     given = request.parameters or queries.candidate_pairs(request.query)
     pairs = [*(pair for pair in given if pair[0] != "limit"), ("limit", "1")]
     retry.read(lambda: client.list_allocation_candidates(pairs))
-    named = lookup.find_providers(client, request.hosts)
-    errors.InputErrors(
-        lookup.unknown_provider(text) for text in request.hosts if text not in named
-    ).check()
-    roots = list(dict.fromkeys(each.root_uuid or each.uuid for each in named.values()))
+    roots = _roots(client, request.hosts, context)
     with observe.observed(client, [request.query], context) as base:
         return _Explainer(request, base).explain(roots)
+
+
+def _roots(client: api.Client, hosts: Sequence[str], context: ReadContext) -> list[str]:
+    """The root UUIDs of hosts by name or UUID. Errors: UnknownProvider."""
+    providers = {}
+
+    def find(texts: Sequence[str]) -> dict[str, str]:
+        named = lookup.find_providers(client, texts)
+        providers.update({item.uuid: item for item in named.values()})
+        return {text: item.uuid for text, item in named.items()}
+
+    uuids = selector.host_uuids(find, hosts, context.compute_hosts)
+    named = (providers[uuid] for found in uuids.values() for uuid in found)
+    return list(dict.fromkeys(item.root_uuid or item.uuid for item in named))
 
 
 class _Explainer:

@@ -1,0 +1,58 @@
+"""Commands take nova's names of hosts, and names and UUIDs of providers, for the same host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from osc_placement import testing
+from tests.support.peer import shell, target as targets
+
+RECORDED = ("--nova-recording", "12-hosts")
+REQUEST = ("--flavor", "m1.small")
+NODES = testing.sample_nova("12-hosts")["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
+
+
+def names_of(node: dict[str, Any], target: targets.Target) -> list[str]:
+    """Nova's name of the host, and name and UUID of its provider; empty without a provider."""
+    name = node["hypervisor_hostname"]
+    listed = target.ask("GET", f"/resource_providers?name={name}")["resource_providers"]
+    return [node["service"]["host"], *(text for item in listed for text in (name, item["uuid"]))]
+
+
+@pytest.fixture(autouse=True)
+def cloud(target: targets.Target) -> None:
+    target.load("12-hosts")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("allocation candidate explain", "--resource", "VCPU=1000", "--host"),
+        ("placement capacity show", *REQUEST, "--by", "host", "--without"),
+    ],
+    ids=["explain", "capacity"],
+)
+def test_a_host_has_three_names(
+    openstack: shell.OpenStack, target: targets.Target, command: tuple[str, ...]
+) -> None:
+    names = names_of(NODES[1], target)
+    answers = [openstack.run(*command, text, *RECORDED, "-f", "json").stdout for text in names]
+    assert answers[0] == answers[1] == answers[2]
+    assert "cmp-0002.lab.example.org" in answers[0] or command[0].startswith("placement")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("allocation candidate explain", "--resource", "VCPU=1", "--host"),
+        ("placement capacity show", *REQUEST, "--without"),
+    ],
+    ids=["explain", "capacity"],
+)
+def test_unknown_hosts_are_named(openstack: shell.OpenStack, command: tuple[str, ...]) -> None:
+    code, text = openstack.fails(*command, "cmp-9999", *RECORDED)
+    assert code == 1
+    assert "No resource provider has the name or UUID 'cmp-9999'" in text
+    assert "nova has no compute node on a host of this name" in text
