@@ -17,7 +17,6 @@ EXPECTED = {
     "mirror_host_aggregates": 11,
     "heal_allocations": 58,
     "complete_consumers": 7,
-    "set_consumer_types": 19,
 }
 Counts = dict[str, tuple[int, int]]
 
@@ -53,6 +52,18 @@ def test_an_unlimited_run_makes_all_changes_and_reports_skipped_items(
     assert (code, counts) == (0, {name: (count, count) for name, count in EXPECTED.items()})
     assert "mirror_host_aggregates: 3 refused;" in message
     assert "placement plan undo" in message
+
+
+def test_a_migration_that_cannot_be_undone_runs_only_when_it_is_named(
+    openstack: shell.OpenStack,
+) -> None:
+    types = ("--migration", "set_consumer_types")
+    _, counts, _ = run(openstack)
+    assert "set_consumer_types" not in counts
+    code, counts, _ = run(openstack, *types)
+    assert (code, counts) == (0, {"set_consumer_types": (19, 19)})
+    code, counts, _ = run(openstack, *types)
+    assert (code, counts) == (0, {"set_consumer_types": (0, 0)})
 
 
 def test_a_migration_that_changes_capacities_runs_only_when_it_is_named(

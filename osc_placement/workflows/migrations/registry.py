@@ -103,6 +103,7 @@ MIGRATIONS: Sequence[Migration] = (
         _types,
         "'openstack resource provider allocation show' shows each",
         needs="consumer types",
+        by_default=False,
     ),
     Migration(
         "import_aggregate_ratios",

@@ -23,8 +23,8 @@ from tests.support.peer import chaos, faults, identity, shell, target as targets
 from tests.support.reshape import cloud_builder, interrupted
 
 RECORDED = "--nova-recording 12-hosts --allow recorded-nova"
-#: All that run by default but heal_allocations, which would be most of the requests: heal is
-#: tested alone.
+#: Those that write consumers and aggregates but heal_allocations, which would be most of the
+#: requests: heal is tested alone.
 MIGRATIONS = " ".join(
     f"--migration {name}"
     for name in ("mirror_host_aggregates", "complete_consumers", "set_consumer_types")
