@@ -126,6 +126,11 @@ class Redirected(ApiError):
         )
 
 
+def concerns_all(error: ApiError) -> bool:
+    """True if other requests would fail for the same reason: no token, no right, a wrong URL."""
+    return error.status in ACCESS_DENIED or isinstance(error, Redirected)
+
+
 class NotFound(ApiError):
     """404: the resource of the request does not exist."""
 

@@ -70,6 +70,11 @@ class NovaRefused(api_errors.ApiError):
         found = _RULE.search(detail) if status == 403 else None
         self.rule = found[0] if found else None
 
+    def __str__(self) -> str:
+        if self.status != 403:
+            return super().__str__()
+        return f"{super().__str__()}: by default this needs an admin of the project"
+
 
 class SessionNova:
     """Nova over an openstacksdk connection."""

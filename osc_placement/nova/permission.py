@@ -27,7 +27,7 @@ def collected(input_errors: errors.InputErrors) -> Iterator[None]:
 def missing(error: api_errors.ApiError) -> str:
     """The message for a request that a policy refused."""
     if isinstance(error, api.NovaRefused):
-        service, rule = "nova (by default it needs a project admin)", error.rule
+        service, rule = "nova", error.rule
     else:
         found = _RULE.search(error.detail)
         service, rule = "placement", found[0] if found else None

@@ -159,7 +159,7 @@ class _Job:
         if path is not None:
             journal_module.check_replaceable(path, plan)
             file.write(path, plan)
-        return self.path or path
+        return self.path or (None if path == file.STANDARD_OUTPUT else path)
 
     def _write_undo(self) -> pathlib.Path | None:
         """Write the undo file; None for an undo, and for a run that keeps nothing."""

@@ -10,11 +10,15 @@ import contextlib
 import datetime
 import os
 import pathlib
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 
 from osc_placement import errors
 from osc_placement.plan import plan as plan_module
+
+#: The path that means standard output.
+STANDARD_OUTPUT = pathlib.Path("-")
 
 #: The bytes of a file that show whether it is a plan.
 _START = 200
@@ -38,11 +42,14 @@ def default_path(plan: plan_module.Plan, role: str) -> pathlib.Path:
 
 
 def write(path: pathlib.Path, plan: plan_module.Plan) -> None:
-    """Write a plan file, mode 0600, or replace one.
+    """Write a plan file, mode 0600, or replace one; STANDARD_OUTPUT is written to.
 
     Errors: PlacementError for an existing file of another kind: a mistyped name must not
     overwrite a database.
     """
+    if path == STANDARD_OUTPUT:
+        sys.stdout.writelines(plan.json_parts())
+        return
     if path.is_file() and not _may_be_replaced(path):
         raise errors.PlacementError(
             f"{path} exists and is not a plan file. Nothing was changed."

@@ -94,10 +94,16 @@ class PlanCommand(base.Lister):
         if unknown:
             known = ", ".join(columns)
             self.usage_error(f"unknown column {', '.join(unknown)}; the columns are {known}")
+        if self._prints_plan(parsed_args) and not parsed_args.dry_run:
+            self.usage_error("argument --plan-out: - needs --dry-run")
         files = _files(parsed_args)
         if len(set(files.values())) < len(files):
             self.usage_error(f"{' and '.join(files)} must be different files")
         return super().run(parsed_args)
+
+    def _prints_plan(self, parsed_args: argparse.Namespace) -> bool:
+        """Whether standard output gets the plan, and not the rows."""
+        return getattr(parsed_args, "plan_out", None) == pathlib.Path("-")
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -194,6 +200,9 @@ class PlanCommand(base.Lister):
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the rows, with --changed-only without those of unchanged items."""
+        if self._prints_plan(parsed_args):
+            self._print_summary()
+            return 0
         if parsed_args.changed_only:
             data = [
                 row
@@ -249,7 +258,8 @@ class PlanCommand(base.Lister):
             "--plan-out",
             metavar="<file>",
             type=pathlib.Path,
-            help='Write the plan to this file, for "placement plan show", "apply" and "undo"',
+            help='Write the plan to this file, for "placement plan show", "apply" and "undo".'
+            " With --dry-run, - is standard output, in place of the rows.",
         )
         if self.has_undo:
             group.add_argument(

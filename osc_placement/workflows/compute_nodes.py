@@ -134,7 +134,7 @@ class ServerHosts:
         hosts = hosts or values.Hosts()
         self._node = {node.uuid: node for node in hosts.nodes}
         self._service = {service.host: service for service in hosts.compute_services}
-        self._nodes, self._unreachable = hosts.of_host(), hosts.unreachable
+        self._unreachable = hosts.unreachable
 
     def why_not(self, root_uuid: str) -> str:
         """Why a root provider cannot take a server; empty if it can, or if nova was not read."""
@@ -154,10 +154,6 @@ class ServerHosts:
     def node(self, root_uuid: str) -> values.ComputeNode | None:
         """The compute node of a root provider."""
         return self._node.get(root_uuid)
-
-    def nodes_of(self, host: str) -> Sequence[values.ComputeNode]:
-        """The compute nodes of nova's host of this name."""
-        return self._nodes.get(host, ())
 
     def is_ironic(self, root_uuid: str) -> bool:
         """Whether nova says that a root provider is a node of Ironic."""

@@ -54,14 +54,14 @@ class ReadContext:
     ) -> Iterator[R | api_errors.ApiError]:
         """As ``each``, with retries; the result of an item that cannot be read is the error.
 
-        Errors: ApiError of ACCESS_DENIED.
+        Errors: ApiError that ``concerns_all``.
         """
 
         def attempt(item: T) -> R | api_errors.ApiError:
             try:
                 return retry.read(lambda: read(item))
             except api_errors.ApiError as error:
-                if error.status in api_errors.ACCESS_DENIED:
+                if api_errors.concerns_all(error):
                     raise
                 LOG.info("%s, %s: %s", title, item, error)
                 return error

@@ -149,7 +149,13 @@ def test_a_table_shows_counts_and_classes(openstack: OpenStack, hosts: dict[str,
 
 def test_a_refused_query_is_an_error(openstack: OpenStack) -> None:
     assert "CUSTOM_UNKNOWN" in openstack.fails(SHOW, "--resource", "CUSTOM_UNKNOWN=1")[1]
-    assert "At least one --resource" in openstack.fails(SHOW)[1]
+    text = openstack.fails(SHOW)[1]
+    assert "At least one --resource must be specified. Or give --flavor." in text
+    code, text = openstack.fails(SHOW, "--availability-zone", "az1")
+    assert (code, text.splitlines()[-1].endswith("--availability-zone: needs --flavor")) == (
+        2,
+        True,
+    )
     # Placement checks the query as it was given.
     text = openstack.fails(SHOW, "--query", "resources=VCPU:1&group_policy=x")[1]
     assert "group_policy" in text

@@ -77,6 +77,9 @@ def test_a_request_with_candidates_names_them(openstack: OpenStack, hosts: dict[
         (["--resource=VCPU=1", "--required=CUSTOM_NOPE"], "CUSTOM_NOPE"),
         (["--resource=CUSTOM_NOPE=1"], "CUSTOM_NOPE"),
         (["--resource=VCPU=1", "--host=absent"], "absent"),
+        ([], "At least one --resource must be specified. Or give --flavor or --server."),
+        (["--image=cirros"], "argument --image: needs --flavor"),
+        (["--availability-zone=az1"], "argument --availability-zone: needs --flavor or --server"),
     ],
 )
 def test_invalid_input_is_named(

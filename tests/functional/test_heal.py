@@ -136,7 +136,7 @@ def test_scope_max_count_and_consumer_type(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     ids = [SERVERS[name]["id"] for name in ("st-stopped", "xx-vgpu")]
-    selection = [word for uuid in ids for word in ("--instance", uuid)]
+    selection = [word for uuid in ids for word in ("--server", uuid)]
     found = rows(openstack, *selection, "--consumer-type", "LOST_AND_FOUND")
     assert named(found, "applied") == {"st-stopped", "xx-vgpu"} == set(found)
     assert consumer(target, "xx-vgpu")["consumer_type"] == "LOST_AND_FOUND"
@@ -157,8 +157,8 @@ def test_invalid_arguments_are_refused(openstack: shell.OpenStack) -> None:
     for arguments, message in (
         (("--host", "cmp-9"), "no compute host 'cmp-9'"),
         (("--host-aggregate", "nowhere"), "no nova host aggregate has the name or id 'nowhere'"),
-        (("--instance", "vm-1"), "'vm-1' is not the UUID of a server"),
-        (("--instance", PROVIDERS["nfs-share"]), "nova has no server"),
+        (("--server", "vm-1"), "'vm-1' is not the UUID of a server"),
+        (("--server", PROVIDERS["nfs-share"]), "nova has no server"),
         (("--assign", "assign.json"), "'vm-1' is not the UUID of a server"),
         (("--assign", "no.json"), "no.json cannot be read"),
     ):
@@ -204,7 +204,7 @@ def test_plan_file_checks_nova_again(openstack: shell.OpenStack, target: targets
 
 
 def test_table_has_name_status_and_reason(openstack: shell.OpenStack) -> None:
-    shown = openstack.do(HEAL, *RECORDED, "--dry-run", "--instance", SERVERS["st-stopped"]["id"])
+    shown = openstack.do(HEAL, *RECORDED, "--dry-run", "--server", SERVERS["st-stopped"]["id"])
     assert shown.splitlines()[1].split("|")[1:-1] == [
         " name       ",
         " status  ",

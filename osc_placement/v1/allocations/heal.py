@@ -42,7 +42,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
     uses_nova = True
     guards = (plan_guards.RECORDED_NOVA,)
     recorded_arguments = (
-        "instance",
+        "server",
         "host",
         "host_aggregate",
         "consumer_type",
@@ -58,7 +58,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to heal")
         for option, metavar, text in (
-            ("--instance", "<server>", "Only this server (UUID)"),
+            ("--server", "<server>", "Only this server (UUID)"),
             ("--host", "<host>", "Only servers on this host, by nova's name of the host"),
             ("--host-aggregate", "<aggregate>", "Only servers on hosts of this host aggregate"),
         ):
@@ -69,6 +69,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
                 default=[],
                 help=f"{text}. May be repeated.",
             )
+        group.add_argument("--instance", dest="server", action="append", help=argparse.SUPPRESS)
         services.add_check_owners(group)
         services.add_skip_port_allocations(group)
         group = parser.add_argument_group("how to heal")
@@ -106,7 +107,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             nova,
             hosts=parsed_args.host,
             host_aggregates=parsed_args.host_aggregate,
-            servers=parsed_args.instance,
+            servers=parsed_args.server,
         )
         request = heal_request.HealRequest(
             within,

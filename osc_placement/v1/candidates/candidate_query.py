@@ -189,7 +189,9 @@ def _query(
     groups = request_group.groups(parsed_args)
     problems = errors.InputErrors()
     if not any(group.resource for group in groups):
-        problems.add("At least one --resource must be specified.")
+        others = getattr(parsed_args, "request_options", "")
+        instead = f" Or give {others}." if others else ""
+        problems.add(f"At least one --resource must be specified.{instead}")
     uuids: dict[str, str] = {}
     parsed = [request_group.read(group, problems) for group in groups]
     with problems.collected():

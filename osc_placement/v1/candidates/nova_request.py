@@ -38,8 +38,9 @@ def add_options(parser: argparse.ArgumentParser, *, several: bool = False) -> No
             action="append",
             help="A flavor, by name or ID. May be repeated.",
         )
-        group.set_defaults(server=None)
+        group.set_defaults(server=None, request_options="--flavor")
     else:
+        group.set_defaults(request_options="--flavor or --server")
         group.add_argument("--flavor", metavar="<flavor>", help="A flavor, by name or ID")
         group.add_argument(
             "--server", metavar="<uuid>", help="The flavor, image and ports of a server"
@@ -92,8 +93,12 @@ def check(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> No
     if parsed_args.server and given:
         option = given[0].replace("_", "-")
         command.usage_error(f"argument --server: not allowed with argument --{option}")
-    if not is_given(parsed_args) and (given or parsed_args.availability_zone):
-        command.usage_error("one of the arguments --flavor --server is required")
+    if is_given(parsed_args):
+        return
+    if given:
+        command.usage_error(f"argument --{given[0].replace('_', '-')}: needs --flavor")
+    if parsed_args.availability_zone:
+        command.usage_error(f"argument --availability-zone: needs {parsed_args.request_options}")
 
 
 def scheduler(parsed_args: argparse.Namespace) -> request.SchedulerOptions:

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import functools
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -271,10 +272,12 @@ openstack resource provider delete --tree rack1-node7"""
 
 def _delete_each(client: api.Client, uuids: Sequence[str]) -> None:
     """Delete every provider that can be deleted. Raises one error for all others."""
-    refused: list[api_errors.ApiError] = []
+    refused: list[errors.PlacementError] = []
     for uuid in uuids:
         try:
             client.delete_provider(uuid)
+        except api_errors.Conflict as error:
+            refused.append(errors.PlacementError(f"{error}{_next_step(client, uuid, error)}"))
         except api_errors.ApiError as error:
             refused.append(error)
     if refused and len(uuids) == 1:
@@ -282,6 +285,15 @@ def _delete_each(client: api.Client, uuids: Sequence[str]) -> None:
     if refused:
         summary = f"Failed to delete {len(refused)} of {len(uuids)} resource providers."
         raise errors.InvalidInput([*(str(error) for error in refused), summary])
+
+
+def _next_step(client: api.Client, uuid: str, error: api_errors.Conflict) -> str:
+    """Names a provider that cannot be deleted, and the command that helps. Requests: one GET."""
+    name = lookup.provider_names(client, [uuid]).get(uuid, uuid)
+    if "has allocations" in error.detail:
+        command = f"openstack resource provider consumer list {shlex.quote(name)}"
+        return f". {name} is in use: '{command}' shows its consumers"
+    return f". {name} has children: --tree deletes them too" if "parent" in error.detail else ""
 
 
 def _with_descendants(client: api.Client, uuids: Sequence[str]) -> list[str]:

@@ -181,9 +181,9 @@ openstack placement snapshot replay --record 8780 --queries recording.jsonl"""
         self.exit_code = 3 if affected else 0
         self.summary = [
             *self._plan_summary,
-            f"Distinct queries: {len(found)}. Without any candidate now: {exhausted}. With a loss"
-            f" of more than {parsed_args.percent:g} %: {len(affected) - exhausted}. Lines without a"
-            f" query: {source.ignored}",
+            f"Distinct queries: {len(found)}. Lost all candidates: {exhausted}. Lost more than"
+            f" {parsed_args.percent:g} %: {len(affected) - exhausted}. Lines without a query:"
+            f" {source.ignored}",
         ]
         listed = found if parsed_args.all else affected
         return self.column_names, [_row(item, names) for item in listed]

@@ -52,7 +52,7 @@ def from_options(
     host_aggregates: Sequence[str] = (),
     servers: Sequence[str] = (),
 ) -> Scope:
-    """The scope of ``--host``, ``--host-aggregate`` (names or ids) and ``--instance`` (UUIDs).
+    """The scope of ``--host``, ``--host-aggregate`` (names or ids) and ``--server`` (UUIDs).
 
     Requests: one to nova if host aggregates are given. Errors: InvalidInput with all errors.
     """

@@ -51,7 +51,7 @@ def read_provider(client: api.Client, uuid: str, *, verify: bool = False) -> Pro
         except api_errors.NotFound:
             return ProviderRead(uuid, None, requests=requests + 1)
         except api_errors.ApiError as error:
-            if error.status in api_errors.ACCESS_DENIED:
+            if api_errors.concerns_all(error):
                 raise
             return ProviderRead(uuid, None, requests=requests + 1, error=error)
         requests += read.requests

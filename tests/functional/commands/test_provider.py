@@ -119,6 +119,7 @@ def test_a_provider_with_children_is_deleted_only_with_its_tree(openstack: OpenS
     create(openstack, "sibling", parent="root")
     code, text = openstack.fails("resource provider delete", "root")
     assert (code, "HTTP 409" in text) == (1, True)
+    assert "root has children: --tree deletes them too" in text
     openstack.do("resource provider delete", "--tree", "child")
     assert {row["name"] for row in openstack("resource provider list")} == {"root", "sibling"}
     openstack.do("resource provider delete", "--tree", "root")
@@ -132,6 +133,9 @@ def test_a_failed_deletion_does_not_stop_the_others(openstack: OpenStack) -> Non
     code, text = openstack.fails("resource provider delete", "used", "free")
     assert code == 1
     assert "has allocations" in text
+    step = "used is in use: 'openstack resource provider consumer list used' shows its consumers"
+    assert step in text
+    assert step in openstack.fails("resource provider delete", "used")[1]
     assert "Failed to delete 1 of 2 resource providers." in text
     assert [row["name"] for row in openstack("resource provider list")] == ["used"]
 

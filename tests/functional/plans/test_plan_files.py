@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.functional.test_batch import AMEND, HOSTS, rows, status_of
+from tests.support import functional_cloud
 from tests.support.peer import chaos, fixtures, shell, target as targets
 
 Damage = Callable[[str], str]
@@ -151,3 +152,16 @@ def test_wrong_columns_and_files_are_refused_before_any_request(
     assert outcome.code == 2
     assert message in outcome.stderr
     assert not proxy.requests
+
+
+def test_a_dry_run_writes_the_plan_to_standard_output(openstack: shell.OpenStack) -> None:
+    functional_cloud.create(openstack, "rp-0", VCPU=4)
+    command = (AMEND, "rp-0", "--resource", "VCPU:total=99", "--plan-out", "-")
+    ended = openstack.run(*command, "--dry-run")
+    assert [item["subject"]["name"] for item in json.loads(ended.stdout)["changes"]] == ["rp-0"]
+    assert "1 planned" in ended.stderr
+    pathlib.Path("plan").write_text(ended.stdout)
+    assert openstack.run("placement plan apply", "plan").code == 0
+    code, text = openstack.fails(*command)
+    assert (code, "argument --plan-out: - needs --dry-run" in text) == (2, True)
+    assert not pathlib.Path("-").exists()

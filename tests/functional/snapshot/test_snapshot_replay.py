@@ -80,7 +80,7 @@ def test_two_snapshots_are_compared(openstack: shell.OpenStack, sample: targets.
     (row,) = rows(outcome)
     assert outcome.code == 3
     assert (row["query"], row["after"], row["lost_percent"]) == ("resources=VGPU:1", 0, 100.0)
-    assert "Without any candidate now: 1." in outcome.stderr
+    assert "Lost all candidates: 1." in outcome.stderr
 
 
 def test_queries_without_answers_need_a_second_state(
