@@ -55,6 +55,10 @@ class TimedOut(ConnectionFailed):
     """The server did not answer in time, and nothing can have changed; a retry does not help."""
 
 
+class TooLarge(errors.PlacementError):
+    """The response of a read is larger than the client accepts."""
+
+
 class ApiError(errors.PlacementError):
     """The service, or a proxy before it, answered with an error.
 
@@ -119,8 +123,8 @@ class Redirected(ApiError):
         super().__init__(
             status,
             f"{method} {url}: the server redirects to {target}, which was not followed because"
-            " it would send the token or the change elsewhere; set the endpoint of the placement"
-            " service to the right URL",
+            " it would send the token or the change elsewhere; set the endpoint of the service to"
+            " the right URL",
             method=method,
             url=url,
         )

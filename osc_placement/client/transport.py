@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
-import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import keystoneauth1.adapter
@@ -29,7 +29,6 @@ SERVICE_TYPE = "placement"
 CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 60.0
 
-_REDIRECTS = frozenset({301, 302, 303, 305, 307, 308})
 MAX_REDIRECTS = 5
 
 #: The URL of the embedded server; it is never resolved.
@@ -37,8 +36,6 @@ EMBEDDED_URL = "http://placement.embedded"
 
 #: How often a request is sent that is refused with 429.
 _TOO_MANY_REQUESTS, _REFUSALS = 429, 20
-
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class _WithoutTraceback(logging.Filter):
@@ -139,7 +136,7 @@ class Transport:
 
         ``options`` are passed to keystoneauth's session. When the connection breaks, a read
         is repeated once; a write is never repeated. A redirect is followed for a read and
-        within the same origin only, so that the token reaches no other server.
+        within the same origin only, by ``session``.
         Errors: ConnectionFailed, TimedOut; OutcomeUnknown for a write; Redirected.
         """
         sent = {"Accept": "application/json", **(headers or {})}
@@ -147,13 +144,16 @@ class Transport:
             sent["OpenStack-API-Version"] = f"placement {version}"
         if body is not None:
             options["json"] = body
-        self.has_written = self.has_written or method not in _READS
+        self.has_written = self.has_written or method not in sessions.READS
         options |= {
             "raise_exc": False,
-            "redirect": False,
+            "redirect": MAX_REDIRECTS if sessions.is_prepared(self._adapter.session) else False,
             "timeout": (CONNECT_TIMEOUT, self._timeout),
         }
         response = self._at_pace(method, url, headers=sent, **options)
+        if 300 <= response.status_code < 400:
+            target = response.headers.get("location", "an unknown place")
+            raise api_errors.Redirected(response.status_code, target, method=method, url=url)
         LOG.debug(
             "%s %s (%s): HTTP %s, %s",
             method,
@@ -168,7 +168,7 @@ class Transport:
         """Send a request when it is its turn, and again after 429: it was not carried out."""
         for pause in retry.backoff(_REFUSALS):
             with self.pace.turn():
-                response = self._follow(method, url, **options)
+                response = self._send_once_or_twice(method, url, **options)
             seconds = response.elapsed.total_seconds()
             if response.status_code not in pace.OVERLOADED:
                 self.pace.answered(method, url, seconds)
@@ -178,25 +178,13 @@ class Transport:
                 return response
         return response
 
-    def _follow(self, method: str, url: str, **options: Any) -> requests.Response:
-        """Send a request, and follow redirects of reads within the same origin."""
-        response = self._send_once_or_twice(method, url, **options)
-        for _ in range(MAX_REDIRECTS):
-            if response.status_code not in _REDIRECTS:
-                return response
-            target = urllib.parse.urljoin(response.url, response.headers.get("location", ""))
-            if method not in _READS or _origin(target) != _origin(response.url):
-                break
-            response = self._send_once_or_twice(method, target, **options)
-        target = urllib.parse.urljoin(response.url, response.headers.get("location", ""))
-        raise api_errors.Redirected(response.status_code, target, method=method, url=url)
-
     def _send_once_or_twice(self, method: str, url: str, **options: Any) -> requests.Response:
         try:
             return self._send_authenticated(method, url, **options)
         except keystoneauth1.exceptions.ClientException as error:
             # A kept-alive connection that the server has closed fails like this.
-            if method not in _READS or not was_sent(error) or is_timeout(error):
+            is_final = is_timeout(error) or is_too_large(error) or not was_sent(error)
+            if method not in sessions.READS or is_final:
                 raise self._failure(error, method, url) from error
             LOG.debug("%s %s: repeated, the connection broke: %s", method, url, error)
             try:
@@ -228,12 +216,8 @@ class Transport:
             return api_errors.ConnectionFailed(str(error))
         reason = _short(error)
         if is_timeout(error):
-            reason = (
-                f"no response within {self._timeout:g} s (--os-placement-timeout)"
-                if was_sent(error)
-                else f"no connection within {CONNECT_TIMEOUT:g} s"
-            )
-        if method not in _READS and was_sent(error):
+            reason = self._slow(error)
+        if method not in sessions.READS and was_sent(error):
             return api_errors.OutcomeUnknown(
                 0,
                 f"{method} {url}: the connection broke before the response: {reason}",
@@ -242,7 +226,20 @@ class Transport:
             )
         if is_timeout(error):
             return api_errors.TimedOut(f"{method} {url}: {reason}")
+        if is_too_large(error):
+            return api_errors.TooLarge(f"{method} {url}: {reason}")
         return api_errors.ConnectionFailed(f"Cannot reach Placement: {reason}")
+
+    def _slow(self, error: BaseException) -> str:
+        if not was_sent(error):
+            return f"no connection within {CONNECT_TIMEOUT:g} s"
+        if any(isinstance(cause, sessions.TooSlow) for cause in _causes(error)):
+            limit = sessions.WHOLE_RESPONSE * self._timeout
+            return (
+                f"no complete response within {limit:g} s, {sessions.WHOLE_RESPONSE} times"
+                " --os-placement-timeout"
+            )
+        return f"no response within {self._timeout:g} s (--os-placement-timeout)"
 
     def close(self) -> None:
         """Close connections and, in process, the database; the next request reopens them."""
@@ -362,9 +359,39 @@ def is_timeout(error: BaseException) -> bool:
     return isinstance(error.__context__, requests.exceptions.Timeout)
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urllib.parse.urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
+def is_too_large(error: BaseException) -> bool:
+    """Whether keystoneauth's error comes from a response that is too large."""
+    return isinstance(error.__context__, sessions.TooLarge)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and the errors that it was raised from."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+@contextlib.contextmanager
+def calling(service: str, connection: Any, method: str, path: str) -> Iterator[None]:
+    """Send a request to another service in the block, under the rules for Placement's requests.
+
+    ``connection`` is the SDK's. Errors: ConnectionFailed, TooLarge; OutcomeUnknown for a write that
+    may have been carried out; Redirected.
+    """
+    session = getattr(connection, "session", None)
+    if isinstance(session, keystoneauth1.session.Session):
+        sessions.prepare(session)
+    try:
+        yield
+    except errors.PlacementError:
+        raise
+    except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
+        if method not in sessions.READS and was_sent(error):
+            text = f"{service}, {method} {path.partition('?')[0]}: {error}"
+            raise api_errors.OutcomeUnknown(0, text, method=method, url=path) from error
+        kind = api_errors.TooLarge if is_too_large(error) else api_errors.ConnectionFailed
+        raise kind(f"cannot reach {service}: {error}") from error
 
 
 def was_sent(error: BaseException) -> bool:

@@ -63,12 +63,8 @@ class SessionNeutron:
         return self._send("PUT", path, json=body, headers=guard)
 
     def _send(self, method: str, path: str, **options: Any) -> Any:
-        try:
+        with transport.calling("neutron", self._connection, method, path):
             response = self._connection.network.request(path, method, raise_exc=False, **options)
-        except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
-            if method != "GET" and transport.was_sent(error):
-                raise _error(api_errors.OutcomeUnknown, method, path, 0, str(error)) from error
-            raise api_errors.ConnectionFailed(f"cannot reach neutron: {error}") from error
         status = response.status_code
         request_id = api_errors.request_id_of(response)
         LOG.debug("neutron %s %s: HTTP %s, %s", method, path, status, request_id)

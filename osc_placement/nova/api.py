@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from osc_placement import errors
-from osc_placement.client import api_errors
+from osc_placement.client import api_errors, transport
 from osc_placement.model import recording
 from osc_placement.nova import values
 
@@ -96,10 +96,8 @@ class SessionNova:
 
     def ask(self, path: str, version: str) -> Any:
         """Send one GET at a microversion."""
-        try:
+        with transport.calling("nova", self._connection, "GET", path):
             response = self._connection.compute.get(path, microversion=version, skip_cache=True)
-        except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
-            raise api_errors.ConnectionFailed(f"cannot reach nova: {error}") from error
         request_id = api_errors.request_id_of(response)
         LOG.debug("nova GET %s (%s): HTTP %s, %s", path, version, response.status_code, request_id)
         if self._clock_offset is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from osc_placement import errors
-from osc_placement.client import api_errors
+from osc_placement.client import api_errors, transport
 from osc_placement.nova import api, flavor, pages
 
 #: 2.61 adds extra specs to a flavor.
@@ -56,10 +56,8 @@ class SessionGlance:
 
     def ask(self, path: str) -> Any:
         """Send one GET."""
-        try:
+        with transport.calling("glance", self._connection, "GET", path):
             response = self._connection.image.get(path, skip_cache=True)
-        except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
-            raise api_errors.ConnectionFailed(f"cannot reach glance: {error}") from error
         if response.status_code >= 400:
             raise _refused(response, path, response.reason)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ def listening(answer: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
             while True:
                 connection, _ = server.accept()
                 with connection:
-                    received.append(connection.recv(65536))
+                    received.append(_request(connection))
                     if answer:
                         connection.sendall(answer)
 
@@ -31,3 +32,15 @@ def listening(answer: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
         server.shutdown(socket.SHUT_RDWR)
         server.close()
         thread.join(5)
+
+
+def _request(connection: socket.socket) -> bytes:
+    """A whole request: a connection that is closed before is reset."""
+    received = b""
+    while data := connection.recv(65536):
+        received += data
+        head, end, body = received.partition(b"\r\n\r\n")
+        length = re.search(rb"\r\ncontent-length: *(\d+)", head.lower())
+        if end and len(body) >= (int(length[1]) if length else 0):
+            break
+    return received

@@ -1,0 +1,218 @@
+"""The rules for requests to all services: redirects, time and size of a response."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import socket
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keystoneauth1.adapter
+import keystoneauth1.session
+import keystoneauth1.token_endpoint
+import pytest
+import requests
+
+from osc_placement import errors
+from osc_placement.client import api_errors, session as sessions, transport
+from osc_placement.neutron import api as neutron_api
+from osc_placement.nova import api as nova_api, flavors
+from tests.support.raw_server import listening
+
+Call = Callable[[Any], Any]
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+class Proxy(keystoneauth1.adapter.Adapter):
+    """The SDK's proxy of a service, without the discovery of versions."""
+
+    def request(self, url: str, method: str, **options: Any) -> requests.Response:
+        for name in ("skip_cache", "microversion"):
+            options.pop(name, None)
+        return super().request(url, method, **{"raise_exc": False, **options})
+
+
+def connection(url: str) -> Any:
+    """A connection like the SDK's whose services all have this endpoint."""
+    auth = keystoneauth1.token_endpoint.Token(url, "secret")
+    session = keystoneauth1.session.Session(auth=auth, timeout=0.3)
+    proxy = Proxy(session, endpoint_override=url)
+    return types.SimpleNamespace(session=session, compute=proxy, network=proxy, image=proxy)
+
+
+def placement(session: keystoneauth1.session.Session) -> transport.Transport:
+    return transport.over_session(session, timeout=0.3)
+
+
+#: One call per service, and per method: a new service belongs here.
+READS: dict[str, Call] = {
+    "placement": lambda cloud: placement(cloud.session).send("GET", "/traits"),
+    "nova": lambda cloud: nova_api.SessionNova(cloud).ask("/servers", "2.41"),
+    "neutron": lambda cloud: neutron_api.SessionNeutron(cloud).ask("/ports"),
+    "glance": lambda cloud: flavors.SessionGlance(cloud).ask("/images"),
+}
+WRITES: dict[str, Call] = {
+    "placement": lambda cloud: placement(cloud.session).send("PUT", "/traits/x", body={"a": 1}),
+    "neutron": lambda cloud: neutron_api.SessionNeutron(cloud).write("/ports/p", {"port": {}}, 3),
+}
+CALLS = [*READS.values(), *WRITES.values()]
+
+
+def redirect(target: str) -> bytes:
+    return f"HTTP/1.1 307 Moved\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_service_gets_the_token_of_another_origin(call: Call) -> None:
+    with (
+        listening(OK) as (other, stolen),
+        listening(redirect(f"{other}/v2.1/servers")) as (url, _),
+        pytest.raises(api_errors.Redirected, match="redirects to"),
+    ):
+        call(connection(url))
+    assert stolen == []
+
+
+@pytest.mark.parametrize("call", WRITES.values())
+def test_no_write_follows_a_redirect_within_the_origin(call: Call) -> None:
+    with (
+        listening(redirect("/elsewhere")) as (url, received),
+        pytest.raises(api_errors.Redirected, match=f"redirects to {url}/elsewhere"),
+    ):
+        call(connection(url))
+    assert len(received) == 1
+
+
+@pytest.mark.parametrize("call", READS.values())
+def test_a_read_follows_a_redirect_within_the_origin(call: Call) -> None:
+    with answering(lambda path: redirect("/other") if path != "/other" else OK) as url:
+        call(connection(url))
+
+
+@pytest.mark.parametrize("target", ["http://other:99999/", "http://[::1", "http://[bad]/x", "//:x"])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_redirect_to_an_invalid_address_names_it(call: Call, target: str) -> None:
+    with listening(redirect(target)) as (url, _), pytest.raises(errors.PlacementError) as caught:
+        call(connection(url))
+    assert isinstance(caught.value, api_errors.Redirected)
+    assert target in str(caught.value)
+
+
+@contextlib.contextmanager
+def answering(answer: Callable[[str], bytes]) -> Iterator[str]:
+    """A server that answers each request by its path."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                with client:
+                    path = client.recv(65536).split()[1].decode()
+                    client.sendall(answer(path))
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+    finally:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join(5)
+
+
+@contextlib.contextmanager
+def dripping(head: bytes) -> Iterator[str]:
+    """A server that sends ``head``, and then a byte every twentieth of a second, for ever."""
+    server = socket.create_server(("127.0.0.1", 0))
+    ended = threading.Event()
+
+    def drip(client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            client.recv(65536)
+            client.sendall(head)
+            while not ended.wait(0.05):
+                client.sendall(b"a")
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                threading.Thread(target=drip, args=(client,), daemon=True).start()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+    finally:
+        ended.set()
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join(5)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"", id="the status line"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX-Slow: ", id="a header"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", id="the body"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10000\r\n", id="a chunk"
+        ),
+        pytest.param(b"HTTP/1.1 200 OK\r\n\r\n", id="a body until the end of the connection"),
+    ],
+)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_response_that_drips_ends_in_time(call: Call, head: bytes) -> None:
+    start = time.monotonic()
+    with dripping(head) as url, pytest.raises(errors.PlacementError) as caught:
+        call(connection(url))
+    assert time.monotonic() - start < 4 * 0.3 * sessions.WHOLE_RESPONSE
+    if call in WRITES.values():
+        assert isinstance(caught.value, api_errors.OutcomeUnknown)
+
+
+def test_a_slow_response_of_placement_names_the_option() -> None:
+    with (
+        dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n") as url,
+        pytest.raises(api_errors.TimedOut, match=r"no complete response within 1\.5 s, 5 times"),
+    ):
+        READS["placement"](connection(url))
+
+
+def test_a_slow_response_of_a_prepared_session_without_a_timeout_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "WITHOUT_TIMEOUT", 0.3)
+    with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n") as url:
+        cloud = connection(url)
+        cloud.session.timeout = None
+        with pytest.raises(errors.PlacementError):
+            READS["nova"](cloud)
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_response_that_is_too_large_is_refused(
+    call: Call, is_compressed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "LARGEST_RESPONSE", 2 * 1024 * 1024)
+    content = json.dumps("a" * 3 * 1024 * 1024).encode()
+    encoding = b"Content-Encoding: gzip\r\n" if is_compressed else b""
+    content = gzip.compress(content) if is_compressed else content
+    head = b"HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n" % (encoding, len(content))
+    with (
+        listening(head + content) as (url, received),
+        pytest.raises(errors.PlacementError, match="larger than 2 MiB") as caught,
+    ):
+        call(connection(url))
+    expected = api_errors.OutcomeUnknown if call in WRITES.values() else api_errors.TooLarge
+    assert type(caught.value) is expected
+    assert len(received) == 1
