@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator
+
+#: User and password in a URL, of any service.
+_CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]*@")
+
+
+def without_credentials(text: str) -> str:
+    """A text without the users and passwords of its URLs."""
+    return _CREDENTIALS.sub("", text)
 
 
 class PlacementError(Exception):
-    """The base class of all errors that this package raises."""
+    """The base class of all errors that this package raises; no text shows a URL's password."""
+
+    def __init__(self, *texts: object) -> None:
+        super().__init__(
+            *(without_credentials(text) if isinstance(text, str) else text for text in texts)
+        )
 
 
 def file_reason(error: OSError | UnicodeDecodeError) -> str:

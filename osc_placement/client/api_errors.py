@@ -78,6 +78,7 @@ class ApiError(errors.PlacementError):
         method: str = "",
         url: str = "",
     ) -> None:
+        detail = errors.without_credentials(detail)
         self.status, self.detail, self.code = status, detail, code
         self.request_id, self.retry_after = request_id, retry_after
         self.method, self.url = method, url

@@ -51,7 +51,7 @@ class Caller:
             raise errors.PlacementError(f"{self.target}: {error}") from error
 
     @property
-    def target(self) -> str:
+    def target(self) -> transport.Target:
         """The endpoint with the names of cloud and region, or the database file."""
         return self.transport.target
 
@@ -59,7 +59,7 @@ class Caller:
     def origin(self) -> str:
         """The cloud of which the target is a snapshot; empty for a service and for other files."""
         found = saved_cloud.find(self.transport)
-        return found.origin if found else ""
+        return errors.without_credentials(found.origin) if found else ""
 
     def require_owners(self) -> None:
         """Refuse a snapshot that was saved without owners. Errors: PlacementError."""

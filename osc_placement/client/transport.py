@@ -50,6 +50,54 @@ class _WithoutTraceback(logging.Filter):
 logging.getLogger("urllib3.connection").addFilter(_WithoutTraceback())
 
 
+class Identity(NamedTuple):
+    """What a target is, for comparisons: the URL and region of a service, or a file."""
+
+    url: str = ""
+    region: str = ""
+    file: str = ""
+
+    @property
+    def place(self) -> str:
+        """The URL or the file."""
+        return self.url or self.file
+
+    def may_be(self, other: Identity) -> bool:
+        """Whether both are the same service or file; a missing region is any region."""
+        is_elsewhere = self.region and other.region and self.region != other.region
+        return self.place == other.place and not is_elsewhere
+
+
+class Target(str):
+    """The operator's text for a target: the endpoint with the cloud's name, or the file.
+
+    Only ``identity`` is compared: the name of a cloud is one operator's, and any text may be part
+    of the name of a file.
+    """
+
+    identity: Identity
+
+    @classmethod
+    def service(cls, endpoint: str, name: str | None, region: str | None) -> Target:
+        """A service; ``name`` is the operator's. Users and passwords of the URL are removed."""
+        url = errors.without_credentials(endpoint)
+        target = cls(f"{url} ({name})" if name else url)
+        target.identity = Identity(url=url.rstrip("/"), region=region or "")
+        return target
+
+    @classmethod
+    def local(cls, file: str) -> Target:
+        """A file, by its absolute path, or what names a database."""
+        target = cls(file)
+        target.identity = Identity(file=file)
+        return target
+
+
+def identity_of(target: str) -> Identity:
+    """The identity of a target; a text without one is the name of a file."""
+    return target.identity if isinstance(target, Target) else Identity(file=target)
+
+
 class ParsedResponse(NamedTuple):
     """A successful response; ``body`` is the parsed JSON, None for an empty body."""
 
@@ -80,7 +128,7 @@ class Transport:
         self._place = place
         self._timeout = timeout
         # A report names the target also when the token can no longer be renewed.
-        self._target: str | None = None
+        self._target: Target | None = None
         #: Whether a write was sent.
         self.has_written = False
         self.pace = pace.Pace()
@@ -88,17 +136,17 @@ class Transport:
         self._lock = threading.Lock()
 
     @property
-    def target(self) -> str:
+    def target(self) -> Target:
         """The endpoint with the cloud's name, or the file. Authenticates the first time."""
         if self._target is None:
             self._target = self._find_target()
         return self._target
 
-    def _find_target(self) -> str:
+    def _find_target(self) -> Target:
         if self._adapter.endpoint_override == EMBEDDED_URL:
-            return self._place or EMBEDDED_URL
+            return Target.local(self._place or EMBEDDED_URL)
         endpoint = self._adapter.get_endpoint() or "no endpoint"
-        return f"{endpoint} ({self._place})" if self._place else str(endpoint)
+        return Target.service(str(endpoint), self._place, self._adapter.region_name)
 
     def versions(self) -> tuple[microversion.Microversion, microversion.Microversion]:
         """``(lowest, highest)`` microversion of the server. Requests: one GET, the first time."""

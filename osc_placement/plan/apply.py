@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from osc_placement import errors
-from osc_placement.client import api
+from osc_placement.client import api, transport
 from osc_placement.neutron import api as neutron_api
 from osc_placement.plan import (
     attempt,
@@ -148,7 +148,7 @@ class _Job:
             interrupted=run.interrupted,
             halted=run.halted,
         )
-        return report if undo_path is None else _narrow_undo(report, self.plan, undo_path)
+        return report if undo_path is None else self._narrow_undo(report, undo_path)
 
     def _write_plan(self) -> pathlib.Path | None:
         """Write the plan file if one is requested or needed; return the path for the report."""
@@ -165,9 +165,20 @@ class _Job:
         """Write the undo file; None for an undo, and for a run that keeps nothing."""
         if self.direction is attempt.Direction.UNDO or self.options.journal is not None:
             return None
-        path = self.options.undo_out or file.default_path(self.plan, "undo")
-        file.write(path, undo.inverse(self.plan))
+        plan, here = self.plan, transport.identity_of(self.client.target)
+        path = self.options.undo_out or file.default_path(plan, "undo", here)
+        file.write(path, self._here(undo.inverse(plan)))
         return path
+
+    def _here(self, plan: plan_module.Plan) -> plan_module.Plan:
+        """An undo plan for the target of this run: a plan can be rehearsed on a snapshot."""
+        target = self.client.target
+        return dataclasses.replace(
+            plan,
+            target=str(target),
+            identity=transport.identity_of(target),
+            origin=self.client.origin,
+        )
 
     def _check_rights(self) -> None:
         """Check before the first write what the server would refuse after some writes."""
@@ -193,7 +204,7 @@ class _Job:
         plan, is_undo = self.plan, self.direction is attempt.Direction.UNDO
         files = {"undo": path} if is_undo else {"plan": path, "undo": undo_path}
         return {
-            "target": plan.target,
+            "target": str(self.client.target),
             "command": plan.command.removeprefix(undo.COMMAND),
             "created": plan.created,
             **({} if is_undo else {"changes": len(plan.changes)}),
@@ -203,8 +214,20 @@ class _Job:
         }
 
     def _execute(self, journal: journal_module.JournalWriter) -> executor.Run:
+        options, changes = self.options, self.plan.changes
+        LOG.info("%s %d changes on %s", self.direction.name, len(changes), self.client.target)
+        options.progress.start("applying", len(changes))
+        return executor.execute(
+            changes,
+            self._context(journal),
+            options.limits,
+            self.known,
+            lambda _: options.progress.advance(),
+        )
+
+    def _context(self, journal: journal_module.JournalWriter) -> attempt.RunContext:
         options = self.options
-        context = attempt.RunContext(
+        return attempt.RunContext(
             base.Services(self.client, options.neutron),
             journal,
             threading.Event(),
@@ -214,30 +237,27 @@ class _Job:
             allow=frozenset({*self.plan.allow, *options.allow}),
             check_precondition=options.check_precondition or (lambda _: ""),
         )
-        changes = self.plan.changes
-        LOG.info("%s %d changes on %s", self.direction.name, len(changes), self.client.target)
-        options.progress.start("applying", len(changes))
-        return executor.execute(
-            changes, context, options.limits, self.known, lambda _: options.progress.advance()
-        )
 
     def _expected(self) -> list[result.ChangeResult]:
-        """What a run would do, from the journal. Sends nothing."""
+        """What a run would do. Requests: one read per change that the journal lists as done."""
         path = journal_module.path_of(self.plan, self.client.target)
-        entries = journal_module.read_entries(path)
+        journal = journal_module.MemoryJournal()
+        if not self.restart:
+            journal.entries |= journal_module.read_entries(path)
+        context = self._context(journal)
         results = []
         for item in self.plan.changes:
-            entry = entries.get(item.key)
-            done = entry is not None and entry.state is self.direction.done
+            entry = journal.entries.get(item.key)
+            is_done = entry is not None and entry.state is self.direction.done
             results.append(
-                result.of_change(item, result.Status.APPLIED, result.EARLIER)
-                if done
+                attempt.check_again(item, context)
+                if is_done
                 else result.of_change(item, result.Status.PLANNED)
             )
         return results
 
     def _refused(self, refusal: reasons.Reason) -> list[result.ChangeResult]:
-        """The results of a plan that is refused as a whole. Sends nothing."""
+        """The results of a plan that is refused as a whole. Requests: as ``_expected``."""
         return [
             dataclasses.replace(
                 item, status=result.Status.REFUSED, reason=refusal.text, code=refusal.code
@@ -268,6 +288,25 @@ class _Job:
             undoes=self.direction is attempt.Direction.UNDO,
         )
 
+    def _narrow_undo(self, report: result.RunReport, path: pathlib.Path) -> result.RunReport:
+        """Narrow the undo file to what was applied; remove it if nothing was.
+
+        After an interruption, or with a failed change, it stays complete: the journal lists what
+        was applied.
+        """
+        report = dataclasses.replace(report, undo_path=path)
+        if report.interrupted or report.count(result.Status.FAILED):
+            return report
+        applied = undo.of_results(self.plan, report.results)
+        if not applied.changes:
+            file.remove(path)
+            return dataclasses.replace(report, undo_path=None)
+        if applied != undo.inverse(self.plan):
+            # A complete undo file is safe too: the journal lists what was applied.
+            with contextlib.suppress(errors.PlacementError):
+                file.write(path, self._here(applied))
+        return report
+
 
 def _describe(journal: journal_module.JournalWriter, fields: Mapping[str, Any]) -> None:
     """Record fields of the run; without them the run is not listed, or as unfinished."""
@@ -279,25 +318,3 @@ def _is_unfinished(run: executor.Run) -> bool:
     """Whether running the plan again may make more changes."""
     failed = any(item.status is result.Status.FAILED for item in run.results)
     return run.limited or run.interrupted or bool(run.halted) or failed
-
-
-def _narrow_undo(
-    report: result.RunReport, plan: plan_module.Plan, path: pathlib.Path
-) -> result.RunReport:
-    """Narrow the undo file to what was applied; remove it if nothing was.
-
-    After an interruption, or with a failed change, it stays complete: the journal lists what
-    was applied.
-    """
-    report = dataclasses.replace(report, undo_path=path)
-    if report.interrupted or report.count(result.Status.FAILED):
-        return report
-    applied = undo.of_results(plan, report.results)
-    if not applied.changes:
-        file.remove(path)
-        return dataclasses.replace(report, undo_path=None)
-    if applied != undo.inverse(plan):
-        # A complete undo file is safe too: the journal lists what was applied.
-        with contextlib.suppress(errors.PlacementError):
-            file.write(path, applied)
-    return report

@@ -97,6 +97,19 @@ def apply_change(
     return Attempt(change, context, known).run()
 
 
+def check_again(change: change_module.Change, context: RunContext) -> result.ChangeResult:
+    """Whether a change that an earlier run made is still made, without a write.
+
+    Requests: one read. A change whose subject has its earlier state again is planned again.
+    """
+    attempt = Attempt(change, context, None)
+    try:
+        attempt.prepare()
+    except RunHalted as halted:
+        return halted.results[0]
+    return attempt.result or result.of_change(change, result.Status.PLANNED)
+
+
 class Attempt:
     """One change under way; ``result`` is None until it ends."""
 
@@ -113,9 +126,11 @@ class Attempt:
         self._kind = registry.CHANGE_TYPES[change.kind]
         entry = context.journal.entries.get(change.key)
         self._in_doubt = entry is not None and entry.state in journal.IN_DOUBT
+        # A database may have been restored since: its journal alone does not prove anything.
+        self._was_done = entry is not None and entry.state is context.direction.done
         self._attempts = 0
-        self._known = known
-        if known is None and not self._in_doubt:
+        self._known = None if self._was_done else known
+        if known is None and not self._in_doubt and not self._was_done:
             self._known = self._kind.assumed(change.before)
         self._observed: change_module.Observed[Any] = change_module.Observed(None, change.before)
         self._last_error: errors.PlacementError | None = None
@@ -217,6 +232,16 @@ class Attempt:
         change, observed = self._change, self._observed
         now = self._kind.select(observed.state, change.after)
         is_done = self._kind.equal(now, change.after)
+        if self._was_done:
+            if is_done:
+                ended = result.of_change(change, result.Status.APPLIED, result.EARLIER)
+                return dataclasses.replace(ended, found=observed.state)
+            if not self._kind.equal(now, change.before):
+                drift = self._kind.describe_drift(change.after, now)
+                reason = Reason(Code.CHANGED, f"changed after an earlier run, to {drift}")
+                return self._end(result.Status.STALE, reason)
+            LOG.info("%s %s: made again, it was restored", change.kind, change.subject.name)
+            self._was_done = False
         if is_done and (self._in_doubt or not self._context.relative):
             return self._already_done()
         if is_done or self._is_stale(now):

@@ -68,13 +68,12 @@ def execute(
     ``known`` is ``{change key: the state that planning read}``. ``on_result`` receives each
     result, in the calling thread. Ctrl-C begins nothing more: requests under way end and the
     rest is reported as planned; a second one raises KeyboardInterrupt.
-    Requests: those of ``apply_change`` per change that the journal does not list as done;
-    those of ``apply_bulk`` where one request can write many.
+    Requests: those of ``apply_change`` per change, one read for a change that the journal lists as
+    done and that still is; those of ``apply_bulk`` where one request can write many.
     """
     run = _Run(context, limits, known or {}, on_result, {item.key: item.group for item in changes})
-    pending = [item for item in changes if not run.is_already_done(item)]
     with plan_workers.interruptible(run.interrupted, context.stop):
-        for stage in _stages(pending):
+        for stage in _stages(changes):
             run.stage(stage)
     return run.result
 
@@ -101,14 +100,6 @@ class _Run:
         self._on_result, self._groups = on_result, groups
         self._failed_groups: set[str] = set()
         self._applied = 0
-
-    def is_already_done(self, change: change_module.Change) -> bool:
-        """Whether an earlier run applied it; if so, record its result."""
-        entry = self._context.journal.entries.get(change.key)
-        done = entry is not None and entry.state is self._context.direction.done
-        if done:
-            self._end(result.of_change(change, result.Status.APPLIED, result.EARLIER))
-        return done
 
     def stage(self, changes: Sequence[change_module.Change]) -> None:
         """Apply the changes of one stage, or record why they were not begun."""
@@ -180,7 +171,8 @@ class _Run:
 
     def _count(self, ended: result.ChangeResult) -> None:
         counted = registry.CHANGE_TYPES[ended.kind].counted
-        if counted and ended.status is result.Status.APPLIED:
+        is_new = ended.code is not Code.EARLIER_RUN
+        if counted and is_new and ended.status is result.Status.APPLIED:
             self._applied += 1
         if not ended.succeeded and self._limits.stop_on_error and not self.result.halted:
             self.result.halted = f"{ended.subject.name}: {ended.reason}"

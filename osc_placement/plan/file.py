@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import hashlib
 import os
 import pathlib
 import sys
@@ -15,6 +16,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 
 from osc_placement import errors
+from osc_placement.client import transport
 from osc_placement.plan import plan as plan_module
 
 #: The path that means standard output.
@@ -30,14 +32,19 @@ def state_directory() -> pathlib.Path:
     return pathlib.Path(base).expanduser() / "osc-placement"
 
 
-def default_path(plan: plan_module.Plan, role: str) -> pathlib.Path:
+def default_path(
+    plan: plan_module.Plan, role: str, here: transport.Identity | None = None
+) -> pathlib.Path:
     """The default path of a plan (``role`` "plan") or of its undo plan (``role`` "undo").
 
-    The name begins with the time of the plan (UTC).
+    The name begins with the time of the plan (UTC). ``here`` is where the plan is applied, if not
+    where it was made: a rehearsal must not replace the files of the real run.
     """
     # No colons: scp and rsync take the text before a colon for a host.
     when = datetime.datetime.fromisoformat(plan.created).strftime("%Y-%m-%dT%H-%M-%SZ")
     digest = plan.digest.removeprefix("sha256:")[:8]
+    if here is not None and here.place != plan.identity.place:
+        digest += f"-{hashlib.sha256(here.place.encode()).hexdigest()[:8]}"
     return state_directory() / f"{when}-{digest}.{role}.json"
 
 

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, Protocol
 
 from osc_placement import errors
+from osc_placement.client import transport
 from osc_placement.plan import file as plan_file, plan as plan_module, schema
 
 
@@ -171,7 +172,9 @@ def check_replaceable(path: pathlib.Path, plan: plan_module.Plan) -> None:
         return
     if existing.digest == plan.digest:
         return
-    entries = read_entries(path_of(existing, existing.target))
+    where = transport.Target(existing.target)
+    where.identity = existing.identity
+    entries = read_entries(path_of(existing, where))
     states = {
         entries[item.key].state if item.key in entries else State.PENDING
         for item in existing.changes

@@ -10,15 +10,24 @@ import datetime
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from osc_placement import errors
-from osc_placement.client import api
+from osc_placement.client import api, transport
 from osc_placement.plan import change as change_module, schema
 from osc_placement.plan.kinds import registry
 
-FORMAT_VERSION = 4
+#: Format 5 has the ``identity`` of the target. Format 4, which had only its text, is still read.
+FORMAT_VERSION = 5
+_TEXT_ONLY = 4
+
+#: The text of a service in format 4: the endpoint, and in brackets the names of cloud and region.
+_SERVICE_TEXT = re.compile(r"(?P<url>https?://\S+?)/*(?: \(.*?(?:region (?P<region>[^,]+))?\))?")
+
+
+_NOWHERE = transport.Identity()
 
 
 class PlanRefused(errors.PlacementError):
@@ -41,9 +50,10 @@ class Capacity:
 class Plan:
     """Changes and skipped items, each in the order of ``sort_key``.
 
-    ``target`` is the cloud or file that it was made for, ``origin`` the cloud of which that file
-    is a snapshot, if it is one; ``created`` (UTC) distinguishes two plans that are otherwise
-    equal. They are empty until the plan is applied or written.
+    ``target`` is the text of the cloud or file that it was made for, and ``identity`` what is
+    compared; ``origin`` is the cloud of which that file is a snapshot, if it is one; ``created``
+    (UTC) distinguishes two plans that are otherwise equal. They are empty until the plan is applied
+    or written.
     ``relative``: amounts were computed from observed amounts. ``allow``: the guards that
     the operator overrides. ``undoes``: the digest of the plan that this one undoes.
     ``capacities`` is ``{resource class: Capacity}``, for classes whose inventory changes.
@@ -67,6 +77,8 @@ class Plan:
     names: change_module.Names = dataclasses.field(default_factory=dict)
     existing: Mapping[str, int] = dataclasses.field(default_factory=dict)
     max_percent: int | None = None
+    identity: transport.Identity = _NOWHERE
+    format_version: int = FORMAT_VERSION
 
     @functools.cached_property
     def digest(self) -> str:
@@ -142,13 +154,16 @@ class Plan:
 
     def _fields(self) -> dict[str, Any]:
         """The document of a plan file without changes, skipped items and digest."""
+        other = {"changes", "skipped", "capacities", "identity"}
         document = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
-            if field.name not in {"changes", "skipped", "capacities"}
+            if field.name not in other
         }
+        if self.format_version != _TEXT_ONLY:
+            document["identity"] = self.identity._asdict()
         return {
-            "format_version": FORMAT_VERSION,
+            "format_version": self.format_version,
             **document,
             "names": dict(self.names),
             "existing": dict(self.existing),
@@ -215,7 +230,8 @@ class ObservedPlan:
         plan = dataclasses.replace(
             self.plan,
             command=command,
-            target=client.target,
+            target=str(client.target),
+            identity=client.target.identity,
             origin=client.origin,
             microversion=str(client.microversion),
             created=now.isoformat(timespec="microseconds"),
@@ -243,12 +259,16 @@ def from_json(text: str) -> Plan:
         digest = document.pop("digest")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise PlanRefused("this is not a plan file, or a part of it is missing") from error
-    if found != FORMAT_VERSION:
+    if found not in (FORMAT_VERSION, _TEXT_ONLY):
         raise PlanRefused(
-            f"the plan has format version {found}, this program reads {FORMAT_VERSION}:"
+            f"the plan has format version {found}, this program reads {_TEXT_ONLY} and"
+            f" {FORMAT_VERSION}:"
             " use the program that wrote it, or make a new plan"
         )
     try:
+        document["format_version"] = found
+        if found == _TEXT_ONLY:
+            document["identity"] = _identity_of_text(document["target"])._asdict()
         schema.check_plan(document)
         plan = _from_document(document)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -276,13 +296,22 @@ def _from_document(document: Mapping[str, Any]) -> Plan:
             },
             "allow": tuple(document["allow"]),
             "notes": tuple(document["notes"]),
+            "identity": transport.Identity(**document["identity"]),
         }
     )
 
 
+def _identity_of_text(target: str) -> transport.Identity:
+    """The identity of a target of format 4; what is not an endpoint is a file as a whole."""
+    service = _SERVICE_TEXT.fullmatch(errors.without_credentials(target))
+    if service is None:
+        return transport.Identity(file=target)
+    return transport.Identity(url=service["url"], region=service["region"] or "")
+
+
 def place(target: str) -> str:
     """The endpoint or file of a target, without the operator's name for the cloud."""
-    return target.partition(" (")[0].rstrip("/")
+    return transport.identity_of(target).place
 
 
 def check_target(plan: Plan, target: str, origin: str = "") -> None:
@@ -292,8 +321,10 @@ def check_target(plan: Plan, target: str, origin: str = "") -> None:
     snapshot is accepted on its cloud, and on other snapshots of it.
     Errors: PlanRefused. Sends nothing.
     """
-    made_for = {place(known) for known in (plan.target, plan.origin) if known}
-    if made_for.isdisjoint(place(known) for known in (target, origin) if known):
+    made_for = plan.identity if plan.identity.place else transport.identity_of(plan.target)
+    here = transport.identity_of(target)
+    same_origin = bool(plan.origin) and plan.origin in (here.place, origin)
+    if not (made_for.may_be(here) or (origin and made_for.place == origin) or same_origin):
         raise PlanRefused(
             f"the plan was made for {plan.target}, this is {target}: choose that cloud,"
             " or make a new plan here"

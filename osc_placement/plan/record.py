@@ -9,6 +9,7 @@ import enum
 import pathlib
 from collections.abc import Iterable
 
+from osc_placement import errors
 from osc_placement.plan import file, journal, plan as plan_module
 
 
@@ -113,7 +114,7 @@ def _record(path: pathlib.Path, fields: dict[str, object]) -> Record:
         journal=path,
         status=status,
         created=str(fields["created"]),
-        target=str(fields["target"]),
+        target=errors.without_credentials(str(fields["target"])),
         command=str(fields["command"]),
         changes=int(str(fields.get("changes", len(entries)))),
         applied=applied,

@@ -46,7 +46,7 @@ SKIPPED = forms.record(
     unchanged=forms.FLAG,
     refused=forms.FLAG,
 )
-#: A plan without its format version and its digest.
+#: A plan without its digest.
 PLAN = forms.record(
     **dict.fromkeys(
         ("command", "target", "origin", "microversion", "created", "undoes"), forms.TEXT
@@ -59,6 +59,8 @@ PLAN = forms.record(
     names=forms.mapping(forms.TEXT),
     existing=forms.mapping(forms.AMOUNT),
     max_percent={"type": ["integer", "null"], "minimum": 0, "maximum": 100},
+    format_version=forms.INTEGER,
+    identity=forms.record(url=forms.TEXT, region=forms.TEXT, file=forms.TEXT),
     changes=forms.array(CHANGE),
     skipped=forms.array(SKIPPED),
 )

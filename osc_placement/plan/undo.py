@@ -43,6 +43,7 @@ def _plan_of(
         items,
         command=f"{COMMAND}{plan.command}",
         target=plan.target,
+        identity=plan.identity,
         origin=plan.origin,
         microversion=plan.microversion,
         created=plan.created,

@@ -98,14 +98,18 @@ class _Stderr:
 
 
 class _Escape(logging.Filter):
-    """Escapes control characters in log records; the shell logs the errors of commands too."""
+    """Escapes control characters in log records, and removes the passwords of URLs.
+
+    The shell logs the errors of commands too, and keystoneauth the URL of each request.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Accept every record."""
-        record.msg, record.args = cells.printable_lines(record.getMessage()), ()
+        text = errors.without_credentials(record.getMessage())
+        record.msg, record.args = cells.printable_lines(text), ()
         if record.exc_info and not record.exc_text:
             trace = logging.Formatter().formatException(record.exc_info)
-            record.exc_text = cells.printable_lines(trace)
+            record.exc_text = cells.printable_lines(errors.without_credentials(trace))
         return True
 
 

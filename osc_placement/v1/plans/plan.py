@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+from osc_placement import errors
 from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import base, plan_command, services
 from osc_placement.v1.output import plan_rows, tables
@@ -178,7 +179,8 @@ class UndoPlan(_PlanFileCommand):
 
 def _target(plan: plan.Plan) -> str:
     """What a plan was made for, and the cloud of a snapshot."""
-    return f"{plan.target} (a snapshot of {plan.origin})" if plan.origin else plan.target
+    text = f"{plan.target} (a snapshot of {plan.origin})" if plan.origin else plan.target
+    return errors.without_credentials(text)
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterator
 
 from osc_placement import errors, microversion, server
-from osc_placement.client import api, wsgi
+from osc_placement.client import api, transport, wsgi
 from osc_placement.engine import state
 from osc_placement.plan import apply, executor, guards, journal, plan as plan_module, result
 from osc_placement.plan.kinds import registry
@@ -55,7 +55,10 @@ def _for_copy(plan: plan_module.Plan, target: str) -> plan_module.Plan:
         dataclasses.replace(registry.CHANGE_TYPES[item.kind].in_placement(item), precondition=None)
         for item in plan.changes
     )
-    return dataclasses.replace(plan, changes=changes, target=target, origin="")
+    identity = transport.identity_of(target)
+    return dataclasses.replace(
+        plan, changes=changes, target=str(target), identity=identity, origin=""
+    )
 
 
 def _options() -> apply.Options:

@@ -13,7 +13,9 @@ import requests
 from osc_placement.client import session as sessions
 from tests.support.raw_server import listening
 
-SESSION_COOKIE = b"HTTP/1.1 200 OK\r\nSet-Cookie: node=a\r\nContent-Length: 2\r\n\r\n{}"
+SESSION_COOKIE = (
+    b"HTTP/1.1 200 OK\r\nSet-Cookie: node=a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
+)
 
 
 def proxy(session: keystoneauth1.session.Session, url: str) -> str | None:

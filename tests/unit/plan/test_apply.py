@@ -8,7 +8,7 @@ import random
 import pytest
 
 from osc_placement import errors
-from osc_placement.plan import apply, file as plan_file, plan
+from osc_placement.plan import apply, file as plan_file, plan, result
 from tests.support import embedded, plans, scripted
 from tests.support.batch_runs import amend, ratios, statuses
 
@@ -37,14 +37,51 @@ def test_the_plan_file_continues_a_relative_run_with_a_limit() -> None:
     assert client.writes == 10
 
 
-def test_applying_a_finished_plan_again_sends_nothing(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("request_text", ["VCPU:total+=1", "VCPU:allocation_ratio=20"])
+def test_a_plan_whose_changes_were_restored_or_changed_is_not_reported_as_applied(
+    tmp_path: pathlib.Path, request_text: str
+) -> None:
+    client = embedded.Client(embedded.hosts(3))
+    path = tmp_path / "plan"
+    amend(client, request_text, plan_out=path)
+    applied = client.stored("host-000").inventories["VCPU"]
+    original = embedded.Client(embedded.hosts(3)).stored("host-000").inventories["VCPU"]
+
+    def apply_again(*, dry_run: bool) -> result.RunReport:
+        options = apply.Options(dry_run=dry_run)
+        return plans.apply_file(client, plan_file.read(path), path, options)
+
+    def put(host: str, **fields: float) -> None:
+        client.stored(host).set_inventory("VCPU", **fields)
+
+    put("host-000", total=original.total, allocation_ratio=original.allocation_ratio)
+    put("host-001", total=77, allocation_ratio=7.0)
+    assert statuses(apply_again(dry_run=True)) == {"planned": 1, "stale": 1, "applied": 1}
+    writes = client.writes
+    report = apply_again(dry_run=False)
+    assert statuses(report) == {"applied": 2, "stale": 1}
+    earlier = [item for item in report.results if item.code == "earlier-run"]
+    assert [item.subject.name for item in earlier] == ["host-002"]
+    assert client.writes == writes + 1
+    assert client.stored("host-000").inventories["VCPU"] == applied
+    undone = plans.undo_file(client, plan_file.read(path), path)
+    assert statuses(undone) == {"applied": 2, "stale": 1}
+    put("host-002", total=applied.total, allocation_ratio=applied.allocation_ratio)
+    undone = plans.undo_file(client, plan_file.read(path), path)
+    assert statuses(undone) == {"applied": 2, "stale": 1}
+    assert client.stored("host-002").inventories["VCPU"] == original
+
+
+def test_applying_a_finished_plan_again_only_reads_each_change(
+    tmp_path: pathlib.Path,
+) -> None:
     client = embedded.Client(embedded.hosts(3))
     path = tmp_path / "plan"
     amend(client, "VCPU:total+=1", plan_out=path)
     client.sent.clear()
     report = plans.apply_file(client, plan_file.read(path), path, apply.Options())
     assert statuses(report) == {"applied": 3}
-    assert not client.sent
+    assert (len(client.sent), client.writes) == (3, 0)
     report = plans.apply_file(client, plan_file.read(path), path, apply.Options(), restart=True)
     assert statuses(report) == {"unchanged": 3}
 

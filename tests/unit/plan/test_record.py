@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from osc_placement.plan import apply, file as plan_file, journal, plan, record
+from osc_placement.plan import apply, executor, file as plan_file, journal, plan, record, result
 from tests.support import embedded, plans
 from tests.support.batch_runs import amend
 
@@ -73,6 +73,34 @@ def test_a_stale_plan_has_the_status_nothing_applied(tmp_path: pathlib.Path) -> 
     found = {item.status: item for item in record.read_all().found}
     assert found.keys() == {record.Status.APPLIED, record.Status.NOTHING}
     assert found[record.Status.NOTHING].undo_file is None
+
+
+def test_a_rehearsal_is_listed_for_its_file_and_keeps_the_undo_file_of_the_real_run(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud = embedded.Client(embedded.hosts(3), "the cloud")
+    snapshot = embedded.Client(embedded.hosts(3), "a snapshot")
+    monkeypatch.setattr(type(snapshot), "origin", property(lambda self: _origin(self.target)))
+    path = tmp_path / "plan.json"
+    amend(cloud, RATIO, dry_run=True, plan_out=path)
+    stored = plan_file.read(path)
+    real = plans.apply_file(cloud, stored, path, apply.Options(limits=executor.Limits(max_count=2)))
+    assert real.undo_path
+    before = real.undo_path.read_text()
+    rehearsed = plans.apply_file(snapshot, stored, path, apply.Options())
+    assert rehearsed.undo_path not in (None, real.undo_path)
+    assert real.undo_path.read_text() == before
+    found = {item.target: item for item in record.read_all().found}
+    assert found.keys() == {"the cloud", "a snapshot"}
+    assert [found[name].applied for name in ("the cloud", "a snapshot")] == [2, 3]
+    assert found["a snapshot"].undo_file == rehearsed.undo_path
+    assert plan_file.read(rehearsed.undo_path).target == "a snapshot"
+    undone = plans.undo_file(snapshot, plan_file.read(rehearsed.undo_path), rehearsed.undo_path)
+    assert undone.count(result.Status.APPLIED) == 3
+
+
+def _origin(target: str) -> str:
+    return "the cloud" if target == "a snapshot" else ""
 
 
 def test_a_damaged_journal_is_reported_and_the_others_are_listed() -> None:
