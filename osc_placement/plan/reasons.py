@@ -56,6 +56,7 @@ class Code(enum.StrEnum):
     PEERS_DIFFER = "peers-differ"
     SAME_HOST = "same-host"
     SERVICE_STATUS = "service-status"
+    SEV_ES_GUESTS = "sev-es-guests"
     USED_UP = "used-up"
 
     # Servers.

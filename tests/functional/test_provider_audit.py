@@ -37,6 +37,7 @@ providers:
 
 #: ``{code: the providers that have it}``, of all faults that ``spoil`` makes.
 FAULTS = {
+    "unknown": {f"cmp-gone.{DOMAIN}"},
     "missing-provider": {f"cmp-0010.{DOMAIN}"},
     "other-uuid": {f"cmp-0011.{DOMAIN}"},
     "other-name": {"renamed"},
@@ -150,11 +151,11 @@ def by_code(found: list[dict[str, Any]]) -> dict[str, set[str]]:
     return codes
 
 
-def test_the_sample_has_one_host_without_provider_and_no_other_finding(
+def test_the_sample_has_a_host_without_provider_and_a_provider_without_host(
     openstack: shell.OpenStack,
 ) -> None:
     found = audited(openstack, recording(), code=0)
-    assert by_code(found) == {"missing-provider": FAULTS["missing-provider"]}
+    assert by_code(found) == {name: FAULTS[name] for name in ("missing-provider", "unknown")}
     assert found[0]["hosts"] == ["cmp-0010"]
     audited(openstack, recording(), "--strict", code=3)
 

@@ -1,5 +1,7 @@
 """Compute nodes whose provider is missing, has another UUID or name, or exists twice. Pure.
 
+And providers whose compute node is missing.
+
 A node without its provider gets no servers. A provider with the node's name and another UUID
 makes nova-compute fail to create its own.
 """
@@ -10,10 +12,10 @@ import collections
 from collections.abc import Iterator
 
 from osc_placement.model import provider
-from osc_placement.nova import values
+from osc_placement.nova import flavor, values
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.finding import Action, Evidence, Proposal
+from osc_placement.workflows.finding import UNKNOWN, Action, Evidence, Proposal
 from osc_placement.workflows.provider_audit.finding import Finding
 from osc_placement.workflows.provider_audit.snapshot import ProviderSnapshot
 
@@ -21,7 +23,8 @@ MISSING_PROVIDER = "missing-provider"
 OTHER_UUID = "other-uuid"
 OTHER_NAME = "other-name"
 DOUBLE_PROVIDER = "double-provider"
-CODES = (MISSING_PROVIDER, OTHER_UUID, OTHER_NAME, DOUBLE_PROVIDER)
+STALE_PROVIDER = "stale-provider"
+CODES = (MISSING_PROVIDER, OTHER_UUID, OTHER_NAME, DOUBLE_PROVIDER, STALE_PROVIDER)
 
 _RESTART = Proposal(
     Action.RESTART_COMPUTE, "start nova-compute on the host; it creates the provider"
@@ -30,6 +33,13 @@ _REPLACE = (
     "placement reshape recipe replace-host: its allocations move to a provider of the node's UUID"
 )
 _RENAME = "resource provider set --name {name}"
+_STALE = Proposal(
+    Action.REPAIR_CONSUMERS,
+    "placement allocation audit names the consumers on it; without any: resource provider delete"
+    " --tree",
+)
+_DISCOVER = Proposal(Action.DISCOVER_HOSTS, "nova-manage cell_v2 discover_hosts")
+_IDENTIFY = Proposal(Action.IDENTIFY_SERVICE, "find out which service uses it")
 _DELETE = "repair the consumers on it (placement allocation audit); then resource provider delete"
 
 
@@ -39,6 +49,7 @@ def find(snapshot: ProviderSnapshot) -> Iterator[Finding]:
     by_short: dict[str, list[provider.Provider]] = collections.defaultdict(list)
     for item in roots.values():
         by_short[_short(item.name)].append(item)
+    double = set()
     for node in snapshot.nodes:
         of_uuid, of_name = by_uuid.get(node.uuid), roots.get(node.hostname)
         if of_uuid is None and of_name is None:
@@ -49,7 +60,11 @@ def find(snapshot: ProviderSnapshot) -> Iterator[Finding]:
             yield _other_name(node, of_uuid)
         for other in by_short.get(_short(node.hostname), ()):
             if not _may_be_a_node(snapshot, other) and _same_host(other.name, node.hostname):
+                double.add(other.uuid)
                 yield _double(node, other)
+    for item in snapshot.roots_without_node:
+        if item.uuid not in double:
+            yield from _stale(snapshot, item)
 
 
 def _missing(node: values.ComputeNode) -> Finding:
@@ -90,6 +105,37 @@ def _double(node: values.ComputeNode, found: provider.Provider) -> Finding:
         (node.host,),
         Evidence(Code.SAME_HOST, text, {"node": node.uuid, "hostname": node.hostname}),
         Proposal(Action.DELETE_PROVIDER, _DELETE),
+    )
+
+
+def _stale(snapshot: ProviderSnapshot, item: provider.Provider) -> Iterator[Finding]:
+    """A root like a compute node's; ``unknown`` if nova may still have the node.
+
+    Nothing while a cell is down: nova cannot list its nodes.
+    """
+    if snapshot.hosts.unreachable:
+        return
+    is_compute = item.uuid in snapshot.computes
+    if not is_compute and not flavor.HOST_CLASSES & snapshot.inventories.get(item.uuid, {}).keys():
+        return
+    hosts = snapshot.hosts
+    undiscovered = hosts.services - {node.host for node in hosts.nodes}
+    code, cause, proposed = STALE_PROVIDER, Code.NO_COMPUTE_NODE, _STALE
+    if undiscovered & {item.name, _short(item.name)}:
+        code, cause, proposed = UNKNOWN, Code.UNDISCOVERED_HOST, _DISCOVER
+    elif not is_compute:
+        code, cause, proposed = UNKNOWN, Code.OTHER_SERVICE, _IDENTIFY
+    trait = "it has the trait COMPUTE_NODE" if is_compute else "it has inventory as a host has"
+    yield Finding(
+        code,
+        change.Subject(item.name, item.uuid),
+        (item.name,),
+        Evidence(
+            cause,
+            f"nova has no compute node for it, and {trait}",
+            {"compute_node_trait": is_compute},
+        ),
+        proposed,
     )
 
 

@@ -56,9 +56,10 @@ def audit_providers(
     """Everything that is wrong with providers, and the plan that repairs it.
 
     Requests: to nova, the services and the hypervisors in pages; to neutron, one for the agents;
-    to Placement, two listings, one GET of inventories per provider, one of traits per compute
-    node, and one of usages per one-time-use device of which everything is reserved. So no
-    provider needs more than two.
+    to Placement, three listings, a fourth if a root provider is no compute node, and a fifth if
+    any host has SEV-ES; one GET of inventories per provider, one of traits per compute node, and
+    one of usages per one-time-use device of which everything is reserved, and per provider of
+    SEV-ES on a host with SEV-SNP. So no provider needs more than two, and a node three.
     Errors: InvalidInput with every missing permission and every unknown host.
     """
     snapshot = _read(client, nova, neutron, request.config, context)
@@ -102,15 +103,38 @@ def _read(
     offered = {uuid: item.inventories for uuid, item in inventories.items()}
     one_time_use = lookup.providers_with_trait(client, inventories_kind.ONE_TIME_USE)
     devices = list(used_up_devices(offered, one_time_use))
-    usages = read(client.list_usages, devices, "reading usages")
+    sev_es = _sev_es_with_snp(client, snapshot)
+    usages = read(client.list_usages, [*devices, *sev_es], "reading usages")
+    computes: frozenset[str] = frozenset()
+    if snapshot.roots_without_node:
+        computes = lookup.providers_with_trait(client, "COMPUTE_NODE")
     return dataclasses.replace(
         snapshot,
         inventories=offered,
         traits={uuid: frozenset(item.traits) for uuid, item in traits.items()},
         generations={uuid: item.generation for uuid, item in traits.items()},
-        used_up=frozenset(uuid for uuid, used in usages.items() if not any(used.values())),
+        used_up=frozenset(
+            uuid for uuid in devices if uuid in usages and not any(usages[uuid].values())
+        ),
+        computes=computes,
+        sev_es={uuid: usages.get(uuid, {}).get("MEM_ENCRYPTION_CONTEXT", 0) for uuid in sev_es},
         read_errors=read_errors,
     )
+
+
+def _sev_es_with_snp(client: api.Client, snapshot: ProviderSnapshot) -> list[str]:
+    """The providers of SEV-ES in trees with SEV-SNP. Requests: one or two listings."""
+    by_uuid = snapshot.by_uuid
+
+    def root(uuid: str) -> str:
+        item = by_uuid.get(uuid)
+        return uuid if item is None else item.root_uuid or uuid
+
+    sev_es = lookup.providers_with_trait(client, "HW_CPU_X86_AMD_SEV_ES")
+    if not sev_es:
+        return []
+    snp = {root(uuid) for uuid in lookup.providers_with_trait(client, "HW_CPU_X86_AMD_SEV_SNP")}
+    return sorted(uuid for uuid in sev_es if uuid in by_uuid and root(uuid) in snp)
 
 
 def _each(

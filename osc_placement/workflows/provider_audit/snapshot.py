@@ -32,8 +32,10 @@ class ProviderSnapshot:
     """The state of all services.
 
     ``inventories`` is ``{provider: inventories}``, ``traits`` ``{provider: traits}`` of compute
-    nodes, ``used_up`` the one-time-use devices without capacity and without usage. ``agents`` and
-    ``config`` are None if they were not read. ``read_errors`` is ``{provider: error}``.
+    nodes, ``used_up`` the one-time-use devices without capacity and without usage. ``computes``
+    are the providers with the trait COMPUTE_NODE. ``sev_es`` is ``{provider: contexts in use}`` of
+    SEV-ES on hosts with SEV-SNP. ``agents`` and ``config`` are None if they were not read.
+    ``read_errors`` is ``{provider: error}``.
     """
 
     hosts: values.Hosts
@@ -42,6 +44,8 @@ class ProviderSnapshot:
     traits: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
     used_up: frozenset[str] = frozenset()
+    computes: frozenset[str] = frozenset()
+    sev_es: Mapping[str, int] = dataclasses.field(default_factory=dict)
     agents: Sequence[Agent] | None = None
     config: ProviderConfig | None = None
     read_errors: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -75,6 +79,16 @@ class ProviderSnapshot:
         for item in self.providers:
             found[item.root_uuid or item.uuid].append(item)
         return found
+
+    @functools.cached_property
+    def roots_without_node(self) -> list[provider.Provider]:
+        """The root providers with neither the UUID nor the name of a compute node."""
+        names = {node.hostname for node in self.nodes}
+        return [
+            item
+            for item in self.roots.values()
+            if item.uuid not in self.node_uuids and item.name not in names
+        ]
 
     @property
     def nodes(self) -> Sequence[values.ComputeNode]:

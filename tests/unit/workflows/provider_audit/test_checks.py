@@ -176,3 +176,52 @@ def test_an_agent_is_below_its_compute_node(
         agents=[Agent("h0", "NIC Switch agent", hypervisors), Agent("h1", "NIC Switch agent")],
     )
     assert codes(snapshot) == ([(code, own.name)] if code else [])
+
+
+def with_stray(**fields: Any) -> ProviderSnapshot:
+    """A cloud with one more root provider, ``gone.example``."""
+    healthy = cloud()
+    hosts = dataclasses.replace(healthy.hosts, **fields.pop("hosts", {}))
+    return dataclasses.replace(
+        healthy, hosts=hosts, providers=[*healthy.providers, item("gone.example")], **fields
+    )
+
+
+COMPUTE = frozenset({"u-gone.example"})
+LIKE_A_HOST = {**cloud().inventories, "u-gone.example": offered(VCPU=4)}
+SHARE = {**cloud().inventories, "u-gone.example": offered(DISK_GB=4)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "action"),
+    [
+        ({"computes": COMPUTE}, "stale-provider", "repair-consumers"),
+        ({"inventories": LIKE_A_HOST}, "unknown", "identify-service"),
+        (
+            {"computes": COMPUTE, "hosts": {"services": frozenset({"gone"})}},
+            "unknown",
+            "discover-hosts",
+        ),
+    ],
+    ids=["compute", "like-a-host", "undiscovered"],
+)
+def test_a_root_without_a_compute_node_is_found(
+    fields: dict[str, Any], code: str, action: str
+) -> None:
+    (found,) = checks.find(with_stray(**fields))
+    assert (found.code, str(found.proposed.action)) == (code, action)
+    assert found.subject.name == "gone.example"
+
+
+def test_a_root_of_another_service_is_no_finding() -> None:
+    assert not codes(with_stray(inventories=SHARE))
+
+
+def test_no_root_is_judged_while_a_cell_is_down() -> None:
+    assert not codes(with_stray(computes=COMPUTE, hosts={"unreachable": frozenset({"c9"})}))
+
+
+def test_sev_es_guests_beside_snp_are_found() -> None:
+    assert codes(cloud(sev_es={"u-h0.example": 2, "u-h1.example": 0})) == [
+        ("sev-es-with-snp", "h0.example")
+    ]

@@ -93,7 +93,7 @@ def test_no_provider_needs_more_than_two_requests(count: int) -> None:
     found = audited(client, nova, neutron, repair=True).findings
     assert [item.code for item in found] == ["used-up"] * count
     assert client.count() == {
-        "GET /resource_providers": 2,
+        "GET /resource_providers": 4,
         INVENTORIES: 2 * count,
         TRAITS: count,
         USAGES: count,
@@ -142,3 +142,19 @@ def test_an_incomplete_recording_is_an_error() -> None:
     nova = nova_api.RecordedNova({}, "an empty recording")
     with pytest.raises(errors.PlacementError, match="os-services"):
         observe.audit_providers(client, nova, None, observe.ProviderAuditRequest(), ReadContext())
+
+
+def test_sev_es_in_use_is_read_on_hosts_with_sev_snp_only() -> None:
+    contexts = {"MEM_ENCRYPTION_CONTEXT": inventory.Inventory(total=8)}
+    both = ("HW_CPU_X86_AMD_SEV_ES", "HW_CPU_X86_AMD_SEV_SNP")
+    used = {"MEM_ENCRYPTION_CONTEXT": 3}
+    servers = [
+        embedded.Host("with-snp", both, used=used, inventories=contexts),
+        embedded.Host("unused", both, inventories=contexts),
+        embedded.Host("without-snp", both[:1], used=used, inventories=contexts),
+    ]
+    client = embedded.Client([*embedded.hosts(2), *servers])
+    found = audited(client, Nova(2)).findings
+    assert [(item.code, item.subject.name) for item in found] == [("sev-es-with-snp", "with-snp")]
+    assert found[0].evidence.fields == {"contexts": 3}
+    assert client.count()[USAGES] == 2
