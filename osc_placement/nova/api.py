@@ -38,6 +38,13 @@ _RULE = re.compile(r"[a-z_]+_api:[\w:-]+")
 _VERSION = re.compile(r"/v2(\.\d+)?(?=/)")
 
 
+#: The default of nova's option default_availability_zone.
+DEFAULT_ZONE = "nova"
+
+#: Compute API microversion of zones.
+_AVAILABILITY_ZONES = "2.1"
+
+
 class Nova(Protocol):
     """``ask("/os-aggregates", "2.41")`` is the parsed JSON of that GET.
 
@@ -225,6 +232,20 @@ def read_recording(path: pathlib.Path) -> RecordedNova:
     if not recorded:
         raise errors.PlacementError(f'{path} is not an object of the form {{"GET /path": body}}')
     return RecordedNova(recorded, str(path))
+
+
+def availability_zones(nova: Nova) -> list[str]:
+    """Nova's availability zones with hosts, and the name of its default zone.
+
+    Only the default name is known if nova does not list zones. Requests: one.
+    """
+    path = "/os-availability-zone"
+    try:
+        body = ask_or_unsupported(nova, path, _AVAILABILITY_ZONES)
+    except errors.PlacementError:
+        return [DEFAULT_ZONE]
+    with parsing(path):
+        return [DEFAULT_ZONE, *(each["zoneName"] for each in body["availabilityZoneInfo"])]
 
 
 def host_aggregates(nova: Nova) -> list[values.HostAggregate]:

@@ -205,6 +205,7 @@ def _query(
             uuids |= selector.aggregate_uuids(named, host_aggregates)
     problems.check()
     parsed = [_with_uuids(group, uuids) for group in parsed]
+    parsed = [group for group in parsed if group != candidate.RequestGroup()]
     root = parsed_args.root_required
     return candidate.CandidateQuery(
         groups=tuple(parsed),

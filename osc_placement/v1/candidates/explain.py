@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
@@ -12,14 +13,14 @@ from osc_placement.client import query as queries
 from osc_placement.v1 import base, plan_command, services
 from osc_placement.v1.candidates import candidate_query, explain_text, nova_request
 from osc_placement.v1.options import arguments, nova_hosts
-from osc_placement.v1.output import progress, tables
+from osc_placement.v1.output import progress, rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.model.constraint import Constraint
     from osc_placement.nova import request
-    from osc_placement.workflows.explain import explain, nova_filters, values
+    from osc_placement.workflows.explain import changes, explain, nova_filters, values
 
 COLUMNS = (
     "section",
@@ -36,6 +37,7 @@ COLUMNS = (
     "inventory",
     "details",
     "verdict",
+    "commands",
 )
 
 _QUERY, _CONSTRAINT, _CANDIDATE = "query", "constraint", "candidate"
@@ -123,6 +125,16 @@ openstack allocation candidate explain \\
 
         nova_request.check(self, parsed_args)
         client, asked, opened = self._read(parsed_args)
+        nova_hosts: dict[str, str] = {}
+
+        def members() -> Mapping[str, Collection[str]]:
+            if asked.nova is None:
+                return {}
+            from osc_placement.workflows.explain import nova_filters
+
+            nova_hosts.update(nova_filters.hosts_by_provider(opened.nova))
+            return nova_filters.members(asked.nova.aggregates, nova_hosts)
+
         with progress.shown(quiet=self.is_quiet) as shown:
             found = explain.explain(
                 client,
@@ -132,6 +144,7 @@ openstack allocation candidate explain \\
                     parsed_args.host,
                     parsed_args.nearest,
                     asked.parameters,
+                    members,
                 ),
                 services.read_context(self, parsed_args.workers, shown),
             )
@@ -140,9 +153,14 @@ openstack allocation candidate explain \\
         count = len(found.candidates)
         self.summary = (
             f"On {client.target}: {count} of {found.all_hosts} hosts can serve the request",
+            *(
+                [f"{found.refused} changes are left out: Placement has no candidate for them"]
+                if found.refused
+                else []
+            ),
             *(f"Assumed: {text}" for text in asked.assumptions),
         )
-        return COLUMNS, _rows(asked, found, judged)
+        return COLUMNS, _rows(asked, found, judged, nova_hosts)
 
     def _read(self, parsed_args: argparse.Namespace) -> tuple[api.Client, _Request, Any]:
         """The client, the request, and nova's services if it is nova's request."""
@@ -181,23 +199,34 @@ openstack allocation candidate explain \\
 
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
         """One table per section; without the columns that have no value."""
-        rows = [dict(zip(COLUMNS, row, strict=True)) for row in data]
+        facts = [dict(zip(COLUMNS, row, strict=True)) for row in data]
+        typed = (row["commands"].machine_readable() for row in facts if row["commands"])
+        commands = [[command] for command in dict.fromkeys(itertools.chain.from_iterable(typed))]
         return [
-            _table(title, [row for row in rows if row["section"] == section], columns)
-            for title, section, columns in _TABLES
+            *(
+                _table(title, [row for row in facts if row["section"] == section], columns)
+                for title, section, columns in _TABLES
+            ),
+            tables.Table("Commands for the changes", ("command",), commands),
         ]
 
 
 def _table(
-    title: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
+    title: str, facts: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
 ) -> tables.Table:
     kept = {
         name: key
         for name, key in columns.items()
-        if any(row[key] not in (None, "") for row in rows)
+        if any(row[key] not in (None, "") for row in facts)
     }
-    cells = [["" if row[key] is None else row[key] for key in kept.values()] for row in rows]
+    cells = [["" if row[key] is None else row[key] for key in kept.values()] for row in facts]
     return tables.Table(title, tuple(kept), cells)
+
+
+def _cell(value: Any) -> Any:
+    return (
+        value.human_readable() if isinstance(value, rows.Lines) else "" if value is None else value
+    )
 
 
 def _row(section: str, text: str, **values: Any) -> tuple[Any, ...]:
@@ -205,7 +234,10 @@ def _row(section: str, text: str, **values: Any) -> tuple[Any, ...]:
 
 
 def _rows(
-    asked: _Request, found: explain.Explanation, judged: Sequence[nova_filters.Judgement]
+    asked: _Request,
+    found: explain.Explanation,
+    judged: Sequence[nova_filters.Judgement],
+    nova_hosts: Mapping[str, str],
 ) -> list[tuple[Any, ...]]:
     text = queries.encode(queries.candidate_pairs(asked.query)).removeprefix("?")
     constraints = (
@@ -217,14 +249,19 @@ def _rows(
         )
         for step in found.funnel
     )
-    return [
+    titles = {each.uuid: each.name for each in asked.nova.aggregates} if asked.nova else {}
+    found_rows = [
         _row(_QUERY, text, hosts=found.all_hosts),
         *constraints,
         *(_row(_CANDIDATE, name, host=name) for name in found.candidates),
         *map(_failure_row, found.failures),
-        *map(_change_row, found.changes),
+        *(_change_row(change, nova_hosts) for change in found.changes),
         *map(_filter_row, judged),
         *(_row(_ASSUMPTION, text) for text in asked.assumptions),
+    ]
+    return [
+        (section, text if section == _QUERY else explain_text.with_names(text, titles), *more)
+        for section, text, *more in found_rows
     ]
 
 
@@ -244,16 +281,29 @@ def _failure_row(failure: values.Failure) -> tuple[Any, ...]:
     )
 
 
-def _change_row(change: values.Change) -> tuple[Any, ...]:
+def _change_row(change: changes.Change, nova_hosts: Mapping[str, str]) -> tuple[Any, ...]:
     details = {
-        "action": str(change.action),
+        "steps": [
+            {
+                "action": str(step.action),
+                "provider": step.provider,
+                "name": step.name,
+                "field": step.field or None,
+                "amount": step.amount or None,
+            }
+            for step in change.steps
+        ],
         "remove": [str(each) for each in change.removed],
         "amounts": {str(each): amount for each, amount in change.amounts.items()},
-        "resource_class": change.resource_class,
-        "amount": change.amount,
     }
-    text = explain_text.change(change)
-    return _row(_CHANGE, text, hosts=change.hosts, provider=change.provider, details=details)
+    return _row(
+        _CHANGE,
+        explain_text.change(change),
+        hosts=change.hosts,
+        host=change.host,
+        details=details,
+        commands=rows.Lines(explain_text.commands(change, nova_hosts)),
+    )
 
 
 def _filter_row(judged: nova_filters.Judgement) -> tuple[Any, ...]:

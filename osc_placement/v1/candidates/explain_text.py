@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from osc_placement.model.inventory import Inventory
+    from osc_placement.workflows.explain.changes import Change
     from osc_placement.workflows.explain.nova_filters import Judgement
-    from osc_placement.workflows.explain.values import Change, Failure
+    from osc_placement.workflows.explain.values import Failure
 
 #: What a failure says; ``{names}`` are its class, traits, aggregates or suffixes.
 _REASONS = {
@@ -43,7 +45,7 @@ def failure(item: Failure) -> str:
         text += f", {item.requested} requested"
     if item.inventory is not None:
         text += f" ({_amounts(item.inventory, item.used or 0)})"
-    return text
+    return f"{text}: {item.detail}" if item.detail else text
 
 
 def _names(item: Failure) -> str:
@@ -65,12 +67,71 @@ def _amounts(held: Inventory, used: int) -> str:
     return ", ".join([*fields, f"used {used}"])
 
 
+#: What a step of a change says.
+_STEPS = {
+    "free": "free {amount} {name} on {provider}",
+    "raise": "raise the capacity of {name} on {provider} by {amount}",
+    "amend": "set {field} of {name} on {provider} to {amount}",
+    "add_trait": "add the trait {name} to {provider}",
+    "remove_trait": "remove the trait {name} from {provider}",
+    "enable": "enable the compute service of {provider}",
+    "mirror": "mirror nova's host aggregate {name}, which has {provider}, to Placement",
+    "join": "add {provider} to the aggregate {name}",
+    "leave": "remove {provider} from the aggregate {name}",
+}
+
+#: What to type for a step.
+_COMMANDS = {
+    "free": "openstack resource provider show --allocations {provider}",
+    "raise": "openstack resource provider inventory amend {provider} --resource"
+    " {name}:{field}={value:g}",
+    "amend": "openstack resource provider inventory amend {provider} --resource"
+    " {name}:{field}={amount}",
+    "add_trait": "openstack resource provider trait add {provider} --trait {name}",
+    "remove_trait": "openstack resource provider trait remove {provider} --trait {name}",
+    "enable": "openstack compute service set --enable {host} nova-compute",
+    "mirror": "openstack placement aggregate mirror --host-aggregate {name} --host {host}",
+    "join": "openstack resource provider aggregate add {provider} --aggregate {name}",
+    "leave": "openstack resource provider aggregate remove {provider} --aggregate {name}",
+}
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """A text with the names of host aggregates after their UUIDs."""
+    for uuid in names:
+        if uuid in text:
+            text = text.replace(uuid, f"{uuid} ({names[uuid]})")
+    return text
+
+
+def commands(item: Change, hosts: Mapping[str, str]) -> list[str]:
+    """What to type for a change, a command for each step; ``{provider: nova's host}``."""
+    return [
+        _COMMANDS[str(step.action)].format(
+            provider=_quoted(step.provider),
+            name=step.name,
+            field=step.field,
+            amount=step.amount,
+            value=step.value,
+            host=_quoted(hosts.get(step.provider, step.provider)),
+        )
+        for step in item.steps
+    ]
+
+
+def _quoted(text: str) -> str:
+    return shlex.quote(text)
+
+
 def change(item: Change) -> str:
     """What to change: ``remove required=CUSTOM_X; request VCPU:12 instead of 16``."""
-    if str(item.action) == "free":
-        return f"free {item.amount} {item.resource_class} on {item.provider}"
-    if str(item.action) == "raise":
-        return f"raise the capacity of {item.resource_class} on {item.provider} by {item.amount}"
+    if item.steps:
+        return "; ".join(
+            _STEPS[str(step.action)].format(
+                provider=step.provider, name=step.name, field=step.field, amount=step.amount
+            )
+            for step in item.steps
+        )
     parts = [f"remove {each}" for each in item.removed]
     for each, amount in item.amounts.items():
         name = f"{each.names[0]}{f' in group {each.suffix}' if each.suffix else ''}"

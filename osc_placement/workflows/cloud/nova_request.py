@@ -47,17 +47,35 @@ class RequestServices:
 def observe_request(services: RequestServices, options: RequestOptions) -> request.NovaRequest:
     """Nova's request for the server that the options describe.
 
-    Requests: to nova one for host aggregates, and one per 1000 flavors or one for the server; to
+    Requests: to nova one for host aggregates, one for the zones if none of these has the requested
+    one, and one per 1000 flavors or one for the server; to
     neutron one per port, or one for a server; to glance one for an image (two for a name).
     Errors: InvalidInput for what does not exist, and for what nova or Placement refuses.
     """
-    spec = _existing(services, options) if options.server else _new(services, options)
+    missing: list[str] = []
     aggregates = nova_api.host_aggregates(services.nova)
+    if options.availability_zone:
+        _check_zone(services.nova, aggregates, options.availability_zone)
+    spec = _existing(services, options, missing) if options.server else _new(services, options)
     found = request.request_to_placement(spec, aggregates, options.scheduler)
     if options.server:
         own = "the server's own allocations count as used"
-        found = dataclasses.replace(found, assumptions=(*found.assumptions, own))
+        found = dataclasses.replace(found, assumptions=(*found.assumptions, own, *missing))
     return found
+
+
+def _check_zone(nova: nova_api.Nova, aggregates: Sequence[values.HostAggregate], zone: str) -> None:
+    """Refuse a zone that nova does not have. Requests: one for a zone of no host aggregate.
+
+    Errors: InvalidInput, with the zones.
+    """
+    zones = {each.metadata.get("availability_zone", "") for each in aggregates} - {""}
+    if zone not in zones:
+        zones |= set(nova_api.availability_zones(nova))
+    if zone not in zones:
+        raise errors.InvalidInput(
+            [f"nova has no availability zone {zone!r}; it has {', '.join(sorted(zones))}"]
+        )
 
 
 def _new(services: RequestServices, options: RequestOptions) -> request.ServerSpec:
@@ -86,7 +104,10 @@ def _ports(services: RequestServices, uuids: Sequence[str]) -> list[neutron_api.
     return [port for port in found.values() if port]
 
 
-def _existing(services: RequestServices, options: RequestOptions) -> request.ServerSpec:
+def _existing(
+    services: RequestServices, options: RequestOptions, missing: list[str]
+) -> request.ServerSpec:
+    """The server; ``missing`` receives a sentence about an image that is deleted."""
     uuid = options.server or ""
     server = servers.find_servers(services.nova, {uuid}).get(uuid)
     if server is None:
@@ -96,7 +117,7 @@ def _existing(services: RequestServices, options: RequestOptions) -> request.Ser
     )
     return dataclasses.replace(
         spec,
-        disk_format=_disk_format(services, options, server),
+        disk_format=_disk_format(services, options, server, missing),
         from_volume=_from_volume(services, server),
         availability_zone=options.availability_zone or server.pinned_zone,
     )
@@ -153,10 +174,20 @@ def _from_volume(services: RequestServices, server: values.Server) -> bool:
 
 
 def _disk_format(
-    services: RequestServices, options: RequestOptions, server: values.Server
+    services: RequestServices,
+    options: RequestOptions,
+    server: values.Server,
+    missing: list[str],
 ) -> str | None:
-    """The format of the image. Requests: one to glance, if a request filter reads it."""
+    """The format of the image; None if it is deleted.
+
+    Requests: one or two to glance, if a request filter reads the format.
+    """
     needed = options.scheduler.query_placement_for_image_type_support
     if not needed or server.image_id is None:
         return None
-    return flavors.image(services.glance(), server.image_id).disk_format
+    try:
+        return flavors.image(services.glance(), server.image_id).disk_format
+    except errors.InvalidInput:
+        missing.append(f"the image {server.image_id} of the server is deleted")
+        return None

@@ -50,6 +50,11 @@ def read_part(client: api.Client, queries: Iterable[candidate.CandidateQuery]) -
         repository.open_part(frozenset(resource_classes(asked)), frozenset(traits(asked)))
 
 
+def is_file(client: api.Client) -> bool:
+    """Whether the client runs on a database file of the embedded server. Requests: none."""
+    return _repository(client) is not None
+
+
 @contextlib.contextmanager
 def whole_state(client: api.Client) -> Iterator[state.State | None]:
     """The state of a database file, during the block; None for a service. Requests: none."""

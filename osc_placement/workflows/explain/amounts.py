@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates import plan as plans
@@ -14,6 +14,9 @@ from osc_placement.workflows.cloud.hosts import HostSearch
 
 #: Different hosts at which amounts are tried.
 MOST_HOSTS = 1000
+
+#: Combinations of smallest amounts that are tried on one host.
+_MOST_CHOICES = 64
 
 Amounts = Mapping[Constraint, int]
 
@@ -32,6 +35,25 @@ def least(query: candidate.CandidateQuery, lowered: Collection[Constraint]) -> A
     return dict.fromkeys(lowered, 0 if any(group.resources for group in groups) else 1)
 
 
+def sufficient(
+    base: state.State,
+    query: candidate.CandidateQuery,
+    root_uuid: str,
+    lowered: Sequence[Constraint],
+) -> dict[Constraint, int] | None:
+    """Smaller amounts with which a host can serve the query; None without any.
+
+    An amount is 0, or the smallest that one of the providers accepts.
+    """
+    uuids = _providers(base, query, root_uuid)
+    choices = [(0, *_smallest(base, uuids, each)) for each in lowered]
+    for chosen in itertools.islice(itertools.product(*choices), _MOST_CHOICES):
+        amounts = dict(zip(lowered, chosen, strict=True))
+        if _serves(base, reduced(query, amounts), root_uuid):
+            return amounts
+    return None
+
+
 def largest(
     base: state.State,
     query: candidate.CandidateQuery,
@@ -43,17 +65,30 @@ def largest(
     ``lowered`` are the constraints to lower. The first ones keep as much as possible: no amount of
     the result can be larger while the others stay. An amount is 0 only if the class must go.
     """
-    amounts = dict(least(query, lowered))
-    if not _serves(base, reduced(query, amounts), root_uuid):
+    amounts = sufficient(base, query, root_uuid, lowered)
+    if amounts is None:
         return None
-    for each in lowered:
-        others = reduced(query, {one: amounts[one] for one in lowered if one != each})
-        for amount in _promising(base, others, root_uuid, each):
-            changed = reduced(query, {**amounts, each: amount})
-            if _serves(base, changed, root_uuid):
-                amounts[each] = amount
-                break
+    while any(_raise(base, query, root_uuid, amounts, each) for each in lowered):
+        pass
     return amounts
+
+
+def _raise(
+    base: state.State,
+    query: candidate.CandidateQuery,
+    root_uuid: str,
+    amounts: dict[Constraint, int],
+    each: Constraint,
+) -> bool:
+    """Set the largest amount that the host can serve beside the others; whether it is larger."""
+    others = reduced(query, {one: amount for one, amount in amounts.items() if one != each})
+    for amount in _promising(base, others, root_uuid, each):
+        if amount <= amounts[each]:
+            return False
+        if _serves(base, reduced(query, {**amounts, each: amount}), root_uuid):
+            amounts[each] = amount
+            return True
+    return False
 
 
 class Lowering:
@@ -80,10 +115,9 @@ class Lowering:
 
         Hosts with the largest free amounts are tried first, until no other host can be better.
         """
-        without = self._without
-        every = list(self._base.tree)
-        roots = without.serving(kind=self._kind) if without.plan.totals else every
-        bounds = {root: _given_up(self._bounds(root)) for root in roots}
+        roots = [root for root in self._base.tree if self._may_serve(root)]
+        limits = {root: self._bounds(root) for root in roots}
+        bounds = {root: _given_up(limits[root]) for root in roots}
         best, least = None, math.inf
         tried: set[object] = set()
         for root in sorted(roots, key=bounds.__getitem__):
@@ -96,13 +130,23 @@ class Lowering:
             found = largest(self._base, self._query, root, self._lowered)
             if found is not None and _given_up(found) < least:
                 best, least = found, _given_up(found)
+        if best is not None:
+            while any(
+                any(limits[root][each] > best[each] for each in self._lowered)
+                and any(self._raise(root, best, each) for each in self._lowered)
+                for root in roots
+            ):
+                pass
         return best
 
-    def count(self, found: Amounts) -> int:
-        """The number of hosts that can serve the query with other amounts."""
-        return len(HostSearch(self._base, reduced(self._query, found)).serving(kind=self._alike))
+    def _may_serve(self, root_uuid: str) -> bool:
+        """Whether a host can serve the rest of the query, or only providers that share with it."""
+        return not self._without.plan.totals or self._without.meets(root_uuid)
 
-    def _providers(self, root_uuid: str) -> Iterator[record.ProviderRecord]:
+    def _raise(self, root_uuid: str, amounts: dict[Constraint, int], each: Constraint) -> bool:
+        return _raise(self._base, self._query, root_uuid, amounts, each)
+
+    def _offering(self, root_uuid: str) -> Iterator[record.ProviderRecord]:
         forest = self._without.forest
         for uuid in (*self._base.tree[root_uuid], *forest.sharing_with(root_uuid)):
             yield self._base.providers[uuid]
@@ -110,7 +154,7 @@ class Lowering:
     def _bounds(self, root_uuid: str) -> Amounts:
         """At least as much as ``largest``: the most that one provider of the host can supply."""
         found = dict.fromkeys(self._lowered, 0)
-        for provider in self._providers(root_uuid):
+        for provider in self._offering(root_uuid):
             for each in self._lowered:
                 found[each] = max(found[each], _most(self._base, provider, each, 0) or 0)
         return found
@@ -118,7 +162,7 @@ class Lowering:
     def _alike(self, root_uuid: str) -> object:
         """Equal for hosts that can supply the same amounts, up to the requested ones."""
         found: list[object] = [self._kind(root_uuid)]
-        for provider in self._providers(root_uuid):
+        for provider in self._offering(root_uuid):
             for name, limit in self._limits.items():
                 held = provider.inventories.get(name)
                 if held is None:
@@ -151,14 +195,30 @@ def _promising(
         for each in constraint.constraints_of(query)
         if each.kind is Kind.RESOURCES and each.names[0] == resource_class and each != lowered
     )
-    sharing = HostSearch(base, query).forest.sharing_with(root_uuid)
     found = set()
-    for uuid in (*base.tree[root_uuid], *sharing):
+    for uuid in _providers(base, query, root_uuid):
         for taken in beside:
             amount = _most(base, base.providers[uuid], lowered, taken)
             if amount is not None:
                 found.add(amount)
     yield from sorted(found, reverse=True)
+
+
+def _providers(base: state.State, query: candidate.CandidateQuery, root_uuid: str) -> list[str]:
+    """The providers of a tree and those that share with it."""
+    return [*base.tree[root_uuid], *HostSearch(base, query).forest.sharing_with(root_uuid)]
+
+
+def _smallest(base: state.State, uuids: Iterable[str], lowered: Constraint) -> list[int]:
+    """The smallest amounts below the requested one that the providers accept."""
+    rooms = base.rooms(lowered.names[0])
+    found = set()
+    for uuid in uuids:
+        smallest, most, step = rooms.get(uuid, state.NO_ROOM)
+        amount = max(-(-smallest // step), 1) * step
+        if amount <= min(most, (lowered.amount or 0) - 1):
+            found.add(amount)
+    return sorted(found)
 
 
 def _most(

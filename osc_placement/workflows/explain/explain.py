@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import heapq
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from osc_placement.client import api, lookup, query as queries, retry
-from osc_placement.engine import state
+from osc_placement.engine import standard, state
+from osc_placement.engine.candidates.report import Reason
 from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
 from osc_placement.workflows import selector
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import changes, failures
+from osc_placement.workflows.explain.changes import Change
 from osc_placement.workflows.explain.relaxations import Relaxations
-from osc_placement.workflows.explain.values import Change, Failure, FunnelStep
+from osc_placement.workflows.explain.values import Failure, FunnelStep
 
 #: Hosts that are explained if none is named.
 NEAREST = 3
+
+
+#: Gives ``{UUID of a host aggregate: names of the providers of its hosts}``.
+NovaMembers = Callable[[], Mapping[str, Collection[str]]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,6 +33,7 @@ class ExplainRequest:
 
     ``order`` are the constraints of the query in the order of the funnel. ``parameters`` is the
     query as the operator gave it, which Placement checks; empty if only ``query`` is known.
+    ``nova_members`` gives the hosts of nova's host aggregates, and is called without candidates.
     """
 
     query: candidate.CandidateQuery
@@ -33,14 +41,17 @@ class ExplainRequest:
     hosts: Sequence[str] = ()
     nearest: int = NEAREST
     parameters: Sequence[tuple[str, str]] = ()
+    nova_members: NovaMembers = dict
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Explanation:
     """Why a query has the candidates that it has.
 
-    ``all_hosts`` is the number of provider trees; ``candidates`` are the names of the hosts that
-    can serve the query; ``explained`` are the names of the explained hosts.
+    ``all_hosts`` is the number of provider trees, without those of sharing providers that cannot
+    serve the query alone; ``candidates`` are the names of the hosts that can serve the query;
+    ``explained`` are the names of the explained hosts. ``refused`` is the number of changes of the
+    query that the model found and for which Placement has no candidate; they are left out.
     """
 
     all_hosts: int
@@ -49,13 +60,14 @@ class Explanation:
     explained: tuple[str, ...]
     failures: tuple[Failure, ...]
     changes: tuple[Change, ...]
+    refused: int = 0
 
 
 def explain(client: api.Client, request: ExplainRequest, context: ReadContext) -> Explanation:
     """Explain a query.
 
     Requests: one, which checks the query; those of ``lookup.find_providers`` for named hosts; on a
-    service also those of ``CloudReader.read``.
+    service also those of ``CloudReader.read``, and one to prove each change of the query.
     Errors: ApiError as Placement refuses the query; UnknownProvider.
     """
     observe.read_part(client, [request.query])
@@ -64,7 +76,26 @@ def explain(client: api.Client, request: ExplainRequest, context: ReadContext) -
     retry.read(lambda: client.list_allocation_candidates(pairs))
     roots = _roots(client, request.hosts, context)
     with observe.observed(client, [request.query], context) as base:
-        return _Explainer(request, base).explain(roots)
+        explanation = _Explainer(request, base).explain(roots)
+    return _proved(client, request.query, explanation, context)
+
+
+def _proved(
+    client: api.Client, query: candidate.CandidateQuery, found: Explanation, context: ReadContext
+) -> Explanation:
+    """The explanation without changes of the query for which a service has no candidate."""
+    if observe.is_file(client):
+        return found
+
+    def is_true(change: Change) -> bool:
+        if change.steps:
+            return True
+        pairs = queries.candidate_pairs(dataclasses.replace(change.of(query), limit=1))
+        return bool(retry.read(lambda: client.list_allocation_candidates(pairs)).requests)
+
+    answers = context.each(is_true, found.changes, "proving changes")
+    kept = tuple(each for each, true in zip(found.changes, answers, strict=True) if true)
+    return dataclasses.replace(found, changes=kept, refused=len(found.changes) - len(kept))
 
 
 def _roots(client: api.Client, hosts: Sequence[str], context: ReadContext) -> list[str]:
@@ -93,18 +124,24 @@ class _Explainer:
         steps = {root: self._relaxations.step(root) for root in every}
         serving = [root for root, step in steps.items() if step == len(self._order)]
         failing = [root for root in every if steps[root] < len(self._order)]
-        chosen = list(named) or ([] if serving else self._nearest(failing, steps))
+        hosts = [root for root in every if not self._shares(root)]
+        chosen = list(named) or ([] if serving else self._nearest(failing, hosts))
         found: list[Change] = []
+        members = {} if serving and not named else self._request.nova_members()
+        for root in chosen:
+            if root not in serving:
+                found += changes.of_host(base, query, root, members, serving)
         if not serving:
-            found = changes.of_query(base, query, self._relaxations, failing)
-            for root in chosen:
-                found += changes.of_host(base, query, root)
+            found += changes.of_query(base, query, self._relaxations, failing)
         return Explanation(
-            len(every),
+            len({*hosts, *serving}),
             tuple(self._funnel(steps)),
             tuple(base.providers[root].name for root in serving),
             tuple(base.providers[root].name for root in chosen),
-            tuple(failures.explained(base, query, chosen)),
+            tuple(
+                self._with_members(failure, members)
+                for failure in failures.explained(base, query, chosen)
+            ),
             tuple(found),
         )
 
@@ -114,15 +151,33 @@ class _Explainer:
             for count, each in enumerate(self._order, start=1)
         ]
 
-    def _nearest(self, failing: Sequence[str], steps: Mapping[str, int]) -> list[str]:
-        """The hosts that fail the fewest constraints, first those that have every class."""
+    def _with_members(self, failure: Failure, members: Mapping[str, Collection[str]]) -> Failure:
+        """The failure, with the numbers of hosts if nova and Placement differ in an aggregate."""
+        details = []
+        for name in failure.names if failure.reason is Reason.MEMBER_OF else ():
+            in_nova, in_placement = members.get(name, ()), self._base.with_aggregate[name]
+            if failure.host in in_nova:
+                details.append(
+                    f"nova has it there ({len(in_nova)} hosts in nova, {len(in_placement)} in"
+                    " Placement)"
+                )
+        return dataclasses.replace(failure, detail="; ".join(details)) if details else failure
+
+    def _shares(self, root: str) -> bool:
+        """Whether a tree only shares resources with others."""
+        providers = [self._base.providers[uuid] for uuid in self._base.tree[root]]
+        return standard.SHARING_TRAIT in self._base.providers[root].traits and all(
+            standard.SHARING_TRAIT in each.traits for each in providers
+        )
+
+    def _nearest(self, failing: Sequence[str], hosts: Collection[str]) -> list[str]:
+        """The hosts that lack least: classes, then conditions, then the share of the amounts."""
+        own = set(hosts)
+        candidates = [root for root in failing if root in own] or failing
         base = self._base
-        classes = observe.resource_classes([self._query])
-
-        def distance(root: str) -> tuple[int, int, int, str]:
-            sizes = [len(each) for each in self._relaxations.smallest(root)]
-            least = min(sizes, default=len(self._order))
-            missing = len(classes - self._relaxations.classes_of(root))
-            return least, missing, -steps[root], base.providers[root].name
-
-        return sorted(failing, key=distance)[: self._request.nearest]
+        lacking = {root: changes.lack(base, self._relaxations.plan, root) for root in candidates}
+        return heapq.nsmallest(
+            self._request.nearest,
+            candidates,
+            key=lambda root: (lacking[root], base.providers[root].name),
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterable, Iterator, Sequence
 
 from osc_placement.engine import record, state
@@ -10,6 +11,12 @@ from osc_placement.engine.candidates.report import Reason
 from osc_placement.model import candidate
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.explain.values import Failure
+
+#: The reasons that are about several groups.
+_BETWEEN = {Reason.COMBINED_CAPACITY, Reason.ISOLATE, Reason.SAME_SUBTREE, Reason.COMBINATION}
+
+#: Providers whose free amounts are listed.
+_MOST_PLACES = 4
 
 #: The reasons that are about an inventory.
 _AMOUNTS = {Reason.MIN_UNIT, Reason.MAX_UNIT, Reason.STEP_SIZE, Reason.CAPACITY}
@@ -45,7 +52,8 @@ class _Explained:
                 suffix, *classes = refusal.names
                 yield from self._no_provider(suffix, classes)
             elif refusal.reason is not Reason.GROUP_REQUIRED:
-                yield Failure(self._host, refusal.reason, names=refusal.names)
+                detail = self._numbers() if refusal.reason in _BETWEEN else ""
+                yield Failure(self._host, refusal.reason, names=refusal.names, detail=detail)
 
     def _missing_traits(self, group: plans.Group) -> Iterator[Failure]:
         """The traits of a group that no provider has, where all its providers may have them."""
@@ -64,6 +72,9 @@ class _Explained:
         suitable = [each for each in self._providers if each.inventories.keys() >= set(classes)]
         if not suitable:
             yield from self._no_inventory(slot)
+        elif all(each.root_uuid != self._root_uuid for each in suitable):
+            # Only sharing providers have the class: the conditions on the host are not theirs.
+            yield from self._conditions_on_root(slot)
         for provider in suitable:
             for refusal in report.provider_refusals(self._base, slot, provider):
                 yield self._failure(slot, provider, refusal)
@@ -81,6 +92,29 @@ class _Explained:
         if requested and not absent:
             # Each class exists, but no provider has all classes of the group.
             yield Failure(self._host, Reason.NO_INVENTORY, suffix, names=tuple(requested))
+        yield from self._conditions_on_root(slot)
+
+    def _numbers(self) -> str:
+        """What several groups request of a class, and where it is free."""
+        parts = []
+        for name, (_, requested) in self._plan.demands.items():
+            if len(requested) == 1:
+                continue
+            free = {
+                each.name: each.inventories[name].capacity - self._base.used(each.uuid).get(name, 0)
+                for each in self._providers
+                if name in each.inventories
+            }
+            counts = collections.Counter(requested)
+            wanted = " + ".join(f"{times} x {name}:{each}" for each, times in counts.items())
+            places = [f"{each}: {amount}" for each, amount in free.items()]
+            more = len(places) - _MOST_PLACES
+            listed = ", ".join(places[:_MOST_PLACES]) + (f" and {more} more" if more > 0 else "")
+            isolated = " on separate providers" if self._plan.isolate else ""
+            parts.append(f"{wanted}{isolated}, {sum(free.values())} free ({listed})")
+        return "; ".join(parts)
+
+    def _conditions_on_root(self, slot: plans.Slot) -> Iterator[Failure]:
         root = self._base.providers[self._root_uuid]
         for refusal in report.provider_refusals(self._base, slot, root):
             if refusal.reason not in {*_AMOUNTS, Reason.NO_INVENTORY}:

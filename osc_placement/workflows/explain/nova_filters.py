@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
@@ -21,6 +22,8 @@ from osc_placement.nova import (
     servers,
     values,
 )
+
+LOG = logging.getLogger(__name__)
 
 AFFINITY, ANTI_AFFINITY = "ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"
 
@@ -77,6 +80,28 @@ def judge(
         for each in found
         if each.filter in known or each.verdict is not Verdict.ACCEPTS
     ]
+
+
+def hosts_by_provider(nova: api.Nova) -> dict[str, str]:
+    """``{name of a root provider: host}``; empty if nova does not show its compute nodes.
+
+    Requests: one for services, one per 1000 hypervisors.
+    """
+    try:
+        return {node.hostname: node.host for node in nova_hosts.read_all(nova).nodes}
+    except errors.PlacementError as error:
+        LOG.info("%s", error)
+        return {}
+
+
+def members(
+    aggregates: Iterable[values.HostAggregate], hosts: Mapping[str, str]
+) -> dict[str, frozenset[str]]:
+    """``{UUID of a host aggregate: names of the root providers of its hosts}``."""
+    return {
+        each.uuid: frozenset(name for name, host in hosts.items() if host in each.hosts)
+        for each in aggregates
+    }
 
 
 def _hosts(

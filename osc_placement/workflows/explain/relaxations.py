@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 
 from osc_placement.engine import inventory, record, state
+from osc_placement.engine.candidates import plan as plans
 from osc_placement.model import candidate, constraint
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.workflows.cloud.hosts import HostSearch
@@ -18,8 +19,11 @@ from osc_placement.workflows.explain import amounts
 
 Removed = frozenset[Constraint]
 
-#: Sets of constraints that are tried for one kind of tree, the smallest sets first.
-MOST_SETS = 800
+#: Constraints that one change removes or lowers, and steps of one change of a host.
+MOST_CONDITIONS = 3
+
+#: The constraint that nova adds for disabled compute services: a request cannot go without it.
+_STATUS = Constraint(Kind.ROOT_FORBIDDEN, names=("COMPUTE_STATUS_DISABLED",))
 
 #: Different sums of amounts of a class that tell kinds of trees apart.
 _MOST_SUMS = 64
@@ -50,6 +54,11 @@ class Relaxations:
         self._by_kind: dict[object, tuple[Removed, ...]] = {}
         self._steps: dict[object, int] = {}
 
+    @property
+    def plan(self) -> plans.Plan:
+        """The prepared query."""
+        return self._search.plan
+
     @functools.cache  # noqa: B019 (one object per explanation)
     def search(self, removed: Removed) -> HostSearch:
         """The search for the query without some constraints.
@@ -71,8 +80,8 @@ class Relaxations:
     def smallest(self, root_uuid: str) -> tuple[Removed, ...]:
         """The smallest sets of constraints without which a host can serve the query.
 
-        No set contains another one. The empty set alone for a candidate; none if no such set was
-        found among the first ``MOST_SETS``.
+        No set contains another one, and none has more than ``MOST_CONDITIONS``. The empty set alone
+        for a candidate.
         """
         kind = self.kind(root_uuid)
         if kind not in self._by_kind:
@@ -102,15 +111,31 @@ class Relaxations:
         if self._is_plain and self._is_flat(root_uuid):
             # One provider serves all or nothing.
             alone = frozenset(relevant)
-            return [alone] if self.search(alone).serves(root_uuid) else []
+            fits = len(alone) <= MOST_CONDITIONS and _STATUS not in alone
+            return [alone] if fits and self._suffices(alone, root_uuid) else []
         found: list[Removed] = []
-        for chosen in itertools.islice(_subsets(relevant), MOST_SETS):
+        for chosen in _subsets([each for each in relevant if each != _STATUS]):
             removed = frozenset(chosen)
             if any(smaller <= removed for smaller in found):
                 continue
-            if self.search(removed).serves(root_uuid):
+            if self._suffices(removed, root_uuid):
                 found.append(removed)
         return found
+
+    def _suffices(self, removed: Removed, root_uuid: str) -> bool:
+        """Whether a host can serve the query without constraints, or with smaller amounts."""
+        search = self.search(removed)
+        if search.serves(root_uuid):
+            return True
+        lowered = [each for each in removed if each.kind is Kind.RESOURCES]
+        if not lowered or not search.plan.admits_root(self._base.providers[root_uuid]):
+            return False
+        # A smaller amount is no easier than none, but for the groups of a subtree.
+        is_without = not any(amounts.least(self._query, lowered).values())
+        if is_without and not self._query.same_subtree and not search.meets(root_uuid):
+            return False
+        query = constraint.without(self._query, removed.difference(lowered))
+        return amounts.sufficient(self._base, query, root_uuid, lowered) is not None
 
     def _is_flat(self, root_uuid: str) -> bool:
         tree = self._base.tree[root_uuid]
@@ -144,6 +169,7 @@ class Relaxations:
                     places.get(self._base.providers[uuid].parent_uuid or ""),
                     tuple(uuid in passing for passing in (*self._passing, *self._least)),
                     tuple(self._room(uuid, name) for name in self._sums),
+                    tuple(self._units(uuid, name) for name in self._search.plan.totals),
                 )
                 for uuid in tree
             ),
@@ -159,6 +185,13 @@ class Relaxations:
         most = min(free, offered.max_unit)
         sums = self._sums[resource_class]
         return bisect.bisect_right(sums, most) if sums else most
+
+    def _units(self, uuid: str, resource_class: str) -> object:
+        """What decides which amounts a provider accepts; equal for most providers."""
+        smallest, most, step = self._base.rooms(resource_class).get(uuid, (1, 0, 1))
+        if smallest <= 1 and step == 1:
+            return None
+        return smallest, min(most, self._search.plan.totals[resource_class]), step
 
     def _supplying(self, resource_class: str, amount: int) -> Collection[str]:
         """The providers with room for an amount of a class."""
@@ -203,9 +236,9 @@ def _members(parts: Iterable[Collection[str]]) -> Collection[str]:
 
 
 def _subsets(relevant: Sequence[Constraint]) -> Iterable[tuple[Constraint, ...]]:
-    """All subsets but the empty one, the smallest first."""
+    """The subsets of up to ``MOST_CONDITIONS`` constraints, the smallest first."""
     return itertools.chain.from_iterable(
-        itertools.combinations(relevant, size) for size in range(1, len(relevant) + 1)
+        itertools.combinations(relevant, size) for size in range(1, MOST_CONDITIONS + 1)
     )
 
 
