@@ -20,6 +20,7 @@ from tests.support.functional_cloud import AGGREGATE, create, send_to
 from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
 
+TYPED = "openstack resource provider "
 EXPLAIN = "allocation candidate explain"
 
 
@@ -57,10 +58,40 @@ def test_a_request_without_candidates_is_explained(
         ("small", "VCPU: 2 free, 4 requested (total 2, used 0)"),
         ("small", "lacks HW_CPU_X86_AVX"),
     }
-    assert [(row["text"], row["hosts"]) for row in section(rows, "change")] == [
-        (f"remove member_of={AGGREGATE}", 1),
-        ("remove required=HW_CPU_X86_AVX; request 2 VCPU instead of 4", 1),
+    join = f"aggregate add big --aggregate {AGGREGATE}"
+    trait = "trait add small --trait HW_CPU_X86_AVX"
+    total = "inventory amend small --resource VCPU:total=4"
+    assert [
+        (row["text"], row["hosts"], [c.removeprefix(TYPED) for c in row["commands"] or ()])
+        for row in section(rows, "change")
+    ] == [
+        (f"add big to the aggregate {AGGREGATE}", 1, [join]),
+        (
+            "add the trait HW_CPU_X86_AVX to small; raise the capacity of VCPU on small by 2",
+            1,
+            [trait, total],
+        ),
+        (f"remove member_of={AGGREGATE}", 1, []),
+        ("remove required=HW_CPU_X86_AVX; request 2 VCPU instead of 4", 1, []),
     ]
+
+
+@fixtures.ON_ONE_TARGET
+def test_a_request_of_groups_only_is_explained(openstack: OpenStack, hosts: dict[str, str]) -> None:
+    options = ("--group", "1", "--resource", "VCPU=4")
+    rows = openstack(EXPLAIN, *options)
+    assert [row["host"] for row in section(rows, "candidate")] == ["big"]
+    (row,) = openstack("placement capacity show", *options)
+    assert row["fits"] == 2
+
+
+@fixtures.ON_ONE_TARGET
+def test_a_child_provider_stands_for_its_host(openstack: OpenStack, hosts: dict[str, str]) -> None:
+    ended = openstack.run(EXPLAIN, "--resource=VCPU=4", "--host=nic", "-f", "json")
+    assert {row["host"] for row in section(json.loads(ended.stdout), "failure")} == {"small"}
+    ended = openstack.run(EXPLAIN, "--resource=VCPU=2", "--host=nic", "-f", "json")
+    assert section(json.loads(ended.stdout), "failure") == []
+    assert "nic is part of small, which can serve the request" in ended.stderr
 
 
 def test_a_request_with_candidates_names_them(openstack: OpenStack, hosts: dict[str, str]) -> None:

@@ -110,7 +110,7 @@ def test_a_server_is_explained_by_its_flavor_and_zone(
         "resources=VCPU:2": ("flavor: vcpus=2", 2),
         "resources=MEMORY_MB:16": ("flavor: ram=16", 2),
         "required=HW_CPU_X86_AVX": ("flavor extra specs: trait:HW_CPU_X86_AVX=required", 1),
-        f"member_of={AGGREGATE}": ("request filter: availability zone: az1", 1),
+        f"member_of={AGGREGATE} (az1)": ("request filter: availability zone: az1", 1),
         "root_required=!COMPUTE_STATUS_DISABLED": ("request filter: compute status", 1),
     }
     verdicts = {row["reason"]: row["verdict"] for row in found["nova filter"]}

@@ -125,15 +125,15 @@ openstack allocation candidate explain \\
 
         nova_request.check(self, parsed_args)
         client, asked, opened = self._read(parsed_args)
-        nova_hosts: dict[str, str] = {}
+        host_of: dict[str, str] = {}
 
         def members() -> Mapping[str, Collection[str]]:
             if asked.nova is None:
                 return {}
             from osc_placement.workflows.explain import nova_filters
 
-            nova_hosts.update(nova_filters.hosts_by_provider(opened.nova))
-            return nova_filters.members(asked.nova.aggregates, nova_hosts)
+            host_of.update(nova_filters.hosts_by_provider(opened.nova))
+            return nova_filters.members(asked.nova.aggregates, host_of)
 
         with progress.shown(quiet=self.is_quiet) as shown:
             found = explain.explain(
@@ -158,9 +158,10 @@ openstack allocation candidate explain \\
                 if found.refused
                 else []
             ),
+            *_named(found),
             *(f"Assumed: {text}" for text in asked.assumptions),
         )
-        return COLUMNS, _rows(asked, found, judged, nova_hosts)
+        return COLUMNS, _rows(asked, found, judged, host_of)
 
     def _read(self, parsed_args: argparse.Namespace) -> tuple[api.Client, _Request, Any]:
         """The client, the request, and nova's services if it is nova's request."""
@@ -211,6 +212,18 @@ openstack allocation candidate explain \\
         ]
 
 
+def _named(found: explain.Explanation) -> list[str]:
+    """A line for each named provider that is below a host, or whose host can serve the request."""
+    lines = []
+    for text, host in found.named.items():
+        serves = "can serve the request" if host in found.candidates else "is explained"
+        if text != host:
+            lines.append(f"{text} is part of {host}, which {serves}")
+        elif host in found.candidates:
+            lines.append(f"{host} {serves}")
+    return lines
+
+
 def _table(
     title: str, facts: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
 ) -> tables.Table:
@@ -237,7 +250,7 @@ def _rows(
     asked: _Request,
     found: explain.Explanation,
     judged: Sequence[nova_filters.Judgement],
-    nova_hosts: Mapping[str, str],
+    host_of: Mapping[str, str],
 ) -> list[tuple[Any, ...]]:
     text = queries.encode(queries.candidate_pairs(asked.query)).removeprefix("?")
     constraints = (
@@ -255,7 +268,7 @@ def _rows(
         *constraints,
         *(_row(_CANDIDATE, name, host=name) for name in found.candidates),
         *map(_failure_row, found.failures),
-        *(_change_row(change, nova_hosts) for change in found.changes),
+        *(_change_row(change, host_of) for change in found.changes),
         *map(_filter_row, judged),
         *(_row(_ASSUMPTION, text) for text in asked.assumptions),
     ]
@@ -281,7 +294,7 @@ def _failure_row(failure: values.Failure) -> tuple[Any, ...]:
     )
 
 
-def _change_row(change: changes.Change, nova_hosts: Mapping[str, str]) -> tuple[Any, ...]:
+def _change_row(change: changes.Change, host_of: Mapping[str, str]) -> tuple[Any, ...]:
     details = {
         "steps": [
             {
@@ -302,7 +315,7 @@ def _change_row(change: changes.Change, nova_hosts: Mapping[str, str]) -> tuple[
         hosts=change.hosts,
         host=change.host,
         details=details,
-        commands=rows.Lines(explain_text.commands(change, nova_hosts)),
+        commands=rows.Lines(explain_text.commands(change, host_of)),
     )
 
 

@@ -50,7 +50,8 @@ class Explanation:
 
     ``all_hosts`` is the number of provider trees, without those of sharing providers that cannot
     serve the query alone; ``candidates`` are the names of the hosts that can serve the query;
-    ``explained`` are the names of the explained hosts. ``refused`` is the number of changes of the
+    ``explained`` are the names of the explained hosts, ``named`` those of ``{named provider: its
+    host}``. ``refused`` is the number of changes of the
     query that the model found and for which Placement has no candidate; they are left out.
     """
 
@@ -58,6 +59,7 @@ class Explanation:
     funnel: tuple[FunnelStep, ...]
     candidates: tuple[str, ...]
     explained: tuple[str, ...]
+    named: Mapping[str, str]
     failures: tuple[Failure, ...]
     changes: tuple[Change, ...]
     refused: int = 0
@@ -98,8 +100,8 @@ def _proved(
     return dataclasses.replace(found, changes=kept, refused=len(found.changes) - len(kept))
 
 
-def _roots(client: api.Client, hosts: Sequence[str], context: ReadContext) -> list[str]:
-    """The root UUIDs of hosts by name or UUID. Errors: UnknownProvider."""
+def _roots(client: api.Client, hosts: Sequence[str], context: ReadContext) -> dict[str, str]:
+    """``{name of a named provider: UUID of its root}``. Errors: UnknownProvider."""
     providers = {}
 
     def find(texts: Sequence[str]) -> dict[str, str]:
@@ -109,7 +111,7 @@ def _roots(client: api.Client, hosts: Sequence[str], context: ReadContext) -> li
 
     uuids = selector.host_uuids(find, hosts, context.compute_hosts)
     named = (providers[uuid] for found in uuids.values() for uuid in found)
-    return list(dict.fromkeys(item.root_uuid or item.uuid for item in named))
+    return {item.name: item.root_uuid or item.uuid for item in named}
 
 
 class _Explainer:
@@ -118,14 +120,16 @@ class _Explainer:
         self._order = list(request.order)
         self._relaxations = Relaxations(base, request.query, self._order)
 
-    def explain(self, named: Sequence[str]) -> Explanation:
+    def explain(self, named: Mapping[str, str]) -> Explanation:
         base, query = self._base, self._query
         every = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
         steps = {root: self._relaxations.step(root) for root in every}
         serving = [root for root, step in steps.items() if step == len(self._order)]
         failing = [root for root in every if steps[root] < len(self._order)]
         hosts = [root for root in every if not self._shares(root)]
-        chosen = list(named) or ([] if serving else self._nearest(failing, hosts))
+        chosen = list(dict.fromkeys(named.values())) or (
+            [] if serving else self._nearest(failing, hosts)
+        )
         found: list[Change] = []
         members = {} if serving and not named else self._request.nova_members()
         for root in chosen:
@@ -138,6 +142,7 @@ class _Explainer:
             tuple(self._funnel(steps)),
             tuple(base.providers[root].name for root in serving),
             tuple(base.providers[root].name for root in chosen),
+            {name: base.providers[root].name for name, root in named.items()},
             tuple(
                 self._with_members(failure, members)
                 for failure in failures.explained(base, query, chosen)
