@@ -13,7 +13,7 @@ from osc_placement import plugin
 from osc_placement.client import retry, session as sessions, transport
 from osc_placement.plan import guards, workers
 from osc_placement.plan.kinds import allocations
-from osc_placement.server import connection, context, limits, options, serve
+from osc_placement.server import context, limits, options, serve
 from osc_placement.server.schemas import validation
 from osc_placement.v1 import reshape
 from osc_placement.v1.allocations import audit
@@ -44,13 +44,12 @@ LIMITS = {
     "Part of what exists that an audit, a mirror or a migration removes": f"{guards.MAX_PERCENT} %",
     "Nodes that aliases add to a YAML document": f"{yaml_lines.MAX_ADDED}",
     "Time to search for an assignment": f"{consumers.TIMEOUT:g} s",
-    "Size of a body": f"{connection.MAX_BODY // MIB} MiB",
+    "Size of a body": f"{serve.MAX_BODY // MIB} MiB",
     "Values in a body": f"{context.MAX_VALUES}",
-    "Size of the request line and the headers": f"{connection.MAX_HEADERS // KIB} KiB",
-    "Time from the first byte of a request to its last": f"{connection.REQUEST_SECONDS:g} s",
+    "Size of the request line and the headers": f"{serve.MAX_HEADERS // KIB} KiB",
     "Time until an idle connection is closed": f"{serve.IDLE_SECONDS} s",
     "Connections": f"{serve.MAX_CONNECTIONS}",
-    "Unread responses of a client": f"{connection.MAX_UNREAD // MIB} MiB",
+    "Unread responses of a client": f"{serve.MAX_UNREAD // MIB} MiB",
     "Time of a search for allocation candidates": f"{limits.Limits.search_seconds:g} s",
     "Searches at the same time; further ones that wait": (
         f"{limits.Limits.searches}; {limits.Limits.waiting}"

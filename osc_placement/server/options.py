@@ -32,9 +32,8 @@ DESCRIPTION = "A reference server of the OpenStack Placement API, for tests, reh
 EPILOG = (
     "The state is in memory unless --database names a file. The server prints its URL when it"
     " is ready, and stops on SIGTERM or SIGINT after the requests in flight. Limits:"
-    " bodies of 16 MiB, request line with headers 64 KiB, 60 s from a request's first byte"
-    " to its last,"
-    " 120 s of silence, 10,000 connections (less where the system allows fewer open files)."
+    " bodies of 16 MiB, request line with headers 64 KiB,"
+    " 120 s of silence, 1,000 connections (less where the system allows fewer open files)."
 )
 
 
@@ -159,13 +158,11 @@ def _add_access(group: argparse._ArgumentGroup) -> None:
         help=f"for --auth keystone: file with a section [{keystone.GROUP}]",
     )
     group.add_argument("--policy-file", metavar="FILE", help="oslo.policy file")
-    roles = group.add_mutually_exclusive_group()
-    roles.add_argument(
-        "--secure-rbac",
+    group.add_argument(
+        "--legacy-rbac",
         action="store_true",
-        help="admin and service may do everything, but only service may reshape (default)",
+        help="admin may reshape too; without it, only service may",
     )
-    roles.add_argument("--legacy-rbac", action="store_true", help="admin may reshape too")
 
 
 def create(options: argparse.Namespace) -> app.App:

@@ -169,7 +169,6 @@ def parse_candidates(
     required, forbidden = _root_traits(values, version)
     subtrees = _subtree_suffixes(values)
     groups = _groups(pairs, values, version)
-    _check_subtrees(subtrees, groups)
     _check_groups(groups, subtrees, version)
     policy = values.get("group_policy", [None])[0]
     if policy is None and sum(1 for suffix in groups if suffix) > 1:
@@ -277,6 +276,13 @@ def _check_resourceless(
             f" param: bad group(s) - {outside}.",
             http_errors.QUERY_BAD_VALUE,
         )
+    unknown = sorted(in_subtrees - groups.keys())
+    if unknown:
+        raise http_errors.BadRequest(
+            f"Real suffixes should be specified in `same_subtree`: {unknown} not found in"
+            f" {sorted(groups)}.",
+            http_errors.QUERY_BAD_VALUE,
+        )
 
 
 def _check_orphans(without_resources: list[candidate.RequestGroup]) -> None:
@@ -307,19 +313,6 @@ def _subtree_suffixes(values: dict[str, list[str]]) -> tuple[frozenset[str], ...
             http_errors.QUERY_BAD_VALUE,
         )
     return found
-
-
-def _check_subtrees(
-    subtrees: tuple[frozenset[str], ...], groups: dict[str, candidate.RequestGroup]
-) -> None:
-    for suffixes in subtrees:
-        unknown = sorted(suffixes - groups.keys())
-        if unknown:
-            raise http_errors.BadRequest(
-                f"Real suffixes should be specified in `same_subtree`: {unknown} not found in"
-                f" {sorted(groups)}.",
-                http_errors.QUERY_BAD_VALUE,
-            )
 
 
 def _root_traits(

@@ -1,4 +1,8 @@
-"""An application behind a socket: waitress with limits and a graceful end."""
+"""An application behind a socket: waitress with limits and a graceful end.
+
+waitress decides how requests are read. A lab server that strangers can reach stands behind a proxy,
+which limits slow and malformed requests.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,27 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import waitress.server
+import waitress
 
-from osc_placement.server import connection, events
-
+#: A reshape of the largest trees is a few MiB.
+MAX_BODY = 16 * 1024 * 1024
+#: The request line, and so the query, with all headers.
+MAX_HEADERS = 64 * 1024
+#: Bytes of responses that wait, in files, for a client to read them. More than one response has.
+MAX_UNREAD = 128 * 1024 * 1024
 #: Seconds until a connection without traffic is closed.
 IDLE_SECONDS = 120
-MAX_CONNECTIONS = 10_000
+#: The work for each event grows with the number of connections.
+MAX_CONNECTIONS = 1000
 #: Open files other than connections: the database, large bodies.
 OTHER_FILES = 128
 #: Seconds for responses in flight when the server stops.
 DRAIN_SECONDS = 10.0
 _SWEEP_SECONDS = 5
+_POLL_SECONDS = 0.05
 
 
 class CannotStart(Exception):
@@ -41,83 +51,91 @@ class Server:
         threads: int = 1,
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
+        self._app = app
         self._on_stop = on_stop
+        self._stopping = threading.Lock()
+        self._counting = threading.Lock()
+        self._in_progress = 0
         # With few worker threads a queue is normal.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
-        listener = _listen(host, port)
-        self._sockets = events.Sockets()
-        self._server = waitress.server.create_server(
-            app,
+        self._listener = _listen(host, port)
+        self._sockets: dict[int, Any] = {}
+        self._server = waitress.create_server(
+            self._counted,
             map=self._sockets,
-            sockets=[listener],
+            sockets=[self._listener],
             threads=threads,
             ident="osc-placement-server",
             # waitress refuses a request that reaches these sizes.
-            max_request_body_size=connection.MAX_BODY + 1,
-            max_request_header_size=connection.MAX_HEADERS + 1,
-            outbuf_high_watermark=connection.MAX_UNREAD,
+            max_request_body_size=MAX_BODY + 1,
+            max_request_header_size=MAX_HEADERS + 1,
+            outbuf_high_watermark=MAX_UNREAD,
+            channel_timeout=IDLE_SECONDS,
             cleanup_interval=_SWEEP_SECONDS,
             connection_limit=_connection_limit(),
+            asyncore_use_poll=True,
             log_socket_errors=False,
         )
-        self._server.channel_class = connection.Channel
-        self._server.maintenance = self._sweep
-        self._server.draining = False
-        self._stopping = False
-        # ``run`` keeps the sockets open until ``stop`` has used them. A signal handler, which calls
-        # ``stop`` in the thread of ``run``, does not wait.
-        self._ending = threading.RLock()
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._server.effective_port}"
 
     def run(self) -> None:
-        """Serve until ``stop`` is called, then finish the requests in flight."""
-        while not self._stopping:
-            self._sockets.turn(1.0)
-        self._refuse_more()
-        until = time.monotonic() + DRAIN_SECONDS
-        while self._busy() and time.monotonic() < until:
-            self._sockets.turn(0.05)
+        """Serve until ``stop`` is called and the requests in flight are finished."""
+        self._server.run()
         self._server.task_dispatcher.shutdown()
-        with self._ending:
-            self._server.close()
-            self._sockets.close()
 
     def stop(self) -> None:
-        """Make ``run`` return."""
-        with self._ending:
-            if not self._stopping:
-                self._stopping = True
-                self._on_stop()
-                self._server.pull_trigger()
+        """Make ``run`` return; a signal handler may call this."""
+        if self._stopping.acquire(blocking=False):
+            threading.Thread(target=self._end).start()
 
     def stop_on_signals(self) -> None:
         """Stop on SIGTERM and SIGINT."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stop())
 
+    def _counted(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        with self._progress():
+            return list(self._app(environ, start_response))
+
+    @contextlib.contextmanager
+    def _progress(self) -> Iterator[None]:
+        with self._counting:
+            self._in_progress += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self._in_progress -= 1
+
+    def _end(self) -> None:
+        """Accept no more connections, wait for the requests in flight, and end the loop."""
+        self._on_stop()
+        self._in_loop(self._refuse_more)
+        until = time.monotonic() + DRAIN_SECONDS
+        quiet = 0
+        # A request that was read a moment ago is in progress a moment later.
+        while quiet < 3 and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+            quiet = 0 if self._is_busy() else quiet + 1
+        self._in_loop(self._close_all)
+
+    def _in_loop(self, step: Callable[[], None]) -> None:
+        """Call a function in the thread of ``run``, which alone may change the sockets."""
+        self._server.trigger.pull_trigger(step)
+
     def _refuse_more(self) -> None:
-        self._server.draining = True
-        self._server.accepting = False
-        self._server.del_channel(self._sockets)
-        self._server.socket.close()
-        for descriptor in self._server.active_channels:
-            self._sockets.mark_changed(descriptor)
+        del self._sockets[self._listener.fileno()]
+        self._listener.close()
 
-    def _sweep(self, now: float) -> None:
-        """Close idle connections and those of requests that exceed their time limit."""
-        clock = time.monotonic()
-        for descriptor, channel in self._server.active_channels.items():
-            idle = not channel.requests and channel.last_activity < now - IDLE_SECONDS
-            if idle or channel.is_late(clock):
-                channel.will_close = True
-                self._sockets.mark_changed(descriptor)
-
-    def _busy(self) -> bool:
-        return any(
-            channel.requests or channel.total_outbufs_len
-            for channel in self._server.active_channels.values()
+    def _is_busy(self) -> bool:
+        return self._in_progress > 0 or any(
+            connection.writable() for connection in tuple(self._sockets.values())
         )
+
+    def _close_all(self) -> None:
+        for connection in tuple(self._sockets.values()):
+            connection.close()
 
 
 def raise_file_limit() -> None:

@@ -64,6 +64,9 @@ INVALID_QUERIES = (
     *("resources=VCPU:1&required=,&required=HW_CPU_X86_MMX", "resources=!z&root_required=,"),
     *("resources=!z&same_subtree=,", "same_subtree=_x&in_tree=a", "resources=!z&limit=0"),
     *("root_required=,&same_subtree=,", "resources1=!z&resources2=VCPU:1", "resources=!z&x=1"),
+    # Groups without resources are checked before the suffixes of same_subtree.
+    "resources1=VCPU:1&required_B=HW_CPU_X86_VMX&same_subtree=1,_Z",
+    "resources1=VCPU:1&required_B=HW_CPU_X86_VMX&same_subtree=1&same_subtree=_Z",
 )
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator
 
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates import budget as budgets, forest as forests, plan as plans
-from osc_placement.model.candidate import Candidate
 
 
 class Reason(enum.StrEnum):
@@ -47,39 +45,6 @@ class Refusal:
     reason: Reason
     names: tuple[str, ...] = ()
     requested: int | None = None
-
-
-class Reporter(Protocol):
-    """Receives dropped providers and trees during a search."""
-
-    def provider_dropped(
-        self, suffix: str, resource_class: str | None, uuid: str, refusals: Sequence[Refusal]
-    ) -> None:
-        """A provider cannot serve a group; ``refusals`` has every condition that it fails.
-
-        ``resource_class`` is set for the unsuffixed group, where each class is served separately.
-        """
-
-    def tree_dropped(self, root_uuid: str, refusals: Sequence[Refusal]) -> None:
-        """A tree and the providers that share with it give no candidate."""
-
-
-def search_reporting(
-    base: state.State, plan: plans.Plan, reporter: Reporter
-) -> Iterator[Candidate]:
-    """The candidates; the reporter receives everything else."""
-    forest = forests.Forest(base, plan)
-    for provider in base.providers.values():
-        for slot in plan.slots:
-            refusals = provider_refusals(base, slot, provider)
-            if refusals:
-                only = None if slot.group.suffix else next(iter(slot.resources), None)
-                reporter.provider_dropped(slot.group.suffix, only, provider.uuid, refusals)
-    for root_uuid in _roots(base):
-        refusals = tree_refusals(forest, root_uuid)
-        if refusals:
-            reporter.tree_dropped(root_uuid, refusals)
-    yield from forest.candidates()
 
 
 def provider_refusals(
@@ -179,7 +144,3 @@ def _relaxed(plan: plans.Plan) -> Iterator[tuple[Reason, plans.Plan]]:
         yield Reason.COMBINED_CAPACITY, dataclasses.replace(plan, repeated=frozenset())
     if any(group.group_required for group in plan.groups):
         yield Reason.GROUP_REQUIRED, plan.without_group_required()
-
-
-def _roots(base: state.State) -> Iterator[str]:
-    return (uuid for uuid, provider in base.providers.items() if provider.root_uuid == uuid)

@@ -36,7 +36,6 @@ from osc_placement.engine.candidates import (
     budget as budgets,
     forest as forests,
     plan as plans,
-    report as reports,
 )
 from osc_placement.model.candidate import Candidate, CandidateQuery
 
@@ -50,7 +49,6 @@ TooManyCandidates = budgets.TooManyCandidates
 def search(
     base: state.State,
     query: CandidateQuery,
-    reporter: reports.Reporter | None = None,
     max_candidates: int | None = None,
     budget: SearchBudget | None = None,
     strategy: Strategy = Strategy.DEPTH_FIRST,
@@ -59,19 +57,14 @@ def search(
 
     Candidates may share values: treat them as read-only. The state must not change during the
     search. A query without resources has no candidates. Raises TooManyCandidates if there are more
-    than ``max_candidates``, and the errors of ``budget``. With a ``reporter`` the search visits
-    every provider and tree, depth first.
+    than ``max_candidates``, and the errors of ``budget``.
     """
     plan = plans.prepare(base, query)
-    if reporter is None:
-        found = forests.Forest(base, plan, budget).candidates(strategy)
-    else:
-        found = reports.search_reporting(base, plan, reporter)
     limit = query.limit
-    for count, each in enumerate(found):
+    for count, candidate in enumerate(forests.Forest(base, plan, budget).candidates(strategy)):
         if max_candidates is not None and count >= max_candidates:
             raise TooManyCandidates(max_candidates=max_candidates)
-        yield each
+        yield candidate
         # Do not search for one more candidate than the limit: finding it may take long.
         if limit is not None and count + 1 >= limit:
             return
