@@ -111,8 +111,10 @@ class ProviderCalls(caller.Caller):
         self._send("DELETE", _ROOT, uuid)
 
     def list_inventories(self, uuid: str) -> responses.ProviderInventories:
-        """GET /resource_providers/{uuid}/inventories."""
-        return caller.parse(self._get(_ROOT, uuid, "inventories"), wire.read_inventories)
+        """GET /resource_providers/{uuid}/inventories; ``updated`` is set from 1.15."""
+        reply = self._get(_ROOT, uuid, "inventories")
+        updated = reply.headers.get("last-modified")
+        return caller.parse(reply, wire.read_inventories)._replace(updated=updated)
 
     def replace_inventories(
         self, uuid: str, generation: int, inventories: inventory.Inventories

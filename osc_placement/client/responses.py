@@ -12,10 +12,14 @@ from osc_placement.model import allocation, inventory
 
 
 class ProviderInventories(NamedTuple):
-    """All inventories of a provider, with the provider's generation."""
+    """All inventories of a provider, with the provider's generation.
+
+    ``updated`` is the last-modified header of the response (1.15), None if it was not read.
+    """
 
     generation: int
     inventories: inventory.Inventories
+    updated: str | None = None
 
 
 class ProviderAggregates(NamedTuple):

@@ -35,7 +35,8 @@ class Metadata:
     cloud and region. ``started`` and ``finished`` are seconds since the epoch; ``finished`` is
     None until the save has ended. ``owners``: projects, users and types of consumers were read.
     ``requests`` were sent to Placement by the last save. ``digest`` covers everything in the
-    state, generations included. ``anonymized``: names and UUIDs are pseudonyms, and ``origin``
+    state, generations included. ``refreshes``: how often the file was refreshed since it was saved
+    whole. ``anonymized``: names and UUIDs are pseudonyms, and ``origin``
     identifies the key that has the real ones.
     """
 
@@ -51,6 +52,7 @@ class Metadata:
     requests: int = 0
     digest: str = ""
     anonymized: bool = False
+    refreshes: int = 0
 
     @property
     def is_finished(self) -> bool:

@@ -19,6 +19,9 @@ from osc_placement.engine import standard
 from osc_placement.model import inventory, name as names
 from osc_placement.server.store import database_file, errors, queries, snapshot
 
+#: The note about a consumer of which only a part may be in the file.
+TORN = "its allocations on several providers were read at different times"
+
 
 class Listed(NamedTuple):
     """A provider of a listing."""
@@ -38,7 +41,7 @@ class Held(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Everything of one provider, as read."""
+    """Everything of one provider, as read; ``modified``: when it last was, see ``Stamp``."""
 
     uuid: str
     generation: int
@@ -46,16 +49,32 @@ class Reading(NamedTuple):
     traits: Sequence[str]
     aggregates: Sequence[str]
     held: Mapping[str, Held]
+    modified: float | None
+
+
+class Stamp(NamedTuple):
+    """What shows that a provider has changed, also if it was deleted and created again.
+
+    ``modified`` is when its inventories were modified, or the provider itself if it has none, in
+    seconds since the epoch; None if the service does not say it.
+    """
+
+    generation: int
+    modified: float | None
 
 
 class Owner(NamedTuple):
-    """A consumer as read by itself; ``generation`` is None if it has no allocations any more."""
+    """A consumer as read by itself; ``generation`` is None if it has no allocations any more.
+
+    ``allocations`` is ``{provider uuid: {resource class: amount}}``.
+    """
 
     uuid: str
     generation: int | None
     project_id: str | None
     user_id: str | None
     type: str | None
+    allocations: Mapping[str, Mapping[str, int]]
 
 
 class Usage(NamedTuple):
@@ -91,14 +110,23 @@ class Staging:
         self._connection.close()
 
     def _stage(self) -> None:
-        """Create the tables of the readings; fill them from a state that was finished."""
+        """Create the tables of the readings; fill them from a state that was finished.
+
+        Readings in tables of another version of this program are dropped.
+        """
         with self._transaction():
-            for statement in queries.SCHEMA:
-                self._connection.execute(statement)
-            finished = self.metadata is not None and self.metadata.is_finished
-            if finished and not self._count("reading"):
-                for statement in queries.RESTAGE:
+            if set(self._column(queries.EXISTING)) != set(queries.SCHEMA):
+                self._drop_tables()
+                for statement in queries.SCHEMA:
                     self._connection.execute(statement)
+            known = self.metadata
+            if known is not None and known.is_finished and not self._count("reading"):
+                for statement in queries.RESTAGE:
+                    self._connection.execute(statement, {"owners": known.owners})
+
+    def _drop_tables(self) -> None:
+        for table in queries.TABLES:
+            self._connection.execute(f"DROP TABLE IF EXISTS {table}")
 
     def begin(self, metadata: snapshot.Metadata) -> None:
         """Record what is being saved; notes of an earlier save are removed."""
@@ -116,21 +144,26 @@ class Staging:
     def replace_listing(self, listing: Iterable[Listed]) -> list[str]:
         """Replace the listing of providers, and drop readings of those that are gone.
 
-        Returns the UUIDs of the dropped ones.
+        Readings of providers with another name or another place in a tree become outdated: they may
+        have been created again. Returns the UUIDs of the dropped ones.
         """
+        places = "SELECT uuid, name, root_uuid, parent_uuid FROM listed"
         with self._transaction():
+            before = {row[0]: row for row in self._connection.execute(places)}
             self._connection.execute("DELETE FROM listed")
             self._connection.executemany(
                 "INSERT INTO listed (uuid, name, generation, root_uuid, parent_uuid)"
                 " VALUES (?, ?, ?, ?, ?)",
                 listing,
             )
+            after = self._connection.execute(places).fetchall()
+            self._outdate(row[0] for row in after if before.get(row[0], row) != row)
             gone = self._column("SELECT uuid FROM reading EXCEPT SELECT uuid FROM listed")
             self._forget(gone)
             return gone
 
     def outdated(self) -> list[str]:
-        """The listed providers without a reading of the listed generation, in their order."""
+        """The listed providers without a reading of their state, in their order."""
         with self._errors():
             return self._column(queries.OUTDATED)
 
@@ -139,10 +172,45 @@ class Staging:
         with self._errors():
             return self._column("SELECT DISTINCT provider_uuid FROM held")
 
-    def torn(self) -> list[str]:
-        """The providers with an allocation that was read at another time than its consumer."""
+    def stamps(self) -> dict[str, Stamp]:
+        """``{provider: stamp}`` of all readings that are not outdated."""
         with self._errors():
-            return sorted({*self._column(queries.TORN), *self._column(queries.TORN_FROM_OWNERS)})
+            rows = self._connection.execute(
+                "SELECT uuid, generation, modified FROM reading WHERE NOT outdated"
+            )
+            return {uuid: Stamp(generation, modified) for uuid, generation, modified in rows}
+
+    def without_inventories(self) -> set[str]:
+        """The providers whose reading has no inventories."""
+        with self._errors():
+            return set(self._column("SELECT uuid FROM reading WHERE inventories = '{}'"))
+
+    def outdate(self, uuids: Iterable[str]) -> None:
+        """Count readings as outdated, whatever their generation is."""
+        with self._transaction():
+            self._outdate(uuids)
+
+    def _outdate(self, uuids: Iterable[str]) -> None:
+        self._connection.executemany(
+            "UPDATE reading SET outdated = 1 WHERE uuid = ?", [(uuid,) for uuid in uuids]
+        )
+
+    def torn_consumers(self, *, owners: bool) -> list[str]:
+        """The consumers whose allocations were not read in one state.
+
+        ``owners``: consumers were read by themselves too.
+        """
+        with self._errors():
+            return self._column(queries.TORN if owners else queries.TORN_WITHOUT_OWNERS)
+
+    def providers_of_consumers(self, uuids: Iterable[str]) -> list[str]:
+        """The listed providers of these consumers, without those of consumers that are gone."""
+        with self._errors():
+            rows = self._connection.execute(
+                queries.PROVIDERS_OF_CONSUMERS, {"uuids": _json(list(uuids))}
+            )
+            known = set(self._column("SELECT uuid FROM listed"))
+            return [uuid for (uuid,) in rows if uuid in known]
 
     def owners_to_read(self) -> list[str]:
         """The consumers whose owner was not read at the generation of their allocations."""
@@ -163,43 +231,46 @@ class Staging:
         with self._errors():
             return self._column(queries.PROVIDERS_OF_PROJECT, project)
 
-    def owners_on(self, provider_uuid: str) -> list[tuple[str, str]]:
-        """``(consumer, project)`` of the consumers on a provider whose owners were read."""
-        with self._errors():
-            return self._connection.execute(queries.OWNERS_ON, (provider_uuid,)).fetchall()
+    def save_readings(self, readings: Iterable[Reading]) -> set[str]:
+        """Keep readings of whole providers; returns the consumers that are no longer as before.
 
-    def save_readings(self, readings: Iterable[Reading]) -> None:
-        """Keep readings of whole providers."""
-        now = time.time()
+        The owners of the consumers on these providers are dropped, to be read again: a consumer
+        that was created again has its old generation, but changes that of its providers.
+        """
+        changed: set[str] = set()
         with self._transaction():
             for reading in readings:
                 self._connection.execute(
-                    "INSERT OR REPLACE INTO reading VALUES (?, ?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO reading VALUES (?, ?, ?, ?, ?, ?, 0)",
                     (
                         reading.uuid,
                         reading.generation,
                         _json({name: one.as_dict() for name, one in reading.inventories.items()}),
                         _json(sorted(reading.traits)),
                         _json(list(reading.aggregates)),
-                        now,
+                        reading.modified,
                     ),
                 )
-                self._replace_held(reading.uuid, reading.held)
+                changed |= self._replace_held(reading.uuid, reading.held)
+                self._forget_owners(reading.held)
+        return changed
 
-    def save_allocations(self, provider_uuid: str, held: Mapping[str, Held]) -> None:
-        """Replace only the allocations of a provider."""
+    def save_allocations(self, provider_uuid: str, held: Mapping[str, Held]) -> set[str]:
+        """Replace only the allocations of a provider; returns the consumers not as before."""
         with self._transaction():
-            self._replace_held(provider_uuid, held)
+            return self._replace_held(provider_uuid, held)
 
-    def _replace_held(self, provider_uuid: str, held: Mapping[str, Held]) -> None:
+    def _replace_held(self, provider_uuid: str, held: Mapping[str, Held]) -> set[str]:
+        before = self._connection.execute(
+            "SELECT * FROM held WHERE provider_uuid = ?", (provider_uuid,)
+        ).fetchall()
+        after = [
+            (provider_uuid, uuid, one.generation, _resources(one.resources))
+            for uuid, one in held.items()
+        ]
         self._connection.execute("DELETE FROM held WHERE provider_uuid = ?", (provider_uuid,))
-        self._connection.executemany(
-            "INSERT INTO held VALUES (?, ?, ?, ?)",
-            [
-                (provider_uuid, uuid, one.generation, _json(dict(one.resources)))
-                for uuid, one in held.items()
-            ],
-        )
+        self._connection.executemany("INSERT INTO held VALUES (?, ?, ?, ?)", after)
+        return {row[1] for row in set(before).difference(after)}
 
     def forget(self, uuids: Sequence[str]) -> None:
         """Drop the readings of providers."""
@@ -214,21 +285,26 @@ class Staging:
     def save_owners(self, owners: Iterable[Owner]) -> None:
         """Keep consumers as read by themselves."""
         with self._transaction():
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO owner VALUES (?, ?, ?, ?, ?)", owners
-            )
+            for owner in owners:
+                self._forget_owners([owner.uuid])
+                self._connection.execute("INSERT INTO owner VALUES (?, ?, ?, ?, ?)", owner[:5])
+                self._connection.executemany(
+                    "INSERT INTO share VALUES (?, ?, ?, ?)",
+                    [
+                        (provider_uuid, owner.uuid, owner.generation, _resources(resources))
+                        for provider_uuid, resources in owner.allocations.items()
+                    ],
+                )
 
-    def forget_owners(self, uuids: Iterable[str]) -> None:
-        """Drop the owners of consumers, so that they are read again."""
-        with self._transaction():
-            self._connection.executemany(
-                "DELETE FROM owner WHERE uuid = ?", [(uuid,) for uuid in uuids]
-            )
+    def _forget_owners(self, uuids: Iterable[str]) -> None:
+        for statement in queries.FORGET_OWNERS:
+            self._connection.execute(statement, {"uuids": _json(list(uuids))})
 
     def clear_owners(self) -> None:
         """Drop all owners, for a snapshot without owners."""
         with self._transaction():
             self._connection.execute("DELETE FROM owner")
+            self._connection.execute("DELETE FROM share")
 
     def save_recording(self, request: str, body: Any) -> None:
         """Keep a response of nova or neutron: ``GET /path``."""
@@ -241,16 +317,6 @@ class Staging:
         """Drop the responses of nova and neutron."""
         with self._transaction():
             self._connection.execute("DELETE FROM recording")
-
-    def consumers(self) -> list[str]:
-        """The UUIDs of all consumers that hold something."""
-        with self._errors():
-            return self._column("SELECT DISTINCT consumer_uuid FROM held")
-
-    def torn_consumers(self) -> list[str]:
-        """The consumers whose allocations were not read at one generation."""
-        with self._errors():
-            return self._column(queries.TORN_CONSUMERS)
 
     def add_notes(self, notes: Iterable[snapshot.Note]) -> None:
         """Record what the save reports."""
@@ -269,15 +335,16 @@ class Staging:
         """
         with self._transaction():
             self._drop_incomplete()
+            self._note(self.torn_consumers(owners=metadata.owners), TORN)
             self._drop_impossible()
+            values = {"unknown": queries.UNKNOWN_OWNER, "now": time.time()}
             for statement in queries.BUILD:
-                self._connection.execute(statement, {"unknown": queries.UNKNOWN_OWNER})
+                self._connection.execute(statement, values)
             self._replace_names(traits, resource_classes)
             digest = snapshot.state_hash(self._connection, generations=True)
             self.metadata = dataclasses.replace(metadata, digest=digest)
             snapshot.write_metadata(self._connection, self.metadata)
-            for table in queries.TABLES:
-                self._connection.execute(f"DROP TABLE {table}")
+            self._drop_tables()
         with self._errors():
             # Compact and in one file; without the space for that it is only larger.
             with contextlib.suppress(sqlite3.OperationalError):
@@ -291,6 +358,9 @@ class Staging:
             rows = [(uuid,) for uuid in incomplete]
             self._connection.executemany("DELETE FROM listed WHERE uuid = ?", rows)
             self._note(incomplete, "left out: it was created or deleted during the save")
+        half = "held WHERE provider_uuid NOT IN (SELECT uuid FROM listed)"
+        self._note(self._column(f"SELECT DISTINCT consumer_uuid FROM {half}"), TORN)  # noqa: S608
+        self._connection.execute(f"DELETE FROM {half}")  # noqa: S608
 
     def _drop_impossible(self) -> None:
         """Drop allocations without an inventory, which a provider that changes can show."""
@@ -350,6 +420,11 @@ class Staging:
             raise errors.NotWritable(
                 f"the snapshot {self.path} could not be written ({error}); what it has is kept"
             ) from error
+
+
+def _resources(resources: Mapping[str, int]) -> str:
+    """Equal resources as equal texts."""
+    return orjson.dumps(dict(resources), option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _json(value: object) -> str:

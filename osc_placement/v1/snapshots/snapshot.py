@@ -149,7 +149,8 @@ class ShowSnapshot(base.ShowOne):
     """Show the content, the source and the consistency of a snapshot
 
     Reads only the file. state_hash is equal for equal states, regardless of generations.
-    unchanged says whether the file still has the state that was saved.
+    unchanged says whether the file still has the state that was saved. refreshes says how often
+    the file was refreshed; 0 means that it was saved whole.
     """
 
     writes = False
@@ -333,6 +334,7 @@ def _source_fields(metadata: save.Metadata, found: show.Summary) -> dict[str, An
         "saved_until": _time(metadata.finished),
         "microversion": metadata.microversion,
         "server_versions": metadata.server_versions,
+        "refreshes": metadata.refreshes,
         "saved_by": f"osc-placement {metadata.program}",
         "unchanged": found.is_unchanged,
         "owners": metadata.owners,

@@ -45,7 +45,6 @@ _MOST_FAILURES = 10
 _CHANGED = "changed during the save"
 _DELETED = "deleted during the save"
 _NEVER_STABLE = "never stable: it changed during each of the attempts to read it"
-_TORN = "its allocations on several providers were read at different times"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,13 +82,15 @@ def save(
 ) -> SaveReport:
     """Save the state of a cloud in a new file, continue a save, or refresh a file.
 
-    Each saved provider is a state that existed, except where a note of the file says otherwise.
-    Requests: two listings of providers, one of traits and one of resource classes; four per
-    provider that the file does not have at its generation, and one per consumer that it does not
-    have at its generation. For a provider that changes during the save, up to 15 more in each of
-    three rounds, and a listing per round. To continue or refresh also one per project, or, if
-    that is less or owners are not read, one per provider with allocations and one per project with
-    consumers on changed providers, and one per such consumer of a project whose usage differs.
+    Each provider and each consumer is saved in a state that existed, except where a note of the
+    file says otherwise. Requests: two listings of providers, one of traits and one of resource
+    classes; one per provider, and four more (five without inventories) if the file does not have
+    it in its state; one per consumer on these providers. To continue or refresh also one per
+    project, and one per provider with allocations of a project whose usage differs; or, if that
+    is less, one per provider with allocations. Without owners none per consumer and project, but
+    one per provider with allocations. For a provider that changes during the save, up to 15 more
+    and one per consumer on it in each of three rounds, and a listing per round; for a consumer
+    that changes, one and one per provider of it; for one that is gone, one.
     Errors: PlacementError; the unfinished file stays, and the same call continues.
     """
     client.require_feature("consumer generation", "snapshots")
@@ -133,8 +134,11 @@ class _Save:
         self._request, self._context = request, context
         self._requests = 0
         self._read: set[str] = set()
-        self._owners_read: set[str] = set()
+        # Providers whose last reading was a state that existed, and those that still had it later.
         self._verified: set[str] = set()
+        self._checked: set[str] = set()
+        # Without owners: consumers that a later reading of a provider shows in another state.
+        self._doubtful: set[str] = set()
         self._unstable: set[str] = set()
         self._failures: dict[str, api_errors.ApiError] = {}
         self._metadata = _metadata(client, request)
@@ -150,8 +154,11 @@ class _Save:
         continues = self._begin()
         self._list()
         self._read_providers(self._file.outdated())
-        self._read_owners()
         if continues:
+            self._check_providers()
+            self._read_providers(self._file.outdated())
+        self._read_owners()
+        if continues or not self._request.owners:
             self._read_hidden_changes()
         self._settle()
         traits = self._ask(self._client.list_traits)
@@ -168,7 +175,10 @@ class _Save:
         client, known = self._client, self._file.metadata
         if known is not None:
             destination.check_origin(self._file.path, known, client.target)
-            self._metadata = dataclasses.replace(self._metadata, nova_saved=known.nova_saved)
+            refreshes = known.refreshes + known.is_finished
+            self._metadata = dataclasses.replace(
+                self._metadata, nova_saved=known.nova_saved, refreshes=refreshes
+            )
         self._file.begin(self._metadata)
         if not self._request.owners:
             self._file.clear_owners()
@@ -186,7 +196,29 @@ class _Save:
         for batch in _batches(results):
             for one in batch:
                 self._count_provider(one)
-            self._file.save_readings(one.reading for one in batch if one.reading is not None)
+            self._doubtful |= self._file.save_readings(
+                one.reading for one in batch if one.reading is not None
+            )
+
+    def _check_providers(self) -> None:
+        """Mark what was deleted and created again, with its old generation, since it was read."""
+        stamps, empty = self._file.stamps(), self._file.without_inventories()
+
+        def check(uuid: str) -> bool:
+            try:
+                stamp = source.read_stamp(self._client, uuid, with_inventories=uuid not in empty)
+            except api_errors.ApiError as error:
+                if error.status in api_errors.ACCESS_DENIED:
+                    raise
+                return False
+            return stamp == stamps[uuid]
+
+        unchecked = sorted(stamps.keys() - self._verified - self._checked)
+        equal = list(self._context.each(check, unchecked, "checking providers"))
+        self._requests += len(unchecked)
+        changed = [uuid for uuid, is_equal in zip(unchecked, equal, strict=True) if not is_equal]
+        self._checked.update(set(unchecked).difference(changed))
+        self._file.outdate(changed)
 
     def _count_provider(self, one: source.ProviderRead) -> None:
         self._requests += one.requests
@@ -209,58 +241,42 @@ class _Save:
         read = functools.partial(source.read_allocations, self._client)
         for one in self._context.each(read, uuids, "reading allocations"):
             self._requests += 1
-            self._file.save_allocations(one.uuid, one.held or {})
+            self._doubtful |= self._file.save_allocations(one.uuid, one.held or {})
 
-    def _read_owners(self) -> None:
+    def _read_owners(self, torn: Iterable[str] = ()) -> None:
+        """Read consumers that have changed, and those that may be ``torn`` or gone."""
         if not self._request.owners:
             return
         read = functools.partial(source.read_owner, self._client)
-        results = self._context.each(read, self._file.owners_to_read(), "reading consumers")
+        uuids = sorted({*self._file.owners_to_read(), *torn})
+        results = self._context.each(read, uuids, "reading consumers")
         for batch in _batches(results):
             self._requests += len(batch)
             self.consumers_read += len(batch)
-            self._owners_read.update(owner.uuid for owner in batch)
             self._file.save_owners(batch)
 
     def _read_hidden_changes(self) -> None:
         """Find what has changed without a new generation.
 
         A deleted allocation leaves the generation of its provider. The usage of each project shows
-        it, and without owners only the providers themselves do. A consumer that was created again,
-        with another owner, can have its old generation: then the usage of a project still differs.
+        it: the file cannot have less than Placement. Without owners only the providers show it, in
+        a second reading: a consumer may have been deleted between the first ones.
         """
         holding = self._file.with_allocations()
-        known = self._file.usages() if self._request.owners else {}
-        found: dict[str, responses.Usage] = {}
-        if self._request.owners and len(known) <= len(holding):
-            found = self._read_usages(sorted(known))
-            holding = sorted(
-                {
-                    provider_uuid
-                    for project in _differing(known, found)
-                    for provider_uuid in self._file.providers_of_project(project)
-                }
-            )
-        self._read_allocations([uuid for uuid in holding if uuid not in self._read])
-        self._read_owners()
         if self._request.owners:
-            self._read_new_owners(found)
-
-    def _read_new_owners(self, found: dict[str, responses.Usage]) -> None:
-        """Read the owners of consumers on changed providers, in projects whose usage differs.
-
-        ``found`` are the usages that were read already.
-        """
-        consumers: dict[str, set[str]] = {}
-        for provider_uuid in self._read:
-            for uuid, project in self._file.owners_on(provider_uuid):
-                if uuid not in self._owners_read:
-                    consumers.setdefault(project, set()).add(uuid)
-        found |= self._read_usages([project for project in consumers if project not in found])
-        totals = {project: found[project] for project in consumers}
-        known = self._file.usages() if totals else {}
-        for project in _differing(known, totals):
-            self._file.forget_owners(sorted(consumers[project]))
+            usages = self._file.usages()
+            if len(usages) <= len(holding):
+                differing = _differing(usages, self._read_usages(sorted(usages)))
+                holding = sorted(
+                    {
+                        provider_uuid
+                        for project in differing
+                        for provider_uuid in self._file.providers_of_project(project)
+                    }
+                )
+            holding = [uuid for uuid in holding if uuid not in self._read]
+        self._doubtful.clear()
+        self._read_allocations(holding)
         self._read_owners()
 
     def _read_usages(self, projects: Sequence[str]) -> dict[str, responses.Usage]:
@@ -271,23 +287,35 @@ class _Save:
 
     def _settle(self) -> None:
         """Read again what changed since it was read, a limited number of times."""
+        self._verified.clear()
         for _ in range(_ROUNDS):
+            self._check_providers()
             self._list()
             changed = [uuid for uuid in self._file.outdated() if uuid not in self._verified]
-            torn = [uuid for uuid in self._file.torn() if uuid not in changed]
+            torn = self._torn_consumers()
             if not changed and not torn:
                 return
-            LOG.info("%d providers changed during the save", len(changed))
+            LOG.info("%d providers, %d consumers changed during the save", len(changed), len(torn))
             self._note(changed, _CHANGED)
+            providers = self._file.providers_of_consumers(torn)
             self._read_providers(changed, verify=True)
-            self._read_allocations(torn)
-            self._read_owners()
+            self._read_allocations([uuid for uuid in providers if uuid not in changed])
+            self._read_owners(torn)
+
+    def _torn_consumers(self) -> list[str]:
+        """The consumers of which only a part may have been read."""
+        torn = self._file.torn_consumers(owners=self._request.owners)
+        if self._request.owners:
+            return torn
+        doubtful, self._doubtful = self._doubtful, set()
+        return sorted(doubtful.union(torn))
 
     def _add_notes(self) -> None:
         changed = [uuid for uuid in self._file.outdated() if uuid not in self._failures]
         self._note(changed, _CHANGED)
         self._note(self._unstable, _NEVER_STABLE)
-        self._note(self._file.torn_consumers(), _TORN)
+        if not self._request.owners:
+            self._note(self._doubtful, staging.TORN)
         self._file.add_notes(
             snapshot.Note(uuid, f"not read: {error}") for uuid, error in self._failures.items()
         )

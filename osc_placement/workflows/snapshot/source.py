@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import email.utils
 
 from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.model import allocation
@@ -39,8 +40,8 @@ class AllocationsRead:
 def read_provider(client: api.Client, uuid: str, *, verify: bool = False) -> ProviderRead:
     """Inventories, aggregates, traits and allocations; repeated while the generation changes.
 
-    Requests: four; one more with ``verify``, and in every repetition, of which there are two at
-    most.
+    Requests: four; one more with ``verify``, for a provider without inventories, and in every
+    repetition, of which there are two at most.
     """
     requests = 0
     read = ProviderRead(uuid, None)
@@ -67,8 +68,14 @@ def _read_once(client: api.Client, uuid: str, *, verify: bool) -> ProviderRead:
     allocations = retry.read(lambda: client.list_provider_allocations(uuid))
     found = [inventories.generation, aggregates.generation, traits.generation]
     found.append(allocations.generation)
+    modified = _seconds(inventories.updated)
+    verify = verify or not inventories.inventories
+    stable = True
     if verify:
-        found.append(retry.read(lambda: client.show_provider(uuid)).generation)
+        last = read_stamp(client, uuid, with_inventories=bool(inventories.inventories))
+        found.append(last.generation)
+        stable = not inventories.inventories or last.modified == modified
+        modified = last.modified
     reading = staging.Reading(
         uuid,
         inventories.generation,
@@ -76,9 +83,31 @@ def _read_once(client: api.Client, uuid: str, *, verify: bool) -> ProviderRead:
         traits.traits,
         aggregates.aggregates,
         _held(allocations),
+        modified,
     )
-    stable = len(set(found)) == 1
+    stable = stable and len(set(found)) == 1
     return ProviderRead(uuid, reading, stable, stable and verify, len(found))
+
+
+def read_stamp(client: api.Client, uuid: str, *, with_inventories: bool) -> staging.Stamp:
+    """What shows whether a provider has changed since it was read. Requests: one.
+
+    ``with_inventories``: it had some, which change when the provider is created again, and not
+    when it is renamed.
+    """
+    if with_inventories:
+        inventories = retry.read(lambda: client.list_inventories(uuid))
+        return staging.Stamp(inventories.generation, _seconds(inventories.updated))
+    shown = retry.read(lambda: client.show_provider(uuid))
+    return staging.Stamp(shown.generation, _seconds(shown.updated))
+
+
+def _seconds(header: str | None) -> float | None:
+    """A date of HTTP in seconds since the epoch; None without a valid one."""
+    try:
+        return email.utils.parsedate_to_datetime(header or "").timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def read_allocations(client: api.Client, uuid: str) -> AllocationsRead:
@@ -98,7 +127,9 @@ def _held(found: responses.ProviderAllocations) -> dict[str, staging.Held]:
 
 
 def read_owner(client: api.Client, uuid: str) -> staging.Owner:
-    """Project, user, type and generation of one consumer. Requests: one."""
+    """One consumer with its owner and all its allocations. Requests: one."""
     found = retry.read(lambda: client.show_allocations(uuid))
     known = None if found.consumer_type == allocation.UNKNOWN_TYPE else found.consumer_type
-    return staging.Owner(uuid, found.generation, found.project_id, found.user_id, known)
+    return staging.Owner(
+        uuid, found.generation, found.project_id, found.user_id, known, found.allocations
+    )

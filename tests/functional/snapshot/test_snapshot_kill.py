@@ -29,7 +29,7 @@ SAVE = f"placement snapshot save {CLOUD}"
 #: The number of kills, without and with ``--long``.
 KILLS, MANY_KILLS = 5, 50
 #: The requests of a save of the sample cloud, with the version document.
-REQUESTS = 132
+REQUESTS = 156
 
 
 @pytest.fixture

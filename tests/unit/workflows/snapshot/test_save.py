@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,10 @@ from osc_placement.workflows.snapshot import destination, save
 from tests.support import embedded, plain_reading
 
 PROVIDERS, CONSUMERS = 22, 39
+#: Providers without inventories, of which the provider itself is read too.
+EMPTY = 2
+#: The requests that read all providers, and those that look at each of them again at the end.
+READ, CHECK = 4 * PROVIDERS + EMPTY, PROVIDERS
 SERIAL = ReadContext(workers=1)
 
 
@@ -85,6 +90,12 @@ def notes(path: pathlib.Path) -> dict[str, str]:
         return {note.uuid: note.text for note in opened.notes()}
 
 
+def vanish_at(request: embedded.Request, path: str) -> None:
+    """Fail at one kind of request."""
+    if request.path.startswith(path):
+        raise errors.PlacementError("the cloud is gone")
+
+
 def vanish(request: embedded.Request) -> None:
     """Fail as a cloud that disappears after its providers were read."""
     if request.path.startswith("/allocations/"):
@@ -97,7 +108,8 @@ def test_a_save_reads_everything_with_the_promised_requests(
     report = cloud.save(path)
     assert cloud.count() == {
         "GET /resource_providers": 2,
-        "GET /resource_providers/{}/inventories": PROVIDERS,
+        "GET /resource_providers/{}/inventories": PROVIDERS + PROVIDERS - EMPTY,
+        "GET /resource_providers/{}": EMPTY + EMPTY,
         "GET /resource_providers/{}/aggregates": PROVIDERS,
         "GET /resource_providers/{}/traits": PROVIDERS,
         "GET /resource_providers/{}/allocations": PROVIDERS,
@@ -143,7 +155,7 @@ def test_a_provider_that_changes_while_it_is_read_is_read_again(
     report = cloud.save(path)
     assert saved(path) == cloud.document()
     # The second attempt also checks the generation after it; the last listing finds no change.
-    assert report.metadata.requests == 2 + 4 * PROVIDERS + 5 + CONSUMERS + 2
+    assert report.metadata.requests == 2 + READ + 5 + CHECK + CONSUMERS + 2
     assert notes(path) == {}
 
 
@@ -161,7 +173,9 @@ def test_a_provider_that_changes_after_it_was_read_is_read_again_and_listed(
     cloud.proxy.before = change
     report = cloud.save(path)
     assert saved(path) == cloud.document()
-    assert report.metadata.requests == 3 + 4 * PROVIDERS + 5 + CONSUMERS + 2
+    on_it = len(cloud.other.list_provider_allocations(uuid).allocations)
+    assert on_it > 1
+    assert report.metadata.requests == 3 + READ + CHECK + 5 + CONSUMERS + on_it + 2
     assert notes(path) == {uuid: "changed during the save"}
 
 
@@ -263,6 +277,8 @@ def test_a_refresh_of_an_unchanged_cloud_reads_no_provider(
     projects = {one["project"] for one in before["consumers"].values()}
     assert cloud.count() == {
         "GET /resource_providers": 2,
+        "GET /resource_providers/{}/inventories": PROVIDERS - EMPTY,
+        "GET /resource_providers/{}": EMPTY,
         "GET /usages": len(projects),
         "GET /traits": 1,
         "GET /resource_classes": 1,
@@ -279,8 +295,9 @@ def test_a_refresh_reads_what_changed(cloud: Cloud, path: pathlib.Path) -> None:
     cloud.other.create_trait("CUSTOM_NEW")
     report = cloud.save(path, refresh=True)
     assert report.providers_read == 2
-    assert cloud.count()["GET /resource_providers/{}/inventories"] == 2
-    assert "GET /allocations/{}" not in cloud.count()
+    assert cloud.count()["GET /resource_providers/{}/traits"] == 2
+    on_it = len(cloud.other.list_provider_allocations(uuid).allocations)
+    assert cloud.count()["GET /allocations/{}"] == report.consumers_read == on_it
     assert saved(path) == cloud.document()
 
 
@@ -310,8 +327,7 @@ def test_a_refresh_reads_a_new_owner(cloud: Cloud, path: pathlib.Path) -> None:
             consumer_type=consumer.consumer_type,
         )
     )
-    report = cloud.save(path, refresh=True)
-    assert report.consumers_read == 1
+    cloud.save(path, refresh=True)
     assert saved(path) == cloud.document()
 
 
@@ -341,8 +357,90 @@ def test_a_refresh_finds_a_consumer_that_was_created_again_with_its_old_generati
     again = recreate(cloud, consumer, min(others) if known else "second")
     assert again.generation == consumer.generation
     report = cloud.save(path, refresh=True)
-    # Only the consumers of the two projects on the changed provider are read.
-    assert 1 <= report.consumers_read <= 10
+    # Only the consumers on the changed provider are read.
+    (provider_uuid,) = consumer.allocations
+    on_it = cloud.other.list_provider_allocations(provider_uuid).allocations
+    assert report.consumers_read == len(on_it)
+    assert saved(path) == cloud.document()
+
+
+def test_a_refresh_reads_the_providers_of_a_project_with_a_deleted_allocation(
+    cloud: Cloud, path: pathlib.Path
+) -> None:
+    cloud.save(path)
+    consumer = cloud.consumer()
+    before = cloud.document()
+    holding = {
+        provider_uuid
+        for one in before["consumers"].values()
+        if one["project"] == consumer.project_id
+        for provider_uuid in one["allocations"]
+    }
+    projects = {one["project"] for one in before["consumers"].values()}
+    cloud.other.delete_allocations(consumer.uuid)
+    report = cloud.save(path, refresh=True)
+    assert len(holding) > 1
+    assert cloud.count() == {
+        "GET /resource_providers": 3,
+        "GET /resource_providers/{}/inventories": PROVIDERS - EMPTY,
+        "GET /resource_providers/{}": EMPTY,
+        "GET /resource_providers/{}/allocations": len(holding),
+        "GET /allocations/{}": 1,
+        "GET /usages": len(projects),
+        "GET /traits": 1,
+        "GET /resource_classes": 1,
+    }
+    assert report.metadata.requests == sum(cloud.count().values())
+    assert saved(path) == cloud.document()
+
+
+def test_a_refresh_adds_the_owners_that_a_save_left_out(cloud: Cloud, path: pathlib.Path) -> None:
+    cloud.save(path, owners=False)
+    cloud.save(path, refresh=True)
+    assert saved(path) == cloud.document()
+
+
+def test_what_the_notes_name_is_read_again_by_the_next_refresh(
+    cloud: Cloud, path: pathlib.Path
+) -> None:
+    consumer = cloud.consumer()
+    (provider_uuid,) = consumer.allocations
+    cloud.save(path)
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.executemany(
+            "INSERT INTO snapshot_note VALUES (?, 'changed during the save')",
+            [(consumer.uuid,), (provider_uuid,)],
+        )
+    connection.close()
+    report = cloud.save(path, refresh=True)
+    assert report.providers_read == 1
+    assert report.consumers_read >= 1
+    assert saved(path) == cloud.document()
+    assert notes(path) == {}
+
+
+def test_the_file_counts_its_refreshes(cloud: Cloud, path: pathlib.Path) -> None:
+    for count in range(3):
+        assert cloud.save(path, refresh=count > 0).metadata.refreshes == count
+    cloud.proxy.before = lambda request: vanish_at(request, "/usages")
+    with pytest.raises(errors.PlacementError):
+        cloud.save(path, refresh=True)
+    cloud.proxy.before = embedded.nothing
+    assert cloud.save(path, refresh=True).metadata.refreshes == 3
+
+
+def test_readings_of_another_version_of_the_program_are_not_continued(
+    cloud: Cloud, path: pathlib.Path
+) -> None:
+    cloud.proxy.before = vanish
+    with pytest.raises(errors.PlacementError):
+        cloud.save(path)
+    cloud.proxy.before = embedded.nothing
+    connection = sqlite3.connect(destination.partial_path(path))
+    connection.execute("ALTER TABLE reading RENAME COLUMN modified TO read_at")
+    connection.close()
+    assert cloud.save(path).providers_read == PROVIDERS
     assert saved(path) == cloud.document()
 
 
