@@ -1,15 +1,12 @@
-"""``placement snapshot anonymize``, and the options of ``save --anonymize``."""
+"""``placement snapshot anonymize``."""
 
 from __future__ import annotations
 
 import argparse
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from osc_placement.v1 import base
-
-if TYPE_CHECKING:
-    from osc_placement.workflows.snapshot.anonymize import run
 
 
 class AnonymizeSnapshot(base.ShowOne):
@@ -39,15 +36,29 @@ openstack placement snapshot anonymize cloud.sqlite case.sqlite \\
         parser.add_argument(
             "new_file", metavar="<new-file>", type=pathlib.Path, help="The anonymized file"
         )
-        add_key(parser, required=True)
+        parser.add_argument(
+            "--key-file",
+            metavar="<key-file>",
+            type=pathlib.Path,
+            required=True,
+            help="Where the real name of each pseudonym is kept, readable for its owner only. An"
+            " existing key file of the same cloud is extended: its pseudonyms stay",
+        )
+        parser.add_argument(
+            "--keep-custom-names",
+            action="store_true",
+            help="Keep the names of custom traits, resource classes and consumer types",
+        )
 
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         from osc_placement.workflows.snapshot import show
+        from osc_placement.workflows.snapshot.anonymize import run
 
-        anonymization(parsed_args).write(parsed_args.file, parsed_args.new_file)
-        self.summary = [key_note(parsed_args)]
+        anonymization = run.Anonymization(parsed_args.key_file, parsed_args.keep_custom_names)
+        anonymization.write(parsed_args.file, parsed_args.new_file)
+        self.summary = [f"Note: {parsed_args.key_file} has the real names: do not pass it on"]
         found = show.summarize(parsed_args.new_file)
         fields = {
             "file": str(parsed_args.new_file),
@@ -57,32 +68,3 @@ openstack placement snapshot anonymize cloud.sqlite case.sqlite \\
             "consumers": found.counts.consumers,
         }
         return tuple(fields), tuple(fields.values())
-
-
-def add_key(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """Add ``--key-file`` and ``--keep-custom-names``."""
-    parser.add_argument(
-        "--key-file",
-        metavar="<key-file>",
-        type=pathlib.Path,
-        required=required,
-        help="Where the real name of each pseudonym is kept, readable for its owner only. An"
-        " existing key file of the same cloud is extended: its pseudonyms stay",
-    )
-    parser.add_argument(
-        "--keep-custom-names",
-        action="store_true",
-        help="Keep the names of custom traits, resource classes and consumer types",
-    )
-
-
-def key_note(parsed_args: argparse.Namespace) -> str:
-    """What to do with the key file."""
-    return f"Note: {parsed_args.key_file} has the real names: do not pass it on"
-
-
-def anonymization(parsed_args: argparse.Namespace) -> run.Anonymization:
-    """The anonymization that the options describe."""
-    from osc_placement.workflows.snapshot.anonymize import run
-
-    return run.Anonymization(parsed_args.key_file, parsed_args.keep_custom_names)

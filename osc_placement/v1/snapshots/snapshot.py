@@ -6,7 +6,6 @@ import argparse
 import collections
 import contextlib
 import datetime
-import functools
 import pathlib
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,6 @@ from osc_placement import microversion
 from osc_placement.plan import progress as plan_progress
 from osc_placement.v1 import base, plan_command, services
 from osc_placement.v1.output import progress, rows
-from osc_placement.v1.snapshots import anonymize
 
 if TYPE_CHECKING:
     from osc_placement.workflows.context import ReadContext
@@ -78,13 +76,6 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
             " services, host aggregates, migrations, flavors) and from neutron (ports with resource"
             " requests)",
         )
-        parser.add_argument(
-            "--anonymize",
-            action="store_true",
-            help="Write pseudonyms instead of names, projects, users and UUIDs, as 'placement"
-            " snapshot anonymize' does. Such a file cannot be refreshed",
-        )
-        anonymize.add_key(parser)
         services.add_recording(parser)
         services.add_skip_port_allocations(parser)
         plan_command.add_workers(parser)
@@ -94,39 +85,24 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         from osc_placement.workflows.snapshot import save
 
-        self._check_anonymize(parsed_args)
         client = self.connect()
         request = save.SaveRequest(
             parsed_args.file,
             owners=not parsed_args.without_owners,
             refresh=parsed_args.refresh,
             also=self._nova(parsed_args) if parsed_args.with_nova else None,
-            anonymizing=anonymize.anonymization(parsed_args) if parsed_args.anonymize else None,
         )
         with self._interruptible(parsed_args), progress.shown(quiet=self.is_quiet) as shown:
             report = save.save(client, request, _context(parsed_args, shown))
-        if parsed_args.anonymize:
-            self.summary = [anonymize.key_note(parsed_args)]
         fields = _saved_fields(parsed_args.file, report)
         return tuple(fields), tuple(fields.values())
-
-    def _check_anonymize(self, parsed_args: argparse.Namespace) -> None:
-        if parsed_args.anonymize and parsed_args.key_file is None:
-            self.usage_error("--anonymize needs --key-file")
-        if not parsed_args.anonymize and (parsed_args.key_file or parsed_args.keep_custom_names):
-            self.usage_error("--key-file and --keep-custom-names need --anonymize")
-        if parsed_args.anonymize and parsed_args.refresh:
-            self.usage_error(
-                "an anonymized file cannot be refreshed: refresh a snapshot with the real names,"
-                " and anonymize it (placement snapshot anonymize)"
-            )
 
     def _nova(self, parsed_args: argparse.Namespace) -> save.Also:
         """Reads nova and neutron into the file; opened now, so that a missing cloud is found."""
         from osc_placement.workflows.snapshot import nova
 
         cloud = services.Services(self, parsed_args)
-        return functools.partial(nova.record, cloud.nova, cloud.neutron_for_ports)
+        return nova.Recording(cloud.nova, cloud.neutron_for_ports)
 
     @contextlib.contextmanager
     def _interruptible(self, parsed_args: argparse.Namespace) -> Iterator[None]:

@@ -7,21 +7,10 @@ import os
 import pathlib
 import shlex
 from collections.abc import Iterator
-from typing import Protocol
 
 from osc_placement import errors
 from osc_placement.plan import file as plan_file, plan
 from osc_placement.server.store import errors as store_errors, snapshot
-
-
-class Anonymizing(Protocol):
-    """Writes another form of the saved file."""
-
-    def check(self, origin: str, target: pathlib.Path) -> None:
-        """Refuse, before the cloud is read, what ``write`` would refuse at the end."""
-
-    def write(self, path: pathlib.Path, target: pathlib.Path) -> None:
-        """Write ``target`` from a finished snapshot. Errors: PlacementError."""
 
 
 def partial_path(path: pathlib.Path) -> pathlib.Path:
@@ -82,14 +71,8 @@ def continuable(partial: pathlib.Path) -> Iterator[None]:
         ) from error
 
 
-def publish(path: pathlib.Path, anonymizing: Anonymizing | None) -> None:
-    """Give the finished file its name, or write its anonymized form and remove it."""
-    partial = partial_path(path)
-    if anonymizing is not None:
-        with continuable(partial):
-            anonymizing.write(partial, path)
-        partial.unlink()
-        return
+def publish(path: pathlib.Path) -> None:
+    """Give the finished file its name."""
     with plan_file.explained(path):
-        os.replace(partial, path)
+        os.replace(partial_path(path), path)
         plan_file.sync_directory(path.resolve().parent)

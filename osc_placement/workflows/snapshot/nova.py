@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import urllib.parse
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +14,7 @@ from osc_placement.nova import api as nova_api, flavors, hosts as nova_hosts, pe
 from osc_placement.server.store import staging
 
 _HYPERVISORS = "/os-hypervisors/detail"
+_LIMIT = re.compile(r"\blimit=\d+")
 
 #: Keeps one response: ``keep("GET /v2.1/os-aggregates", body)``.
 Keep = Callable[[str, Any], None]
@@ -63,23 +66,65 @@ class RecordingNeutron:
         raise errors.PlacementError("a snapshot does not write to neutron")
 
 
-def record(nova: nova_api.Nova, neutron: neutron_api.Neutron | None, file: staging.Staging) -> None:
-    """Replace the responses in the file by those of now.
+class FirstEntries:
+    """Nova, of whose listings only the first entry is read."""
 
-    Requests: to nova one for host aggregates and one for services, and one per 1000 hypervisors,
-    servers, deleted servers, migrations, flavors and server groups; to neutron one per 64 servers.
-    Errors: InvalidInput with every missing right; PlacementError.
-    """
-    file.clear_recording()
-    recorder = RecordingNova(nova, file.save_recording)
+    def __init__(self, nova: nova_api.Nova) -> None:
+        self._nova = nova
+
+    @property
+    def source(self) -> str:
+        """The recording from which nova's responses come; empty for a cloud."""
+        return self._nova.source
+
+    def ask(self, path: str, version: str) -> Any:
+        """Send one GET. The response names no next page."""
+        # A recording has only whole listings, which cost nothing.
+        short = path if self.source else _LIMIT.sub("limit=1", path)
+        body = self._nova.ask(short, version)
+        return {key: value for key, value in body.items() if not key.endswith("_links")}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recording:
+    """Nova, and neutron unless ports are skipped, for a snapshot."""
+
+    nova: nova_api.Nova
+    neutron: neutron_api.Neutron | None = None
+
+    def check(self) -> None:
+        """Find missing rights and services before Placement is read.
+
+        Requests: to nova one for each kind that ``record`` reads; to neutron one.
+        Errors: InvalidInput with every missing right; PlacementError.
+        """
+        _read_all(FirstEntries(self.nova))
+        if self.neutron is not None:
+            self.neutron.ask("/ports?limit=1")
+
+    def record(self, file: staging.Staging) -> None:
+        """Replace the responses in the file by those of now.
+
+        Requests: to nova one for host aggregates and one for services, and one per 1000
+        hypervisors, servers, deleted servers, migrations, flavors and server groups; to neutron
+        one per 64 servers. Errors: InvalidInput with every missing right; PlacementError.
+        """
+        file.clear_recording()
+        uuids = _read_all(RecordingNova(self.nova, file.save_recording))
+        if self.neutron is not None:
+            neutron_api.ports_of(RecordingNeutron(self.neutron, file.save_recording), uuids)
+
+
+def _read_all(recorder: nova_api.Nova) -> list[str]:
+    """Read everything of nova; returns the UUIDs of the servers. Errors: InvalidInput."""
     missing = errors.InputErrors()
-    found: list[str] = []
+    uuids: list[str] = []
     with permission.collected(missing):
         nova_api.host_aggregates(recorder)
     with permission.collected(missing):
         nova_hosts.read_all(recorder)
     with permission.collected(missing):
-        found = [server.uuid for server in servers.servers(recorder)]
+        uuids = [server.uuid for server in servers.servers(recorder)]
     with permission.collected(missing):
         servers.migrations(recorder)
     with permission.collected(missing):
@@ -89,5 +134,4 @@ def record(nova: nova_api.Nova, neutron: neutron_api.Neutron | None, file: stagi
     with permission.collected(missing):
         nova_api.server_groups(recorder)
     missing.check()
-    if neutron is not None:
-        neutron_api.ports_of(RecordingNeutron(neutron, file.save_recording), found)
+    return uuids

@@ -14,7 +14,7 @@ import logging
 import pathlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.model import provider
@@ -27,8 +27,16 @@ LOG = logging.getLogger(__name__)
 
 Metadata = snapshot.Metadata
 
-#: Reads more than Placement into the file of a save.
-Also = Callable[[staging.Staging], None]
+
+class Also(Protocol):
+    """Reads more than Placement into the file of a save."""
+
+    def check(self) -> None:
+        """Find, before Placement is read, what ``record`` would be refused."""
+
+    def record(self, file: staging.Staging) -> None:
+        """Read everything into the file."""
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -52,14 +60,12 @@ class SaveRequest:
     """The operator's arguments. ``owners``: read the project, user and type of each consumer.
 
     ``refresh``: update the file if it exists. ``also`` reads nova into the file, at the end.
-    ``anonymizing`` writes the file; without it, the file has the real names.
     """
 
     path: pathlib.Path
     owners: bool = True
     refresh: bool = False
     also: Also | None = None
-    anonymizing: destination.Anonymizing | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,11 +101,11 @@ def save(
     """
     client.require_feature("consumer generation", "snapshots")
     context = context or ReadContext()
+    if request.also is not None:
+        request.also.check()
     partial = destination.partial_path(request.path)
     continued = partial.exists()
     with snapshot_file.explained():
-        if request.anonymizing is not None:
-            request.anonymizing.check(plan.place(client.target), request.path)
         if request.path.exists():
             destination.check_refresh(request.path, client.target, refresh=request.refresh)
             if not continued:
@@ -108,7 +114,7 @@ def save(
         with destination.continuable(partial), staging.Staging(str(partial)) as file:
             saving = _Save(client, file, request, context)
             metadata = saving.run()
-        destination.publish(request.path, request.anonymizing)
+        destination.publish(request.path)
         with snapshot.Snapshot(str(request.path)) as saved:
             return SaveReport(
                 metadata,
@@ -164,7 +170,7 @@ class _Save:
         traits = self._ask(self._client.list_traits)
         resource_classes = self._ask(self._client.list_resource_classes)
         if self._request.also is not None:
-            self._request.also(self._file)
+            self._request.also.record(self._file)
             self._metadata = dataclasses.replace(self._metadata, nova_saved=time.time())
         self._add_notes()
         ended = dataclasses.replace(self._metadata, finished=time.time(), requests=self._requests)

@@ -174,20 +174,6 @@ def test_the_same_key_gives_the_same_pseudonyms_to_the_next_snapshot(
         assert "do not have the same pseudonyms" in mixed.stderr
 
 
-def test_a_save_writes_pseudonyms_at_once(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    target.load("12-hosts")
-    options = ("--anonymize", "--key-file", KEY, "--with-nova", *RECORDING)
-    openstack(SAVE, ANONYMIZED, *options)
-    assert not pathlib.Path(f"{ANONYMIZED}.partial").exists()
-    assert openstack("placement snapshot show", ANONYMIZED)["anonymized"] is True
-    openstack(SAVE, REAL, "--with-nova", *RECORDING)
-    anonymize(openstack, new="again.sqlite")
-    outcome = openstack.run("placement snapshot diff", ANONYMIZED, "again.sqlite")
-    assert outcome.code == 0, outcome.stderr
-
-
 def test_custom_names_stay_if_requested(openstack: shell.OpenStack, saved: targets.Target) -> None:
     anonymize(openstack, REAL, ANONYMIZED, "--keep-custom-names")
     data = pathlib.Path(ANONYMIZED).read_bytes()
@@ -204,15 +190,10 @@ def test_custom_names_stay_if_requested(openstack: shell.OpenStack, saved: targe
         ((ANONYMIZE, ANONYMIZED, "b", "--key-file", KEY), 1, "is already anonymized"),
         ((ANONYMIZE, REAL, "b", "--key-file", REAL), 1, "is not a key file"),
         ((ANONYMIZE, REAL, "b", "--key-file", "other.json"), 1, "is the key of snapshots of"),
-        ((SAVE, "b", "--anonymize", "--key-file", "other.json"), 1, "is the key of snapshots of"),
         ((SAVE, ANONYMIZED, "--refresh"), 1, "is anonymized: refresh the snapshot"),
         ((ANONYMIZE, REAL, "b", "--key-file", "b"), 1, "cannot be the key file too"),
         ((ANONYMIZE, REAL, "b", "--key-file", "no/key"), 1, "folder no does not exist"),
         ((ANONYMIZE, REAL, "no/b", "--key-file", KEY), 1, "folder no does not exist"),
-        ((SAVE, ANONYMIZED, "--anonymize", "--key-file", KEY), 1, "anonymized.sqlite exists"),
-        ((SAVE, "b", "--anonymize"), 2, "--anonymize needs --key-file"),
-        ((SAVE, "b", "--key-file", KEY), 2, "need --anonymize"),
-        ((SAVE, "b", "--anonymize", "--key-file", KEY, "--refresh"), 2, "cannot be refreshed"),
     ],
 )
 def test_a_wrong_file_or_key_is_refused(

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import pathlib
+import re
 import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from osc_placement import errors
 from osc_placement.nova import api, flavors, hosts, servers
 from osc_placement.samples import sample
 from osc_placement.server.store import snapshot
 from osc_placement.testing import service
 from osc_placement.workflows.snapshot import nova, save
+from tests.support import embedded
 from tests.support.peer import fixtures, shell, target as targets
 
 CLOUD = "cloud.sqlite"
@@ -100,11 +102,78 @@ class PagedNova:
         return {**page, f"{key}_links": [{"rel": "next"}]} if items[start + 4 :] else page
 
 
+class RefusingNova(PagedNova):
+    """Refuses some requests."""
+
+    def __init__(self, *refused: str) -> None:
+        super().__init__()
+        self._refused = refused
+        self.limits: set[str] = set()
+
+    def ask(self, path: str, version: str) -> Any:
+        self.limits.update(re.findall(r"limit=\d+", path))
+        for part in self._refused:
+            if part in path:
+                detail = f"Policy doesn't allow os_compute_api:{part.strip('/')} to be performed."
+                raise api.NovaRefused(403, detail, url=path)
+        return super().ask(path, version)
+
+
+REFUSED = (
+    "/os-aggregates",
+    "/os-services",
+    "/os-hypervisors",
+    "/servers/detail",
+    "/servers/detail?all_tenants=1&deleted",
+    "/os-migrations",
+    "/flavors/detail",
+    "/os-server-groups",
+)
+
+
+@pytest.mark.parametrize("refused", [*((path,) for path in REFUSED), (*REFUSED[:2], *REFUSED[3:])])
+def test_a_missing_right_in_nova_is_found_before_placement_is_read(
+    tmp_path: pathlib.Path, refused: tuple[str, ...]
+) -> None:
+    path, client = tmp_path / CLOUD, embedded.Client(embedded.hosts(2))
+    refusing = RefusingNova(*refused)
+    request = save.SaveRequest(path, also=nova.Recording(refusing))
+    with pytest.raises(errors.PlacementError) as caught:
+        save.save(client, request)
+    assert [sent.path for sent in client.sent if sent.path != "/"] == []
+    assert list(tmp_path.iterdir()) == []
+    for part in refused:
+        assert part.partition("?")[0] in str(caught.value)
+    assert refusing.limits <= {"limit=1"}
+
+
+class UnreachableNeutron:
+    """Neutron without an endpoint."""
+
+    source = ""
+
+    def ask(self, path: str) -> Any:
+        raise errors.PlacementError(f"cannot reach neutron: no endpoint, {path}")
+
+    def write(self, path: str, body: Any, revision: int | None) -> Any:
+        raise NotImplementedError
+
+
+def test_a_missing_endpoint_of_neutron_is_found_before_placement_is_read(
+    tmp_path: pathlib.Path,
+) -> None:
+    client = embedded.Client(embedded.hosts(2))
+    also = nova.Recording(PagedNova(), UnreachableNeutron())
+    with pytest.raises(errors.PlacementError, match="cannot reach neutron"):
+        save.save(client, save.SaveRequest(tmp_path / CLOUD, also=also))
+    assert [sent.path for sent in client.sent if sent.path != "/"] == []
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_pages_of_nova_are_read_again_from_the_file(tmp_path: pathlib.Path) -> None:
     paged, path = PagedNova(), tmp_path / CLOUD
     with service.InProcessPlacement(load="12-hosts") as placement:
-        also = functools.partial(nova.record, paged, None)
-        save.save(placement.client(), save.SaveRequest(path, also=also))
+        save.save(placement.client(), save.SaveRequest(path, also=nova.Recording(paged)))
     with snapshot.Snapshot(str(path)) as opened:
         recorded = api.RecordedNova(opened.recording(), str(path))
         assert len(opened.recorded_requests()) > 10

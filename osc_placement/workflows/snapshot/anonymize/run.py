@@ -37,14 +37,6 @@ class Anonymization:
             )
         return found
 
-    def check(self, origin: str, target: pathlib.Path) -> None:
-        """Refuse the key of another cloud, and files that cannot be written.
-
-        Errors: PlacementError.
-        """
-        self._check_paths(target)
-        self.key(origin)
-
     def write(self, path: pathlib.Path, target: pathlib.Path) -> None:
         """Write the anonymized form of a snapshot to ``target``, a new file.
 
