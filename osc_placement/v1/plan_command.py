@@ -60,6 +60,10 @@ class PlanCommand(base.Lister):
     #: Whether the plan has a limit of removals, which ``--max-percent`` sets.
     limits_removals: ClassVar[bool] = False
 
+    #: Whether this limit holds without ``--max-percent`` too: where the operator does not name what
+    #: is removed.
+    has_default_limit: ClassVar[bool] = True
+
     #: Whether a run writes an undo file. "plan undo" does not.
     has_undo: ClassVar[bool] = True
 
@@ -287,14 +291,19 @@ class PlanCommand(base.Lister):
     def add_allow(self, group: argparse._ActionsContainer) -> None:
         """Add ``--allow``, and ``--max-percent`` where the guard is the limit of removals."""
         super().add_allow(group)
+        default = (
+            f"default: {plan_guards.MAX_PERCENT}, or up to {plan_guards.SMALL} objects that are not"
+            " more than half of all"
+            if self.has_default_limit
+            else "default: no limit"
+        )
         if self.limits_removals:
             group.add_argument(
                 "--max-percent",
                 metavar="<percent>",
                 type=arguments.percent,
                 help="Change nothing if the plan removes more than this part of what exists"
-                f" (default: {plan_guards.MAX_PERCENT}, or up to {plan_guards.SMALL} objects that"
-                f" are not more than half of all). --allow {plan_guards.MANY} overrides it.",
+                f" ({default}). --allow {plan_guards.MANY} overrides it.",
             )
 
 

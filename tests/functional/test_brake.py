@@ -108,3 +108,22 @@ def test_the_percentage_is_checked(openstack: shell.OpenStack) -> None:
     ):
         code, text = openstack.fails(AUDIT, "--nova-recording", "12-hosts", *arguments)
         assert (code, message in text) == (2, True), text
+
+
+@pytest.mark.parametrize("what", ["trait", "aggregate"])
+def test_a_removal_by_hand_has_a_limit_on_request(openstack: shell.OpenStack, what: str) -> None:
+    name = "CUSTOM_GOLD" if what == "trait" else "4d1c1c2e-3a0d-4a3b-9f0e-0f6f3a6b7c11"
+    hosts = [f"cmp-00{number:02}.lab.example.org" for number in range(1, 9)]
+    option = (f"--{what}", name)
+    create = ("--create",) if what == "trait" else ()
+    openstack.run(f"resource provider {what} add", *option, *create, *hosts)
+    remove = (f"resource provider {what} remove", *option, *hosts[:4])
+    refused = rows(openstack, *remove, "--max-percent", "49", code=6)
+    assert [(row["status"], row["code"]) for row in refused] == [("refused", "many")] * 4
+    assert "removes 4 of 8" in refused[0]["reason"]
+    allowed = rows(openstack, *remove, "--max-percent", "50", "--dry-run", code=0)
+    assert [row["status"] for row in allowed] == ["planned"] * 4
+    limits = ("--max-percent", "0", "--allow", "many")
+    assert len(rows(openstack, *remove, *limits, code=0)) == 4
+    rest = (f"resource provider {what} remove", *option, *hosts[4:])
+    assert [row["status"] for row in rows(openstack, *rest, code=0)] == ["applied"] * 4

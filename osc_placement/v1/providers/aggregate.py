@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
 from osc_placement.client import lookup
+from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import base, plan_command
 from osc_placement.v1.options import arguments, selector
 from osc_placement.v1.output import rows
@@ -74,7 +75,7 @@ openstack resource provider aggregate set rack1-node7 \\
 
 class _AggregateBatch(plan_command.SelectorCommand):
     required_feature = "aggregate generation"
-    recorded_arguments = ("aggregate",)
+    recorded_arguments: ClassVar[Sequence[str]] = ("aggregate",)
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -119,6 +120,10 @@ class RemoveAggregate(_AggregateBatch):
     Other aggregates of the providers do not change.
     """
 
+    recorded_arguments = ("aggregate", "max_percent")
+    guards = (plan_guards.MANY,)
+    limits_removals = True
+    has_default_limit = False
     example = """\
 openstack resource provider aggregate remove --aggregate <aggregate> \\
     --member-of <aggregate>"""
@@ -127,5 +132,9 @@ openstack resource provider aggregate remove --aggregate <aggregate> \\
         from osc_placement.workflows.batch import plan as batch_plan
 
         return batch_plan.plan_aggregates(
-            run.client, self.selected, remove=parsed_args.aggregate, context=run.context
+            run.client,
+            self.selected,
+            remove=parsed_args.aggregate,
+            context=run.context,
+            count_existing=parsed_args.max_percent is not None,
         )

@@ -147,8 +147,10 @@ class RemoveTrait(plan_command.SelectorCommand):
     """
 
     required_feature = "provider required traits"
-    recorded_arguments = ("trait",)
-    guards = (plan_guards.STANDARD_TRAITS,)
+    recorded_arguments = ("trait", "max_percent")
+    guards = (plan_guards.STANDARD_TRAITS, plan_guards.MANY)
+    limits_removals = True
+    has_default_limit = False
     example = """\
 openstack resource provider trait remove --trait CUSTOM_GOLD \\
     --required CUSTOM_GOLD"""
@@ -166,6 +168,7 @@ openstack resource provider trait remove --trait CUSTOM_GOLD \\
             self.selected,
             remove=parsed_args.trait,
             allow=parsed_args.allow,
+            count_existing=parsed_args.max_percent is not None,
             context=run.context,
         )
 

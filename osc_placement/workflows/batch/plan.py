@@ -6,12 +6,13 @@ No function changes anything; ``plan.apply`` applies the plans. Public for other
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors
+from osc_placement.client import api, api_errors, retry
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
 from osc_placement.plan import change, plan
@@ -99,12 +100,13 @@ def plan_traits(
     create: bool = False,
     allow: Iterable[str] = (),
     context: ReadContext = _DEFAULT,
+    count_existing: bool = False,
 ) -> plan.ObservedPlan:
     """Plan traits to add to and remove from each selected provider.
 
     ``create`` creates missing custom traits.
     Requests: the selection; those of ``observe_traits``; with ``create``, and for an unknown
-    trait, one GET.
+    trait, one GET; with ``count_existing``, those of ``_counted``.
     Errors: InvalidInput with every error.
     """
     client.require_feature("provider required traits", "finding the providers with a trait")
@@ -123,9 +125,10 @@ def plan_traits(
     existing = [item for item in request.names if item not in created]
     found = _observed_traits(client, chosen, existing, context, remove)
     observed, unread = _without_skipped(found)
-    return plan.ObservedPlan(
-        with_skipped(membership.plan_traits(observed, request, created), unread)
-    )
+    planned = with_skipped(membership.plan_traits(observed, request, created), unread)
+    if count_existing:
+        planned = _counted(client, planned, memberships.TRAITS.unit, "required", request.remove)
+    return plan.ObservedPlan(planned)
 
 
 def plan_set_traits(
@@ -159,10 +162,12 @@ def plan_aggregates(
     add: Sequence[str] = (),
     remove: Sequence[str] = (),
     context: ReadContext = _DEFAULT,
+    count_existing: bool = False,
 ) -> plan.ObservedPlan:
     """Plan aggregates to add to and remove from each selected provider.
 
-    Requests: the selection; those of ``observe_aggregates``.
+    Requests: the selection; those of ``observe_aggregates``; with ``count_existing``, those of
+    ``_counted``.
     Errors: InvalidInput with every error.
     """
     input_errors = errors.InputErrors()
@@ -179,7 +184,26 @@ def plan_aggregates(
     input_errors.check()
     found = observe.observe_aggregates(client, chosen, request.names, context)
     observed, unread = _without_skipped(found)
-    return plan.ObservedPlan(with_skipped(membership.plan_aggregates(observed, request), unread))
+    planned = with_skipped(membership.plan_aggregates(observed, request), unread)
+    if count_existing:
+        unit = memberships.AGGREGATES.unit
+        planned = _counted(client, planned, unit, "member_of", request.remove)
+    return plan.ObservedPlan(planned)
+
+
+def _counted(
+    client: api.Client, planned: plan.Plan, unit: str, parameter: str, names: Sequence[str]
+) -> plan.Plan:
+    """The plan with the number of providers in the whole cloud that have the removed names.
+
+    ``brake`` compares its removals with them. Requests: one listing for each name.
+    """
+
+    def count(item: str) -> int:
+        filters: dict[str, Any] = {parameter: [item]}
+        return len(retry.read(functools.partial(client.list_providers, **filters)))
+
+    return dataclasses.replace(planned, existing={unit: sum(map(count, names))})
 
 
 def plan_observed(
