@@ -11,6 +11,7 @@ import pytest
 
 from osc_placement import plugin
 from osc_placement.client import retry, session as sessions, transport
+from osc_placement.model import yaml_lines
 from osc_placement.plan import guards, workers
 from osc_placement.plan.kinds import allocations
 from osc_placement.server import context, limits, options, serve
@@ -18,7 +19,6 @@ from osc_placement.server.schemas import validation
 from osc_placement.v1 import reshape
 from osc_placement.v1.allocations import audit
 from osc_placement.workflows.reshape import consumers
-from osc_placement.workflows.reshape.document import yaml_lines
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGE = (ROOT / "doc" / "source" / "user" / "reference" / "guarantees.rst").read_text("utf-8")

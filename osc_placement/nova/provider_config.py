@@ -92,12 +92,12 @@ def read(paths: Iterable[pathlib.Path]) -> ProviderConfig:
     documents = []
     for path in paths:
         try:
-            documents.append(_parse(path.read_text(encoding="utf-8")))
+            documents.append(_parse(path.read_text(encoding="utf-8"), str(path)))
         except (OSError, UnicodeDecodeError) as error:
             reason = errors.file_reason(error)
             input_errors.add(f"--provider-config {path} cannot be read: {reason}")
         except ValueError as error:
-            input_errors.add(f"--provider-config {path}: {error}")
+            input_errors.add(f"--provider-config {error}")
     input_errors.check()
     entries = [entry for document in documents for entry in document.get("providers", ())]
     return ProviderConfig(
@@ -109,20 +109,22 @@ def read(paths: Iterable[pathlib.Path]) -> ProviderConfig:
     )
 
 
-def _parse(text: str) -> Mapping[str, Any]:
-    """The validated document. Errors: ValueError."""
+def _parse(text: str, source: str) -> Mapping[str, Any]:
+    """The validated document. Errors: ValueError with the file."""
     # Imported here: most commands read no such file.
     import jsonschema
-    import yaml
 
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        # The text of the error has several lines, and calls the file "<unicode string>".
-        text = " ".join(str(error).replace(' in "<unicode string>",', " at").split())
-        raise ValueError(f"it is not YAML: {text}") from error
+    from osc_placement.model import yaml_lines
+
+    problems = errors.InputErrors()
+    # nova-compute takes the last of repeated keys.
+    document = yaml_lines.load(text, source, problems, repeated_keys=True).data
+    if problems:
+        raise ValueError("; ".join(problems.reasons))
     if document is None:
-        raise ValueError("it is empty: it needs 'meta' with a schema_version, such as '1.0'")
+        raise ValueError(
+            f"{source}: it is empty: it needs 'meta' with a schema_version, such as '1.0'"
+        )
     validator = jsonschema.Draft202012Validator(_SCHEMA)
     found = [
         f"{error.json_path.removeprefix('$.')}: {error.message}"
@@ -130,7 +132,7 @@ def _parse(text: str) -> Mapping[str, Any]:
     ]
     found = found or list(_defined_twice(document))
     if found:
-        raise ValueError("; ".join(found))
+        raise ValueError(f"{source}: {'; '.join(found)}")
     checked: Mapping[str, Any] = document
     return checked
 

@@ -79,8 +79,7 @@ def test_files_are_merged_by_provider(tmp_path: pathlib.Path) -> None:
         ),
         (
             "[",
-            "it is not YAML: while parsing a flow node expected the node content, but found"
-            " '<stream end>' at line 1, column 2",
+            ":1: neither YAML nor JSON: expected the node content, but found '<stream end>'",
         ),
         ("# nothing\n", "it is empty: it needs 'meta'"),
         (

@@ -13,8 +13,8 @@ import jsonschema
 from jsonschema import exceptions
 
 from osc_placement import errors
-from osc_placement.model import inventory, name
-from osc_placement.workflows.reshape.document import values, yaml_lines
+from osc_placement.model import inventory, name, yaml_lines
+from osc_placement.workflows.reshape.document import values
 
 
 def parse(text: str, source: str) -> values.Document:

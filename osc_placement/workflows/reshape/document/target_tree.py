@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from osc_placement import errors
-from osc_placement.model import allocation, name as names, provider
+from osc_placement.model import allocation, name as names, provider, yaml_lines
 from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.document import parse as document_parse, values, yaml_lines
+from osc_placement.workflows.reshape.document import parse as document_parse, values
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -24,11 +24,10 @@ from osc_placement.model import name as names
 
 _UUID = r"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}"
 _PCI = r"[0-9a-f]{4}[:_][0-9a-f]{2}[:_][0-9a-f]{2}[._][0-9a-f]"
-_ELEMENT = re.compile(r"<(domain|device)\b.*?</\1>", re.DOTALL)
+#: The beginning of an element, and what may stand around elements: declarations and comments.
+_BEGIN = re.compile(r"<(?:(?P<element>domain|device)\b|(?P<declaration>\?xml)|(?P<comment>!--))")
 _MDEVCTL = re.compile(rf"({_UUID})\s+({_PCI})\s+\S+.*", re.IGNORECASE)
 _NODEDEV = re.compile(rf"mdev_({_UUID})_({_PCI})", re.IGNORECASE)
-#: Declarations and comments around the elements.
-_IGNORED = re.compile(r"<\?xml.*?\?>|<!--.*?-->", re.DOTALL)
 
 _HEXADECIMAL = re.compile("(0x)?[0-9a-f]+", re.IGNORECASE)
 
@@ -115,9 +114,10 @@ class _Collector:
 
     def add(self, source: str, text: str) -> None:
         """Read one file; ``source`` is its name."""
-        for found in _ELEMENT.finditer(text):
-            self._element(source, found[0])
-        for line in _IGNORED.sub("", _ELEMENT.sub("", text)).splitlines():
+        elements, rest = _split(text)
+        for element in elements:
+            self._element(source, element)
+        for line in rest.splitlines():
             if line.strip():
                 self._line(source, line.strip())
 
@@ -176,6 +176,30 @@ class _Collector:
                 f"{source}: {line[:_SHOWN]!r} is not <server>=<value>, and not output of virsh or"
                 " mdevctl"
             )
+
+
+def _split(text: str) -> tuple[list[str], str]:
+    """The elements of a text, and what is around them; in time linear in its length.
+
+    An element that does not end is part of the rest, up to the end of the text.
+    """
+    elements, rest, position = [], [], 0
+    unended: set[str] = set()
+    while begin := _BEGIN.search(text, position):
+        kind = begin["element"] or begin[0]
+        end = {"<?xml": "?>", "<!--": "-->"}.get(kind, f"</{kind}>")
+        rest.append(text[position : begin.start()])
+        # To look again for an end that does not follow would take quadratic time.
+        after = -1 if kind in unended else text.find(end, begin.end())
+        if after < 0:
+            unended.add(kind)
+            rest.append(begin[0])
+            position = begin.end()
+            continue
+        position = after + len(end)
+        if begin["element"]:
+            elements.append(text[begin.start() : position])
+    return elements, "".join([*rest, text[position:]])
 
 
 def _plain_uuid(text: str) -> str:

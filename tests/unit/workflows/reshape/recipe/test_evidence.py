@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from osc_placement import errors
@@ -165,3 +167,20 @@ def test_the_launch_security_of_a_domain_is_its_model(security: str, models: lis
 def test_the_memory_of_a_domain_names_its_numa_nodes(tuning: str, nodes: list[str]) -> None:
     found = read(with_parts(f"<numatune>{tuning}</numatune>"), reader=evidence.numa_nodes)
     assert [node for _, node in found] == nodes
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["<domain ", "<device>", "<!--", "<?xml ", "</domain>", "<domain><device><!--", "<domain>a="],
+)
+def test_a_file_of_beginnings_is_read_in_linear_time(part: str) -> None:
+    text = part * (400_000 // len(part)) + "\n"
+    start = time.process_time()
+    with pytest.raises(errors.InvalidInput, match="file0"):
+        read(text)
+    assert time.process_time() - start < 2
+
+
+def test_a_commented_domain_is_no_server() -> None:
+    commented = f"<!-- {domain('none')} -->"
+    assert read(commented + domain(SERVER, MDEV) + MDEVCTL) == read(domain(SERVER, MDEV) + MDEVCTL)

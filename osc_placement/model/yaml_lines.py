@@ -1,9 +1,14 @@
-"""Reading YAML (and so JSON) as plain data with the line of each part."""
+"""Reading YAML (and so JSON) as plain data with the line of each part: the only reader of YAML.
+
+PyYAML's own loaders take minutes for a few hundred bytes of nested aliases or merge keys, and for
+long numbers in base 60.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +21,23 @@ Path = tuple[str | int, ...]
 
 #: The nodes that aliases may add to a document: a few nested aliases stand for billions.
 MAX_ADDED = 10_000
+
+#: The characters of a number or a date; a longer one takes quadratic time.
+MAX_NUMBER = 400
+
+#: Found before PyYAML, which takes a second for a number of 900 KB only to read it.
+_LONG_NUMBER = re.compile(
+    rf"(?<![0-9_:.])[0-9][0-9_:.]{{{MAX_NUMBER},}}|0x[0-9a-fA-F_]{{{MAX_NUMBER},}}"
+)
+
+#: The levels of lists and mappings in brackets.
+MAX_LEVELS = 100
+
+#: The errors of PyYAML for a value that its tag does not fit, such as ``!!int ""``.
+_INVALID_VALUE = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+
+_MERGE = "tag:yaml.org,2002:merge"
+_TEXT = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:binary"})
 
 #: The characters of an invalid value that a message shows.
 _SHOWN = 40
@@ -35,14 +57,21 @@ class Data:
         return self.lines.get(path, 1)
 
 
-def load(text: str, source: str, problems: errors.InputErrors) -> Data:
+def load(
+    text: str, source: str, problems: errors.InputErrors, *, repeated_keys: bool = False
+) -> Data:
     """Read a text. Invalid YAML, repeated keys and invalid values are added to ``problems``.
 
-    So are aliases that add more than 10,000 nodes; they are not expanded.
+    So are aliases that add more than 10,000 nodes, which are not expanded, and numbers of more than
+    400 characters. ``repeated_keys``: the last of repeated keys is used.
     """
-    loader = _Loader(source, problems)
+    loader = _Loader(source, problems, repeated_keys=repeated_keys)
+    if long := _LONG_NUMBER.search(text):
+        line = text.count("\n", 0, long.start()) + 1
+        problems.add(f"{source}:{line}: a number has more than {MAX_NUMBER} characters")
+        return Data(None, {})
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_Composer)
         if node is not None and _added(node) > MAX_ADDED:
             problems.add(
                 f"{source}: its aliases add more than {MAX_ADDED:,} nodes: write fewer aliases"
@@ -64,12 +93,14 @@ def load(text: str, source: str, problems: errors.InputErrors) -> Data:
 def _added(root: yaml.Node) -> int:
     """The nodes that aliases add to those in the text, without expanding them."""
     sizes: dict[yaml.Node, int] = {}
+    # Nested aliases stand for numbers with thousands of digits.
+    limit = 1 << 62
 
     def size(node: yaml.Node) -> int:
         if node not in sizes:
             # An alias within its own anchor has no end.
             sizes[node] = MAX_ADDED + 2
-            sizes[node] = 1 + sum(map(size, _children(node)))
+            sizes[node] = min(1 + sum(map(size, _children(node))), limit)
         return sizes[node]
 
     return size(root) - len(sizes)
@@ -83,10 +114,21 @@ def _children(node: yaml.Node) -> Iterator[yaml.Node]:
             yield from pair
 
 
+class _Composer(yaml.SafeLoader):
+    """PyYAML's loader; it reads ahead over all open lists, which takes quadratic time."""
+
+    def fetch_flow_collection_start(self, token_class: Any) -> None:
+        """Begin a list or a mapping in brackets. Errors: RecursionError."""
+        if self.flow_level >= MAX_LEVELS:
+            raise RecursionError
+        super().fetch_flow_collection_start(token_class)
+
+
 class _Loader:
-    def __init__(self, source: str, problems: errors.InputErrors) -> None:
+    def __init__(self, source: str, problems: errors.InputErrors, *, repeated_keys: bool) -> None:
         self.lines: dict[Path, int] = {}
         self._source, self._problems = source, problems
+        self._repeated_keys = repeated_keys
 
     def plain(self, node: yaml.Node, path: Path) -> Any:
         self.lines[path] = node.start_mark.line + 1
@@ -96,21 +138,40 @@ class _Loader:
             return self._scalar(node)
         found: dict[Any, Any] = {}
         for key_node, value_node in node.value:
+            if key_node.tag == _MERGE:
+                self._merge(found, value_node, path)
+        own: set[str] = set()
+        for key_node, value_node in node.value:
+            if key_node.tag == _MERGE:
+                continue
             key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
             line = key_node.start_mark.line + 1
-            if key in found:
+            if key in own and not self._repeated_keys:
                 self._problems.add(f"{self._source}:{line}: the key {key!r} is repeated")
+            own.add(key)
             found[key] = self.plain(value_node, (*path, key))
             self.lines[*path, key] = line
         return found
 
+    def _merge(self, found: dict[Any, Any], node: yaml.Node, path: Path) -> None:
+        """Add the keys of the mappings of a merge key; those of the first have precedence."""
+        nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        for item in reversed(nodes):
+            if isinstance(item, yaml.MappingNode):
+                found |= self.plain(item, path)
+            else:
+                where = f"{self._source}:{item.start_mark.line + 1}"
+                self._problems.add(f"{where}: a merge key (<<) needs a mapping")
+
     def _scalar(self, node: yaml.Node) -> Any:
         """A number, text, true, false or null. Other YAML values (dates, .inf) stay text."""
         try:
+            if node.tag not in _TEXT and len(node.value) > MAX_NUMBER:
+                raise ValueError(f"it has more than {MAX_NUMBER} characters")
             value = yaml.constructor.SafeConstructor().construct_object(node)
             # JSON can write half of a surrogate pair, which no request can contain.
             node.value.encode()
-        except ValueError as error:
+        except _INVALID_VALUE as error:
             text = node.value if len(node.value) <= _SHOWN else f"{node.value[:_SHOWN]}..."
             where = f"{self._source}:{node.start_mark.line + 1}"
             self._problems.add(f"{where}: {text!a} cannot be read: {error}")
