@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import pathlib
 import threading
 from collections.abc import Callable
@@ -19,6 +20,18 @@ from osc_placement.offline import configuration, users
 _Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Any]
 
 
+#: The loggers of openstack-placement and of the libraries that it uses.
+_SERVICE_LOGGERS = (
+    "placement",
+    "alembic",
+    "oslo_concurrency",
+    "oslo_config",
+    "oslo_db",
+    "oslo_policy",
+    "sqlalchemy",
+)
+
+
 class OfflineApp:
     """The service's own application and code, in this process.
 
@@ -29,6 +42,7 @@ class OfflineApp:
     """
 
     def __init__(self, file: str) -> None:
+        _silence()
         self._configuration = configuration.Configuration(pathlib.Path(file).absolute())
         #: The file and its database, without the password.
         self.database = str(self._configuration)
@@ -75,3 +89,15 @@ class OfflineApp:
             f" the service, or run 'placement-manage --config-file {self._configuration.file}"
             " db sync' if this is the release that you upgrade to"
         )
+
+
+def _silence() -> None:
+    """Keep the log messages of the service and its libraries for ``--debug``.
+
+    They are for the log file of a service: what concerns the command is in the response.
+    """
+    root = logging.getLogger()
+    level = min((handler.level for handler in root.handlers), default=root.level)
+    if level > logging.DEBUG:
+        for name in _SERVICE_LOGGERS:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)

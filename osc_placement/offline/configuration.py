@@ -48,6 +48,9 @@ class Configuration:
         try:
             engine = sqlalchemy.create_engine(self.url, poolclass=sqlalchemy.NullPool)
             with engine.connect() as connection:
+                if self.is_sqlite:
+                    # SQLite opens any file; the first read shows whether it is a database.
+                    connection.execute(sqlalchemy.text("SELECT name FROM sqlite_master LIMIT 1"))
                 yield connection
         except ImportError as error:
             raise self.failure(f"the database driver is not installed: {error}") from error

@@ -219,6 +219,24 @@ def test_a_configuration_that_cannot_be_used_is_reported_in_one_line(
     assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"no database" * 500, b"SQLite format 3\0" + b"\xff" * 5000],
+    ids=["text", "damaged"],
+)
+def test_a_file_that_is_not_a_database_is_reported_in_one_line(
+    target: targets.Target, tmp_path: pathlib.Path, content: bytes
+) -> None:
+    database = tmp_path / "placement.sqlite"
+    database.write_bytes(content)
+    path = tmp_path / "placement.conf"
+    path.write_text(f"[placement_database]\nconnection = sqlite:///{database}\n")
+    program = [sys.executable, "-m", "openstackclient.shell", "--os-placement-config", str(path)]
+    ended = subprocess.run([*program, *LIST.split()], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
+    assert str(database) in ended.stderr
+
+
 def test_a_configuration_that_does_not_exist_is_reported(target: targets.Target) -> None:
     ended = shell.run(["--os-placement-config", "/nonexistent/placement.conf", *LIST.split()])
     assert (ended.code, "/nonexistent/placement.conf" in ended.stderr) == (1, True)
