@@ -89,10 +89,9 @@ class ApiError(errors.PlacementError):
 
     @property
     def _reference(self) -> str:
-        """`` (HTTP 409, Request-ID: req-...)``, as far as known."""
-        parts = [f"HTTP {self.status}"] if self.status else []
-        parts += [f"Request-ID: {self.request_id}"] if self.request_id else []
-        return f" ({', '.join(parts)})" if parts else ""
+        """`` (HTTP 409) (Request-ID: req-...)``, as far as known; the first is upstream's."""
+        status = f" (HTTP {self.status})" if self.status else ""
+        return f"{status} (Request-ID: {self.request_id})" if self.request_id else status
 
 
 class Forbidden(ApiError):

@@ -5,6 +5,7 @@ They are named tuples because each dataclass adds half a millisecond to the star
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -60,12 +61,14 @@ class ConsumerAllocations(NamedTuple):
 class Usage(NamedTuple):
     """The total usage of consumers of one type.
 
-    ``consumer_type`` and ``consumer_count`` are None below 1.38.
+    ``consumer_type`` and ``consumer_count`` are None below 1.38. ``sent`` is what the server
+    sent for the type, the count among the amounts.
     """
 
     resources: allocation.Resources
     consumer_type: str | None = None
     consumer_count: int | None = None
+    sent: Mapping[str, int] = types.MappingProxyType({})
 
 
 class AllocationRequest(NamedTuple):

@@ -189,7 +189,7 @@ def read_usages(body: Json, version: microversion.Microversion) -> list[response
 def _typed_usage(consumer_type: str, counted: Mapping[str, int]) -> responses.Usage:
     resources = dict(counted)
     count = resources.pop("consumer_count")
-    return responses.Usage(resources, consumer_type, count)
+    return responses.Usage(resources, consumer_type, count, counted)
 
 
 def read_candidates(body: Json) -> responses.Candidates:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
+from cliff import display
 from osc_lib import exceptions
 from osc_lib.command import command
 
@@ -54,9 +55,6 @@ class PlacementCommand(target.TargetCommand):
 
     #: The exit code of a run that raised no error. cliff's own classes always return 0.
     exit_code: int = 0
-
-    #: Lines to print on stderr after the output; none with -q.
-    summary: Sequence[str] = ()
 
     _parser: argparse.ArgumentParser
     _is_connected: bool = False
@@ -157,31 +155,6 @@ class PlacementCommand(target.TargetCommand):
         if self._has_written():
             text = "changes may have been made; check before a retry"
         streams.write_message(f"Interrupted: {text}")
-
-    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
-        """The tables to print instead of one table of all rows or fields."""
-        return ()
-
-    def _write_tables(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any
-    ) -> bool:
-        """Print ``answer_tables``, unless another form or columns are selected; whether any."""
-        if parsed_args.formatter != "table" or parsed_args.columns:
-            return False
-        several = self.answer_tables(column_names, data)
-        if several:
-            from osc_placement.v1.output import tables
-
-            tables.write(several, self.app.stdout, parsed_args)
-        return bool(several)
-
-    def _print_summary(self) -> None:
-        """Print the summary, also if the output cannot be written."""
-        try:
-            sys.stdout.flush()
-        finally:
-            if not self.is_quiet:
-                sys.stderr.writelines(f"{line}\n" for line in self.summary)
 
     def read_each(self, title: str, read: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """``read(item)`` of each item, several at a time, with a progress bar of this title.
@@ -293,10 +266,7 @@ class Command(PlacementCommand):
 
 
 class Lister(PlacementCommand, command.Lister):
-    """A command that shows rows."""
-
-    #: The columns of a table, unless the operator selects others; empty for all columns.
-    table_columns: Sequence[str] = ()
+    """A command that shows rows, as upstream's: its tables are cliff's own."""
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -304,38 +274,19 @@ class Lister(PlacementCommand, command.Lister):
         """``(column names, rows)``."""
         raise NotImplementedError
 
-    def shows_names(self, parsed_args: argparse.Namespace, *, long: bool) -> bool:
-        """Whether to read the names of providers: for a table, for --long, or for -c."""
-        if parsed_args.columns:
-            return "provider_name" in parsed_args.columns
-        return long or parsed_args.formatter == "table"
+    def shows(self, parsed_args: argparse.Namespace, *columns: str) -> bool:
+        """Whether to show columns that upstream's command does not have: --long, or -c."""
+        return parsed_args.long or any(name in parsed_args.columns for name in columns)
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the rows and the summary."""
-        try:
-            if self._write_tables(parsed_args, column_names, data):
-                return 0
-            return self._write_rows(parsed_args, column_names, data)
-        finally:
-            self._print_summary()
-
-    def _write_rows(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        if parsed_args.formatter == "table":
-            from osc_placement.v1.output import table_formatter
-
-            self.formatter = table_formatter.Formatter(
-                may_drop=not parsed_args.columns, quiet=self.is_quiet
-            )
-            shown = [name for name in self.table_columns if name in column_names]
-            parsed_args.columns = parsed_args.columns or shown
-        else:
-            data = cells.format_rows(parsed_args.formatter, data)
+        """Print the rows."""
+        data = cells.format_rows(parsed_args.formatter, data)
         code: int = super().produce_output(parsed_args, column_names, data)
         return code
 
 
 class ShowOne(PlacementCommand, command.ShowOne):
-    """A command that shows the fields of one object."""
+    """A command that shows the fields of one object, as upstream's: its table is cliff's own."""
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -344,23 +295,61 @@ class ShowOne(PlacementCommand, command.ShowOne):
         raise NotImplementedError
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the fields and the summary."""
+        """Print the fields."""
+        data = cells.format_row(parsed_args.formatter, data)
+        code: int = super().produce_output(parsed_args, column_names, data)
+        return code
+
+
+class Report(PlacementCommand, display.DisplayCommandBase[Any]):
+    """A command that upstream does not have: its tables fit the terminal, and a summary follows."""
+
+    #: The columns of a table, unless the operator selects others; empty for all columns.
+    table_columns: Sequence[str] = ()
+
+    #: Lines to print on stderr after the output; none with -q.
+    summary: Sequence[str] = ()
+
+    def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
+        """The tables to print instead of one table of all rows or fields."""
+        return ()
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print the answer, and the summary also if the answer cannot be written."""
         try:
-            if self._write_tables(parsed_args, column_names, data):
-                return 0
-            return self._write_fields(parsed_args, column_names, data)
+            return self._write(parsed_args, column_names, data)
         finally:
             self._print_summary()
 
-    def _write_fields(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        if parsed_args.formatter == "table":
-            from osc_placement.v1.output import table_formatter
+    def _print_summary(self) -> None:
+        try:
+            sys.stdout.flush()
+        finally:
+            if not self.is_quiet:
+                sys.stderr.writelines(f"{line}\n" for line in self.summary)
 
-            self.formatter = table_formatter.Formatter(may_drop=False)
-        else:
-            data = cells.format_row(parsed_args.formatter, data)
-        code: int = super().produce_output(parsed_args, column_names, data)
-        return code
+    def _write(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        if parsed_args.formatter == "table":
+            from osc_placement.v1.output import tables
+
+            self.formatter = tables.Formatter(may_drop=not parsed_args.columns, quiet=self.is_quiet)
+            if not parsed_args.columns:
+                several = self.answer_tables(column_names, data)
+                if several:
+                    self.formatter.write(several, self.app.stdout, parsed_args)
+                    return 0
+                shown = [name for name in self.table_columns if name in column_names]
+                parsed_args.columns = shown
+        # Lister's or ShowOne's.
+        return super().produce_output(parsed_args, column_names, data)  # type: ignore[safe-super]
+
+
+class ReportLister(Report, Lister):
+    """A report with rows."""
+
+
+class ReportShowOne(Report, ShowOne):
+    """A report with the fields of one object."""
 
 
 @functools.cache

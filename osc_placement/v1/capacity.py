@@ -42,7 +42,7 @@ COLUMNS = (
 PARTS = ("aggregate", "host", "zone")
 
 
-class ShowCapacity(base.Lister):
+class ShowCapacity(base.ReportLister):
     """Show how many servers of a flavor, or how many requests, still fit
 
     Counts how often each request fits, alone, in the whole cloud or in each host, aggregate or

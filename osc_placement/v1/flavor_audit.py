@@ -28,7 +28,7 @@ COLUMNS = (
 )
 
 
-class AuditFlavors(base.Lister):
+class AuditFlavors(base.ReportLister):
     """Find flavors that no host, one host or too many candidates can serve
 
     Sends nova's query for each flavor, without an image and an availability zone. The code is

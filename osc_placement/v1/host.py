@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from osc_placement.workflows.capacity import stop_hosts
 
 
-class OkToStop(base.ShowOne):
+class OkToStop(base.ReportShowOne):
     """Show whether the servers of some hosts fit on the other hosts
 
     Each server requests elsewhere what it has: the amounts of its host and of sharing

@@ -13,7 +13,7 @@ from osc_placement.v1 import base, plan_command, services
 from osc_placement.v1.output import progress, tables
 
 
-class ListMigrations(base.Lister):
+class ListMigrations(base.ReportLister):
     """List the online data migrations, in the order in which they run
 
     "migration run --migration" runs those that do not run by default. No cloud is needed.

@@ -47,7 +47,7 @@ class Run:
     services: services.Services
 
 
-class PlanCommand(base.Lister):
+class PlanCommand(base.ReportLister):
     """A command that plans changes, applies them and shows one row per item.
 
     A subclass defines ``plan``. The other methods are defaults that it can override.

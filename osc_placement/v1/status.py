@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from osc_placement.workflows import status
 
 
-class ShowStatus(base.ShowOne):
+class ShowStatus(base.ReportShowOne):
     """Show the version, size and missing features of a Placement service
 
     --check compares the service with the requirements of nova and of this client, and counts

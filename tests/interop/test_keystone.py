@@ -70,9 +70,9 @@ def test_invalid_token_is_refused(openstack: conftest.OpenStack) -> None:
         OS_ENDPOINT=openstack.url,
         OS_TOKEN="garbage",
     )
-    message, _, rest = outcome.partition(" (HTTP 401")
+    message, _, rest = outcome.partition(" (HTTP 401)")
     assert message == "The request you have made requires authentication."
-    assert re.fullmatch(r"(, Request-ID: req-[0-9a-f-]+)?\)", rest)
+    assert re.fullmatch(r"( \(Request-ID: req-[0-9a-f-]+\))?", rest)
 
 
 def test_wrong_password_gives_one_line(openstack: conftest.OpenStack) -> None:

@@ -35,8 +35,8 @@ _TYPE_IGNORED = (
 class ShowAllocation(base.Lister):
     """Show the allocations of a consumer, one row per resource provider
 
-    --long adds the generation (1.28) and the type (1.38) of the consumer. A table, and --long,
-    have the names of the providers too: one request each, or one listing for more than five.
+    --long adds the type (1.38) and the generation (1.28) of the consumer, and the names of the
+    providers: one request each, or one listing for more than five.
     """
 
     writes = False
@@ -52,10 +52,9 @@ class ShowAllocation(base.Lister):
         columns, data = _shown(client, [parsed_args.uuid])
         if not data and not name.is_uuid(parsed_args.uuid):
             raise errors.InvalidInput([f"consumer {parsed_args.uuid!r} is not a UUID"])
-        if self.shows_names(parsed_args, long=parsed_args.long):
-            is_table = parsed_args.formatter == "table"
+        if self.shows(parsed_args, "provider_name"):
             names = lookup.provider_names(client, [row[0] for row in data])
-            columns, data = rows.add_provider_names(columns, data, 0, names, is_table=is_table)
+            columns, data = (*columns, "provider_name"), [(*row, names[row[0]]) for row in data]
         if not parsed_args.long:
             return columns, data
         if not microversion.supports(client.microversion, "consumer generation"):

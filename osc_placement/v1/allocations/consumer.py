@@ -21,7 +21,7 @@ COLUMNS = ("consumer", "server_name", "project_id", "user_id")
 TYPE_COLUMN = ("consumer_type",)
 
 
-class ListConsumers(base.Lister):
+class ListConsumers(base.ReportLister):
     """List the consumers of a resource provider, with their resources on it
 
     One row per consumer. The names of servers come from nova, with one request for each 1000

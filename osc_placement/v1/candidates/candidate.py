@@ -26,9 +26,8 @@ class ListAllocationCandidate(base.Lister):
     Rows with the same number form one candidate; "resource provider allocation set" claims
     it. Options after --group belong to that group, which a single provider must satisfy. The
     options before it can be satisfied by several providers of a tree. --query sends a query
-    string from nova or a log. From Placement API 1.34, or with --long, the column mappings
-    shows which providers satisfy which group. A table, and --long, have the names of the
-    providers too, with one request each, or one listing for more than five.
+    string from nova or a log. --long adds the names of the providers (one request each, or one
+    listing for more than five), and which providers satisfy which group (1.34).
     """
 
     writes = False
@@ -58,7 +57,8 @@ openstack allocation candidate list \\
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        optional = ["candidate mappings"] if parsed_args.long else []
+        mapped = self.shows(parsed_args, "mappings")
+        optional = ["candidate mappings"] if mapped else []
         candidate_query.check(self, parsed_args)
         limit = parsed_args.limit
         if parsed_args.name_glob:
@@ -68,13 +68,12 @@ openstack allocation candidate list \\
         found = client.list_allocation_candidates(request)
         if parsed_args.name_glob:
             found = _on_named_roots(client, found, parsed_args.name_glob, limit)
-        columns, data = _answer(found, client.microversion, long=parsed_args.long)
-        if not self.shows_names(parsed_args, long=parsed_args.long):
+        columns, data = _answer(found, client.microversion, long=parsed_args.long, mapped=mapped)
+        if not self.shows(parsed_args, "provider_name"):
             return columns, data
         at = COLUMNS.index("resource provider")
         names = lookup.provider_names(client, [row[at] for row in data])
-        is_table = parsed_args.formatter == "table"
-        return rows.add_provider_names(columns, data, at, names, is_table=is_table)
+        return (*columns, "provider_name"), [(*row, names.get(row[at])) for row in data]
 
 
 def _on_named_roots(
@@ -96,7 +95,7 @@ def _on_named_roots(
 
 
 def _answer(
-    found: responses.Candidates, version: microversion.Microversion, *, long: bool
+    found: responses.Candidates, version: microversion.Microversion, *, long: bool, mapped: bool
 ) -> tuple[tuple[str, ...], list[Any]]:
     columns = COLUMNS
     extra: list[str] = []
@@ -104,7 +103,7 @@ def _answer(
         extra.append("traits")
     if long and microversion.supports(version, "nested candidates"):
         extra += ["root_provider_uuid", "parent_provider_uuid"]
-    if microversion.supports(version, "candidate mappings"):
+    if mapped and microversion.supports(version, "candidate mappings"):
         extra.append("mappings")
     data = [
         (number, *_row(uuid, resources, found.summaries, request.mappings, extra))

@@ -74,7 +74,7 @@ class _Request:
     nova: request.NovaRequest | None = None
 
 
-class ExplainAllocationCandidate(base.Lister):
+class ExplainAllocationCandidate(base.ReportLister):
     """Explain why a request has no allocation candidates
 
     The request is given by the options of "allocation candidate list", by a query string from

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from cliff import columns
@@ -18,6 +18,13 @@ class Script(columns.FormattableColumn[Any]):
         return "\n".join(self._value)
 
 
+class PythonText(columns.FormattableColumn[Any]):
+    """A structure of upstream's commands: Python's text of it, but data in JSON and YAML."""
+
+    def human_readable(self) -> str:
+        return str(self._value)
+
+
 def printable(text: str) -> str:
     """Text with escapes instead of control characters, which could change the terminal."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
@@ -28,7 +35,7 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def format_rows(formatter: str, rows: Iterable[Sequence[Any]]) -> Iterable[Sequence[Any]]:
+def format_rows(formatter: str, rows: Collection[Sequence[Any]]) -> Collection[Sequence[Any]]:
     """The rows for a formatter of cliff; JSON and YAML get the values unchanged."""
     if formatter not in _TEXT_FORMATS:
         return rows
@@ -43,6 +50,8 @@ def format_row(formatter: str, row: Sequence[Any]) -> Sequence[Any]:
 
 
 def _format(formatter: str, cell: Any) -> Any:
+    if isinstance(cell, PythonText):
+        return cell.human_readable()
     if formatter == "table":
         if not isinstance(cell, columns.FormattableColumn):
             return printable(cell) if isinstance(cell, str) else cell

@@ -15,6 +15,7 @@ from cliff import columns
 from osc_placement import microversion
 from osc_placement.client import api_errors
 from osc_placement.model import inventory
+from osc_placement.v1.output import cells
 
 if TYPE_CHECKING:
     from osc_placement.model import allocation, provider
@@ -139,29 +140,9 @@ def allocation_rows(
     if microversion.supports(version, "consumer types"):
         owner += (consumer.consumer_type,)
     return [
-        (uuid, generations.get(uuid), Amounts(dict(resources)), *owner)
+        (uuid, generations.get(uuid), cells.PythonText(dict(resources)), *owner)
         for uuid, resources in consumer.allocations.items()
     ]
-
-
-def add_provider_names(
-    columns: tuple[str, ...],
-    data: Iterable[Row],
-    at: int,
-    names: Mapping[str, str],
-    *,
-    is_table: bool,
-) -> tuple[tuple[str, ...], list[Row]]:
-    """Add the column provider_name for the UUIDs in the column ``at``.
-
-    A table has it before the UUIDs. Other formats have it at the end, after the columns that
-    scripts count.
-    """
-    to = at if is_table else len(columns)
-    return (
-        (*columns[:to], "provider_name", *columns[to:]),
-        [(*row[:to], names.get(row[at]), *row[to:]) for row in data],
-    )
 
 
 def names(items: Iterable[str]) -> list[Row]:

@@ -1,43 +1,93 @@
-"""Several tables in one answer, which cliff cannot print, and the width of all tables."""
+"""The tables of the commands that upstream does not have, and the width of all tables.
+
+A number, a name and a UUID are never divided. Cells fold at spaces and commas, and at "=" if
+that is not enough. If a table is still too wide, columns are dropped in a fixed order, and if
+that is not enough the table is wider than the terminal.
+"""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-from osc_placement.v1.output import cells, layout
+from osc_placement.v1.output import cells
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """A titled table. Cells are values, or cliff's FormattableColumn."""
+    """A table and its title, if any. Cells are values, or cliff's FormattableColumn."""
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+    rows: Collection[Sequence[Any]]
 
 
-def write(tables: Iterable[Table], stdout: TextIO, parsed_args: argparse.Namespace) -> None:
-    """Write the tables that have rows."""
-    import prettytable
+class Formatter:
+    """The writer of one command's tables, in place of cliff's."""
 
-    width = width_limit(parsed_args)
-    texts, fitted = [], []
-    for table in tables:
-        if table.rows:
-            rows = [cells.format_row("table", row) for row in table.rows]
-            found = layout.fit(table.columns, rows, width)
-            drawn = prettytable.PrettyTable(list(found.columns))
-            drawn.align = "l"
-            drawn.add_rows([list(row) for row in found.rows])
-            texts.append(f"{table.title}\n{drawn}\n")
-            fitted.append(found)
-    stdout.write("\n".join(texts))
-    note_dropped(fitted, width, stdout)
+    def __init__(self, *, may_drop: bool = True, quiet: bool = False) -> None:
+        """``may_drop``: columns may be dropped. ``quiet``: without a note about them."""
+        self._may_drop, self._quiet = may_drop, quiet
+
+    def emit_list(
+        self,
+        column_names: Sequence[str],
+        data: Iterable[Sequence[Any]],
+        stdout: TextIO,
+        parsed_args: argparse.Namespace,
+    ) -> None:
+        """Write one table of rows, whose cells are text or plain values."""
+        self._draw([Table("", column_names, list(data))], stdout, parsed_args)
+
+    def emit_one(
+        self,
+        column_names: Sequence[str],
+        data: Sequence[Any],
+        stdout: TextIO,
+        parsed_args: argparse.Namespace,
+    ) -> None:
+        """Write the fields of one object."""
+        pairs = zip(column_names, map(str, data), strict=True)
+        self._may_drop = False
+        self.emit_list(("Field", "Value"), pairs, stdout, parsed_args)
+
+    def write(
+        self, tables: Iterable[Table], stdout: TextIO, parsed_args: argparse.Namespace
+    ) -> None:
+        """Write the tables that have rows; on stderr which columns are missing."""
+        formatted = (
+            dataclasses.replace(table, rows=[_texts(row) for row in table.rows])
+            for table in tables
+            if table.rows
+        )
+        self._draw(formatted, stdout, parsed_args)
+
+    def _draw(
+        self, tables: Iterable[Table], stdout: TextIO, parsed_args: argparse.Namespace
+    ) -> None:
+        from cliff.formatters import table as cliff_table
+
+        width = width_limit(parsed_args)
+        # Without cliff's own way to fit a table, which divides words.
+        unlimited = argparse.Namespace(**{**vars(parsed_args), "max_width": sys.maxsize})
+        fitted: list[Layout] = []
+        for table in tables:
+            layout = fit(table.columns, list(table.rows), width, may_drop=self._may_drop)
+            if table.title:
+                stdout.write(f"{chr(10) if fitted else ''}{table.title}\n")
+            cliff_table.TableFormatter().emit_list(layout.columns, layout.rows, stdout, unlimited)
+            fitted.append(layout)
+        if not self._quiet:
+            note_dropped(fitted, width, stdout)
+
+
+def _texts(row: Sequence[Any]) -> Sequence[str]:
+    return [str(cell) for cell in cells.format_row("table", row)]
 
 
 def width_limit(parsed_args: argparse.Namespace) -> int | None:
@@ -59,7 +109,7 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def note_dropped(fitted: Sequence[layout.Layout], width: int | None, stdout: TextIO) -> None:
+def note_dropped(fitted: Sequence[Layout], width: int | None, stdout: TextIO) -> None:
     """Write on stderr which columns are missing, and how to see them."""
     dropped = list(dict.fromkeys(name for item in fitted for name in item.dropped))
     if not dropped:
@@ -70,3 +120,183 @@ def note_dropped(fitted: Sequence[layout.Layout], width: int | None, stdout: Tex
         f"Columns not shown in {width} characters: {', '.join(dropped)}. To see them, add"
         f" --max-width {needed}, -c <column> or -f json\n"
     )
+
+
+#: Columns that are dropped, the first one first, after columns without any value.
+DROP_ORDER = (
+    "root_provider_uuid",
+    "parent_provider_uuid",
+    "uuid",
+    "resource_provider",
+    "generation",
+    "consumer_generation",
+    "user_id",
+    "project_id",
+    "consumer_type",
+    "step_size",
+    "min_unit",
+    "max_unit",
+    "updated",
+    "mappings",
+    "aggregates",
+    "inventories",
+    "traits",
+    "host",
+    "before",
+    "evidence",
+)
+
+#: ``{column of UUIDs: columns with the names of the same things}``. Without one of these, the
+#: column of UUIDs stays.
+_NAMED_BY: Mapping[str, Collection[str]] = {
+    "uuid": ("name", "tree"),
+    "resource_provider": ("provider_name",),
+}
+
+#: Columns whose cells are names: they never fold, not even at a space in the name.
+_NAMES = frozenset({"name", "tree", "provider_name", "server_name"})
+
+#: Text is folded to fewer characters only if no column is left to drop.
+_READABLE = 20
+
+#: A place to fold: after spaces, or after a comma or semicolon that is not inside a number.
+_PLACE = re.compile(r"(?<=\s)(?=\S)|(?<=[,;])(?!\d{3}\b)(?=\S)")
+_SECOND_PLACE = re.compile(r"(?<==)(?=\S)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns and rows to print; ``width`` is that of the table with all columns."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    dropped: Sequence[str] = ()
+    width: int = 0
+
+
+def fit(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    width: int | None,
+    *,
+    may_drop: bool = True,
+) -> Layout:
+    """Fold cells and drop columns until the table has ``width`` characters; None does not limit it.
+
+    Cells are text or plain values.
+    """
+    measured = [_measure(name, [row[at] for row in rows]) for at, name in enumerate(columns)]
+    total = _table_width([item.natural for item in measured])
+    if width is None or total <= width:
+        return Layout(columns, rows, width=total)
+    order = _droppable(measured) if may_drop else []
+    shown = list(measured)
+    while order and _table_width([item.readable for item in shown]) > width:
+        shown.remove(order.pop(0))
+    widths = _widths(shown, width)
+    places = {item.name: at for at, item in enumerate(measured)}
+    folded = [
+        tuple(_fold(row[places[item.name]], widths[item.name], item.name) for item in shown)
+        for row in rows
+    ]
+    dropped = [item.name for item in measured if item not in shown]
+    return Layout([item.name for item in shown], folded, dropped, total)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Column:
+    """Widths of a column: of its longest line, folded for reading, and folded to the limit."""
+
+    name: str
+    natural: int
+    readable: int
+    least: int
+    is_empty: bool
+
+
+def _measure(name: str, cells: Iterable[Any]) -> _Column:
+    natural = readable = least = _width(name)
+    is_empty = True
+    for cell in cells:
+        is_empty = is_empty and cell in (None, "")
+        for line in str(cell).split("\n"):
+            length = _width(line)
+            natural = max(natural, length)
+            if length > least:
+                parts = _parts(line, name)
+                pieces = (piece for part in parts for piece in _pieces(part, name))
+                least = max(least, *map(_width, pieces))
+                readable = max(readable, min(length, _READABLE))
+    return _Column(name, natural, max(readable, least), least, is_empty)
+
+
+def _droppable(columns: Sequence[_Column]) -> list[_Column]:
+    """The columns that may be dropped, in this order; at least one column stays."""
+    by_name = {_normalized(item.name): item for item in columns}
+    order = [item for item in columns[1:] if item.is_empty]
+    for name in DROP_ORDER:
+        named_by = _NAMED_BY.get(name)
+        if name in by_name and (named_by is None or by_name.keys() & named_by):
+            order.append(by_name[name])
+    return list(dict.fromkeys(order))[: len(columns) - 1]
+
+
+def _widths(columns: Sequence[_Column], width: int) -> dict[str, int]:
+    """The widths of the columns; columns that need more than others share what is left."""
+    readable = _table_width([item.readable for item in columns]) <= width
+    found = {item.name: item.readable if readable else item.least for item in columns}
+    left = width - _table_width(found.values())
+    wanting = [item for item in columns if item.natural > found[item.name]]
+    while left > 0 and wanting:
+        share = max(1, left // len(wanting))
+        for item in wanting:
+            more = min(share, left, item.natural - found[item.name])
+            found[item.name] += more
+            left -= more
+        wanting = [item for item in wanting if item.natural > found[item.name]]
+    return found
+
+
+def _fold(cell: Any, width: int, column: str) -> Any:
+    if not isinstance(cell, str):
+        return cell
+    lines = cell.split("\n")
+    return "\n".join(folded for line in lines for folded in _fold_line(line, width, column))
+
+
+def _fold_line(line: str, width: int, column: str) -> list[str]:
+    if _width(line) <= width:
+        return [line]
+    folded = [""]
+    for part in _parts(line, column):
+        for piece in [part] if _width(part) <= width else _pieces(part, column):
+            if folded[-1] and _width(folded[-1] + piece) > width:
+                folded.append("")
+            folded[-1] += piece
+    return [text.rstrip() for text in folded]
+
+
+def _parts(line: str, column: str) -> list[str]:
+    """The parts of a line that stay together, with the spaces after them."""
+    return [line] if _normalized(column) in _NAMES else _PLACE.split(line)
+
+
+def _pieces(part: str, column: str) -> list[str]:
+    """The pieces of a part that is too long."""
+    return [part] if _normalized(column) in _NAMES else _SECOND_PLACE.split(part)
+
+
+def _width(text: str) -> int:
+    """How many characters of a terminal the text fills, without spaces at its end."""
+    import wcwidth
+
+    return max(0, wcwidth.wcswidth(text.rstrip()))
+
+
+def _table_width(widths: Iterable[int]) -> int:
+    """The width of a table with columns of these widths: borders, and a space on each side."""
+    return 1 + sum(width + 3 for width in widths)
+
+
+def _normalized(column: str) -> str:
+    return column.lower().replace(" ", "_")

@@ -30,7 +30,7 @@ PRUNE_COLUMNS = ("created", "status", "target", "command", "result", "files")
 _DAYS = 30
 
 
-class _LocalCommand(base.Lister):
+class _LocalCommand(base.ReportLister):
     """A command that reads the files of plans only: no cloud is needed."""
 
     writes = False

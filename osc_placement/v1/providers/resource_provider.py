@@ -14,7 +14,7 @@ from osc_placement import errors, microversion
 from osc_placement.client import api_errors, lookup
 from osc_placement.v1 import base, services
 from osc_placement.v1.options import arguments, selector
-from osc_placement.v1.output import rows
+from osc_placement.v1.output import cells, rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -332,14 +332,14 @@ def _shown(item: provider.Provider, client: api.Client) -> tuple[tuple[str, ...]
     return rows.provider_columns(version), rows.provider_row(item, version)
 
 
-def _allocations(client: api.Client, uuid: str) -> dict[str, Any]:
+def _allocations(client: api.Client, uuid: str) -> cells.PythonText:
     """A provider's allocations, in the form of the API."""
     found: dict[str, dict[str, Any]] = {}
     for consumer, share in client.list_provider_allocations(uuid).allocations.items():
         found[consumer] = {"resources": dict(share.resources)}
         if share.consumer_generation is not None:
             found[consumer]["consumer_generation"] = share.consumer_generation
-    return found
+    return cells.PythonText(found)
 
 
 #: ``(feature, column)`` of --long.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _COMPARED = 8
 
 
-class ShowTraitMatrix(base.Lister):
+class ShowTraitMatrix(base.ReportLister):
     """Show which resource providers have which traits
 
     The table compares groups of providers that have equal traits: x where the providers of a

@@ -23,7 +23,7 @@ COLUMNS = ("uuid", "generation", "used/capacity", "traits")
 LONG_COLUMNS = ("parent_provider_uuid", "aggregates", "inventories")
 
 
-class ShowResourceProviderTree(base.Lister):
+class ShowResourceProviderTree(base.ReportLister):
     """Show the provider tree of a resource provider
 
     One row per provider, root first, with used amounts, capacities and traits. A table draws

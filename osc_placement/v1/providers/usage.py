@@ -10,7 +10,7 @@ from osc_placement import microversion
 from osc_placement.client import lookup
 from osc_placement.v1 import base
 from osc_placement.v1.options import arguments
-from osc_placement.v1.output import rows
+from osc_placement.v1.output import cells, rows
 
 if TYPE_CHECKING:
     from osc_placement.client import responses
@@ -36,8 +36,9 @@ class ShowProviderUsage(base.Lister):
 class ShowUsage(base.Lister):
     """Show the used amount of each resource class of a project or user
 
-    From Placement API 1.38 the output has one row per consumer type and resource class, with
-    the type and the number of its consumers.
+    With --long or --consumer-type the output has one row per consumer type and resource class,
+    with the type and the number of its consumers. From Placement API 1.38 it has one row per
+    consumer type without these options.
     """
 
     writes = False
@@ -63,15 +64,18 @@ openstack resource usage show <project-uuid> --consumer-type INSTANCE"""
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        options = {"--consumer-type": parsed_args.consumer_type, "--long": parsed_args.long}
+        typed = self.shows(parsed_args, "consumer_type", "consumer_count")
+        options = {"--consumer-type": parsed_args.consumer_type, "--long": typed}
         client = self.connect(
             [("consumer types", option) for option, given in options.items() if given]
         )
         usages = client.show_usages(
             parsed_args.project_id, parsed_args.user_id, parsed_args.consumer_type
         )
-        if microversion.supports(client.microversion, "consumer types"):
+        if any(options.values()):
             return (*COLUMNS, "consumer_type", "consumer_count"), list(_typed_rows(usages))
+        if microversion.supports(client.microversion, "consumer types"):
+            return COLUMNS, [(item.consumer_type, cells.PythonText(item.sent)) for item in usages]
         return COLUMNS, [row for usage in usages for row in rows.usage_rows(usage.resources)]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from osc_placement.v1 import base
 
 
-class AnonymizeSnapshot(base.ShowOne):
+class AnonymizeSnapshot(base.ReportShowOne):
     """Write a copy of a snapshot with pseudonyms, for a support case
 
     Replaces names, projects, users, UUIDs, custom traits and custom resource classes; in the data

@@ -30,7 +30,7 @@ COLUMNS = (
 )
 
 
-class ReplayQueries(base.Lister):
+class ReplayQueries(base.ReportLister):
     """Show which allocation candidates queries lose candidates
 
     Runs the queries on a snapshot and on a second one, or on a snapshot before and after a plan

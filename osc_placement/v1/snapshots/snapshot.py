@@ -34,7 +34,7 @@ _PLURALS = {
 _MOST_NOTES = 10
 
 
-class SaveSnapshot(base.ShowOne):
+class SaveSnapshot(base.ReportShowOne):
     """Save the state of Placement in a file, which all commands can run on
 
     The file contains all providers, inventories, aggregates, traits, resource classes,
@@ -121,7 +121,7 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
             raise
 
 
-class ShowSnapshot(base.ShowOne):
+class ShowSnapshot(base.ReportShowOne):
     """Show the content, the source and the consistency of a snapshot
 
     Reads only the file. state_hash is equal for equal states, regardless of generations.
@@ -148,7 +148,7 @@ class ShowSnapshot(base.ShowOne):
         return tuple(fields), tuple(fields.values())
 
 
-class DiffSnapshots(base.Lister):
+class DiffSnapshots(base.ReportLister):
     """Show what differs between two snapshots, or between a snapshot and the cloud
 
     One row per provider, consumer, trait and resource class that differs. JSON output is

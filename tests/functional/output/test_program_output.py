@@ -109,6 +109,9 @@ assign: {{{SERVER}: gpu0}}
 #: The text of upstream's plugin, which scripts parse.
 UPSTREAMS_COLUMN = "inventory used/capacity"
 
+#: The columns of upstream's commands whose structures are Python's text in CSV and values.
+PYTHON_TEXT = {"allocations", "resources"}
+
 #: New UUIDs, new keys, and seconds.
 DIFFERENT_EACH_TIME = {
     "placement snapshot anonymize",
@@ -217,9 +220,21 @@ def test_the_output_for_programs_is_data(command: str, cloud: Cloud) -> None:
         assert [found for column, text in texts(data) for found in problems(text, column)] == []
         if command not in DIFFERENT_EACH_TIME:
             assert yaml.safe_load(shown["yaml"]) == data
+        keeps_text = not PYTHON_TEXT.isdisjoint(columns_of(data)) and is_upstreams(command)
+        if keeps_text:
+            continue
         check_csv(shown.get("csv", ""))
         exempt = UPSTREAMS_COLUMN if command == "allocation candidate list" else ""
         assert problems(shown["value"], exempt) == []
+
+
+def columns_of(data: Any) -> set[str]:
+    return {key for row in (data if isinstance(data, list) else [data]) for key in row}
+
+
+def is_upstreams(command: str) -> bool:
+    """Whether the tables of the command are cliff's own."""
+    return not issubclass(load(COMMANDS[command.replace(" ", "_")]), base.Report)
 
 
 def check_csv(text: str) -> None:

@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from types import EllipsisType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
 from cliff import commandmanager
@@ -18,7 +18,8 @@ from openstack.config import loader
 from openstackclient import shell
 from osc_lib import clientmanager
 
-from tests.support.peer import target as targets
+if TYPE_CHECKING:
+    from tests.support.peer import target as targets
 
 
 class Outcome(NamedTuple):

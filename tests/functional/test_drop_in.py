@@ -1,0 +1,269 @@
+"""Command lines of public documents and scripts, with upstream's plugin and with this one.
+
+Both plugins run on the same state of one openstack-placement. pip installs upstream's plugin from
+the package index, as the suite's own environment: a recorded answer would only prove that nothing
+changed here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support import drop_in
+from tests.support.commands import COMMANDS
+from tests.support.peer import shell, target as targets
+
+SAMPLE = "12-hosts"
+UPSTREAMS_COMMANDS = 31
+NAMES = {
+    "HOST": "2fb69e02-6154-5504-b918-3e399452db61",
+    "MEMBER": "1a9bb78c-5b17-57e1-9b04-f5614f57791c",
+    "HOST_NAME": "cmp-0007.lab.example.org",
+    "CHILD": "7656cfc4-7f14-5469-86e8-ab249391ff34",
+    "ROOT": "cf1d916b-ea34-52f9-a2db-2e68b31b91ab",
+    "IRONIC": "226364e6-11a4-5c20-8e15-461822dcb443",
+    "EMPTY": "3b661641-91c7-552f-839d-6c46dd176678",
+    "AGGREGATE": "04223a25-417d-580c-a706-c4cd6aa4087d",
+    "SERVER": "050c0749-3183-57bb-8630-a19e17dc3bf0",
+    "DOUBLED": "0c57cadb-fc21-585e-9f39-000d38c633c0",
+    "PROJECT": "a1215c5b794547379ae759665b58e14a",
+    "USER": "65f68a7bbbb84d16860d55a6b5380d57",
+    "NEW": "99999999-9999-4999-8999-999999999999",
+}
+
+#: From the guides of nova, neutron, cyborg, ironic and blazar, from devstack, grenade and kolla,
+#: and from operators' runbooks, with the names of the sample cloud.
+READING = """\
+resource provider list
+resource provider list --name HOST_NAME
+resource provider list --name HOST_NAME -f value -c uuid
+resource provider list --uuid MEMBER
+resource provider list --resource VCPU=4 --resource MEMORY_MB=2048
+resource provider list --member-of AGGREGATE
+resource provider list --aggregate-uuid AGGREGATE
+resource provider list --required COMPUTE_NODE --forbidden CUSTOM_RACK_A
+resource provider list --in-tree ROOT
+resource provider list --name nobody
+resource provider list --sort-column name -c name
+resource provider show MEMBER
+resource provider show CHILD
+resource provider show --allocations HOST
+resource provider show NEW
+resource provider inventory list HOST
+resource provider inventory list EMPTY
+resource provider inventory list HOST -c resource_class -c total
+resource provider inventory show HOST VCPU
+resource provider inventory show HOST VGPU
+resource provider usage show HOST
+resource provider aggregate list MEMBER
+resource provider trait list MEMBER
+resource provider allocation show SERVER
+resource provider allocation show DOUBLED
+resource provider allocation show SERVER -c resources
+resource provider allocation show NEW
+resource usage show PROJECT
+resource usage show PROJECT --user-id USER
+resource usage show nobody
+trait list
+trait list --name startswith:CUSTOM_
+trait list --associated
+trait show CUSTOM_RACK_A
+trait show CUSTOM_NOPE
+resource class list
+resource class show VCPU
+resource class show CUSTOM_NOPE
+allocation candidate list --resource VCPU=1 --resource MEMORY_MB=512
+allocation candidate list --resource VCPU=1 --resource DISK_GB=10 --limit 3
+allocation candidate list --resource VCPU=1 --required CUSTOM_RACK_A
+allocation candidate list --resource VCPU=1 --member-of AGGREGATE -c 'resource provider'
+allocation candidate list --resource VCPU=4000
+allocation candidate list --resource VCPU=1 --group 1 --resource NET_BW_EGR_KILOBIT_PER_SEC=1000 \
+--required CUSTOM_PHYSNET_A --group-policy none
+""".splitlines()
+
+WRITING = """\
+resource provider create --uuid NEW new.example.org
+resource provider create --parent-provider MEMBER --uuid NEW child
+resource provider create HOST_NAME
+resource provider set --name renamed MEMBER
+resource provider inventory set IRONIC --resource VCPU=16 --resource MEMORY_MB=2048 \
+--resource MEMORY_MB:step_size=128
+resource provider inventory set HOST --amend --resource VCPU:allocation_ratio=16.0
+resource provider inventory set AGGREGATE --aggregate --amend --resource DISK_GB:reserved=10
+resource provider inventory set AGGREGATE --aggregate --amend --resource DISK_GB:reserved=10 \
+--dry-run
+resource provider inventory set HOST --resource VCPU=16
+resource provider inventory class set IRONIC CUSTOM_BAREMETAL_GOLD --total 2 --max_unit 2
+resource provider inventory class set IRONIC VCPU --total 2
+resource provider aggregate set MEMBER --aggregate AGGREGATE --generation 4
+resource provider aggregate set MEMBER --aggregate AGGREGATE --generation 99
+resource provider aggregate set MEMBER --aggregate AGGREGATE
+resource provider trait set --trait CUSTOM_RACK_A --trait HW_CPU_X86_AVX2 MEMBER
+resource provider trait set --trait CUSTOM_NOPE MEMBER
+resource provider allocation set NEW --allocation rp=HOST,VCPU=2,MEMORY_MB=512 --project-id p \
+--user-id u
+resource provider allocation set NEW --allocation rp=HOST,VCPU=2 --allocation rp=MEMBER,DISK_GB=5 \
+--project-id p --user-id u --consumer-type INSTANCE
+resource provider allocation set NEW --allocation rp=HOST,VCPU=2000 --project-id p --user-id u
+resource provider allocation unset SERVER --resource-class DISK_GB
+resource provider allocation unset SERVER --provider HOST
+""".splitlines()
+
+#: Without output.
+SILENT = """\
+resource provider delete IRONIC
+resource provider delete HOST
+resource provider delete NEW
+resource provider inventory delete IRONIC
+resource provider inventory delete HOST
+resource provider inventory delete HOST --resource-class VCPU
+resource provider allocation delete SERVER
+resource provider allocation delete NEW
+resource provider trait delete MEMBER
+trait create CUSTOM_NEW
+trait create NEW
+trait delete CUSTOM_RACK_A
+resource class create CUSTOM_NEW
+resource class create CUSTOM_X
+resource class set CUSTOM_NEW
+resource class delete CUSTOM_RESERVATION
+resource class delete VCPU
+""".splitlines()
+
+#: The microversions at which upstream's columns, options or errors of a group of commands change;
+#: "" without one.
+VERSIONS = {
+    "allocation candidate": ("", "1.9", "1.10", "1.12", "1.17", "1.29", "1.39"),
+    "resource class": ("", "1.1", "1.2", "1.7"),
+    "resource provider aggregate": ("", "1.0", "1.1", "1.19"),
+    "resource provider allocation": ("", "1.0", "1.8", "1.12", "1.28", "1.38"),
+    "resource provider inventory": ("", "1.0", "1.3", "1.5"),
+    "resource provider trait": ("", "1.5", "1.6"),
+    "resource provider": ("", "1.0", "1.14", "1.39"),
+    "resource usage": ("", "1.8", "1.9", "1.38"),
+    "trait": ("", "1.5", "1.6"),
+}
+
+FORMATS = ("table", "value", "json", "yaml")
+#: Options, and the environment.
+WIDTHS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("--max-width 60", {}),
+    ("--max-width 120 --print-empty", {}),
+    ("--fit-width", {}),
+    ("", {"CLIFF_MAX_TERM_WIDTH": "80"}),
+    ("", {"CLIFF_FIT_WIDTH": "1", "COLUMNS": "70"}),
+)
+
+
+class Both:
+    """The two plugins on one openstack-placement."""
+
+    def __init__(
+        self, real: targets.RealPlacement, upstream: drop_in.Plugin, ours: drop_in.Plugin
+    ) -> None:
+        self._real, self._upstream, self._ours = real, upstream, ours
+
+    def compare(self, line: str, version: str, more: str, environment: dict[str, str]) -> bool:
+        """Assert that both do and print the same; whether upstream's command succeeded."""
+        words = [NAMES.get(word, word) for word in re.split(r"([\w-]+)", line)]
+        pinned = ["--os-placement-api-version", version] if version else []
+        arguments = [*self._real.options, *pinned, *shlex.split("".join(words)), *more.split()]
+        writes = line not in READING
+        expected = self._outcome(self._upstream, arguments, environment, writes=writes)
+        shown = self._outcome(self._ours, arguments, environment, writes=writes)
+        assert shown == expected, (version, more)
+        return bool(expected[0] == 0)
+
+    def _outcome(
+        self,
+        plugin: drop_in.Plugin,
+        arguments: list[str],
+        environment: dict[str, str],
+        *,
+        writes: bool,
+    ) -> tuple[Any, ...]:
+        """Exit code, stdout, the beginning of stderr, and what was written."""
+        if not writes:
+            return _shown(plugin.run(arguments, environment))
+        self._real.load(SAMPLE)
+        outcome = plugin.run(arguments, environment)
+        paths = ("/resource_providers", "/traits", "/resource_classes")
+        return (*_shown(outcome), *(self._real.ask("GET", path) for path in paths))
+
+
+def _shown(outcome: shell.Outcome) -> tuple[int, str, str]:
+    """The first line of stderr is compared without what this plugin adds at its end.
+
+    It adds the request id, and which option needs a microversion. A usage error differs after the
+    name of the command; its last line is the message.
+    """
+    lines = outcome.stderr.rstrip().splitlines() or [""]
+    text = lines[-1] if lines[0].startswith("usage: ") else lines[0]
+    text = re.sub(r" \(Request-ID: req-[\w-]+\)$", "", text.rstrip())
+    text = re.sub(r"(at least version [\d.]+) \(.*\)$", r"\1", text)
+    return outcome.code, outcome.stdout, "" if outcome.code == 0 else text
+
+
+@pytest.fixture(scope="module")
+def both(
+    real_placement: targets.RealPlacement, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Both]:
+    folder = tmp_path_factory.mktemp("home")
+    # The parent of a worker's folder belongs to this run only.
+    shared = tmp_path_factory.getbasetemp().parent
+    upstream = shared / "upstream"
+    with (shared / "upstream.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not upstream.exists():
+            drop_in.install(upstream)
+    real_placement.load(SAMPLE)
+    with drop_in.plugin(folder, upstream=upstream) as theirs, drop_in.plugin(folder) as ours:
+        yield Both(real_placement, theirs, ours)
+
+
+def versions_of(line: str) -> tuple[str, ...]:
+    return next(VERSIONS[group] for group in VERSIONS if line.startswith(group))
+
+
+def formats_of(line: str) -> tuple[str, ...]:
+    one = re.match(
+        r"(resource provider|trait|resource class) (create|set|show)|.* inventory (show|class)",
+        line,
+    )
+    return (*FORMATS, "shell" if one else "csv")
+
+
+@pytest.mark.parametrize("line", READING + WRITING)
+def test_every_format_prints_what_upstream_prints(
+    line: str, both: Both, request: pytest.FixtureRequest
+) -> None:
+    succeeded = [both.compare(line, "", f"-f {name}", {}) for name in formats_of(line)]
+    at = (READING + WRITING).index(line) % len(WIDTHS)
+    is_long = request.config.getoption("--long")
+    for more, environment in WIDTHS if is_long else WIDTHS[at : at + 1]:
+        if succeeded[0]:
+            both.compare(line, "", more, environment)
+
+
+@pytest.mark.parametrize("line", READING + WRITING + SILENT)
+def test_every_microversion_prints_what_upstream_prints(
+    line: str, both: Both, request: pytest.FixtureRequest
+) -> None:
+    for version in versions_of(line):
+        is_long = request.config.getoption("--long") and line not in SILENT
+        for more in [f"-f {name}" for name in formats_of(line)] if is_long else [""]:
+            both.compare(line, version, more, {})
+
+
+def test_the_lines_have_every_command_of_upstream() -> None:
+    new = re.compile(r"resource provider ((aggregate|trait) (add|remove)|consumer list|tree show)")
+    words = [name.replace("_", " ") for name in COMMANDS if not name.startswith("placement_")]
+    used = {name for name in words for line in READING + WRITING + SILENT if line.startswith(name)}
+    assert len(used) == UPSTREAMS_COMMANDS
+    assert not any(new.match(name) for name in used)
