@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Sequence
 
 from osc_placement.engine import draft as drafts, errors, record
 
@@ -85,6 +86,20 @@ def delete(draft: drafts.Draft, uuid: str) -> None:
     if any(draft.used(uuid).values()):
         raise errors.ProviderInUse(uuid=uuid)
     draft.remove_provider(uuid)
+
+
+def replace_aggregates(
+    draft: drafts.Draft, uuid: str, aggregates: Sequence[str], generation: int | None
+) -> record.ProviderRecord:
+    """Set the aggregates of a provider, in the given order.
+
+    ``generation`` None means below 1.19: the generation is neither checked nor increased.
+    """
+    provider = require(draft, uuid)
+    if generation is None:
+        return draft.put_provider(dataclasses.replace(provider, aggregates=tuple(aggregates)))
+    check_generation(provider, generation)
+    return draft.bump(dataclasses.replace(provider, aggregates=tuple(aggregates)))
 
 
 def _parent(draft: drafts.Draft, uuid: str) -> record.ProviderRecord:

@@ -22,7 +22,6 @@ from osc_placement.engine import errors, record
 from osc_placement.server import (
     auth,
     context,
-    cors,
     fragments,
     http_errors,
     keystone,
@@ -30,7 +29,7 @@ from osc_placement.server import (
     policy,
     routes,
 )
-from osc_placement.server.store import document, errors as store_errors, memory, repository, sqlite
+from osc_placement.server.store import document, errors as store_errors, repository, sqlite
 
 LOG = logging.getLogger(__name__)
 
@@ -75,7 +74,7 @@ class App:
         if config_file:
             self._wsgi = keystone.wrap(self._handle, config_file)
         if cors_allowed_origins:
-            self._wsgi = cors.wrap(self._wsgi, cors_allowed_origins)
+            self._wsgi = _with_cors(self._wsgi, cors_allowed_origins)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         # The versions are known without any record.
@@ -193,7 +192,7 @@ def create_app(
         enforcer = policy.Defaults(legacy_rbac)
     else:
         enforcer = policy.FromFile(policy_file, legacy_rbac)
-    store = memory.MemoryStore() if database is None else sqlite.SqliteStore(database)
+    store = repository.MemoryStore() if database is None else sqlite.SqliteStore(database)
     saved_cloud = store.saved_cloud if isinstance(store, sqlite.SqliteStore) else None
     try:
         state = repository.Repository(store, first_generation, lazily=lazily)
@@ -203,6 +202,20 @@ def create_app(
     except BaseException:
         store.close()
         raise
+
+
+def _with_cors(app: keystone.Wsgi, allowed_origins: Sequence[str]) -> keystone.Wsgi:
+    """The application with CORS headers for the allowed origins, by oslo.middleware."""
+    from oslo_middleware import cors
+
+    wrapped: keystone.Wsgi = cors.CORS(
+        app,
+        {
+            "allowed_origin": list(allowed_origins),
+            "allow_headers": ["openstack-api-version"],
+        },
+    )
+    return wrapped
 
 
 def _http_error(error: Exception, request_id: str) -> http_errors.HttpError:

@@ -7,7 +7,7 @@ from typing import Any
 import webob
 
 from osc_placement import microversion
-from osc_placement.engine import aggregate as rules, record
+from osc_placement.engine import provider as rules, record
 from osc_placement.server import responses
 from osc_placement.server.context import RequestContext
 from osc_placement.server.handlers import provider as providers
@@ -36,5 +36,5 @@ def replace_all(context: RequestContext) -> webob.Response:
     if microversion.supports(context.version, "aggregate generation"):
         generation, body = body["resource_provider_generation"], body["aggregates"]
     with context.repository.write() as draft:
-        provider = rules.replace_all(draft, context.params["uuid"], body, generation)
+        provider = rules.replace_aggregates(draft, context.params["uuid"], body, generation)
     return _answer(context, provider)

@@ -10,12 +10,14 @@ from osc_placement.engine import errors, record, standard, state, trait as rules
 from osc_placement.server import http_errors, responses
 from osc_placement.server.context import RequestContext
 from osc_placement.server.handlers import provider as providers
-from osc_placement.server.schemas import provider as provider_schemas, trait as schemas
+from osc_placement.server.schemas import field, provider as schemas, validation
+
+_QUERY = validation.Schema(field.closed({"name": field.STRING, "associated": field.STRING}))
 
 
 def list_all(context: RequestContext) -> webob.Response:
     """GET /traits"""
-    given = context.checked_query(schemas.QUERY)
+    given = context.checked_query(_QUERY)
     name_filter = _name_filter(given["name"]) if "name" in given else None
     associated = _flag(given["associated"]) if "associated" in given else None
     with context.repository.read() as base:
@@ -102,7 +104,7 @@ def list_of_provider(context: RequestContext) -> webob.Response:
 
 def replace_of_provider(context: RequestContext) -> webob.Response:
     """PUT /resource_providers/{uuid}/traits"""
-    body = context.body(provider_schemas.TRAITS)
+    body = context.body(schemas.TRAITS)
     with context.repository.write() as draft:
         provider = rules.replace_all(
             draft, context.params["uuid"], body["traits"], body["resource_provider_generation"]

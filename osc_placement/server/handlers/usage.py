@@ -9,7 +9,27 @@ from osc_placement.engine import record, usage
 from osc_placement.server import responses
 from osc_placement.server.context import RequestContext
 from osc_placement.server.handlers import provider as providers
-from osc_placement.server.schemas import usage as schemas, validation
+from osc_placement.server.schemas import field, validation
+
+_OWNERS = {"project_id": field.OWNER, "user_id": field.OWNER}
+
+_QUERY = {
+    9: validation.Schema(field.closed(_OWNERS, ["project_id"])),
+    38: validation.Schema(
+        field.closed(
+            {
+                **_OWNERS,
+                "consumer_type": {
+                    "type": "string",
+                    "pattern": "^[A-Z0-9_]+$|^all|^unknown$",
+                    "minLength": 1,
+                    "maxLength": 255,
+                },
+            },
+            ["project_id"],
+        )
+    ),
+}
 
 
 def of_provider(context: RequestContext) -> webob.Response:
@@ -27,7 +47,7 @@ def of_provider(context: RequestContext) -> webob.Response:
 def of_project(context: RequestContext) -> webob.Response:
     """GET /usages"""
     context.authorize({"project_id": context.query.get("project_id")})
-    given = context.checked_query(validation.at(schemas.QUERY, context.version.minor))
+    given = context.checked_query(validation.at(_QUERY, context.version.minor))
     with context.repository.read() as base:
         consumers = usage.consumers_of(base, given["project_id"], given.get("user_id"))
         if microversion.supports(context.version, "consumer types"):

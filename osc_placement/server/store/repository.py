@@ -30,6 +30,20 @@ class Store(Protocol):
         """Close files."""
 
 
+class MemoryStore:
+    """The state itself is the only copy."""
+
+    def load(self, part: object = None) -> record.Changes:
+        """No records."""
+        return record.Changes()
+
+    def commit(self, changes: record.Changes) -> None:
+        """Accept any change."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
 class Repository:
     """A state with any number of readers and one writer at a time.
 
