@@ -58,7 +58,7 @@ def test_name_globs_select_the_roots_and_the_limit_counts_what_matches(
         ("1.29", ["traits"]),
         (None, ["traits"]),
         ("1.34", ["traits"]),
-        ("1.39", ["traits", "mappings"]),
+        ("1.39", ["traits"]),
     ],
 )
 def test_columns_grow_with_the_version(
