@@ -1,6 +1,7 @@
 """The filters of nova's scheduler that depend on data of nova's API, for one host. Pure.
 
-Each rule says why a filter refuses a host; an empty text accepts it. tests/interop/test_filters.py
+Each rule says why a filter refuses a host; an empty text accepts it. ``ServerHosts`` of
+workflows.compute_nodes has the rule of the ComputeFilter. tests/interop/test_filters.py
 compares the rules for host aggregates with nova's own filters.
 """
 
@@ -21,13 +22,11 @@ _OPERATIONS_KEY = "max_io_ops_per_host"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Host:
-    """A compute host: its service, its aggregates, and its number of running servers.
+    """A compute host: its aggregates, and its number of running servers.
 
-    ``service`` is None for a host without a compute service. ``servers`` is None if nova does not
-    show the number.
+    ``servers`` is None if nova does not show the number.
     """
 
-    service: values.ComputeService | None = None
     aggregates: Sequence[values.HostAggregate] = ()
     servers: int | None = None
 
@@ -45,17 +44,6 @@ Hosts = Iterable[Host]
 
 #: Why a filter refuses a host; empty if it accepts it.
 Rule = Callable[[request.ServerSpec, Host], str]
-
-
-def compute(_: request.ServerSpec, host: Host) -> str:
-    """ComputeFilter: the service is enabled and up."""
-    if host.service is None:
-        return "no compute service"
-    if not host.service.is_reachable:
-        return "its cell is down"
-    if not host.service.is_enabled:
-        return "disabled"
-    return "" if host.service.is_up else "down"
 
 
 def extra_specs(server: request.ServerSpec, host: Host) -> str:
@@ -121,7 +109,6 @@ def number(_: request.ServerSpec, host: Host) -> str:
 
 #: ``{filter: its rule}``
 RULES: Mapping[str, Rule] = {
-    "ComputeFilter": compute,
     "AggregateInstanceExtraSpecsFilter": extra_specs,
     "AggregateImagePropertiesIsolation": image_properties,
     "AggregateMultiTenancyIsolation": tenants,

@@ -25,6 +25,8 @@ COLUMNS = (
     "complete",
     "reason",
     "assumed",
+    "not_counted",
+    "not_judged",
 )
 
 
@@ -34,14 +36,19 @@ class AuditFlavors(base.ReportLister):
     Sends nova's query for each flavor, without an image and an availability zone. The code is
     ok; invalid (nova or Placement refuses the query); unknown_name (a trait or class does not
     exist, also a forbidden trait); no_host (not even without allocations); full (only without
-    the present allocations); one_host; many_candidates (Placement returns only some, so nova
+    the present allocations); out_of_service (nova-compute of the hosts is down or disabled, or
+    nova does not have them); one_host; many_candidates (Placement returns only some, so nova
     may not see all hosts).
     """
 
     writes = False
     required_feature = "candidate root_required"
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
-    exit_codes = {**base.EXIT_CODES, 3: "a flavor has a code of --fail-on"}
+    exit_codes = {
+        **base.EXIT_CODES,
+        3: "a flavor has a code of --fail-on",
+        services.NOT_JUDGED: services.STRICT,
+    }
     example = """\
 openstack placement flavor audit
 openstack placement flavor audit --fail-on unknown_name \\
@@ -73,11 +80,13 @@ openstack placement flavor audit --fail-on unknown_name \\
         services.add_recording(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows import compute_nodes
         from osc_placement.workflows.context import ReadContext
         from osc_placement.workflows.flavors import audit
 
         nova = services.Services(self, parsed_args).nova
         client = self.connect()
+        compute = compute_nodes.read_server_hosts(None if parsed_args.no_nova else nova)
         with progress.shown(quiet=self.is_quiet) as shown:
             found = audit.audit(
                 client,
@@ -85,13 +94,20 @@ openstack placement flavor audit --fail-on unknown_name \\
                 parsed_args.flavors,
                 nova_request.scheduler(parsed_args),
                 ReadContext(parsed_args.workers, shown),
+                compute,
             )
         if any(str(each.code) in parsed_args.fail_on for each in found):
             self.exit_code = 3
+        self.exit_code = services.exit_code(self.exit_code, compute.not_judged, parsed_args)
         counts = collections.Counter(str(each.code) for each in found)
         parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
-        self.summary = [f"On {client.target}: {len(found)} flavors: {parts}", *_assumed(found)]
-        return COLUMNS, _rows(found)
+        refused = {name: why for each in found for name, why in each.not_counted.items()}
+        self.summary = [
+            f"On {client.target}: {len(found)} flavors: {parts}",
+            *_assumed(found),
+            *services.judgement_lines(refused, compute.not_judged),
+        ]
+        return COLUMNS, _rows(found, compute.not_judged)
 
 
 def _assumed(found: Sequence[audit.AuditedFlavor]) -> list[str]:
@@ -109,7 +125,7 @@ def _assumed(found: Sequence[audit.AuditedFlavor]) -> list[str]:
     ]
 
 
-def _rows(found: Sequence[audit.AuditedFlavor]) -> list[tuple[Any, ...]]:
+def _rows(found: Sequence[audit.AuditedFlavor], not_judged: Sequence[str]) -> list[tuple[Any, ...]]:
     return [
         (
             each.name,
@@ -121,6 +137,8 @@ def _rows(found: Sequence[audit.AuditedFlavor]) -> list[tuple[Any, ...]]:
             not each.is_bound,
             each.reason,
             rows.Lines(list(each.assumptions)),
+            rows.Lines(services.not_counted_rows(each.not_counted)),
+            rows.Lines(list(not_judged)),
         )
         for each in found
     ]

@@ -118,6 +118,71 @@ def test_a_server_is_explained_by_its_flavor_and_zone(
     assert verdicts["ServerGroupAffinityFilter"] == "accepts"
 
 
+def down(openstack: OpenStack) -> tuple[str, str]:
+    """The options for a nova on which the nova-compute of ``avx`` is down."""
+    hosts = {item["name"]: item["uuid"] for item in openstack("resource provider list")}
+    services = compute_hosts(hosts, {"avx": {"state": "down"}})
+    return nova_recording({**recorded(hosts), **services}, "down.json")
+
+
+def test_the_commands_name_a_host_with_a_compute_service_that_is_down(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    options = down(openstack)
+    code, found = explained(openstack, "--flavor", "avx", *options)
+    assert (code, "candidate" in found) == (3, False)
+    ((text, host),) = ((row["text"], row["host"]) for row in found["not counted"])
+    assert (text, host) == ("nova-compute down", "avx")
+    # The next nearest host is explained.
+    assert {row["host"] for row in found["failure"]} == {"plain"}
+    ended = openstack.run(EXPLAIN, "--flavor", "avx", *options)
+    assert "no compute host (0 of 2) can serve the request" in ended.messages
+    assert "Not counted: avx (nova-compute down)" in ended.messages
+    (row,) = openstack(AUDIT, "avx", *options)
+    assert (row["code"], row["hosts"], row["hosts_if_empty"]) == ("out_of_service", 0, 0)
+    assert row["not_counted"] == [{"host": "avx", "reason": "nova-compute down"}]
+    (row,) = openstack("placement capacity show", "--flavor", "avx", *options)
+    assert (row["fits"], row["hosts"], row["not_counted"][0]["host"]) == (0, 0, "avx")
+    ended = openstack.run(STOP, "plain", *options, "-f", "json")
+    assert (ended.code, json.loads(ended.stdout)["moves"]) == (3, [])
+
+
+def test_a_filter_that_nova_conf_enables_refuses_hosts(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    hosts = {item["name"]: item["uuid"] for item in openstack("resource provider list")}
+    answers = recorded(hosts)
+    answers["GET /v2.1/flavors/detail"]["flavors"].append(flavor("ssd", 2, ssd="true"))
+    options = nova_recording(answers)
+    code, found = explained(openstack, "--flavor", "ssd", *options)
+    assert (code, len(found["candidate"])) == (0, 2)
+    name = "AggregateInstanceExtraSpecsFilter"
+    lines = [row["text"] for row in found["not judged"]]
+    assert lines == [f"{name}: nova.conf says whether it is enabled"]
+    assert explained(openstack, "--flavor", "ssd", "--strict", *options)[0] == 4
+    pathlib.Path("nova.conf").write_text(
+        f"[filter_scheduler]\nenabled_filters = ComputeFilter,{name}\n"
+    )
+    conf = ("--nova-conf", "nova.conf")
+    code, found = explained(openstack, "--flavor", "ssd", *conf, *options)
+    assert (code, len(found["not counted"])) == (3, 2)
+    assert {row["text"] for row in found["not counted"]} == {f"{name}: no aggregate has ssd"}
+
+
+def test_without_nova_the_compute_services_are_not_judged(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    for command in (EXPLAIN, "placement capacity show"):
+        arguments = (command, "--resource", "VCPU=1")
+        ended = openstack.run(*arguments)
+        assert (ended.code, "Not judged: compute services: " in ended.messages) == (0, True)
+        assert openstack.run(*arguments, "--strict").code == 4
+        assert openstack.run(*arguments, "--strict", *nova).code == 0
+        assert openstack.run(*arguments, "--strict", "--no-nova", *nova).code == 4
+    assert openstack.run(AUDIT, "small", "--strict", *nova).code == 0
+    assert openstack.run(AUDIT, "small", "--strict", "--no-nova", *nova).code == 4
+
+
 def test_an_image_and_a_port_are_parts_of_the_request(
     openstack: OpenStack, nova: tuple[str, str]
 ) -> None:

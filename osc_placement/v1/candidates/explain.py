@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.model.constraint import Constraint
     from osc_placement.nova import request
+    from osc_placement.workflows.compute_nodes import ServerHosts
     from osc_placement.workflows.explain import changes, explain, nova_filters, values
 
 COLUMNS = (
@@ -42,6 +43,7 @@ COLUMNS = (
 
 _QUERY, _CONSTRAINT, _CANDIDATE = "query", "constraint", "candidate"
 _FAILURE, _CHANGE, _FILTER, _ASSUMPTION = "failure", "change", "nova filter", "assumption"
+_NOT_COUNTED, _NOT_JUDGED = "not counted", "not judged"
 
 #: ``(title, section, {column of the table: column of the rows})``
 _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
@@ -85,13 +87,19 @@ class ExplainAllocationCandidate(base.ReportLister):
     filters of nova's scheduler may still refuse them.
 
     The table output has several tables. Other formats have one row per fact; the column section
-    tells its kind.
+    tells its kind. A host that a filter of nova certainly refuses is not counted; the compute
+    filter is judged for every request.
     """
 
     writes = False
     required_feature = "nested candidates"
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
-    exit_codes = {**base.EXIT_CODES, 0: "a host can serve the request", 3: "no host can serve it"}
+    exit_codes = {
+        **base.EXIT_CODES,
+        0: "a host can serve the request",
+        3: "no host can serve it",
+        services.NOT_JUDGED: services.STRICT,
+    }
     example = """\
 openstack allocation candidate explain --flavor m1.large \\
     --availability-zone az1
@@ -121,18 +129,20 @@ openstack allocation candidate explain \\
         nova_request.add_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.workflows import compute_nodes
         from osc_placement.workflows.explain import explain
 
         nova_request.check(self, parsed_args)
         client, asked, opened = self._read(parsed_args)
-        host_of: dict[str, str] = {}
+        compute = compute_nodes.read_server_hosts(services.optional_nova(self, parsed_args))
+        nodes = compute.hosts.nodes if compute.hosts else ()
+        host_of = {node.hostname: node.host for node in nodes}
 
         def members() -> Mapping[str, Collection[str]]:
             if asked.nova is None:
                 return {}
             from osc_placement.workflows.explain import nova_filters
 
-            host_of.update(nova_filters.hosts_by_provider(opened.nova))
             return nova_filters.members(asked.nova.aggregates, host_of)
 
         with progress.shown(quiet=self.is_quiet) as shown:
@@ -147,12 +157,14 @@ openstack allocation candidate explain \\
                     members,
                 ),
                 services.read_context(self, parsed_args.workers, shown),
+                compute,
+                self._filters(opened, parsed_args, asked.nova, compute),
             )
-        judged = self._filters(opened, parsed_args, asked.nova, found)
-        self.exit_code = 0 if found.candidates else 3
-        count = len(found.candidates)
+        not_judged = [*compute.not_judged, *found.not_judged]
+        code = 0 if found.candidates else 3
+        self.exit_code = services.exit_code(code, not_judged, parsed_args)
         self.summary = (
-            f"On {client.target}: {count} of {found.all_hosts} hosts can serve the request",
+            f"On {client.target}: {_count(found)} can serve the request",
             *(
                 [f"{found.refused} changes are left out: Placement has no candidate for them"]
                 if found.refused
@@ -160,8 +172,9 @@ openstack allocation candidate explain \\
             ),
             *_named(found),
             *(f"Assumed: {text}" for text in asked.assumptions),
+            *services.judgement_lines(found.not_counted, not_judged),
         )
-        return COLUMNS, _rows(asked, found, judged, host_of)
+        return COLUMNS, _rows(asked, found, list(dict.fromkeys(not_judged)), host_of)
 
     def _read(self, parsed_args: argparse.Namespace) -> tuple[api.Client, _Request, Any]:
         """The client, the request, and nova's services if it is nova's request."""
@@ -188,15 +201,15 @@ openstack allocation candidate explain \\
         opened: Any,
         parsed_args: argparse.Namespace,
         asked: request.NovaRequest | None,
-        found: explain.Explanation,
-    ) -> Sequence[nova_filters.Judgement]:
-        """What nova's own filters say about the candidates of nova's request."""
-        if asked is None or not found.candidates:
-            return ()
+        compute: ServerHosts,
+    ) -> explain.JudgeFilters | None:
+        """What all filters of nova say about the candidates of nova's request."""
+        if asked is None:
+            return None
         from osc_placement.workflows.explain import nova_filters
 
         enabled = nova_request.scheduler(parsed_args).enabled_filters
-        return nova_filters.judge(opened.nova, asked, found.candidates, enabled)
+        return lambda hosts: nova_filters.judge(opened.nova, asked, hosts, compute, enabled)
 
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:
         """One table per section; without the columns that have no value."""
@@ -246,10 +259,17 @@ def _row(section: str, text: str, **values: Any) -> tuple[Any, ...]:
     return (section, text, *(values.get(name) for name in COLUMNS[2:]))
 
 
+def _count(found: explain.Explanation) -> str:
+    """``3 of 12 hosts``, or ``no compute host (0 of 12)``."""
+    if found.candidates:
+        return f"{len(found.candidates)} of {found.all_hosts} hosts"
+    return f"no compute host (0 of {found.all_hosts})"
+
+
 def _rows(
     asked: _Request,
     found: explain.Explanation,
-    judged: Sequence[nova_filters.Judgement],
+    not_judged: Sequence[str],
     host_of: Mapping[str, str],
 ) -> list[tuple[Any, ...]]:
     text = queries.encode(queries.candidate_pairs(asked.query)).removeprefix("?")
@@ -269,7 +289,9 @@ def _rows(
         *(_row(_CANDIDATE, name, host=name) for name in found.candidates),
         *map(_failure_row, found.failures),
         *(_change_row(change, host_of) for change in found.changes),
-        *map(_filter_row, judged),
+        *map(_filter_row, found.judged),
+        *(_row(_NOT_COUNTED, why, host=name) for name, why in found.not_counted.items()),
+        *(_row(_NOT_JUDGED, text) for text in not_judged),
         *(_row(_ASSUMPTION, text) for text in asked.assumptions),
     ]
     return [

@@ -69,7 +69,7 @@ class Counter:
         self._base, self._without, self._refused = base, without, frozenset(refused)
         self._plan = plans.prepare(base, query)
         self._forest = forests.Forest(base, self._plan)
-        self._found = options.find(base, query)
+        self._found = options.find(base, query, refused=self._refused)
         self._by_root: dict[str, list[packing.Option]] = collections.defaultdict(list)
         for option in self._found.options:
             if not options.uses_trees(base, option, without):
@@ -96,7 +96,7 @@ class Counter:
             found,
             hosts,
             tuple(sorted(classes, key=lambda each: each.fits)),
-            tuple(root for root in requested if root in self._refused and self._by_root.get(root)),
+            tuple(root for root in self._found.not_counted if root in requested),
         )
 
     def _providers(self, roots: Sequence[str]) -> list[record.ProviderRecord]:

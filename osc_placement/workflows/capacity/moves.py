@@ -79,12 +79,10 @@ class Moves:
         self._options: dict[Hashable, Sequence[packing.Option]] = {}
         self._free: dict[packing.Slot, int] = {}
         for kind, (query, group) in kinds.items():
-            found = options.find(empty, query, budget)
+            found = options.find(empty, query, budget, self.refused)
             self.is_complete = self.is_complete and found.is_complete
             usable = [each for each in found.options if each.is_of_host]
-            roots = dict.fromkeys(each.root_uuid for each in usable)
-            self.not_counted |= dict.fromkeys(root for root in roots if root in self.refused)
-            usable = [each for each in usable if each.root_uuid not in self.refused]
+            self.not_counted |= dict.fromkeys(found.not_counted)
             self._free |= options.free_amounts(base, usable)
             self._options[kind] = self._in_group(group, usable) if group else usable
 

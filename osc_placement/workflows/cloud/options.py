@@ -17,18 +17,25 @@ PER_TREE = 2_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a query. ``is_complete``: no tree has more than ``PER_TREE`` candidates."""
+    """The options of a query. ``is_complete``: no tree has more than ``PER_TREE`` candidates.
+
+    ``not_counted`` are the roots of the hosts that would have options if they were not refused.
+    """
 
     options: tuple[packing.Option, ...]
     is_complete: bool = True
+    not_counted: tuple[str, ...] = ()
 
 
 def find(
     base: state.State,
     query: candidate.CandidateQuery,
     budget: budgets.SearchBudget | None = None,
+    refused: Collection[str] = (),
 ) -> Options:
     """The options of a query, tree by tree. Raises the errors of ``budget``.
+
+    ``refused`` are the roots of hosts that have no options; others may use what their trees share.
 
     Equal allocations of several trees are one option, of the tree with the lowest UUID. Those of
     sharing providers alone belong to the tree of one of these providers.
@@ -37,16 +44,23 @@ def find(
     forest = forests.Forest(base, plan, budget)
     found: dict[frozenset[tuple[packing.Slot, int]], packing.Option] = {}
     is_complete = True
+    not_counted = []
     for root_uuid in forest.roots():
         if not plan.admits_root(base.providers[root_uuid]):
             continue
         candidates = forest.candidates_in(root_uuid)
+        if root_uuid in refused:
+            tree = base.tree[root_uuid]
+            if any(not tree.isdisjoint(each.allocations) for each in candidates):
+                not_counted.append(root_uuid)
+            continue
         for each in itertools.islice(candidates, PER_TREE):
             option = _option(base, root_uuid, each)
             key = frozenset(option.amounts.items())
             found[key] = min(option, found.get(key, option), key=_rank)
         is_complete = is_complete and next(candidates, None) is None
-    return Options(tuple(found.values()), is_complete)
+    usable = tuple(option for option in found.values() if option.root_uuid not in refused)
+    return Options(usable, is_complete, tuple(not_counted))
 
 
 def _option(base: state.State, root_uuid: str, found: candidate.Candidate) -> packing.Option:

@@ -13,8 +13,9 @@ from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
 from osc_placement.workflows import selector
 from osc_placement.workflows.cloud import observe
-from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.explain import changes, failures
+from osc_placement.workflows.compute_nodes import ServerHosts
+from osc_placement.workflows.context import ComputeHosts, ReadContext
+from osc_placement.workflows.explain import changes, failures, nova_filters
 from osc_placement.workflows.explain.changes import Change
 from osc_placement.workflows.explain.relaxations import Relaxations
 from osc_placement.workflows.explain.values import Failure, FunnelStep
@@ -48,11 +49,14 @@ class ExplainRequest:
 class Explanation:
     """Why a query has the candidates that it has.
 
-    ``all_hosts`` is the number of provider trees, without those of sharing providers that cannot
-    serve the query alone; ``candidates`` are the names of the hosts that can serve the query;
+    ``all_hosts`` is the number of hosts of the request, see ``_hosts_of``, and of other trees that
+    can serve it; ``candidates`` are the names of the hosts that can serve the query;
     ``explained`` are the names of the explained hosts, ``named`` those of ``{named provider: its
     host}``. ``refused`` is the number of changes of the
     query that the model found and for which Placement has no candidate; they are left out.
+    ``judged`` is what the filters of nova say about the hosts that can serve the query in
+    Placement; ``not_counted`` is ``{host: why nova refuses it}`` for those that are no candidates
+    therefore.
     """
 
     all_hosts: int
@@ -63,10 +67,30 @@ class Explanation:
     failures: tuple[Failure, ...]
     changes: tuple[Change, ...]
     refused: int = 0
+    judged: tuple[nova_filters.Judgement, ...] = ()
+    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def not_judged(self) -> list[str]:
+        """Why more hosts may be refused."""
+        return nova_filters.not_judged(self.judged)
 
 
-def explain(client: api.Client, request: ExplainRequest, context: ReadContext) -> Explanation:
+#: Judges ``{name: UUID}`` of root providers.
+JudgeFilters = Callable[[Mapping[str, str]], Sequence[nova_filters.Judgement]]
+
+
+def explain(
+    client: api.Client,
+    request: ExplainRequest,
+    context: ReadContext,
+    compute: ServerHosts | None = None,
+    judge_filters: JudgeFilters | None = None,
+) -> Explanation:
     """Explain a query.
+
+    ``compute`` decides which hosts take a server, and ``judge_filters`` is asked once about the
+    hosts that can serve the query; without it only the compute services are judged.
 
     Requests: one, which checks the query; those of ``lookup.find_providers`` for named hosts; on a
     service also those of ``CloudReader.read``, and one to prove each change of the query.
@@ -76,9 +100,12 @@ def explain(client: api.Client, request: ExplainRequest, context: ReadContext) -
     given = request.parameters or queries.candidate_pairs(request.query)
     pairs = [*(pair for pair in given if pair[0] != "limit"), ("limit", "1")]
     retry.read(lambda: client.list_allocation_candidates(pairs))
-    roots = _roots(client, request.hosts, context)
+    compute = compute or ServerHosts()
+    hosts = compute.hosts
+    read_hosts = context.compute_hosts if hosts is None else lambda: hosts
+    roots = _roots(client, request.hosts, read_hosts)
     with observe.observed(client, [request.query], context) as base:
-        explanation = _Explainer(request, base).explain(roots)
+        explanation = _Explainer(request, base, compute, judge_filters).explain(roots)
     return _proved(client, request.query, explanation, context)
 
 
@@ -100,7 +127,24 @@ def _proved(
     return dataclasses.replace(found, changes=kept, refused=len(found.changes) - len(kept))
 
 
-def _roots(client: api.Client, hosts: Sequence[str], context: ReadContext) -> dict[str, str]:
+def _hosts_of(base: state.State, query: candidate.CandidateQuery) -> set[str]:
+    """The hosts of a request: the trees with a requested class, without sharing providers.
+
+    A node of Ironic is no host of a request for VCPU. All trees that offer more than shared
+    resources if none has a requested class.
+    """
+    classes = observe.resource_classes([query])
+    offering, others = set[str](), set[str]()
+    for each in base.providers.values():
+        if standard.SHARING_TRAIT not in each.traits:
+            fits = not classes.isdisjoint(each.inventories)
+            (offering if fits else others).add(each.root_uuid)
+    return offering or others
+
+
+def _roots(
+    client: api.Client, hosts: Sequence[str], read_hosts: ComputeHosts | None
+) -> dict[str, str]:
     """``{name of a named provider: UUID of its root}``. Errors: UnknownProvider."""
     providers = {}
 
@@ -109,24 +153,39 @@ def _roots(client: api.Client, hosts: Sequence[str], context: ReadContext) -> di
         providers.update({item.uuid: item for item in named.values()})
         return {text: item.uuid for text, item in named.items()}
 
-    uuids = selector.host_uuids(find, hosts, context.compute_hosts)
+    uuids = selector.host_uuids(find, hosts, read_hosts)
     named = (providers[uuid] for found in uuids.values() for uuid in found)
     return {item.name: item.root_uuid or item.uuid for item in named}
 
 
 class _Explainer:
-    def __init__(self, request: ExplainRequest, base: state.State) -> None:
+    def __init__(
+        self,
+        request: ExplainRequest,
+        base: state.State,
+        compute: ServerHosts,
+        judge_filters: JudgeFilters | None,
+    ) -> None:
         self._request, self._base, self._query = request, base, request.query
+        self._compute = compute
+        self._judge_filters = judge_filters or self._judge_compute
         self._order = list(request.order)
         self._relaxations = Relaxations(base, request.query, self._order)
 
     def explain(self, named: Mapping[str, str]) -> Explanation:
-        base, query = self._base, self._query
-        every = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
-        steps = {root: self._relaxations.step(root) for root in every}
-        serving = [root for root, step in steps.items() if step == len(self._order)]
-        failing = [root for root in every if steps[root] < len(self._order)]
-        hosts = [root for root in every if not self._shares(root)]
+        base, query, last = self._base, self._query, len(self._order)
+        roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+        own = _hosts_of(base, query)
+        steps = {root: self._relaxations.step(root) for root in roots}
+        steps = {root: step for root, step in steps.items() if root in own or step == last}
+        names = {base.providers[root].name: root for root in steps if steps[root] == last}
+        judged = self._judge_filters(names) if names else ()
+        refused = nova_filters.refused(judged)
+        serving = [root for name, root in names.items() if name not in refused]
+        down = self._compute.refused(steps)
+        failing = [root for root, step in steps.items() if step < last]
+        failing = [root for root in failing if root not in down] or failing
+        hosts = [root for root in steps if root in own]
         chosen = list(dict.fromkeys(named.values())) or (
             [] if serving else self._nearest(failing, hosts)
         )
@@ -138,7 +197,7 @@ class _Explainer:
         if not serving:
             found += changes.of_query(base, query, self._relaxations, failing)
         return Explanation(
-            len({*hosts, *serving}),
+            len(steps),
             tuple(self._funnel(steps)),
             tuple(base.providers[root].name for root in serving),
             tuple(base.providers[root].name for root in chosen),
@@ -148,7 +207,14 @@ class _Explainer:
                 for failure in failures.explained(base, query, chosen)
             ),
             tuple(found),
+            judged=tuple(judged),
+            not_counted=refused,
         )
+
+    def _judge_compute(self, candidates: Mapping[str, str]) -> list[nova_filters.Judgement]:
+        if self._compute.hosts is None:
+            return []
+        return [nova_filters.judge_compute(candidates, self._compute)]
 
     def _funnel(self, steps: Mapping[str, int]) -> list[FunnelStep]:
         return [
@@ -167,13 +233,6 @@ class _Explainer:
                     " Placement)"
                 )
         return dataclasses.replace(failure, detail="; ".join(details)) if details else failure
-
-    def _shares(self, root: str) -> bool:
-        """Whether a tree only shares resources with others."""
-        providers = [self._base.providers[uuid] for uuid in self._base.tree[root]]
-        return standard.SHARING_TRAIT in self._base.providers[root].traits and all(
-            standard.SHARING_TRAIT in each.traits for each in providers
-        )
 
     def _nearest(self, failing: Sequence[str], hosts: Collection[str]) -> list[str]:
         """The hosts that lack least: classes, then conditions, then the share of the amounts."""

@@ -10,21 +10,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
-import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
-from osc_placement.nova import (
-    api,
-    filters,
-    hosts as nova_hosts,
-    request,
-    servers,
-    values,
-)
+from osc_placement.nova import api, filters, request, servers, values
+from osc_placement.workflows.compute_nodes import ServerHosts
 
-LOG = logging.getLogger(__name__)
-
+COMPUTE = "ComputeFilter"
 AFFINITY, ANTI_AFFINITY = "ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"
 
 
@@ -55,23 +47,29 @@ class Judgement:
 def judge(
     nova: api.Nova,
     asked: request.NovaRequest,
-    candidates: Sequence[str],
+    candidates: Mapping[str, str],
+    compute: ServerHosts,
     enabled: Collection[str] | None = None,
 ) -> list[Judgement]:
-    """The judgement of each filter about candidates, by the names of their root providers.
+    """The judgement of each filter about ``{name: UUID}`` of the root providers of candidates.
 
-    ``enabled`` are the filters in nova.conf, None without a nova.conf; then a filter that nova does
-    not enable by default is left out if it accepts all hosts.
+    The ComputeFilter is judged first, the others about the hosts that it accepts. ``enabled`` are
+    the filters in nova.conf, None without a nova.conf; then a filter that nova does not enable by
+    default is left out if it accepts all hosts.
 
-    Requests: one for services, one per 1000 hypervisors; for an existing server also one per 1000
-    server groups, and one for each of up to five members of its group, or one per 1000 servers.
+    Requests: for an existing server one per 1000 server groups, and one for each of up to five
+    members of its group, or one per 1000 servers.
     """
-    hosts = _hosts(nova_hosts.read_all(nova), asked.aggregates, candidates)
-    found = [
-        *_from_rules(asked.server, hosts),
-        *_from_groups(nova, asked.server, hosts),
-        *_hidden(asked.server, [host for _, host in hosts.values()]),
-    ]
+    first = judge_compute(candidates, compute)
+    left = {name: uuid for name, uuid in candidates.items() if name not in first.refused}
+    hosts = _hosts(compute, asked.aggregates, left)
+    if compute.hosts is None:
+        data = "the compute nodes of the hosts were not read"
+        names = (*filters.RULES, ANTI_AFFINITY, AFFINITY)
+        rules = [Judgement(name, Verdict.NOT_JUDGED, reason=data) for name in names]
+    else:
+        rules = [*_from_rules(asked.server, hosts), *_from_groups(nova, asked.server, hosts)]
+    found = [first, *rules, *_hidden(asked.server, [host for _, host in hosts.values()])]
     known = request.DEFAULT_FILTERS if enabled is None else enabled
     if enabled is not None:
         return [each for each in found if each.filter in known]
@@ -80,18 +78,6 @@ def judge(
         for each in found
         if each.filter in known or each.verdict is not Verdict.ACCEPTS
     ]
-
-
-def hosts_by_provider(nova: api.Nova) -> dict[str, str]:
-    """``{name of a root provider: host}``; empty if nova does not show its compute nodes.
-
-    Requests: one for services, one per 1000 hypervisors.
-    """
-    try:
-        return {node.hostname: node.host for node in nova_hosts.read_all(nova).nodes}
-    except errors.PlacementError as error:
-        LOG.info("%s", error)
-        return {}
 
 
 def members(
@@ -104,22 +90,51 @@ def members(
     }
 
 
+def judge_compute(candidates: Mapping[str, str], compute: ServerHosts) -> Judgement:
+    """The judgement of the ComputeFilter about ``{name: UUID}`` of root providers."""
+    if compute.hosts is None:
+        return Judgement(COMPUTE, Verdict.NOT_JUDGED, reason="; ".join(compute.not_judged))
+    reasons = {name: compute.why_not(uuid) for name, uuid in candidates.items()}
+    return _judged(COMPUTE, {name: why for name, why in reasons.items() if why})
+
+
+def refused(judged: Iterable[Judgement]) -> dict[str, str]:
+    """``{name of a root provider: reason}`` for the hosts that a filter certainly refuses."""
+    reasons: dict[str, str] = {}
+    for each in judged:
+        if each.is_enabled:
+            prefix = "" if each.filter == COMPUTE else f"{each.filter}: "
+            for name, why in each.refused.items():
+                reasons.setdefault(name, prefix + why)
+    return reasons
+
+
+def not_judged(judged: Iterable[Judgement]) -> list[str]:
+    """A line for each filter that may refuse hosts of which this is not known."""
+    lines = []
+    for each in judged:
+        if each.verdict is Verdict.NOT_JUDGED:
+            lines.append(each.reason if each.filter == COMPUTE else f"{each.filter}: {each.reason}")
+        elif each.refused and not each.is_enabled:
+            lines.append(f"{each.filter}: nova.conf says whether it is enabled")
+    return lines
+
+
 def _hosts(
-    known: values.Hosts, aggregates: Iterable[values.HostAggregate], candidates: Iterable[str]
+    compute: ServerHosts,
+    aggregates: Iterable[values.HostAggregate],
+    candidates: Mapping[str, str],
 ) -> dict[str, tuple[str, filters.Host]]:
     """``{name of the root provider: (host, what nova knows of it)}``."""
-    services = {each.host: each for each in known.compute_services}
-    nodes = {each.hostname: each for each in known.nodes}
     members: dict[str, list[values.HostAggregate]] = collections.defaultdict(list)
     for aggregate in aggregates:
         for host in aggregate.hosts:
             members[host].append(aggregate)
     found = {}
-    for name in candidates:
-        node = nodes.get(name)
+    for name, uuid in candidates.items():
+        node = compute.node(uuid)
         host = node.host if node else ""
-        running = node.servers if node else None
-        found[name] = host, filters.Host(services.get(host), members[host], running)
+        found[name] = host, filters.Host(members[host], node.servers if node else None)
     return found
 
 

@@ -14,6 +14,7 @@ from osc_placement.model import candidate
 from osc_placement.nova import api as nova_api, flavors, request
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.cloud.hosts import HostSearch
+from osc_placement.workflows.compute_nodes import ServerHosts
 from osc_placement.workflows.context import ReadContext
 
 
@@ -27,6 +28,8 @@ class Code(enum.StrEnum):
     UNKNOWN_NAME = "unknown_name"
     #: No host can serve it, not even without any allocation.
     NO_HOST = "no_host"
+    #: Placement has hosts for it, but nova places no server on any of them.
+    OUT_OF_SERVICE = "out_of_service"
     #: A host could serve it if nothing were allocated.
     FULL = "full"
     ONE_HOST = "one_host"
@@ -41,7 +44,8 @@ class AuditedFlavor:
     ``is_bound``: Placement returns not all candidates, so that nova may see fewer hosts.
     ``empty_hosts`` is the number without any allocation, None for a flavor without a valid query.
     ``reason`` explains the code. ``assumptions`` are sentences about what nova's query was assumed
-    to be.
+    to be. ``not_counted`` is ``{host: why it takes no server}`` for the hosts that Placement would
+    use.
     """
 
     id: str
@@ -53,6 +57,7 @@ class AuditedFlavor:
     empty_hosts: int | None = None
     reason: str = ""
     assumptions: tuple[str, ...] = ()
+    not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def audit(
@@ -61,8 +66,11 @@ def audit(
     names: Sequence[str],
     options: request.SchedulerOptions,
     context: ReadContext,
+    compute: ServerHosts | None = None,
 ) -> list[AuditedFlavor]:
     """Audit the flavors with these names or IDs; all flavors without any.
+
+    ``compute`` decides which hosts take a server.
 
     Requests: to nova one per 1000 flavors, to Placement one per flavor; on a service also those of
     ``CloudReader.read`` for the flavors that Placement accepts.
@@ -78,7 +86,7 @@ def audit(
         return [each.found for each in answered]
     with observe.observed(client, valid, context) as base:
         empty = base.without_allocations()
-        return [_judged(each, base, empty) for each in answered]
+        return [_judged(each, base, empty, compute or ServerHosts()) for each in answered]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,14 +123,22 @@ def _ask(client: api.Client, asked: _Asked) -> _Asked:
     return dataclasses.replace(asked, answer=answer)
 
 
-def _judged(asked: _Asked, base: state.State, empty: state.State) -> AuditedFlavor:
+def _judged(
+    asked: _Asked, base: state.State, empty: state.State, compute: ServerHosts
+) -> AuditedFlavor:
     query, answer = asked.query, asked.answer
     if query is None or answer is None:
         return asked.found
-    hosts = len(HostSearch(base, query).serving())
+    serving = HostSearch(base, query).serving()
+    refused = compute.refused(serving)
+    hosts = len(serving) - len(refused)
     is_bound = len(answer.requests) == query.limit
-    without = len(HostSearch(empty, query).serving())
-    if hosts == 0:
+    capable = HostSearch(empty, query).serving()
+    refused_empty = compute.refused(capable)
+    without = len(capable) - len(refused_empty)
+    if hosts == 0 and capable and not without:
+        code = Code.OUT_OF_SERVICE
+    elif hosts == 0:
         code = Code.FULL if without else Code.NO_HOST
     elif is_bound:
         code = Code.MANY_CANDIDATES
@@ -136,11 +152,15 @@ def _judged(asked: _Asked, base: state.State, empty: state.State) -> AuditedFlav
         candidates=len(answer.requests),
         empty_hosts=without,
         reason=_REASONS.get(code, "").format(limit=query.limit),
+        not_counted={
+            base.providers[root].name: why for root, why in {**refused_empty, **refused}.items()
+        },
     )
 
 
 _REASONS: Mapping[Code, str] = {
     Code.NO_HOST: "no host could serve it, not even without any allocation",
+    Code.OUT_OF_SERVICE: "nova places no server on any host that could serve it",
     Code.FULL: "a host could serve it without the present allocations",
     Code.ONE_HOST: "only one host can serve it",
     Code.MANY_CANDIDATES: "Placement returns {limit} candidates (max_placement_results): nova may"

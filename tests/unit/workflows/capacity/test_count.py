@@ -8,10 +8,13 @@ import pytest
 
 from osc_placement import microversion
 from osc_placement.engine import state
+from osc_placement.engine.candidates import search
+from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.capacity import count
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force
+from tests.support.clouds import compute_services
 
 
 def total(base: state.State, *groups: object, **binding: object) -> count.Capacity:
@@ -52,6 +55,28 @@ def test_without_some_trees_only_the_others_count(seed: int) -> None:
         ),
     )
     assert found.count.least == expected
+
+
+@pytest.mark.seeds(30, long=600)
+def test_only_hosts_that_the_compute_filter_accepts_count(seed: int) -> None:
+    draw = random.Random(f"services {seed}")
+    base = brute_force.small_state(draw)
+    request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
+    if not any(each.resources for each in request.groups):
+        return
+    roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+    states = compute_services.draw_states(draw, roots)
+    accepted = compute_services.accepted(states)
+    compute = compute_nodes.read_server_hosts(compute_services.nova(states))
+    found = count.Counter(base, request, (), compute.refused(roots)).count(roots)
+    of_host = brute_force.without_trees(base, ())
+    assert found.count.least == brute_force.most(
+        base, request, lambda each: of_host(each) and each.root_uuid in accepted
+    )
+    serving = {each.root_uuid for each in search.search(base, request) if of_host(each)}
+    assert set(found.refused) >= serving - accepted
+    assert accepted.isdisjoint(found.refused)
+    assert all(found.count.least <= each.fits for each in found.classes)
 
 
 def test_remaining_amounts_are_counted_in_units_of_the_class() -> None:

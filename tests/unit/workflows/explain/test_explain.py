@@ -16,12 +16,14 @@ from osc_placement.engine import state
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Kind
 from osc_placement.testing import service
+from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import changes, explain
 from osc_placement.workflows.explain.changes import Change
 from osc_placement.workflows.explain.relaxations import MOST_CONDITIONS
 from tests.support.candidates import cloud_builder, clouds, explained, oracle
+from tests.support.clouds import compute_services
 
 T = TypeVar("T")
 VERSION = microversion.MAXIMUM
@@ -46,10 +48,14 @@ class Cloud:
             yield cloud_builder.draw_query(self.draw, self.base, VERSION)
 
     def explain(
-        self, client: api.Client, query: candidate.CandidateQuery, *hosts: str
+        self,
+        client: api.Client,
+        query: candidate.CandidateQuery,
+        *hosts: str,
+        compute: compute_nodes.ServerHosts | None = None,
     ) -> explain.Explanation:
-        order = constraint.constraints_of(query)
-        return explain.explain(client, explain.ExplainRequest(query, order, hosts), CONTEXT)
+        request = explain.ExplainRequest(query, constraint.constraints_of(query), hosts)
+        return explain.explain(client, request, CONTEXT, compute)
 
 
 @pytest.fixture
@@ -67,6 +73,25 @@ def test_a_host_is_a_candidate_exactly_if_the_server_returns_it(cloud: Cloud) ->
             assert set(found.candidates) == returned
             assert {failure.host for failure in found.failures} == set(names) - returned
             assert found.funnel[-1].hosts == len(returned) <= found.all_hosts
+
+
+@pytest.mark.seeds(10, long=130)
+def test_no_host_that_the_compute_filter_refuses_can_serve_a_request(cloud: Cloud) -> None:
+    draw, base = cloud.draw, cloud.base
+    roots = [each.uuid for each in base.providers.values() if each.uuid == each.root_uuid]
+    for query in cloud.queries():
+        states = compute_services.draw_states(draw, roots)
+        accepted = compute_services.accepted(states)
+        names = {base.providers[root].name for root in accepted}
+        compute = compute_nodes.read_server_hosts(compute_services.nova(states))
+        returned = explained.hosts_in_response(cloud.file, base, query)
+        for client in (cloud.file, cloud.service):
+            found = cloud.explain(client, query, compute=compute)
+            assert set(found.candidates) == returned & names
+            assert found.not_counted.keys() == returned - names
+            if not found.candidates:
+                able = {failure.host for failure in found.failures} & names
+                assert able == set(found.explained) or not able
 
 
 def test_the_funnel_counts_the_hosts_of_each_partial_query(cloud: Cloud) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from osc_placement.nova import api, flavor, request, values
+from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.explain import nova_filters
 from osc_placement.workflows.explain.nova_filters import Verdict
 
@@ -59,14 +60,17 @@ def judged(
     specs: Mapping[str, str] | None = None,
     metadata: Mapping[str, str] | None = None,
     enabled: tuple[str, ...] | None = None,
+    reads_services: bool = True,
     **server: Any,
 ) -> dict[str, nova_filters.Judgement]:
     """``metadata`` is that of an aggregate with the host ``up``."""
     aggregates = [values.HostAggregate("1", "a", "uuid", ("up",), metadata or {})]
     spec = request.ServerSpec(flavor.Flavor(1, 1, 1, extra_specs=specs or {}), "f", **server)
     asked = request.request_to_placement(spec, aggregates)
-    names = [f"{host}.node" for host in HOSTS]
-    found = nova_filters.judge(nova or recorded(), asked, names, enabled)
+    uuids = {f"{host}.node": host for host in HOSTS}
+    nova = nova or recorded()
+    compute = compute_nodes.read_server_hosts(nova if reads_services else None)
+    found = nova_filters.judge(nova, asked, uuids, compute, enabled)
     return {each.filter: each for each in found}
 
 
@@ -75,11 +79,34 @@ def test_hosts_without_a_running_service_are_refused() -> None:
     assert (found.verdict, found.refused) == (
         Verdict.REFUSES,
         {
-            "disabled.node": "disabled",
-            "down.node": "down",
+            "disabled.node": "nova-compute disabled",
+            "down.node": "nova-compute down",
             "absent.node": "no compute service",
         },
     )
+
+
+def test_without_the_compute_services_only_what_is_requested_is_judged() -> None:
+    found = judged(specs={"hw:numa_nodes": "2"}, metadata={"ssd": "true"}, reads_services=False)
+    assert {each.verdict for name, each in found.items() if not name.startswith("Agg")} == {
+        Verdict.NOT_JUDGED,
+        Verdict.ACCEPTS,
+    }
+    assert nova_filters.refused(found.values()) == {}
+    lines = nova_filters.not_judged(found.values())
+    assert compute_nodes.NOVA_NOT_READ in lines
+    assert any(line.startswith("NUMATopologyFilter: ") for line in lines)
+
+
+def test_only_certain_refusals_are_subtracted() -> None:
+    specs, metadata = {"ssd": "false"}, {"ssd": "true"}
+    found = judged(specs=specs, metadata=metadata).values()
+    assert set(nova_filters.refused(found)) == {"disabled.node", "down.node", "absent.node"}
+    name = "AggregateInstanceExtraSpecsFilter"
+    assert f"{name}: nova.conf says whether it is enabled" in nova_filters.not_judged(found)
+    found = judged(specs=specs, metadata=metadata, enabled=("ComputeFilter", name)).values()
+    assert nova_filters.refused(found)["up.node"] == f"{name}: ssd=true is not false"
+    assert nova_filters.not_judged(found) == []
 
 
 def test_filters_of_aggregates_are_judged_by_metadata() -> None:
@@ -134,17 +161,17 @@ def test_only_the_filters_of_nova_conf_are_judged() -> None:
 def test_an_anti_affine_server_needs_a_host_without_members() -> None:
     nova = recorded({"policy": "anti-affinity"})
     found = judged(nova, uuid="s0")[nova_filters.ANTI_AFFINITY]
-    assert found.refused == {
-        "up.node": "2 members of server group group",
-        "down.node": "1 members of server group group",
-    }
+    assert found.refused == {"up.node": "2 members of server group group"}
+    nova = recorded({"policy": "anti-affinity", "rules": {"max_server_per_host": 3}})
+    assert judged(nova, uuid="s0")[nova_filters.ANTI_AFFINITY].refused == {}
     nova = recorded({"policy": "anti-affinity", "rules": {"max_server_per_host": 2}})
     assert list(judged(nova, uuid="s0")[nova_filters.ANTI_AFFINITY].refused) == ["up.node"]
 
 
 def test_an_affine_server_needs_a_host_of_its_group() -> None:
     found = judged(recorded({"policy": "affinity"}), uuid="s0")
-    assert set(found[nova_filters.AFFINITY].refused) == {"disabled.node", "absent.node"}
+    # The group is on the only host that the ComputeFilter accepts.
+    assert found[nova_filters.AFFINITY].verdict is Verdict.ACCEPTS
     assert found[nova_filters.ANTI_AFFINITY].verdict is Verdict.ACCEPTS
 
 

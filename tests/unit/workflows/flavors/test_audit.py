@@ -14,9 +14,11 @@ from osc_placement.engine import record, state
 from osc_placement.model import inventory
 from osc_placement.nova import api, flavors, request
 from osc_placement.testing import service
+from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.flavors import audit
 from tests.support.candidates import cloud_builder, explained, oracle
+from tests.support.clouds import compute_services
 
 CONTEXT = ReadContext(workers=1)
 UUID = "00000000-0000-4000-8000-{:012}"
@@ -182,6 +184,33 @@ def test_the_hosts_of_random_flavors_are_those_of_brute_force(
         ).query
         assert item.hosts == len(oracle.hosts(base, asked))
         assert item.empty_hosts == max(len(oracle.hosts(empty, asked)), item.hosts)
+
+
+@pytest.mark.seeds(10, long=100)
+def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(seed: int) -> None:
+    draw = random.Random(f"audit services {seed}")
+    base = cloud_builder.draw_state(draw)
+    nova = recorded(**drawn_flavors(draw))
+    roots = [each.uuid for each in base.providers.values() if each.uuid == each.root_uuid]
+    states = compute_services.draw_states(draw, roots)
+    accepted = {base.providers[root].name for root in compute_services.accepted(states)}
+    compute = compute_nodes.read_server_hosts(compute_services.nova(states))
+    with service.InProcessPlacement() as started:
+        explained.seed(started, base)
+        options = request.SchedulerOptions()
+        whole = audit.audit(counting(started), nova, [], options, CONTEXT, compute)
+    empty = base.without_allocations()
+    known = {each.name: each.flavor for each in flavors.flavors(nova)}
+    for item in whole:
+        if item.code in (audit.Code.INVALID, audit.Code.UNKNOWN_NAME):
+            continue
+        asked = request.request_to_placement(request.ServerSpec(known[item.name])).query
+        serving, able = oracle.hosts(base, asked), oracle.hosts(empty, asked)
+        assert item.hosts == len(serving & accepted)
+        assert item.empty_hosts == len(able & accepted)
+        out_of_service = not serving & accepted and able and not able & accepted
+        assert (item.code is audit.Code.OUT_OF_SERVICE) == bool(out_of_service)
+        assert item.not_counted.keys() == (serving | able) - accepted
 
 
 def test_too_many_candidates_are_counted_up_to_novas_limit(
