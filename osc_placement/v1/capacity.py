@@ -6,10 +6,11 @@ import argparse
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import microversion
+from osc_placement import errors, microversion
+from osc_placement.client import api_errors
 from osc_placement.v1 import base, plan_command, services
 from osc_placement.v1.candidates import candidate_query, nova_request
 from osc_placement.v1.options import arguments
@@ -109,6 +110,8 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         from osc_placement.workflows.context import ReadContext
 
         plan = self._plan(parsed_args)
+        #: ``{flavor: why it is not counted}``
+        self._refused: dict[str, str] = {}
         client, queries, assumptions = self._queries(parsed_args)
         request = show.ShowRequest(
             queries,
@@ -128,7 +131,12 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         self.summary += [f"Not applied: {failure}" for failure in found.failures]
         refused = {name: why for row in found.rows for name, why in row.not_counted.items()}
         self.summary += services.judgement_lines(refused, found.not_judged)
+        self.summary += [
+            f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()
+        ]
         self.exit_code = services.exit_code(0, found.not_judged, parsed_args)
+        if self._refused:
+            self.exit_code = 1
         unsafe = dict.fromkeys(
             name for row in found.rows if row.kept is not None for name in row.kept.unsafe
         )
@@ -171,10 +179,13 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             if candidate_query.has_options(parsed_args) or parsed_args.query:
                 self.usage_error("argument --flavor: not allowed with options of a query")
             opened = nova_request.opened(self, parsed_args)
-            known = {
-                name: nova_request.read_flavor(opened, parsed_args, name)
-                for name in dict.fromkeys(parsed_args.flavor)
-            }
+            known = {}
+            for name in dict.fromkeys(parsed_args.flavor):
+                try:
+                    known[name] = nova_request.read_flavor(opened, parsed_args, name)
+                except errors.InvalidInput as error:
+                    self._refused[name] = "; ".join(error.reasons)
+            self._require_any(known)
             queries = {name: each.query for name, each in known.items()}
             assumptions = [text for each in known.values() for text in each.assumptions]
             pairs = [pair for each in queries.values() for pair in query.candidate_pairs(each)]
@@ -188,9 +199,21 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         queries = {name: dataclasses.replace(each, limit=None) for name, each in queries.items()}
         if not (parsed_args.by or parsed_args.keep or parsed_args.after):
             observe.read_part(client, queries.values())
-        for each in queries.values():
-            _check_query(client, given or query.candidate_pairs(each))
+        for name, each in list(queries.items()):
+            try:
+                _check_query(client, given or query.candidate_pairs(each))
+            except api_errors.ApiError as error:
+                if error.status != 400 or not nova_request.is_given(parsed_args):
+                    raise
+                self._refused[name] = error.detail
+                del queries[name]
+        self._require_any(queries)
         return client, queries, assumptions
+
+    def _require_any(self, counted: Collection[str]) -> None:
+        """Refuse a command line without any flavor that can be counted. Errors: InvalidInput."""
+        if self._refused and not counted:
+            raise errors.InvalidInput(list(self._refused.values()))
 
     def _plan(self, parsed_args: argparse.Namespace) -> Any:
         from osc_placement.plan import file

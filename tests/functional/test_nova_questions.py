@@ -53,7 +53,7 @@ def server(uuid: str) -> dict[str, Any]:
 
 def recorded(hosts: Mapping[str, str]) -> dict[str, Any]:
     aggregate = {
-        "id": 1, "name": "az1", "uuid": AGGREGATE, "hosts": ["avx"],
+        "id": 1, "name": "az1", "uuid": AGGREGATE, "hosts": ["nova-avx"],
         "metadata": {"availability_zone": "az1"},
     }  # fmt: skip
     port = {
@@ -181,6 +181,67 @@ def test_without_nova_the_compute_services_are_not_judged(
         assert openstack.run(*arguments, "--strict", "--no-nova", *nova).code == 4
     assert openstack.run(AUDIT, "small", "--strict", *nova).code == 0
     assert openstack.run(AUDIT, "small", "--strict", "--no-nova", *nova).code == 4
+
+
+def test_a_zone_that_nova_does_not_have_is_an_error_with_the_zones(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    zone = ("--flavor", "small", "--availability-zone")
+    text = openstack.fails(EXPLAIN, *zone, "nowhere", *nova)[1]
+    assert "nova has no availability zone 'nowhere'; it has az1, nova" in text
+    # Nova's default zone is no host aggregate.
+    assert explained(openstack, *zone, "nova", *nova)[0] == 0
+
+
+def test_a_host_that_only_nova_has_in_the_zone_needs_the_mirror(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    openstack.do("resource provider aggregate remove", "avx", "--aggregate", AGGREGATE)
+    arguments = ("--flavor", "small", "--availability-zone", "az1", "--nearest", "2", *nova)
+    code, found = explained(openstack, *arguments)
+    assert code == 3
+    failures = {row["host"]: row["text"] for row in found["failure"]}
+    assert failures["avx"] == (
+        f"not in aggregate {AGGREGATE} (az1): nova has it there (1 hosts in nova, 0 in Placement)"
+    )
+    commands = {row["host"]: row["commands"] for row in found["change"] if row["host"]}
+    assert commands == {
+        "avx": [
+            f"openstack placement aggregate mirror --host-aggregate {AGGREGATE} --host nova-avx"
+        ],
+        "plain": [f"openstack resource provider aggregate add plain --aggregate {AGGREGATE}"],
+    }
+
+
+def test_a_disabled_service_is_enabled_and_the_request_keeps_its_condition(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    openstack("resource provider trait add", "avx", "--trait", "COMPUTE_STATUS_DISABLED")
+    code, found = explained(openstack, "--flavor", "avx", *nova)
+    assert code == 3
+    assert [row["text"] for row in found["change"] if row["host"] == "avx"] == [
+        "enable the compute service of avx"
+    ]
+    assert not any("COMPUTE_STATUS_DISABLED" in row["text"] for row in found["change"])
+
+
+def test_candidates_of_a_flavor_are_listed(openstack: OpenStack, nova: tuple[str, str]) -> None:
+    rows = openstack("allocation candidate list", "--flavor", "avx", *nova)
+    assert [row["allocation"] for row in rows] == ["VCPU=2,MEMORY_MB=16"]
+    options = ("--resource=VCPU=2", "--resource=MEMORY_MB=16", "--required=HW_CPU_X86_AVX")
+    (row,) = openstack("allocation candidate list", *options)
+    assert row["resource provider"] == rows[0]["resource provider"]
+
+
+def test_a_bad_flavor_does_not_hide_the_count_of_others(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    flavors = [f"--flavor={name}" for name in ("cyborg", "small", "typo", "absent")]
+    ended = openstack.run("placement capacity show", *flavors, *nova, "-f", "json")
+    assert ended.code == 1
+    assert [row["request"] for row in json.loads(ended.stdout)] == ["small"]
+    for name in ("cyborg", "typo", "absent"):
+        assert f"Not counted: flavor {name}: " in ended.stderr
 
 
 def test_an_image_and_a_port_are_parts_of_the_request(

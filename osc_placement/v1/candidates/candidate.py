@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.client import lookup
+from osc_placement.client import lookup, query
 from osc_placement.model import name
 from osc_placement.v1 import base, services
-from osc_placement.v1.candidates import candidate_query
+from osc_placement.v1.candidates import candidate_query, nova_request
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api, responses
+    from osc_placement.model import candidate
 
 COLUMNS = ("#", "allocation", "resource provider", "inventory used/capacity")
 
@@ -26,8 +28,9 @@ class ListAllocationCandidate(base.Lister):
     Rows with the same number form one candidate; "resource provider allocation set" claims
     it. Options after --group belong to that group, which a single provider must satisfy. The
     options before it can be satisfied by several providers of a tree. --query sends a query
-    string from nova or a log. --long adds the names of the providers (one request each, or one
-    listing for more than five), and which providers satisfy which group (1.34).
+    string from nova or a log; --flavor and --server send nova's request for a server. --long
+    adds the names of the providers (one request each, or one listing for more than five), and
+    which providers satisfy which group (1.34).
     """
 
     writes = False
@@ -43,6 +46,7 @@ openstack allocation candidate list \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         candidate_query.add_options(parser)
+        nova_request.add_options(parser)
         parser.add_argument(
             "--name-glob",
             metavar="<pattern>",
@@ -63,8 +67,14 @@ openstack allocation candidate list \\
         limit = parsed_args.limit
         if parsed_args.name_glob:
             parsed_args.limit = None
-        client = self.connect(candidate_query.features(parsed_args), optional)
-        request = candidate_query.request(client, parsed_args, services.host_aggregates(self))
+        nova_request.check(self, parsed_args)
+        request: candidate.CandidateQuery | query.Pairs
+        if nova_request.is_given(parsed_args):
+            request, features = self._of_nova(parsed_args)
+            client = self.connect(features, optional)
+        else:
+            client = self.connect(candidate_query.features(parsed_args), optional)
+            request = candidate_query.request(client, parsed_args, services.host_aggregates(self))
         found = client.list_allocation_candidates(request)
         if parsed_args.name_glob:
             found = _on_named_roots(client, found, parsed_args.name_glob, limit)
@@ -74,6 +84,18 @@ openstack allocation candidate list \\
         at = COLUMNS.index("resource provider")
         names = lookup.provider_names(client, [row[at] for row in data])
         return (*columns, "provider_name"), [(*row, names.get(row[at])) for row in data]
+
+    def _of_nova(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[candidate.CandidateQuery, Iterable[tuple[str, str]]]:
+        """Nova's request, and the features that it needs; ``--limit`` instead of nova's limit."""
+        if candidate_query.has_options(parsed_args) or parsed_args.query:
+            self.usage_error("arguments --flavor and --server: not allowed with options of a query")
+        found = nova_request.read(nova_request.opened(self, parsed_args), parsed_args)
+        request = dataclasses.replace(found.query, limit=parsed_args.limit)
+        pairs = query.candidate_pairs(request)
+        self.summary = [f"Assumed: {text}" for text in found.assumptions]
+        return request, query.candidate_features(pairs).items()
 
 
 def _on_named_roots(
