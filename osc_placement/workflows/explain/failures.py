@@ -41,8 +41,17 @@ class _Explained:
         self._forest, self._base, self._plan = forest, forest.base, forest.plan
         self._root_uuid = root_uuid
         self._host = self._base.providers[root_uuid].name
-        uuids = self._base.in_order({*self._base.tree[root_uuid], *forest.sharing_with(root_uuid)})
+        uuids = self._base.in_order({*self._base.tree[root_uuid], *self._sharing()})
         self._providers = [self._base.providers[uuid] for uuid in uuids]
+
+    def _sharing(self) -> Iterator[str]:
+        """The sharing providers that can take part: with a requested class, or a bare group."""
+        has_bare = any(not slot.resources for slot in self._plan.slots)
+        for uuid in self._forest.sharing_with(self._root_uuid):
+            if has_bare or not self._plan.totals.keys().isdisjoint(
+                self._base.providers[uuid].inventories
+            ):
+                yield uuid
 
     def failures(self) -> Iterator[Failure]:
         for group in self._plan.groups:
