@@ -35,6 +35,7 @@ _NO_TIME = datetime.timedelta()
 _PAGE = 1000
 
 _RULE = re.compile(r"[a-z_]+_api:[\w:-]+")
+_NUMBER = re.compile(r"\d+\.\d+")
 _VERSION = re.compile(r"/v2(\.\d+)?(?=/)")
 
 
@@ -246,6 +247,20 @@ def availability_zones(nova: Nova) -> list[str]:
         return [DEFAULT_ZONE]
     with parsing(path):
         return [DEFAULT_ZONE, *(each["zoneName"] for each in body["availabilityZoneInfo"])]
+
+
+def maximum_version(nova: Nova) -> str | None:
+    """The maximum of the compute API, such as "2.100"; None if nova does not show it.
+
+    Requests: one GET. Errors: ConnectionFailed.
+    """
+    try:
+        version = nova.ask("/", "2.1")["version"]["version"]
+    except api_errors.ConnectionFailed:
+        raise
+    except (errors.PlacementError, LookupError, TypeError):
+        return None
+    return version if isinstance(version, str) and _NUMBER.fullmatch(version) else None
 
 
 def host_aggregates(nova: Nova) -> list[values.HostAggregate]:

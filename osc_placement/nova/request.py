@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
+import json
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from osc_placement import errors
 from osc_placement.model import constraint
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.model.constraint import Constraint, Kind
-from osc_placement.nova import flavor as flavors, traits
+from osc_placement.model.name import CUSTOM_PREFIX
+from osc_placement.nova import flavor as flavors, topology, traits
 from osc_placement.nova.flavor import Source
 from osc_placement.nova.values import HostAggregate
 
 IMAGE_TRAITS = "image traits"
+PCI = "PCI alias"
 PORTS = "port resource requests"
 GROUP_POLICY = "group_policy"
 TENANTS = "request filter: tenant aggregates"
@@ -34,13 +37,31 @@ ISOLATED = "request filter: isolated aggregates"
 REMOTE_MANAGED = "request filter: remote managed ports"
 OWNER = "request filter: owner"
 
+OWNER_NOT_JUDGED = "nova requires OWNER_NOVA once every nova-compute is nova 34 (--filter owner)"
+NETWORKS_NOT_JUDGED = (
+    "the aggregates of routed networks are not in the query: they need the segments of the server's"
+    " networks"
+)
+
+#: What is not judged for any flavor.
+FOR_EVERY_FLAVOR = frozenset({OWNER_NOT_JUDGED, NETWORKS_NOT_JUDGED})
+
+#: Nova checks all aliases of its nova.conf from this release on.
+_ALIASES_CHECKED_SINCE = 32
+
+#: The beginning of the names of the groups of PCI devices; nova uses random UUIDs.
+_DEVICE = "_pci-"
 _ZONE = "availability_zone"
+_OWNER = "OWNER_NOVA"
 _TENANT_KEY = "filter_tenant_id"
 _TRAIT_KEY = "trait:"
 
 
+_NOT_IN_A_NAME = re.compile("[^A-Z0-9_]+")
+
 _SECTION = "scheduler"
 _FILTER_SECTION = "filter_scheduler"
+_PCI_SECTION = "pci"
 
 #: The filters that nova enables by default.
 DEFAULT_FILTERS = (
@@ -53,12 +74,61 @@ DEFAULT_FILTERS = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PciAlias:
+    """What nova requests from Placement for one device of a ``[pci]alias``.
+
+    ``has_ids``: the alias has a vendor_id and a product_id.
+    """
+
+    resource_class: str
+    traits: frozenset[str] = frozenset()
+    has_ids: bool = True
+
+
+#: ``{name: the aliases of this name}``
+PciAliases = Mapping[str, Sequence[PciAlias]]
+
+
+def read_aliases(texts: Iterable[str]) -> PciAliases:
+    """The PCI aliases of the JSON texts of ``[pci]alias``.
+
+    Raises ValueError for a text that is not the JSON object of an alias.
+    """
+    aliases: dict[str, list[PciAlias]] = collections.defaultdict(list)
+    for text in texts:
+        alias = json.loads(text)
+        try:
+            device = f"PCI_{alias.get('vendor_id')}_{alias.get('product_id')}"
+            requested = alias.get("resource_class") or device
+            names = filter(None, alias.get("traits", "").split(","))
+            read = PciAlias(
+                _standard_or_custom(requested, flavors.STANDARD_CLASSES),
+                frozenset(_standard_or_custom(each, traits.standard()) for each in names),
+                bool(alias.get("vendor_id") and alias.get("product_id")),
+            )
+            aliases[alias["name"]].append(read)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"not a PCI alias: {text}") from error
+    return aliases
+
+
+def _standard_or_custom(text: str, standard: Container[str]) -> str:
+    """A standard name, or the normalized custom name."""
+    normalized = _NOT_IN_A_NAME.sub("_", text.upper())
+    if normalized in standard or normalized.startswith(CUSTOM_PREFIX):
+        return normalized
+    return f"{CUSTOM_PREFIX}{normalized}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SchedulerOptions:
-    """The options of ``[scheduler]``, with nova's defaults.
+    """The release of nova, and the options of ``[scheduler]``, with nova's defaults.
+
+    Without a ``release`` the version of nova's API says it; without a nova it is the newest.
 
     ``owner``: nova requires the trait OWNER_NOVA, once every nova-compute sets it (nova 34);
-    nova.conf has no option for it. ``enabled_filters`` are those of ``[filter_scheduler]``, None
-    without a nova.conf.
+    nova.conf has no option for it. ``aliases`` and
+    ``enabled_filters``, those of ``[filter_scheduler]``, are None without a nova.conf.
     """
 
     max_placement_results: int = 1000
@@ -69,6 +139,9 @@ class SchedulerOptions:
     image_metadata_prefilter: bool = False
     query_placement_for_routed_network_aggregates: bool = False
     owner: bool = False
+    release: int | None = None
+    pci_in_placement: bool = False
+    aliases: PciAliases | None = None
     enabled_filters: tuple[str, ...] | None = None
 
     def optional(self) -> dict[str, bool]:
@@ -79,7 +152,6 @@ class SchedulerOptions:
             "isolated aggregates": self.enable_isolated_aggregate_filtering,
             "image metadata": self.image_metadata_prefilter,
             "routed networks": self.query_placement_for_routed_network_aggregates,
-            "owner": self.owner,
         }
 
 
@@ -87,7 +159,7 @@ class SchedulerOptions:
 FILTERS = tuple(
     field.name
     for field in dataclasses.fields(SchedulerOptions)
-    if field.type == "bool" and field.name != "owner"
+    if field.type == "bool" and field.name not in ("owner", "pci_in_placement")
 )
 
 
@@ -104,17 +176,26 @@ def read_nova_conf(path: pathlib.Path, base: SchedulerOptions) -> SchedulerOptio
         group=_SECTION,
     )
     enabled = cfg.ListOpt("enabled_filters", default=list(DEFAULT_FILTERS))
-    conf.register_opts([enabled], group=_FILTER_SECTION)
+    in_placement = cfg.BoolOpt("pci_in_placement", default=False)
+    conf.register_opts([enabled, in_placement], group=_FILTER_SECTION)
+    conf.register_opts([cfg.MultiStrOpt("alias", default=[])], group=_PCI_SECTION)
     try:
         conf(args=[], project="nova", default_config_files=[str(path)], default_config_dirs=[])
         found = {
             name: getattr(conf[_SECTION], name) for name in ("max_placement_results", *FILTERS)
         }
+        aliases = read_aliases(conf[_PCI_SECTION].alias)
     except (cfg.Error, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise errors.PlacementError(f"cannot read {path} as a nova.conf: {reason}") from error
-    names = tuple(conf[_FILTER_SECTION].enabled_filters)
-    return dataclasses.replace(base, **found, enabled_filters=names)
+    section = conf[_FILTER_SECTION]
+    return dataclasses.replace(
+        base,
+        **found,
+        enabled_filters=tuple(section.enabled_filters),
+        pci_in_placement=section.pci_in_placement,
+        aliases=aliases,
+    )
 
 
 class Port(Protocol):
@@ -159,8 +240,9 @@ class NovaRequest:
     """The query of nova's scheduler.
 
     ``sources`` is ``{constraint: its source}`` in nova's order, for every constraint of the query.
-    ``assumptions`` are sentences about what was not known. ``server`` and ``aggregates`` are what
-    the query was computed from.
+    ``assumptions`` are sentences about what was not known; ``not_judged`` about what nova also
+    checks, and the query does not. ``server`` and ``aggregates`` are what the query was computed
+    from; ``releases`` are the releases of nova that send it.
     """
 
     query: CandidateQuery
@@ -168,6 +250,49 @@ class NovaRequest:
     assumptions: tuple[str, ...]
     server: ServerSpec
     aggregates: Sequence[HostAggregate] = ()
+    not_judged: tuple[str, ...] = ()
+    releases: tuple[int, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The releases of nova that send this query: ``nova 31 or 32``."""
+        return f"nova {' or '.join(map(str, self.releases))}"
+
+
+def requests_by_release(
+    server: ServerSpec,
+    aggregates: Sequence[HostAggregate] = (),
+    options: SchedulerOptions | None = None,
+    releases: Sequence[int] = traits.RELEASES[-1:],
+) -> tuple[NovaRequest, ...]:
+    """The different requests of several releases of nova, that of the newest release first.
+
+    Errors: InvalidInput if every release refuses the flavor with this image, or Placement its
+    query.
+    """
+    options = options or SchedulerOptions()
+    different: list[NovaRequest] = []
+    refused: dict[int, errors.InvalidInput] = {}
+    for release in sorted(releases, reverse=True):
+        try:
+            single = dataclasses.replace(options, release=release)
+            request = request_to_placement(server, aggregates, single)
+        except errors.InvalidInput as error:
+            refused[release] = error
+            continue
+        previous = different[-1] if different else None
+        if previous and previous.query == request.query:
+            own = (release, *previous.releases)
+            different[-1] = dataclasses.replace(previous, releases=own)
+        else:
+            different.append(dataclasses.replace(request, releases=(release,)))
+    if not different:
+        raise refused[max(refused)]
+    notes = tuple(f"nova {release} refuses it: {error}" for release, error in refused.items())
+    return tuple(
+        dataclasses.replace(request, not_judged=(*request.not_judged, *notes))
+        for request in different
+    )
 
 
 def request_to_placement(
@@ -204,6 +329,10 @@ class _Group:
         )
 
 
+#: A rule that reads only the extra specs, the image properties and the release.
+PropertiesRule = Callable[[traits.Properties, traits.Properties, int], Iterator[traits.Trait]]
+
+
 class _Builder:
     """Adds the parts of a request one by one, each with its source."""
 
@@ -211,14 +340,17 @@ class _Builder:
         self, server: ServerSpec, aggregates: Sequence[HostAggregate], options: SchedulerOptions
     ) -> None:
         self._server, self._aggregates, self._options = server, aggregates, options
+        self._release = options.release or traits.RELEASES[-1]
         self._specs = server.flavor.extra_specs
-        self._image = server.image or {}
+        assumed = {} if server.image is not None else traits.image_for_encryption(self._specs)
+        self._image = server.image or assumed
         self._groups: dict[str, _Group] = collections.defaultdict(_Group)
         self._root: tuple[set[str], set[str]] = (set(), set())
         self._same_subtree: list[frozenset[str]] = []
         self._isolate = False
         self._sources: dict[Constraint, Source] = {}
         self._assumptions: list[str] = []
+        self._not_judged: list[str] = []
         self._problems = errors.InputErrors()
 
     def build(self) -> NovaRequest:
@@ -226,8 +358,10 @@ class _Builder:
         self._add_flavor()
         self._add_ports()
         self._add_traits()
-        for step in self._request_filters():
-            self._collect(step)
+        for rule in RULES:
+            if rule.since <= self._release:
+                self._apply(rule)
+        self._note_options()
         self._check()
         query = CandidateQuery(
             tuple(group.frozen(suffix) for suffix, group in sorted(self._groups.items())),
@@ -239,13 +373,14 @@ class _Builder:
         )
         present = set(constraint.constraints_of(query))
         sources = {each: where for each, where in self._sources.items() if each in present}
-        return NovaRequest(query, sources, tuple(self._assumptions), self._server, self._aggregates)
-
-    def _collect(self, step: Callable[[], None]) -> None:
-        try:
-            step()
-        except traits.Refused as refused:
-            self._problems.add(f"nova refuses {self._title}: {refused}")
+        return NovaRequest(
+            query,
+            sources,
+            tuple(self._assumptions),
+            self._server,
+            self._aggregates,
+            tuple(self._not_judged),
+        )
 
     @property
     def _title(self) -> str:
@@ -257,16 +392,18 @@ class _Builder:
         server = self._server
         if server.image is None and not server.from_volume:
             self._assumptions.append("the image has no properties that change the request")
+        if server.image is None and self._image:
+            texts = (f"{key}={value}" for key, value in self._image.items())
+            self._assumptions.append(f"the image has {', '.join(texts)} for encrypted memory")
         request = flavors.request_of(
             server.flavor, self._image, booted_from_volume=server.from_volume
         )
         for reason in request.unknown:
             self._problems.add(f"nova cannot turn {self._title} into a request: {reason}")
-        for alias in request.pci_aliases:
-            self._assumptions.append(
-                f"the devices of the PCI alias {alias} are not in the query: nova requests them"
-                " from Placement only with [filter_scheduler]pci_in_placement"
-            )
+        if server.uuid is None:
+            numbers = server.flavor.vcpus, server.flavor.ram
+            for reason in topology.refusals(*numbers, self._specs, self._image):
+                self._problems.add(f"nova refuses {self._title}: {reason}")
         for (suffix, name), where in request.sources.items():
             group = request.groups.get(suffix)
             if group and name in group.resources:
@@ -274,6 +411,38 @@ class _Builder:
         self._isolate = request.isolate
         if request.isolate:
             self._sources[Constraint(Kind.ISOLATE)] = Source(GROUP_POLICY, "group_policy=isolate")
+        self._add_devices()
+
+    def _add_devices(self) -> None:
+        """A group for each PCI device, if nova requests them from Placement."""
+        requested = flavors.pci_devices(self._specs)
+        if not requested:
+            return
+        names = ", ".join(dict.fromkeys(alias for alias, _ in requested))
+        aliases, in_placement = self._options.aliases, self._options.pci_in_placement
+        if aliases is None:
+            self._not_judged.append(
+                f"the devices of the PCI alias {names} are not in the query: only nova.conf"
+                " (--nova-conf) says what an alias requests"
+            )
+            return
+        wrong = list(_wrong_aliases(aliases, requested, self._release, in_placement=in_placement))
+        if wrong:
+            for reason in wrong:
+                self._problems.add(f"nova refuses {self._title}: [pci]{reason}")
+            return
+        if not in_placement:
+            self._not_judged.append(
+                f"the devices of the PCI alias {names} are not in the query: nova requests them"
+                " from Placement only with [filter_scheduler]pci_in_placement"
+            )
+            return
+        devices = [alias for alias, count in requested for _ in range(count)]
+        for number, alias in enumerate(devices, 1):
+            suffix, where = f"{_DEVICE}{number}", Source(PCI, alias)
+            self._add_resources(suffix, aliases[alias][0].resource_class, 1, where)
+            for trait in sorted(aliases[alias][0].traits):
+                self._require(suffix, {trait}, where)
 
     def _add_ports(self) -> None:
         for port in self._server.ports:
@@ -298,47 +467,16 @@ class _Builder:
         for suffix, name, how in flavors.matching("trait", self._image):
             if (suffix, how) == ("", "required"):
                 self._require("", {name}, Source(IMAGE_TRAITS, f"trait:{name}=required"))
-        self._collect(self._add_derived)
 
-    def _add_derived(self) -> None:
-        for trait in traits.derived(self._specs, self._image):
-            if trait.forbidden:
-                self._forbid("", trait.name, trait.source)
-            else:
-                self._require("", {trait.name}, trait.source)
+    def _apply(self, rule: Rule) -> None:
+        if rule.option and not getattr(self._options, rule.option):
+            return
+        try:
+            rule.add(self)
+        except traits.Refused as refused:
+            self._problems.add(f"nova refuses {self._title}: {refused}")
 
-    # Request filters
-
-    def _request_filters(self) -> Iterator[Callable[[], None]]:
-        """The filters that are on, in nova's order."""
-        options = self._options
-        if options.limit_tenants_to_placement_aggregate:
-            yield self._tenants
-        yield self._zone
-        if options.query_placement_for_image_type_support:
-            yield self._image_type
-        yield self._status
-        if options.enable_isolated_aggregate_filtering:
-            yield self._isolated
-        if options.image_metadata_prefilter:
-            yield functools.partial(self._from_properties, traits.image_metadata)
-        for each in traits.BEFORE_NETWORKS:
-            yield functools.partial(self._from_properties, each)
-        if options.query_placement_for_routed_network_aggregates:
-            self._assumptions.append(
-                "the aggregates of routed networks are not in the query: they need the segments"
-                " of the server's networks"
-            )
-        yield self._remote_managed
-        for each in traits.AFTER_NETWORKS:
-            yield functools.partial(self._from_properties, each)
-        if options.owner:
-            yield self._owner
-        if options.enabled_filters is None:
-            off = [title for title, is_on in options.optional().items() if not is_on]
-            self._assumptions.append(
-                f"nova.conf is not given: these request filters are off: {', '.join(off)}"
-            )
+    # Rules
 
     def _tenants(self) -> None:
         project = self._server.project_id
@@ -416,11 +554,36 @@ class _Builder:
         self._root_trait(Kind.ROOT_FORBIDDEN, "COMPUTE_STATUS_DISABLED", STATUS)
 
     def _owner(self) -> None:
-        self._root_trait(Kind.ROOT_REQUIRED, "OWNER_NOVA", OWNER)
+        self._root_trait(Kind.ROOT_REQUIRED, _OWNER, OWNER)
+        for suffix in self._groups:
+            if suffix.startswith(_DEVICE):
+                self._require(suffix, {_OWNER}, Source(OWNER, ""))
 
-    def _from_properties(self, each: traits.RootFilter) -> None:
-        for trait in each(self._specs, self._image):
+    def _routed_networks(self) -> None:
+        self._not_judged.append(NETWORKS_NOT_JUDGED)
+
+    def unsuffixed(self, read: PropertiesRule) -> None:
+        """Add the traits of a rule to the unsuffixed group. Raises Refused."""
+        for trait in read(self._specs, self._image, self._release):
+            if trait.forbidden:
+                self._forbid("", trait.name, trait.source)
+            else:
+                self._require("", {trait.name}, trait.source)
+
+    def root(self, read: PropertiesRule) -> None:
+        """Add the traits of a rule to those of the root provider. Raises Refused."""
+        for trait in read(self._specs, self._image, self._release):
             self._root_trait(Kind.ROOT_REQUIRED, trait.name, *trait.source)
+
+    def _note_options(self) -> None:
+        options = self._options
+        if self._release >= traits.OWNER_SINCE and not options.owner:
+            self._not_judged.append(OWNER_NOT_JUDGED)
+        if options.enabled_filters is None:
+            off = [title for title, is_on in options.optional().items() if not is_on]
+            self._assumptions.append(
+                f"nova.conf is not given: these request filters are off: {', '.join(off)}"
+            )
 
     # Parts
 
@@ -459,6 +622,71 @@ class _Builder:
                 if frozenset({name}) in group.required:
                     self._problems.add(f"{refused} requires and forbids {name}")
         suffixed = [suffix for suffix in self._groups if suffix]
-        if len(suffixed) > 1 and not self._server.ports and GROUP_POLICY not in self._specs:
+        devices = any(suffix.startswith(_DEVICE) for suffix in suffixed)
+        sets_policy = self._server.ports or devices or GROUP_POLICY in self._specs
+        if len(suffixed) > 1 and not sets_policy:
             self._problems.add(f"{refused} has {len(suffixed)} suffixed groups but no group_policy")
         self._problems.check()
+
+
+def _wrong_aliases(
+    aliases: PciAliases, requested: Sequence[tuple[str, int]], release: int, *, in_placement: bool
+) -> Iterator[str]:
+    """What is wrong with the aliases of a nova.conf, for a flavor that requests some."""
+    for name, _ in dict(requested).items():
+        if name not in aliases:
+            yield f"alias has no {name}"
+    for name, specs in aliases.items():
+        # Before, nova compares only the aliases that a flavor requests.
+        if release < _ALIASES_CHECKED_SINCE and (not in_placement or name not in dict(requested)):
+            continue
+        if in_placement and len(specs) > 1:
+            yield f"alias {name} is set {len(specs)} times: pci_in_placement allows one"
+        if not in_placement and not all(alias.has_ids for alias in specs):
+            yield f"alias {name} has no vendor_id and product_id"
+
+
+class Rule(NamedTuple):
+    """A rule of nova: the first release that has it, and what it adds to a request.
+
+    ``option`` is the field of SchedulerOptions that switches it on; empty if it is always on.
+    """
+
+    since: int
+    add: Callable[[_Builder], None]
+    option: str = ""
+
+
+def _unsuffixed(since: int, read: PropertiesRule) -> Rule:
+    return Rule(since, lambda builder: builder.unsuffixed(read))
+
+
+def _root(since: int, read: PropertiesRule, option: str = "") -> Rule:
+    return Rule(since, lambda builder: builder.root(read), option)
+
+
+#: Nova's rules by release, in nova's order: those of the scheduler's request, then the request
+#: filters.
+RULES: tuple[Rule, ...] = (
+    _unsuffixed(27, traits.threads),
+    _unsuffixed(27, traits.tpm),
+    _unsuffixed(27, traits.secure_boot),
+    _unsuffixed(27, traits.addresses),
+    _unsuffixed(30, traits.stateless_firmware),
+    _unsuffixed(27, traits.encryption),
+    _unsuffixed(27, traits.pci_affinity),
+    Rule(27, _Builder._tenants, "limit_tenants_to_placement_aggregate"),
+    Rule(27, _Builder._zone),
+    Rule(27, _Builder._image_type, "query_placement_for_image_type_support"),
+    Rule(27, _Builder._status),
+    Rule(27, _Builder._isolated, "enable_isolated_aggregate_filtering"),
+    _root(27, traits.image_metadata, "image_metadata_prefilter"),
+    _root(27, traits.accelerators),
+    _root(29, traits.packed),
+    Rule(27, _Builder._routed_networks, "query_placement_for_routed_network_aggregates"),
+    Rule(27, _Builder._remote_managed),
+    _root(27, traits.ephemeral),
+    _root(32, traits.sound),
+    _root(33, traits.tpm_secrets),
+    Rule(traits.OWNER_SINCE, _Builder._owner, "owner"),
+)

@@ -1,17 +1,19 @@
 """The traits that nova derives from extra specs and image properties. Pure.
 
-The rules are those of nova 34: ``derived`` are those of its scheduler's request, ``root_traits``
-those of its request filters that read only the flavor and the image. tests/interop/test_request.py
-compares the results.
+A rule reads the extra specs of a flavor and the properties of an image, and gives traits or raises
+Refused. ``request`` has the table that says from which release of nova a rule holds; a rule whose
+values differ between releases has them in a table here. tests/interop/test_request.py compares the
+results with nova.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from osc_placement.nova.flavor import Source, is_true
+from osc_placement.nova.flavor import Source
+from osc_placement.nova.topology import is_true
 
 Properties = Mapping[str, str]
 
@@ -20,10 +22,42 @@ TPM = "virtual TPM"
 SECURE_BOOT = "secure boot"
 ADDRESSES = "physical address bits"
 FIRMWARE = "stateless firmware"
+PCI_AFFINITY = "NUMA affinity of PCI devices"
 ENCRYPTION = "memory encryption"
 
+#: Nova requires OWNER_NOVA from this release on.
+OWNER_SINCE = 34
+
+#: The releases of nova whose rules are known.
+RELEASES = (27, 28, 29, 30, 31, 32, 33, 34)
+
+#: ``{maximum of the compute API: the releases that have it}``, the lowest maximum first.
+_MAXIMUMS = {
+    "2.95": (27, 28),
+    "2.96": (29, 30),
+    "2.100": (31, 32),
+    "2.103": (33,),
+    "2.104": (34,),
+}
+
+_SNP, _TDX = "amd-sev-snp", "intel-tdx"
+_SEV = "HW_CPU_X86_AMD_SEV"
+_TPM_INTERFACE_SINCE = 30
+_STATELESS_NEEDS_UEFI_UNTIL = 33
 _HYPERTHREADING = "HW_CPU_HYPERTHREADING"
-_ENCRYPTION_MODELS = {"amd-sev": "HW_CPU_X86_AMD_SEV", "amd-sev-es": "HW_CPU_X86_AMD_SEV_ES"}
+
+#: ``{model: (the first release that has it, trait)}``
+_ENCRYPTION_MODELS = {
+    "amd-sev": (32, _SEV),
+    "amd-sev-es": (32, "HW_CPU_X86_AMD_SEV_ES"),
+    _SNP: (34, "HW_CPU_X86_AMD_SEV_SNP"),
+    _TDX: (34, "HW_CPU_X86_INTEL_TDX"),
+}
+#: ``{model: the image properties that it needs}``
+_IMAGE_FOR: Mapping[str | None, Properties] = {
+    _SNP: {"hw_firmware_stateless": "true"},
+    _TDX: {"hw_video_model": "none"},
+}
 _ADDRESS_MODES = {
     "passthrough": "COMPUTE_ADDRESS_SPACE_PASSTHROUGH",
     "emulate": "COMPUTE_ADDRESS_SPACE_EMULATED",
@@ -60,25 +94,28 @@ def standard() -> frozenset[str]:
     return frozenset(os_traits.get_traits())
 
 
-def derived(specs: Properties, image: Properties) -> Iterator[Trait]:
-    """The traits of the unsuffixed group. Raises Refused."""
-    yield from _threads(specs, image)
-    yield from _tpm(specs, image)
-    boot = _agreed(specs, image, "os:secure_boot", "os_secure_boot")
-    if boot and boot.text.lower() == "required":
-        yield Trait("COMPUTE_SECURITY_UEFI_SECURE_BOOT", Source(SECURE_BOOT, boot.origin))
-    mode = _agreed(specs, image, "hw:maxphysaddr_mode", "hw_maxphysaddr_mode")
-    if mode:
-        trait = _choice(_ADDRESS_MODES, mode)
-        yield Trait(trait, Source(ADDRESSES, mode.origin))
-    uefi = image.get("hw_firmware_type") == "uefi"
-    if uefi and is_true(image.get("hw_firmware_stateless")):
-        origin = f"image hw_firmware_stateless={image['hw_firmware_stateless']}"
-        yield Trait("COMPUTE_SECURITY_STATELESS_FIRMWARE", Source(FIRMWARE, origin))
-    yield from _encryption(specs, image)
+def releases_of(version: str) -> tuple[int, ...]:
+    """The releases of nova with this maximum of the compute API, such as "2.100".
+
+    Between two releases it is the next one; a newer nova counts as the newest known release.
+    """
+    number = _number(version)
+    for maximum, releases in _MAXIMUMS.items():
+        if number <= _number(maximum):
+            return releases
+    return RELEASES[-1:]
 
 
-def _threads(specs: Properties, image: Properties) -> Iterator[Trait]:
+def _number(version: str) -> tuple[int, ...]:
+    """Raises ValueError."""
+    return tuple(int(part) for part in version.split("."))
+
+
+# Traits of the unsuffixed group
+
+
+def threads(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
+    """The policy of CPU threads."""
     flavor, own = specs.get("hw:cpu_thread_policy"), image.get("hw_cpu_thread_policy")
     if flavor in ("isolate", "require") and own and own != flavor:
         raise Refused(
@@ -89,7 +126,8 @@ def _threads(specs: Properties, image: Properties) -> Iterator[Trait]:
         yield Trait(_HYPERTHREADING, Source(THREADS, policy.origin), policy.text == "isolate")
 
 
-def _tpm(specs: Properties, image: Properties) -> Iterator[Trait]:
+def tpm(specs: Properties, image: Properties, release: int) -> Iterator[Trait]:
+    """The version and the interface of a virtual TPM."""
     version = _agreed(specs, image, "hw:tpm_version", "hw_tpm_version")
     if version is None:
         return
@@ -101,12 +139,39 @@ def _tpm(specs: Properties, image: Properties) -> Iterator[Trait]:
         raise Refused(f"{version.origin} has no model tpm-crb")
     number = version.text.replace(".", "_")
     yield Trait(f"COMPUTE_SECURITY_TPM_{number}", Source(TPM, version.origin))
-    interface = name.removeprefix("tpm-").upper()
-    origin = model.origin if model else f"{version.origin} without a model"
-    yield Trait(f"COMPUTE_SECURITY_TPM_{interface}", Source(TPM, origin))
+    if release >= _TPM_INTERFACE_SINCE:
+        interface = name.removeprefix("tpm-").upper()
+        origin = model.origin if model else f"{version.origin} without a model"
+        yield Trait(f"COMPUTE_SECURITY_TPM_{interface}", Source(TPM, origin))
 
 
-def _encryption(specs: Properties, image: Properties) -> Iterator[Trait]:
+def secure_boot(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
+    """UEFI secure boot, if it is required."""
+    boot = _agreed(specs, image, "os:secure_boot", "os_secure_boot")
+    if boot and boot.text.lower() == "required":
+        yield Trait("COMPUTE_SECURITY_UEFI_SECURE_BOOT", Source(SECURE_BOOT, boot.origin))
+
+
+def addresses(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
+    """The mode of physical address bits."""
+    mode = _agreed(specs, image, "hw:maxphysaddr_mode", "hw_maxphysaddr_mode")
+    if mode:
+        yield Trait(_choice(_ADDRESS_MODES, mode), Source(ADDRESSES, mode.origin))
+
+
+def stateless_firmware(_: Properties, image: Properties, release: int) -> Iterator[Trait]:
+    """Firmware without state, which needs UEFI."""
+    if not is_true(image.get("hw_firmware_stateless")):
+        return
+    origin = f"image hw_firmware_stateless={image['hw_firmware_stateless']}"
+    if image.get("hw_firmware_type") == "uefi":
+        yield Trait("COMPUTE_SECURITY_STATELESS_FIRMWARE", Source(FIRMWARE, origin))
+    elif release <= _STATELESS_NEEDS_UEFI_UNTIL:
+        raise Refused(f"{origin} needs hw_firmware_type=uefi")
+
+
+def encryption(specs: Properties, image: Properties, release: int) -> Iterator[Trait]:
+    """Encrypted memory."""
     flavor, own = specs.get("hw:mem_encryption"), image.get("hw_mem_encryption")
     requested = {
         f"hw:mem_encryption={flavor}": flavor,
@@ -122,9 +187,25 @@ def _encryption(specs: Properties, image: Properties) -> Iterator[Trait]:
     machine = image.get("hw_machine_type")
     if machine and "q35" not in machine:
         raise Refused(f"{origins[0]} needs the machine type q35, not {machine}")
+    models = {
+        name: trait for name, (since, trait) in _ENCRYPTION_MODELS.items() if since <= release
+    }
+    if not models:
+        return
     model = _agreed(specs, image, "hw:mem_encryption_model", "hw_mem_encryption_model")
-    trait = _choice(_ENCRYPTION_MODELS, model) if model else _ENCRYPTION_MODELS["amd-sev"]
+    trait = _choice(models, model) if model else _SEV
+    for key, value in (_IMAGE_FOR.get(model.text, {}) if model else {}).items():
+        has_it = is_true(image.get(key)) if value == "true" else image.get(key) == value
+        if not has_it:
+            raise Refused(f"{origins[0]} with this model needs an image with {key}={value}")
     yield Trait(trait, Source(ENCRYPTION, model.origin if model else origins[0]))
+
+
+def image_for_encryption(specs: Properties) -> Properties:
+    """The properties that an image needs for the encrypted memory of a flavor; {} without any."""
+    if not is_true(specs.get("hw:mem_encryption")):
+        return {}
+    return {"hw_firmware_type": "uefi", **_IMAGE_FOR.get(specs.get("hw:mem_encryption_model"), {})}
 
 
 def _either(specs: Properties, image: Properties, spec: str, key: str) -> _Value | None:
@@ -157,6 +238,8 @@ _MODELS = {
     "hw_disk_bus": "COMPUTE_STORAGE_BUS",
     "hw_video_model": "COMPUTE_GRAPHICS_MODEL",
     "hw_vif_model": "COMPUTE_NET_VIF_MODEL",
+    # Not the prefix of the standard traits: with this property nova adds none.
+    "hw_viommu_model": "COMPUTE_VIOMMU",
     "hw_architecture": "HW_ARCH",
     "hw_emulation_architecture": "COMPUTE_ARCH",
 }
@@ -165,19 +248,29 @@ _ARCHITECTURES = {"amd64": "x86_64", "i386": "i686"}
 METADATA = "request filter: image metadata"
 
 
-def image_metadata(_: Properties, image: Properties) -> Iterator[Trait]:
-    """The traits of ``[scheduler]/image_metadata_prefilter``."""
+def image_metadata(_: Properties, image: Properties, __: int) -> Iterator[Trait]:
+    """The traits of ``[scheduler]/image_metadata_prefilter``; none if nova does not know one."""
+    requested = []
     for key, prefix in _MODELS.items():
         if image.get(key):
             value = image[key]
             if key.endswith("architecture"):
                 value = _ARCHITECTURES.get(value, value)
             trait = f"{prefix}_{value.upper().replace('-', '_')}"
-            if trait in standard():
-                yield Trait(trait, Source(METADATA, f"image {key}={image[key]}"))
+            requested.append(Trait(trait, Source(METADATA, f"image {key}={image[key]}")))
+    if standard().issuperset(trait.name for trait in requested):
+        yield from requested
 
 
-def _accelerators(specs: Properties, _: Properties) -> Iterator[Trait]:
+def pci_affinity(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
+    """PCI devices of the same socket."""
+    policy = _either(specs, image, "hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy")
+    if policy and policy.text == "socket":
+        yield Trait("COMPUTE_SOCKET_PCI_NUMA_AFFINITY", Source(PCI_AFFINITY, policy.origin))
+
+
+def accelerators(specs: Properties, _: Properties, __: int) -> Iterator[Trait]:
+    """The devices of Cyborg."""
     profile = specs.get("accel:device_profile")
     if profile:
         yield Trait(
@@ -186,14 +279,16 @@ def _accelerators(specs: Properties, _: Properties) -> Iterator[Trait]:
         )
 
 
-def _packed(specs: Properties, image: Properties) -> Iterator[Trait]:
+def packed(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
+    """The packed virtqueue."""
     value = _agreed_switch(specs, image, "hw:virtio_packed_ring", "hw_virtio_packed_ring")
     if value and is_true(value.text):
         step = "request filter: packed virtqueue"
         yield Trait("COMPUTE_NET_VIRTIO_PACKED", Source(step, value.origin))
 
 
-def _ephemeral(specs: Properties, image: Properties) -> Iterator[Trait]:
+def ephemeral(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
+    """Encrypted ephemeral disks."""
     key, own = "hw:ephemeral_encryption", "hw_ephemeral_encryption"
     value = _agreed_switch(specs, image, key, own)
     if value is None or not is_true(value.text):
@@ -209,7 +304,8 @@ def _ephemeral(specs: Properties, image: Properties) -> Iterator[Trait]:
     yield Trait(trait, Source(step, form.origin))
 
 
-def _sound(specs: Properties, image: Properties) -> Iterator[Trait]:
+def sound(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
+    """A virtio sound device."""
     model = _agreed(specs, image, "hw:sound_model", "hw_sound_model")
     if model and model.text == "virtio":
         yield Trait(
@@ -217,7 +313,8 @@ def _sound(specs: Properties, image: Properties) -> Iterator[Trait]:
         )
 
 
-def _tpm_secrets(specs: Properties, image: Properties) -> Iterator[Trait]:
+def tpm_secrets(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
+    """Who can read the secret of a virtual TPM."""
     version = _agreed(specs, image, "hw:tpm_version", "hw_tpm_version")
     if version is None:
         return
@@ -237,11 +334,3 @@ def _agreed_switch(specs: Properties, image: Properties, spec: str, key: str) ->
     if flavor and own and is_true(flavor) != is_true(own):
         raise Refused(f"{spec}={flavor} contradicts the image's {key}={own}")
     return _either(specs, image, spec, key)
-
-
-#: A request filter that reads only the flavor and the image.
-RootFilter = Callable[[Properties, Properties], Iterator[Trait]]
-
-#: The request filters around routed networks and remote managed ports, in nova's order.
-BEFORE_NETWORKS: tuple[RootFilter, ...] = (_accelerators, _packed)
-AFTER_NETWORKS: tuple[RootFilter, ...] = (_ephemeral, _sound, _tpm_secrets)

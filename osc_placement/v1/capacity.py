@@ -19,6 +19,7 @@ from osc_placement.v1.output import progress, rows, tables
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model import candidate
+    from osc_placement.nova import request
     from osc_placement.workflows.capacity import nova_servers, show
     from osc_placement.workflows.context import ReadContext
 
@@ -127,7 +128,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             context = ReadContext(parsed_args.workers, shown)
             with self._with_every_record(client, request, context, nova) as copy:
                 found = show.show(copy, request, context, host_aggregates, nova)
-        self.summary = [f"Assumed: {text}" for text in dict.fromkeys(assumptions)]
+        self.summary = list(dict.fromkeys(assumptions))
         self.summary += [f"Not applied: {failure}" for failure in found.failures]
         refused = {name: why for row in found.rows for name, why in row.not_counted.items()}
         self.summary += services.judgement_lines(refused, found.not_judged)
@@ -169,8 +170,12 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
     def _queries(
         self, parsed_args: argparse.Namespace
     ) -> tuple[api.Client, Mapping[str, candidate.CandidateQuery], Sequence[str]]:
-        """The client, ``{title: query}``, and assumptions. Errors: as the service refuses one."""
+        """The client, ``{title: query}``, and lines about what was assumed and not judged.
+
+        Errors: as the service refuses one.
+        """
         from osc_placement.client import query
+        from osc_placement.nova import request
         from osc_placement.workflows.cloud import observe
 
         nova_request.check(self, parsed_args)
@@ -179,15 +184,28 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             if candidate_query.has_options(parsed_args) or parsed_args.query:
                 self.usage_error("argument --flavor: not allowed with options of a query")
             opened = nova_request.opened(self, parsed_args)
-            known = {}
+            known: dict[str, request.NovaRequest] = {}
             for name in dict.fromkeys(parsed_args.flavor):
                 try:
-                    known[name] = nova_request.read_flavor(opened, parsed_args, name)
+                    several = nova_request.read_flavor(opened, parsed_args, name)
                 except errors.InvalidInput as error:
                     self._refused[name] = "; ".join(error.reasons)
+                    continue
+                for single in several:
+                    title = f"{name} ({single.title})" if len(several) > 1 else name
+                    known[title] = single
             self._require_any(known)
-            queries = {name: each.query for name, each in known.items()}
-            assumptions = [text for each in known.values() for text in each.assumptions]
+            queries = {name: single.query for name, single in known.items()}
+            assumptions = [
+                *(f"Assumed: {text}" for single in known.values() for text in single.assumptions),
+                *(
+                    f"Not judged: {text}"
+                    if text in request.FOR_EVERY_FLAVOR
+                    else f"Not judged for {name}: {text}"
+                    for name, single in known.items()
+                    for text in single.not_judged
+                ),
+            ]
             pairs = [pair for each in queries.values() for pair in query.candidate_pairs(each)]
             client = self.connect(query.candidate_features(pairs).items())
         else:

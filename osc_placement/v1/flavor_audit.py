@@ -27,6 +27,7 @@ COLUMNS = (
     "assumed",
     "not_counted",
     "not_judged",
+    "nova",
 )
 
 
@@ -38,7 +39,9 @@ class AuditFlavors(base.ReportLister):
     exist, also a forbidden trait); no_host (not even without allocations); full (only without
     the present allocations); out_of_service (nova-compute of the hosts is down or disabled, or
     nova does not have them); one_host; many_candidates (Placement returns only some, so nova
-    may not see all hosts).
+    may not see all hosts); not_judged (hosts can serve the query, but nova also checks what
+    Placement does not have, such as PCI devices and NUMA nodes). Where releases of nova send
+    different queries, a flavor has several rows.
     """
 
     writes = False
@@ -46,7 +49,7 @@ class AuditFlavors(base.ReportLister):
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
     exit_codes = {
         **base.EXIT_CODES,
-        3: "a flavor has a code of --fail-on",
+        3: "a flavor has a finding, or a code of --fail-on",
         services.NOT_JUDGED: services.STRICT,
     }
     example = """\
@@ -73,7 +76,8 @@ openstack placement flavor audit --fail-on unknown_name \\
             action="append",
             default=[],
             choices=codes,
-            help=f"Exit with 3 if a flavor has this code: {', '.join(codes)}. May be repeated.",
+            help=f"Exit with 3 only if a flavor has this code: {', '.join(codes)}. Default:"
+            " all but not_judged. May be repeated.",
         )
         nova_request.add_scheduler_options(parser)
         plan_command.add_workers(parser)
@@ -96,32 +100,36 @@ openstack placement flavor audit --fail-on unknown_name \\
                 ReadContext(parsed_args.workers, shown),
                 compute,
             )
-        if any(str(each.code) in parsed_args.fail_on for each in found):
+        fails = parsed_args.fail_on or set(audit.Code) - audit.NO_FINDING
+        if any(str(single.code) in fails for single in found):
             self.exit_code = 3
         self.exit_code = services.exit_code(self.exit_code, compute.not_judged, parsed_args)
         counts = collections.Counter(str(each.code) for each in found)
         parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
-        refused = {name: why for each in found for name, why in each.not_counted.items()}
+        refused = {name: why for single in found for name, why in single.not_counted.items()}
         self.summary = [
-            f"On {client.target}: {len(found)} flavors: {parts}",
-            *_assumed(found),
+            f"On {client.target}: {len({single.id for single in found})} flavors: {parts}",
+            *_notes("Assumed", found, [single.assumptions for single in found]),
             *services.judgement_lines(refused, compute.not_judged),
+            *_notes("Not judged", found, [single.not_judged for single in found]),
         ]
         return COLUMNS, _rows(found, compute.not_judged)
 
 
-def _assumed(found: Sequence[audit.AuditedFlavor]) -> list[str]:
-    """A line for each assumption, with the flavors that it concerns, if not all with a query."""
-    flavors: dict[str, list[str]] = {}
-    for each in found:
-        for text in each.assumptions:
-            flavors.setdefault(text, []).append(each.name)
-    with_query = sum(bool(each.assumptions) for each in found)
+def _notes(
+    title: str, found: Sequence[audit.AuditedFlavor], texts: Sequence[Sequence[str]]
+) -> list[str]:
+    """A line for each text, with the flavors that it concerns, if not all with a query."""
+    flavors: dict[str, dict[str, None]] = {}
+    for single, notes in zip(found, texts, strict=True):
+        for note in notes:
+            flavors.setdefault(note, {})[single.name] = None
+    with_query = len({single.name for single in found if single.releases})
     return [
-        f"Assumed: {text}"
+        f"{title}: {note}"
         if len(names) == with_query
-        else f"Assumed for {', '.join(names)}: {text}"
-        for text, names in flavors.items()
+        else f"{title} for {', '.join(names)}: {note}"
+        for note, names in flavors.items()
     ]
 
 
@@ -138,7 +146,8 @@ def _rows(found: Sequence[audit.AuditedFlavor], not_judged: Sequence[str]) -> li
             each.reason,
             rows.Lines(list(each.assumptions)),
             rows.Lines(services.not_counted_rows(each.not_counted)),
-            rows.Lines(list(not_judged)),
+            rows.Lines([*not_judged, *each.not_judged]),
+            rows.Lines(list(each.releases)),
         )
         for each in found
     ]

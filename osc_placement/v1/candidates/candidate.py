@@ -91,10 +91,17 @@ openstack allocation candidate list \\
         """Nova's request, and the features that it needs; ``--limit`` instead of nova's limit."""
         if candidate_query.has_options(parsed_args) or parsed_args.query:
             self.usage_error("arguments --flavor and --server: not allowed with options of a query")
-        found = nova_request.read(nova_request.opened(self, parsed_args), parsed_args)
+        found, *others = nova_request.read(nova_request.opened(self, parsed_args), parsed_args)
         request = dataclasses.replace(found.query, limit=parsed_args.limit)
         pairs = query.candidate_pairs(request)
-        self.summary = [f"Assumed: {text}" for text in found.assumptions]
+        self.summary = [
+            *(f"Assumed: {text}" for text in found.assumptions),
+            *(f"Not judged: {text}" for text in found.not_judged),
+            *(
+                f"The request of {single.title} differs: add --nova-release {single.releases[-1]}"
+                for single in others
+            ),
+        ]
         return request, query.candidate_features(pairs).items()
 
 

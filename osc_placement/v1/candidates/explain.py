@@ -43,7 +43,7 @@ COLUMNS = (
 
 _QUERY, _CONSTRAINT, _CANDIDATE = "query", "constraint", "candidate"
 _FAILURE, _CHANGE, _FILTER, _ASSUMPTION = "failure", "change", "nova filter", "assumption"
-_NOT_COUNTED, _NOT_JUDGED = "not counted", "not judged"
+_NOT_COUNTED, _NOT_JUDGED, _RELEASE = "not counted", "not judged", "nova release"
 
 #: ``(title, section, {column of the table: column of the rows})``
 _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
@@ -66,7 +66,8 @@ _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
 class _Request:
     """A query, its constraints in order with their sources, and what was assumed.
 
-    ``parameters`` are those of --query; ``nova`` is nova's request.
+    ``parameters`` are those of --query; ``nova`` is nova's request, and ``others`` are those of
+    older releases of nova that this nova may be.
     """
 
     query: CandidateQuery
@@ -74,6 +75,12 @@ class _Request:
     assumptions: Sequence[str] = ()
     parameters: queries.Pairs = dataclasses.field(default_factory=list)
     nova: request.NovaRequest | None = None
+    others: Sequence[request.NovaRequest] = ()
+
+    @property
+    def not_judged(self) -> Sequence[str]:
+        """What nova also checks."""
+        return self.nova.not_judged if self.nova else ()
 
 
 class ExplainAllocationCandidate(base.ReportLister):
@@ -146,6 +153,7 @@ openstack allocation candidate explain \\
             return nova_filters.members(asked.nova.aggregates, host_of)
 
         with progress.shown(quiet=self.is_quiet) as shown:
+            context = services.read_context(self, parsed_args.workers, shown)
             found = explain.explain(
                 client,
                 explain.ExplainRequest(
@@ -156,15 +164,32 @@ openstack allocation candidate explain \\
                     asked.parameters,
                     members,
                 ),
-                services.read_context(self, parsed_args.workers, shown),
+                context,
                 compute,
                 self._filters(opened, parsed_args, asked.nova, compute),
             )
-        not_judged = [*compute.not_judged, *found.not_judged]
-        code = 0 if found.candidates else 3
+            others = [
+                explain.explain(
+                    client,
+                    explain.ExplainRequest(single.query, list(single.sources)),
+                    context,
+                    compute,
+                    self._filters(opened, parsed_args, single, compute),
+                )
+                for single in asked.others
+            ]
+        not_judged = [*asked.not_judged, *compute.not_judged, *found.not_judged]
+        every = [found, *others]
+        code = 0 if all(single.candidates for single in every) else 3
         self.exit_code = services.exit_code(code, not_judged, parsed_args)
+        by = f" of {asked.nova.title}" if asked.nova and others else ""
         self.summary = (
-            f"On {client.target}: {_count(found)} can serve the request",
+            f"On {client.target}: {_count(found)} can serve the request{by}",
+            *(
+                f"{_count(explained)} can serve the request of {single.title}:"
+                f" {_text(single.query)}"
+                for single, explained in zip(asked.others, others, strict=True)
+            ),
             *(
                 [f"{found.refused} changes are left out: Placement has no candidate for them"]
                 if found.refused
@@ -174,7 +199,18 @@ openstack allocation candidate explain \\
             *(f"Assumed: {text}" for text in asked.assumptions),
             *services.judgement_lines(found.not_counted, not_judged),
         )
-        return COLUMNS, _rows(asked, found, list(dict.fromkeys(not_judged)), host_of)
+        by_release = (
+            _row(
+                _RELEASE,
+                _text(single.query),
+                source=single.title,
+                hosts=len(explained.candidates),
+                names=list(explained.candidates),
+            )
+            for single, explained in zip(asked.others, others, strict=True)
+        )
+        answer = _rows(asked, found, list(dict.fromkeys(not_judged)), host_of)
+        return COLUMNS, [*answer, *by_release]
 
     def _read(self, parsed_args: argparse.Namespace) -> tuple[api.Client, _Request, Any]:
         """The client, the request, and nova's services if it is nova's request."""
@@ -190,11 +226,14 @@ openstack allocation candidate explain \\
         if candidate_query.has_options(parsed_args) or parsed_args.query:
             self.usage_error("arguments --flavor and --server: not allowed with options of a query")
         opened = nova_request.opened(self, parsed_args)
-        found = nova_request.read(opened, parsed_args)
-        pairs = queries.candidate_pairs(found.query)
+        found, *others = nova_request.read(opened, parsed_args)
+        pairs = [
+            pair for single in (found, *others) for pair in queries.candidate_pairs(single.query)
+        ]
         client = self.connect(queries.candidate_features(pairs).items())
         sources = {each: str(where) for each, where in found.sources.items()}
-        return client, _Request(found.query, sources, found.assumptions, nova=found), opened
+        asked = _Request(found.query, sources, found.assumptions, nova=found, others=others)
+        return client, asked, opened
 
     def _filters(
         self,
@@ -255,6 +294,10 @@ def _cell(value: Any) -> Any:
     )
 
 
+def _text(query: CandidateQuery) -> str:
+    return queries.encode(queries.candidate_pairs(query)).removeprefix("?")
+
+
 def _row(section: str, text: str, **values: Any) -> tuple[Any, ...]:
     return (section, text, *(values.get(name) for name in COLUMNS[2:]))
 
@@ -272,7 +315,6 @@ def _rows(
     not_judged: Sequence[str],
     host_of: Mapping[str, str],
 ) -> list[tuple[Any, ...]]:
-    text = queries.encode(queries.candidate_pairs(asked.query)).removeprefix("?")
     constraints = (
         _row(
             _CONSTRAINT,
@@ -284,7 +326,7 @@ def _rows(
     )
     titles = {each.uuid: each.name for each in asked.nova.aggregates} if asked.nova else {}
     found_rows = [
-        _row(_QUERY, text, hosts=found.all_hosts),
+        _row(_QUERY, _text(asked.query), hosts=found.all_hosts),
         *constraints,
         *(_row(_CANDIDATE, name, host=name) for name in found.candidates),
         *map(_failure_row, found.failures),

@@ -24,6 +24,9 @@ FILTERS = {
     "owner": "owner",
 }
 
+#: The values of --nova-release: ``nova.traits.RELEASES``.
+RELEASES = tuple(range(27, 35))
+
 #: The options of a new server, which --server excludes.
 _NEW_SERVER = ("flavor", "image", "boot_from_volume", "project", "port")
 
@@ -68,7 +71,16 @@ def add_scheduler_options(group: argparse._ActionsContainer) -> None:
         "--nova-conf",
         metavar="<file>",
         type=pathlib.Path,
-        help="The nova.conf of nova's scheduler, which says which request filters are on",
+        help="The nova.conf of nova's scheduler: it has the request filters that are on, and the"
+        " PCI aliases",
+    )
+    group.add_argument(
+        "--nova-release",
+        metavar="<release>",
+        type=int,
+        choices=RELEASES,
+        help="The release of nova whose rules count, from 27 (2023.1) to 34 (default: by the"
+        " version of its compute API)",
     )
     group.add_argument(
         "--filter",
@@ -106,7 +118,7 @@ def scheduler(parsed_args: argparse.Namespace) -> request.SchedulerOptions:
     from osc_placement.nova import request
 
     on: dict[str, Any] = {FILTERS[name]: True for name in parsed_args.filters}
-    options = request.SchedulerOptions()
+    options = request.SchedulerOptions(release=parsed_args.nova_release)
     if parsed_args.nova_conf is not None:
         options = request.read_nova_conf(parsed_args.nova_conf, options)
     return dataclasses.replace(options, **on)
@@ -124,14 +136,14 @@ def opened(
 
 def read(
     opened: nova_request.RequestServices, parsed_args: argparse.Namespace
-) -> request.NovaRequest:
-    """Nova's request. Requests and errors: as ``workflows.cloud.nova_request``."""
+) -> tuple[request.NovaRequest, ...]:
+    """Nova's request by release. Requests and errors: as ``workflows.cloud.nova_request``."""
     return read_flavor(opened, parsed_args, parsed_args.flavor)
 
 
 def read_flavor(
     opened: nova_request.RequestServices, parsed_args: argparse.Namespace, flavor: str | None
-) -> request.NovaRequest:
+) -> tuple[request.NovaRequest, ...]:
     """Nova's request for one of several flavors; otherwise like ``read``."""
     from osc_placement.workflows.cloud import nova_request
 

@@ -132,7 +132,12 @@ def observe(
     return KnownServers(
         {uuid: each.query for uuid, each in found.items()},
         groups,
-        (*refused, *problem, *_ties(each.server for each in found.values())),
+        (
+            *refused,
+            *problem,
+            *dict.fromkeys(text for single in found.values() for text in single.not_judged),
+            *_ties(single.server for single in found.values()),
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from osc_placement.nova import (
     flavors,
     request,
     servers,
+    traits,
     values,
 )
 from osc_placement.nova.request import SchedulerOptions
@@ -44,12 +45,32 @@ class RequestServices:
     glance: Callable[[], flavors.Glance]
 
 
-def observe_request(services: RequestServices, options: RequestOptions) -> request.NovaRequest:
+def observe_releases(nova: nova_api.Nova, options: SchedulerOptions) -> tuple[tuple[int, ...], str]:
+    """The releases that a nova may be, and a sentence about their rules.
+
+    Requests: one to nova, unless the options name the release.
+    """
+    if options.release is not None:
+        return (options.release,), f"the rules of nova {options.release}"
+    version = nova_api.maximum_version(nova)
+    if version is None:
+        newest = traits.RELEASES[-1]
+        return (newest,), f"nova shows no version: the rules of nova {newest} (--nova-release)"
+    releases = traits.releases_of(version)
+    text = " or ".join(map(str, releases))
+    return releases, f"the rules of nova {text}, by its compute API {version}"
+
+
+def observe_request(
+    services: RequestServices, options: RequestOptions
+) -> tuple[request.NovaRequest, ...]:
     """Nova's request for the server that the options describe.
 
-    Requests: to nova one for host aggregates, one for the zones if none of these has the requested
-    one, and one per 1000 flavors or one for the server; to
-    neutron one per port, or one for a server; to glance one for an image (two for a name).
+    Several if the releases of nova that this nova may be send different requests; the newest first.
+
+    Requests: to nova one for its version, one for host aggregates, one for the zones if none of
+    these has the requested one, and one per 1000 flavors or one for the server; to neutron one per
+    port, or one for a server; to glance one for an image (two for a name).
     Errors: InvalidInput for what does not exist, and for what nova or Placement refuses.
     """
     missing: list[str] = []
@@ -57,11 +78,12 @@ def observe_request(services: RequestServices, options: RequestOptions) -> reque
     if options.availability_zone:
         _check_zone(services.nova, aggregates, options.availability_zone)
     spec = _existing(services, options, missing) if options.server else _new(services, options)
-    found = request.request_to_placement(spec, aggregates, options.scheduler)
-    if options.server:
-        own = "the server's own allocations count as used"
-        found = dataclasses.replace(found, assumptions=(*found.assumptions, own, *missing))
-    return found
+    releases, note = observe_releases(services.nova, options.scheduler)
+    own = ("the server's own allocations count as used", *missing) if options.server else ()
+    return tuple(
+        dataclasses.replace(single, assumptions=(note, *single.assumptions, *own))
+        for single in request.requests_by_release(spec, aggregates, options.scheduler, releases)
+    )
 
 
 def _check_zone(nova: nova_api.Nova, aggregates: Sequence[values.HostAggregate], zone: str) -> None:
@@ -148,19 +170,22 @@ def observe_servers(
     """Nova's request for each server that exists, or why there is none.
 
     The disk format of images, and a root disk that is one of several volumes, are not read.
-    Requests: to nova one for host aggregates, and one for each of up to five servers or one per
-    1000 servers; to neutron one per 64 servers.
+    Requests: to nova one for its version, one for host aggregates, and one for each of up to five
+    servers or one per 1000 servers; to neutron one per 64 servers.
     """
     known = servers.find_servers(services.nova, set(uuids))
     attached: dict[str, list[neutron_api.Port]] = collections.defaultdict(list)
     for each in neutron_api.ports_of(services.neutron(), list(known), with_request=False):
         attached[each.server_uuid].append(each)
     aggregates = nova_api.host_aggregates(services.nova)
+    releases, _ = observe_releases(services.nova, options)
     found: dict[str, request.NovaRequest | str] = {}
     for uuid, server in known.items():
         try:
             spec = _spec_of(server, attached[uuid])
-            found[uuid] = request.request_to_placement(spec, aggregates, options)
+            newest, *others = request.requests_by_release(spec, aggregates, options, releases)
+            different = tuple(f"{single.title} sends another request" for single in others)
+            found[uuid] = dataclasses.replace(newest, not_judged=(*newest.not_judged, *different))
         except errors.InvalidInput as error:
             found[uuid] = "; ".join(error.reasons)
     return found

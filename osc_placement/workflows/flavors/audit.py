@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, query as queries, responses, retry
 from osc_placement.engine import state
 from osc_placement.model import candidate
-from osc_placement.nova import api as nova_api, flavors, request
-from osc_placement.workflows.cloud import observe
+from osc_placement.nova import api as nova_api, filters, flavors, request
+from osc_placement.workflows.cloud import nova_request, observe
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.compute_nodes import ServerHosts
 from osc_placement.workflows.context import ReadContext
@@ -33,6 +33,8 @@ class Code(enum.StrEnum):
     #: A host could serve it if nothing were allocated.
     FULL = "full"
     ONE_HOST = "one_host"
+    #: Hosts can serve the query, but nova also checks what Placement does not have.
+    NOT_JUDGED = "not_judged"
     #: Placement returns only some of the candidates.
     MANY_CANDIDATES = "many_candidates"
 
@@ -44,8 +46,9 @@ class AuditedFlavor:
     ``is_bound``: Placement returns not all candidates, so that nova may see fewer hosts.
     ``empty_hosts`` is the number without any allocation, None for a flavor without a valid query.
     ``reason`` explains the code. ``assumptions`` are sentences about what nova's query was assumed
-    to be. ``not_counted`` is ``{host: why it takes no server}`` for the hosts that Placement would
-    use.
+    to be; ``not_judged`` about what nova also checks. ``releases`` are the releases of nova that
+    send the query; empty for a flavor that all refuse. ``not_counted`` is ``{host: why it takes no
+    server}`` for the hosts that Placement would use.
     """
 
     id: str
@@ -57,7 +60,13 @@ class AuditedFlavor:
     empty_hosts: int | None = None
     reason: str = ""
     assumptions: tuple[str, ...] = ()
+    not_judged: tuple[str, ...] = ()
+    releases: tuple[int, ...] = ()
     not_counted: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+#: The codes that are no finding.
+NO_FINDING = frozenset({Code.OK, Code.NOT_JUDGED})
 
 
 def audit(
@@ -68,17 +77,23 @@ def audit(
     context: ReadContext,
     compute: ServerHosts | None = None,
 ) -> list[AuditedFlavor]:
-    """Audit the flavors with these names or IDs; all flavors without any.
+    """Audit the flavors with these names or IDs, by name; all flavors without any.
 
-    ``compute`` decides which hosts take a server.
+    A flavor has several results if the releases of nova that this nova may be send different
+    queries. ``compute`` decides which hosts take a server.
 
-    Requests: to nova one per 1000 flavors, to Placement one per flavor; on a service also those of
-    ``CloudReader.read`` for the flavors that Placement accepts.
+    Requests: to nova one for its version and one per 1000 flavors, to Placement one per flavor; on
+    a service also those of ``CloudReader.read`` for the flavors that Placement accepts.
     Errors: InvalidInput for an unknown flavor.
     """
     known = flavors.flavors(nova)
     chosen = flavors.select(known, names) if names else known
-    requests = [_request(named, options) for named in chosen]
+    releases, note = nova_request.observe_releases(nova, options)
+    requests = [
+        asked
+        for named in sorted(chosen, key=lambda named: named.name)
+        for asked in _requests(named, options, releases, note)
+    ]
     observe.read_part(client, [each.query for each in requests if each.query is not None])
     answered = list(context.each(functools.partial(_ask, client), requests, "auditing flavors"))
     valid = [each.query for each in answered if each.query is not None]
@@ -98,15 +113,37 @@ class _Asked:
     answer: responses.Candidates | None = None
 
 
-def _request(named: flavors.NamedFlavor, options: request.SchedulerOptions) -> _Asked:
+def _requests(
+    named: flavors.NamedFlavor,
+    options: request.SchedulerOptions,
+    releases: Sequence[int],
+    note: str,
+) -> Iterator[_Asked]:
     found = AuditedFlavor(named.id, named.name, Code.OK)
     spec = request.ServerSpec(named.flavor, named.name)
     try:
-        read = request.request_to_placement(spec, (), options)
-        return _Asked(dataclasses.replace(found, assumptions=read.assumptions), read.query)
+        for single in request.requests_by_release(spec, (), options, releases):
+            yield _Asked(
+                dataclasses.replace(
+                    found,
+                    assumptions=(note, *single.assumptions),
+                    not_judged=(*single.not_judged, *_hidden(spec)),
+                    releases=single.releases,
+                ),
+                single.query,
+            )
     except errors.InvalidInput as error:
         reason = "; ".join(error.reasons)
-        return _Asked(dataclasses.replace(found, code=Code.INVALID, reason=reason))
+        yield _Asked(dataclasses.replace(found, code=Code.INVALID, reason=reason))
+
+
+def _hidden(spec: request.ServerSpec) -> Iterator[str]:
+    """What nova compares with data of hosts that its API does not show."""
+    for name in ("NUMATopologyFilter", "ComputeCapabilitiesFilter"):
+        compares, data = filters.HIDDEN[name]
+        compared = compares(spec, ())
+        if compared:
+            yield f"{compared}: nova does not show {data}"
 
 
 def _ask(client: api.Client, asked: _Asked) -> _Asked:
@@ -118,9 +155,22 @@ def _ask(client: api.Client, asked: _Asked) -> _Asked:
     except api_errors.ApiError as error:
         if error.status != 400:
             raise
-        refused = dataclasses.replace(asked.found, code=Code.UNKNOWN_NAME, reason=error.detail)
+        reason = _one_line(error.detail)
+        refused = dataclasses.replace(asked.found, code=Code.UNKNOWN_NAME, reason=reason)
         return _Asked(refused)
     return dataclasses.replace(asked, answer=answer)
+
+
+def _one_line(detail: str) -> str:
+    """Placement's reason without its general sentence and line breaks, real or escaped."""
+    text = " ".join(detail.replace("\\n", "\n").split())
+    return text.removeprefix(_GENERAL).strip()
+
+
+_GENERAL = (
+    "The server could not comply with the request since it is either malformed or otherwise"
+    " incorrect."
+)
 
 
 def _judged(
@@ -144,6 +194,10 @@ def _judged(
         code = Code.MANY_CANDIDATES
     else:
         code = Code.ONE_HOST if hosts == 1 else Code.OK
+    reason = _REASONS.get(code, "").format(limit=query.limit)
+    own = [text for text in asked.found.not_judged if text not in request.FOR_EVERY_FLAVOR]
+    if code is Code.OK and own:
+        code, reason = Code.NOT_JUDGED, "; ".join(own)
     return dataclasses.replace(
         asked.found,
         code=code,
@@ -151,7 +205,7 @@ def _judged(
         is_bound=is_bound,
         candidates=len(answer.requests),
         empty_hosts=without,
-        reason=_REASONS.get(code, "").format(limit=query.limit),
+        reason=reason,
         not_counted={
             base.providers[root].name: why for root, why in {**refused_empty, **refused}.items()
         },

@@ -105,9 +105,10 @@ class Recording:
     def record(self, file: staging.Staging) -> None:
         """Replace the responses in the file by those of now.
 
-        Requests: to nova one for host aggregates and one for services, and one per 1000
-        hypervisors, servers, deleted servers, migrations, flavors and server groups; to neutron
-        one per 64 servers. Errors: InvalidInput with every missing right; PlacementError.
+        Requests: to nova one for host aggregates, one for services and one for its version, and
+        one per 1000 hypervisors, servers, deleted servers, migrations, flavors and server groups;
+        to neutron one per 64 servers.
+        Errors: InvalidInput with every missing right; PlacementError.
         """
         file.clear_recording()
         uuids = _read_all(RecordingNova(self.nova, file.save_recording))
@@ -133,5 +134,6 @@ def _read_all(recorder: nova_api.Nova) -> list[str]:
         flavors.flavors(recorder)
     with permission.collected(missing):
         nova_api.server_groups(recorder)
+    nova_api.maximum_version(recorder)
     missing.check()
     return uuids

@@ -1,10 +1,14 @@
 """The requests of nova to Placement for flavors and images on stdin, from nova's functions.
 
-Run this with the lab's Python: ``scheduler.py < CASES.json``, a list of ``{flavor, specs, image,
-volume}``. It needs no service, and a database only for ``filters``. For each case it prints
-``{scheduler, manage}``: the query string of nova's scheduler, and the resources that nova-manage
-computes; or ``refused``. A case with ``filters`` (the options of ``[scheduler]``) has ``{request}``
-instead: the query string after all request filters, with the host aggregates in ``aggregates``.
+Run this with the Python of a nova release: ``scheduler.py < CASES.json``, a list of ``{flavor,
+specs, image, volume}``. It needs no service, and a database only for ``filters``. For each case it
+prints ``{scheduler, manage}``: the query string of nova's scheduler, and the resources that
+nova-manage computes; or ``refused``. A case with ``filters`` (the options of ``[scheduler]``) has
+``{request}`` instead: the query string after the checks of nova's API and all request filters,
+with the host aggregates in ``aggregates`` and the options ``pci``.
+
+``scheduler.py --vocabulary`` prints ``{version, specs, image}``: the maximum of the compute API,
+and what nova's validators of extra specs and nova's image properties accept.
 """
 
 from __future__ import annotations
@@ -18,13 +22,36 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from unittest import mock
 
+# The first import selects the backend of threads.
+import nova.api.openstack  # noqa: F401
 from nova import config, context, objects
+from nova.api.openstack import api_version_request
+from nova.api.validation.extra_specs import validators
+from nova.compute import api as compute_api
 from nova.db import migration
 from nova.db.api import api as api_database
 from nova.db.main import api as main_database
+from nova.objects import image_meta
+from nova.pci import request as pci_request
 from nova.scheduler import request_filter, utils
 
 SERVER = "10ca1ab0-0000-4000-8000-000000000001"
+
+
+def vocabulary() -> dict[str, Any]:
+    """``{version, specs: {key: {type, enum, pattern, min, max}}, image: {key: {type, enum}}}``."""
+    specs = {
+        name: {**validator.value, "type": validator.value["type"].__name__}
+        for name, validator in validators.VALIDATORS.items()
+    }
+    image = {}
+    for name, field in image_meta.ImageMetaProps.fields.items():
+        kind = field._type
+        image[name] = {
+            "type": type(kind).__name__,
+            "enum": getattr(kind, "valid_values", None),
+        }
+    return {"version": api_version_request._MAX_API_VERSION, "specs": specs, "image": image}
 
 
 def scheduler(admin: Any, case: Mapping[str, Any]) -> dict[str, str]:
@@ -51,12 +78,25 @@ def request(admin: Any, case: Mapping[str, Any]) -> list[tuple[str, str]]:
     owner = filters.pop("owner")
     for name, value in filters.items():
         config.CONF.set_override(name, value, group="scheduler")
+    aliases = [json.dumps(alias) for alias in case["pci"]["alias"]]
+    config.CONF.set_override("alias", aliases, group="pci")
+    in_placement = case["pci"]["pci_in_placement"]
+    config.CONF.set_override("pci_in_placement", in_placement, group="filter_scheduler")
+    # Nova reads the aliases once.
+    for function in vars(pci_request).values():
+        getattr(function, "cache_clear", lambda: None)()
+    flavor = _flavor(admin, case)
+    properties = {"name": "i", "disk_format": case["disk_format"], "properties": case["image"]}
+    # What nova's API checks before it schedules a server.
+    # A policy decides about flavors without a disk.
+    with mock.patch.object(type(admin), "can", return_value=True):
+        compute_api.API._validate_flavor_image_nostatus(
+            admin, {**properties, "id": "i", "min_ram": 0, "min_disk": 0}, flavor, None
+        )
     spec = objects.RequestSpec(
         admin,
-        flavor=_flavor(admin, case),
-        image=objects.ImageMeta.from_dict(
-            {"name": "i", "disk_format": case["disk_format"], "properties": case["image"]}
-        ),
+        flavor=flavor,
+        image=objects.ImageMeta.from_dict(properties),
         is_bfv=case["volume"],
         num_instances=1,
         instance_uuid=SERVER,
@@ -68,11 +108,17 @@ def request(admin: Any, case: Mapping[str, Any]) -> list[tuple[str, str]]:
         scheduler_hints={},
         force_hosts=None,
         force_nodes=None,
+        pci_requests=pci_request.get_pci_requests_from_flavor(flavor),
     )
+    # Nova 27 requests no PCI devices from Placement.
+    getattr(spec, "generate_request_groups_from_pci_requests", lambda: None)()
     # Whether every nova-compute sets the trait is in nova's database.
-    with mock.patch.object(request_filter, "_should_filter_by_owner", return_value=owner):
+    patched = mock.patch.object(
+        request_filter, "_should_filter_by_owner", return_value=owner, create=True
+    )
+    with patched:
         request_filter.process_reqspec(admin, spec)
-    found = utils.resources_from_request_spec(admin, spec, None)
+        found = utils.resources_from_request_spec(admin, spec, None)
     return urllib.parse.parse_qsl(found.to_querystring())
 
 
@@ -125,6 +171,9 @@ def main() -> None:
     config.parse_args(["scheduler"], default_config_files=[])
     logging.disable(logging.CRITICAL)
     objects.register_all()
+    if sys.argv[1:] == ["--vocabulary"]:
+        json.dump(vocabulary(), sys.stdout)
+        return
     admin = context.get_admin_context()
     functions: dict[str, Callable[..., Any]] = {"scheduler": scheduler, "manage": manage}
     cases = json.load(sys.stdin)

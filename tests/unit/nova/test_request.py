@@ -13,7 +13,7 @@ from osc_placement.client import query
 from osc_placement.model import constraint
 from osc_placement.model.candidate import RequestGroup
 from osc_placement.neutron.api import Port
-from osc_placement.nova import flavor, request
+from osc_placement.nova import flavor, request, traits
 from osc_placement.nova.values import HostAggregate
 
 ALWAYS = (
@@ -159,7 +159,7 @@ def test_what_is_not_known_is_listed() -> None:
     ]
     off = found.assumptions[-1].rpartition(": ")[2].split(", ")
     assert off == [
-        "image type support", "isolated aggregates", "image metadata", "routed networks", "owner",
+        "image type support", "isolated aggregates", "image metadata", "routed networks",
     ]  # fmt: skip
 
 
@@ -177,6 +177,8 @@ def test_a_nova_conf_sets_the_options(tmp_path: pathlib.Path) -> None:
     path.write_text(
         "[scheduler]\nlimit_tenants_to_placement_aggregate = yes\nmax_placement_results = 50\n"
         "[filter_scheduler]\nenabled_filters = ComputeFilter,NUMATopologyFilter\n"
+        "pci_in_placement = true\n"
+        '[pci]\nalias = {"name": "gpu", "resource_class": "h100", "traits": "a"}\n'
         "[other]\nunknown = 1\n"
     )
     found = request.read_nova_conf(path, request.SchedulerOptions(owner=True))
@@ -185,6 +187,8 @@ def test_a_nova_conf_sets_the_options(tmp_path: pathlib.Path) -> None:
         limit_tenants_to_placement_aggregate=True,
         owner=True,
         enabled_filters=("ComputeFilter", "NUMATopologyFilter"),
+        pci_in_placement=True,
+        aliases={"gpu": [request.PciAlias("CUSTOM_H100", frozenset({"CUSTOM_A"}), has_ids=False)]},
     )
     path.write_text("[scheduler]\n")
     found = request.read_nova_conf(path, found)
@@ -197,3 +201,137 @@ def test_an_invalid_nova_conf_is_an_error_that_names_it(tmp_path: pathlib.Path, 
     path.write_text(text)
     with pytest.raises(errors.PlacementError, match=str(path)):
         request.read_nova_conf(path, request.SchedulerOptions())
+
+
+def by_release(specs: Mapping[str, str], image: Mapping[str, str], *releases: int) -> list[str]:
+    found = request.requests_by_release(spec(specs, image), AGGREGATES, None, releases)
+    return [
+        f"{single.title}: {query.encode(query.candidate_pairs(single.query)).removeprefix('?')}"
+        for single in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("specs", "image", "since", "trait"),
+    [
+        ({"hw:virtio_packed_ring": "true"}, {}, 29, "COMPUTE_NET_VIRTIO_PACKED"),
+        (
+            {},
+            {"hw_firmware_type": "uefi", "hw_firmware_stateless": "true"},
+            30,
+            "COMPUTE_SECURITY_STATELESS_FIRMWARE",
+        ),
+        ({"hw:tpm_version": "2.0"}, {}, 30, "COMPUTE_SECURITY_TPM_TIS"),
+        ({"hw:sound_model": "virtio"}, {}, 32, "COMPUTE_SOUND_MODEL_VIRTIO"),
+        ({"hw:tpm_version": "2.0"}, {}, 33, "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"),
+        ({"hw:mem_encryption": "true"}, {"hw_firmware_type": "uefi"}, 32, "HW_CPU_X86_AMD_SEV"),
+    ],
+)
+def test_a_rule_counts_from_its_release_on(
+    specs: Mapping[str, str], image: Mapping[str, str], since: int, trait: str
+) -> None:
+    for release in traits.RELEASES:
+        text = parameters(spec(specs, image), release=release)
+        assert (trait in text) is (release >= since), release
+
+
+@pytest.mark.parametrize(("model", "since"), [("amd-sev-snp", 34), ("intel-tdx", 34)])
+def test_models_of_encrypted_memory_are_refused_before_their_release(
+    model: str, since: int
+) -> None:
+    specs = {"hw:mem_encryption": "true", "hw:mem_encryption_model": model}
+    image = {
+        "hw_firmware_type": "uefi", "hw_firmware_stateless": "true", "hw_video_model": "none",
+    }  # fmt: skip
+    assert model.partition("-")[2].upper().replace("-", "_") in parameters(
+        spec(specs, image), release=since
+    )
+    with pytest.raises(errors.InvalidInput, match="is not one of amd-sev, amd-sev-es"):
+        parameters(spec(specs, image), release=since - 1)
+
+
+def test_releases_that_send_different_requests_are_told_apart() -> None:
+    same = by_release({}, {}, 31, 32)
+    assert len(same) == 1
+    assert same[0].startswith("nova 31 or 32: ")
+    newer, older = by_release({"hw:sound_model": "virtio"}, {}, 31, 32)
+    assert newer.startswith("nova 32: ")
+    assert "SOUND" in newer
+    assert older.startswith("nova 31: ")
+    assert "SOUND" not in older
+
+
+def test_a_release_that_refuses_a_flavor_is_named() -> None:
+    specs = {"hw:mem_encryption": "true", "hw:mem_encryption_model": "amd-sev-snp"}
+    image = {"hw_firmware_type": "uefi", "hw_firmware_stateless": "true"}
+    [found] = request.requests_by_release(spec(specs, image), releases=(33, 34))
+    assert found.releases == (34,)
+    assert "nova 33 refuses it" in found.not_judged[-1]
+    with pytest.raises(errors.InvalidInput, match="not one of"):
+        request.requests_by_release(spec(specs, image), releases=(32, 33))
+
+
+@pytest.mark.parametrize(
+    ("version", "releases"),
+    [
+        ("2.90", (27, 28)), ("2.95", (27, 28)), ("2.96", (29, 30)), ("2.98", (31, 32)),
+        ("2.100", (31, 32)), ("2.103", (33,)), ("2.104", (34,)), ("2.110", (34,)),
+    ],
+)  # fmt: skip
+def test_the_version_of_the_compute_api_tells_the_releases(
+    version: str, releases: tuple[int, ...]
+) -> None:
+    assert traits.releases_of(version) == releases
+
+
+def test_encrypted_memory_without_an_image_is_assumed_to_have_one() -> None:
+    embedded = flavor.Flavor(4, 2048, 20, extra_specs={"hw:mem_encryption": "true"})
+    found = request.request_to_placement(request.ServerSpec(embedded, "m1"))
+    assert "MEM_ENCRYPTION_CONTEXT" in query.encode(query.candidate_pairs(found.query))
+    assert "the image has hw_firmware_type=uefi for encrypted memory" in found.assumptions
+
+
+ALIASES = ('{"name": "gpu", "vendor_id": "10de", "product_id": "2330", "traits": "custom_a"}',)
+
+
+def test_each_pci_device_is_a_group_of_its_own() -> None:
+    options = {"aliases": request.read_aliases(ALIASES), "pci_in_placement": True}
+    server = spec({"pci_passthrough:alias": "gpu:2"})
+    text = parameters(server, **options)
+    for number in (1, 2):
+        assert f"resources_pci-{number}=CUSTOM_PCI_10DE_2330:1" in text
+        assert f"required_pci-{number}=CUSTOM_A" in text
+    assert "required_pci-2=CUSTOM_A,OWNER_NOVA" in parameters(server, owner=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "only nova.conf"),
+        (
+            {"aliases": request.read_aliases(ALIASES)},
+            "only with [filter_scheduler]pci_in_placement",
+        ),
+    ],
+)
+def test_devices_that_are_not_in_the_query_are_not_judged(
+    options: Mapping[str, Any], reason: str
+) -> None:
+    found = request.request_to_placement(
+        spec({"pci_passthrough:alias": "gpu:8"}),
+        options=request.SchedulerOptions(**options),
+    )
+    assert any(reason in text for text in found.not_judged)
+
+
+def test_an_alias_that_nova_does_not_have_is_an_error() -> None:
+    with pytest.raises(errors.InvalidInput, match=r"\[pci\]alias has no h100"):
+        parameters(spec({"pci_passthrough:alias": "h100:8"}), aliases=request.read_aliases(ALIASES))
+
+
+def test_the_owner_is_not_judged_by_default_from_its_release_on() -> None:
+    for release, expected in ((33, False), (34, True)):
+        found = request.request_to_placement(
+            spec(), options=request.SchedulerOptions(release=release)
+        )
+        assert (request.OWNER_NOT_JUDGED in found.not_judged) is expected

@@ -43,6 +43,7 @@ FLAVORS: dict[str, Mapping[str, str]] = {
     "no_host": {"resources:VCPU": "9"},
     "unknown_name": {"trait:CUSTOM_NOPE": "forbidden"},
     "invalid": {"hw:cpu_policy": "bogus"},
+    "not_judged": {"pci_passthrough:alias": "gpu:8"},
 }
 
 
@@ -106,7 +107,7 @@ def test_a_service_is_audited_with_two_requests_per_host(
     assert audited(client, recorded(**FLAVORS)) == whole
     assert client.sent == {
         # One per flavor that nova accepts.
-        "allocation_candidates/resources": 5,
+        "allocation_candidates/resources": 6,
         "resource_providers/": 1,
         # Those that share, and the traits CUSTOM_ONE and COMPUTE_STATUS_DISABLED.
         "resource_providers/required": 3,
@@ -121,7 +122,9 @@ def test_a_full_cloud_without_a_suitable_host_has_no_host() -> None:
         client = counting(started)
         client.transport.application = lambda: None
         found = audited(client, recorded(**FLAVORS), "no_host", "full", "ok")
-    assert [str(found[name].code) for name in found] == ["no_host", "full", "full"]
+    assert {name: str(single.code) for name, single in found.items()} == {
+        "no_host": "no_host", "full": "full", "ok": "full",
+    }  # fmt: skip
     assert found["ok"].empty_hosts == 2
 
 
@@ -225,3 +228,52 @@ def test_an_unknown_flavor_is_named(placement: service.InProcessPlacement) -> No
     client = counting(placement)
     with pytest.raises(errors.InvalidInput, match="absent"):
         audited(client, recorded(**FLAVORS), "absent")
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        {"pci_passthrough:alias": "h100:8"},
+        {"hw:numa_nodes": "2"},
+        {"hw:mem_page_size": "large"},
+        {"capabilities:cpu_info:arch": "x86_64"},
+    ],
+)
+def test_what_placement_does_not_have_is_never_ok(
+    placement: service.InProcessPlacement, specs: Mapping[str, str]
+) -> None:
+    [found] = audited(counting(placement), recorded(gpu=specs)).values()
+    assert (str(found.code), found.hosts) == ("not_judged", 2)
+    assert next(iter(specs)).partition(":")[2] in found.reason
+
+
+def test_flavors_come_by_name(placement: service.InProcessPlacement) -> None:
+    found = audited(counting(placement), recorded(**FLAVORS))
+    assert list(found) == sorted(FLAVORS)
+
+
+def test_a_flavor_has_a_row_for_each_release_that_sends_another_query(
+    placement: service.InProcessPlacement,
+) -> None:
+    nova = recorded(sound={"hw:sound_model": "virtio"}, plain={})
+    recording = {**nova.recorded, "GET /v2.1/": {"version": {"version": "2.100"}}}
+    found = audit.audit(
+        counting(placement),
+        api.RecordedNova(recording, "2025"),
+        (),
+        request.SchedulerOptions(),
+        CONTEXT,
+    )
+    assert [(single.name, single.releases, str(single.code)) for single in found] == [
+        ("plain", (31, 32), "ok"),
+        ("sound", (32,), "no_host"),
+        ("sound", (31,), "ok"),
+    ]
+    assert "by its compute API 2.100" in found[0].assumptions[0]
+
+
+def test_the_reason_of_placement_is_one_line(placement: service.InProcessPlacement) -> None:
+    [found] = audited(counting(placement), recorded(**FLAVORS), "unknown_name").values()
+    assert "\n" not in found.reason
+    assert "\\n" not in found.reason
+    assert not found.reason.startswith("The server could not comply")
