@@ -7,6 +7,7 @@ orphaned. No single change shows that; their number does.
 from __future__ import annotations
 
 import collections
+import dataclasses
 from collections.abc import Collection
 
 from osc_placement.plan import guards, plan as plan_module, reasons
@@ -25,7 +26,26 @@ def removals(plan: plan_module.Plan) -> dict[str, int]:
         kind = registry.CHANGE_TYPES[item.kind]
         if kind.unit:
             counts[kind.unit] += kind.removes(item.before, item.after)
+    for name, capacity in plan.capacities.items():
+        if _unit_of(name) in plan.existing:
+            counts[_unit_of(name)] = max(capacity.before, 0) - max(capacity.after, 0)
     return dict(+counts)
+
+
+def with_capacity(plan: plan_module.Plan) -> plan_module.Plan:
+    """The plan with a limit for the capacity of each resource class.
+
+    The capacity before and after are sums over the providers of the plan: what one provider loses
+    and another gets is no removal.
+    """
+    capacities = {
+        _unit_of(name): max(capacity.before, 0) for name, capacity in plan.capacities.items()
+    }
+    return dataclasses.replace(plan, existing={**plan.existing, **capacities})
+
+
+def _unit_of(resource_class: str) -> str:
+    return f"units of {resource_class} capacity"
 
 
 def summary(plan: plan_module.Plan) -> str:

@@ -25,8 +25,12 @@ class SetAggregateRatios(plan_command.PlanCommand):
     a provider, and shows the reason.
     """
 
-    guards = (plan_guards.OVER_CAPACITY, plan_guards.RECORDED_NOVA)
-    recorded_arguments = ("host", "host_aggregate")
+    guards = (plan_guards.OVER_CAPACITY, plan_guards.RECORDED_NOVA, plan_guards.MANY)
+    limits_removals = True
+    limits_capacity = True
+    has_default_limit = False
+    limited = "the capacity of a resource class, summed over the hosts that get ratios"
+    recorded_arguments = ("host", "host_aggregate", "max_percent")
     example = """\
 openstack placement aggregate ratios --dry-run
 openstack placement aggregate ratios --host-aggregate az1"""

@@ -64,6 +64,12 @@ class PlanCommand(base.ReportLister):
     #: is removed.
     has_default_limit: ClassVar[bool] = True
 
+    #: What ``--max-percent`` limits, for its help.
+    limited: ClassVar[str] = "what exists"
+
+    #: Whether it limits the capacity of each resource class too, as a sum over providers.
+    limits_capacity: ClassVar[bool] = False
+
     #: Whether a run writes an undo file. "plan undo" does not.
     has_undo: ClassVar[bool] = True
 
@@ -152,9 +158,11 @@ class PlanCommand(base.ReportLister):
 
     def execute(self, run: Run, parsed_args: argparse.Namespace) -> result.RunReport:
         """Plan the changes and apply them."""
-        from osc_placement.plan import apply
+        from osc_placement.plan import apply, brake
 
         planned = self.plan(run, parsed_args)
+        if self.limits_capacity and parsed_args.max_percent is not None:
+            planned = dataclasses.replace(planned, plan=brake.with_capacity(planned.plan))
         planned = planned.stamped(
             run.client,
             self.command_line(parsed_args),
@@ -302,7 +310,7 @@ class PlanCommand(base.ReportLister):
                 "--max-percent",
                 metavar="<percent>",
                 type=arguments.percent,
-                help="Change nothing if the plan removes more than this part of what exists"
+                help=f"Change nothing if the plan removes more than this part of {self.limited}"
                 f" ({default}). --allow {plan_guards.MANY} overrides it.",
             )
 

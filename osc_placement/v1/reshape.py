@@ -43,9 +43,13 @@ class Reshape(plan_command.SelectorCommand):
     """
 
     required_feature = "reshaper"
-    guards = (plan_guards.NOVA_OWNED,)
+    guards = (plan_guards.NOVA_OWNED, plan_guards.MANY)
+    limits_removals = True
+    limits_capacity = True
+    has_default_limit = False
+    limited = "the capacity of a resource class, summed over the trees, or of the providers in them"
     table_columns = ("tree", "before", "after", "status", "reason")
-    recorded_arguments = ("file", "to_tree", "strategy")
+    recorded_arguments = ("file", "to_tree", "strategy", "max_percent")
     example = """\
 openstack placement reshape vgpu.yaml --dry-run --show-requests
 openstack placement reshape vgpu.yaml --strategy pack
@@ -97,11 +101,18 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             self.usage_error("give a file of moves, or --to-tree")
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+        from osc_placement.plan.kinds import provider as provider_kind
         from osc_placement.workflows.reshape import plan as reshape_plan
 
         request = self._request(run.client, parsed_args)
         self._prepared = reshape_plan.plan_reshape(run.client, request, run.context)
-        return self._prepared.planned
+        planned = self._prepared.planned
+        if parsed_args.max_percent is None:
+            return planned
+        providers = {provider_kind.TYPE.unit: len(self._prepared.before.inside)}
+        return dataclasses.replace(
+            planned, plan=dataclasses.replace(planned.plan, existing=providers)
+        )
 
     def finish(
         self, report: result.RunReport, parsed_args: argparse.Namespace

@@ -16,6 +16,7 @@ from tests.support.peer import shell, target as targets
 AUDIT = "placement allocation audit"
 MIRROR = "placement aggregate mirror"
 ALLOWED = ("--allow", "recorded-nova")
+MANY = ("--allow", "many")
 NOVA = testing.sample_nova("12-hosts")
 
 
@@ -127,3 +128,100 @@ def test_a_removal_by_hand_has_a_limit_on_request(openstack: shell.OpenStack, wh
     assert len(rows(openstack, *remove, *limits, code=0)) == 4
     rest = (f"resource provider {what} remove", *option, *hosts[4:])
     assert [row["status"] for row in rows(openstack, *rest, code=0)] == ["applied"] * 4
+
+
+AMEND = "resource provider inventory amend"
+RATIOS = "placement aggregate ratios"
+
+
+def test_an_amendment_has_a_limit_of_capacity_on_request(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    hosts = [f"cmp-00{number:02}.lab.example.org" for number in range(1, 5)]
+    before = inventories(target)
+    sum_before = sum(capacity(before[host]["VCPU"]) for host in hosts)
+    amend = (AMEND, "--resource", "VCPU:allocation_ratio*=0.5", "--allow", "over-capacity")
+    refused = rows(openstack, *amend, *hosts, "--max-percent", "49", code=6)
+    assert [(row["status"], row["code"]) for row in refused] == [("refused", "many")] * 4
+    assert f"removes {sum_before // 2} of {sum_before} units of VCPU" in refused[0]["reason"]
+    assert inventories(target) == before
+    planned = (*amend, *hosts, "--dry-run", "--plan-out", "plan.json", "--max-percent")
+    assert [row["status"] for row in rows(openstack, *planned, "49", code=0)] == ["refused"] * 4
+    # What one selected host loses is compared with the capacity of all of them.
+    reserved = before[hosts[0]]["VCPU"]["reserved"]
+    one = (AMEND, "--resource", f"VCPU:reserved={reserved + 8}", hosts[0], "--dry-run")
+    (row,) = rows(openstack, *one, "--max-percent", "1", code=0)
+    assert row["status"] == "refused"
+    (row,) = rows(openstack, *one, "--max-percent", "40", code=0)
+    assert row["status"] == "planned"
+    assert len(rows(openstack, *amend, *hosts, "--max-percent", "50", code=0)) == 4
+    assert inventories(target) != before
+    assert len(rows(openstack, *amend, *hosts, "--max-percent", "0", *MANY, code=0)) == 4
+
+
+def test_ratios_have_a_limit_of_capacity_on_request(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    recorded = ("--nova-recording", "12-hosts", *ALLOWED, "--allow", "over-capacity")
+    node = "cmp-0001.lab.example.org"
+    openstack.run(AMEND, "--resource", "VCPU:allocation_ratio=64", node)
+    before = inventories(target)
+    refused = rows(openstack, RATIOS, *recorded, "--max-percent", "10", code=6)
+    reasons = [row["reason"] for row in refused if row["code"] == "many"]
+    assert reasons
+    assert all("units of VCPU capacity, and the limit is" in reason for reason in reasons)
+    assert inventories(target) == before
+    # The sample has hosts with an invalid ratio, which are refused in every run.
+    rest = rows(openstack, RATIOS, *recorded, "--max-percent", "100", code=6)
+    assert "many" not in {row["code"] for row in rest}
+    assert inventories(target) != before
+
+
+def test_a_reshape_has_a_limit_of_capacity_and_providers_on_request(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    node = "cmp-0012.lab.example.org"
+    vcpu = inventories(target)[node]["VCPU"]
+    before = inventories(target)
+    move = f"{{from: {node}, resources: {{VCPU: 16}}, to: {node}, as: {{VCPU: PCPU}}}}"
+    pathlib.Path("pcpu.yaml").write_text(f"moves:\n- {move}\n")
+    reshape = ("placement reshape pcpu.yaml", "--allow", "nova-owned", "--max-percent")
+    refused = rows(openstack, *reshape, "5", code=6)
+    had, has = capacity(vcpu), capacity({**vcpu, "total": vcpu["total"] - 16})
+    text = f"removes {had - has} of {had} units of VCPU capacity"
+    assert any("many" in row["code"] and text in row["reason"] for row in refused), refused
+    assert inventories(target) == before
+    assert rows(openstack, *reshape, "5", *MANY, "--undo-out", "undo.json", code=0)
+    assert "PCPU" in inventories(target)[node]
+    openstack.do("placement plan undo", "undo.json")
+    assert inventories(target) == before
+
+
+def test_a_reshape_counts_the_providers_that_it_deletes(
+    openstack: shell.OpenStack, target: targets.Target
+) -> None:
+    target.ask("POST", "/resource_providers", {"name": "parent"})
+    parent = target.ask("GET", "/resource_providers?name=parent")["resource_providers"][0]
+    for name in ("child-0", "child-1"):
+        body = {"name": name, "parent_provider_uuid": parent["uuid"]}
+        target.ask("POST", "/resource_providers", body)
+    openstack.do(f"{AMEND} --resource VGPU:total=2 --create child-0")
+    pathlib.Path("delete.yaml").write_text(
+        "moves:\n- {from: child-0, resources: {VGPU: 2}, to: parent}\ndelete: [child-0]\n"
+    )
+    refused = rows(openstack, "placement reshape delete.yaml --max-percent 33", code=6)
+    assert any("removes 1 of 3 providers" in row["reason"] for row in refused), refused
+    assert rows(openstack, "placement reshape delete.yaml --max-percent 34", code=0)
+
+
+def inventories(target: targets.Target) -> dict[str, Any]:
+    return {
+        item["name"]: target.ask("GET", f"/resource_providers/{item['uuid']}/inventories")[
+            "inventories"
+        ]
+        for item in target.ask("GET", "/resource_providers")["resource_providers"]
+    }
+
+
+def capacity(item: dict[str, Any]) -> int:
+    return int((item["total"] - item["reserved"]) * item["allocation_ratio"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -249,6 +250,14 @@ def _merged(
         for uuid, resources in merged.items()
     }
     return {uuid: resources for uuid, resources in kept.items() if resources}
+
+
+def capacities(inventories: Mapping[str, Classes]) -> collections.Counter[str]:
+    """``{resource class: the capacity of all providers}``."""
+    total: collections.Counter[str] = collections.Counter()
+    for classes in inventories.values():
+        total.update({name: item.capacity for name, item in classes.items() if item is not None})
+    return total
 
 
 def _copy(allocations: allocation.Allocations) -> dict[str, dict[str, int]]:

@@ -169,8 +169,13 @@ class AmendInventory(plan_command.SelectorCommand):
         plan_guards.ONE_TIME_USE,
         plan_guards.OVER_CAPACITY,
         plan_guards.RESERVED_ABOVE_TOTAL,
+        plan_guards.MANY,
     )
-    recorded_arguments = ("resource", "create")
+    limits_removals = True
+    limits_capacity = True
+    has_default_limit = False
+    limited = "the capacity of a resource class, summed over the selected providers"
+    recorded_arguments = ("resource", "create", "max_percent")
     example = """\
 openstack resource provider inventory amend --member-of <aggregate> \\
     --resource VCPU:allocation_ratio=4 \\

@@ -149,6 +149,8 @@ class _Changes:
         roots = self._groups[group]
         ordered = sorted(roots, key=lambda uuid: (self._after.name_of(uuid), uuid))
         names = [self._after.name_of(uuid) for uuid in ordered]
+        capacity = reshape.capacities(target.inventories)
+        capacity.subtract(reshape.capacities(before.inventories))
         return change.Change(
             reshape.TYPE.name,
             change.Subject(and_more(names), group),
@@ -157,6 +159,7 @@ class _Changes:
             reason="; ".join(self._reasons[uuid] for uuid in ordered if uuid in self._reasons),
             stage=self._reshape,
             group=group,
+            capacity={name: added for name, added in sorted(capacity.items()) if added},
         )
 
     def _states(

@@ -18,7 +18,7 @@ from osc_placement.client import api
 from osc_placement.engine import standard
 from osc_placement.model import allocation, name as names, provider
 from osc_placement.plan import attempt, change, executor, journal, plan, result
-from osc_placement.plan.kinds import base, memberships
+from osc_placement.plan.kinds import base, memberships, reshape
 from osc_placement.workflows import selector as batch_selector
 from osc_placement.workflows.context import HostAggregates, ReadContext
 from osc_placement.workflows.reshape import (
@@ -82,6 +82,7 @@ def plan_reshape(
         allow=tuple(sorted(request.allow)),
         names=decision.after.names(),
         notes=notes(decision),
+        capacities=capacities(decision.before, changes),
     )
     after = decision.after.without(decision.resolved.deleted)
     prepared = Prepared(
@@ -104,6 +105,15 @@ def notes(decision: decide.Decision) -> tuple[str, ...]:
         *_over_capacity(before, after),
         *_guesses(after, decision.placed),
     )
+
+
+def capacities(
+    before: snapshot.TreeSnapshot, changes: Sequence[change.Change]
+) -> dict[str, plan.Capacity]:
+    """``{resource class: Capacity}`` over the named trees, for the classes that change."""
+    capacity = reshape.capacities({uuid: node.inventories for uuid, node in before.inside.items()})
+    touched = sorted({name for item in changes for name in item.capacity})
+    return {name: plan.capacity_after(name, capacity[name], changes) for name in touched}
 
 
 def _totals(resolved: resolve.Resolved) -> Iterator[str]:

@@ -163,3 +163,42 @@ def test_the_limit_is_kept_in_the_plan_file_and_undo_has_none(tmp_path: pathlib.
     added = dataclasses.replace(stored, changes=tuple(item.inverse() for item in stored.changes))
     assert not brake.refusal(added)
     assert plans.undo_file(client, stored, path).count(result.Status.APPLIED) == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "max_percent", "reason"),
+    [
+        (200, 180, 10, ""),
+        (200, 179, 10, "the plan removes 21 of 200 units of VCPU capacity, and the limit is 20"),
+        (200, 400, 0, ""),
+        (200, 200, 0, ""),
+        # More reserved than there is: no capacity, and no more to remove.
+        (200, -8, 99, "the plan removes 200 of 200 units of VCPU capacity, and the limit is 198"),
+        (200, -8, 100, ""),
+        (-8, -16, 0, ""),
+        (0, 8, 0, ""),
+    ],
+)
+def test_a_limit_of_capacity_compares_the_sum_before_and_after(
+    before: int, after: int, max_percent: int, reason: str
+) -> None:
+    capacities = {"VCPU": plan.Capacity(before, after), "DISK_GB": plan.Capacity(5, 5)}
+    planned = plan.make((), capacities=capacities, max_percent=max_percent)
+    assert not brake.refusal(planned)
+    assert not brake.summary(planned)
+    limited = brake.with_capacity(planned)
+    expected = f"{reason} (--allow many to do it anyway)" if reason else ""
+    assert brake.refusal(limited).text == expected
+    assert not brake.refusal(limited, ["many"])
+
+
+def test_each_class_has_its_own_limit_of_capacity() -> None:
+    capacities = {"VCPU": plan.Capacity(1000, 500), "CUSTOM_X": plan.Capacity(4, 4)}
+    limited = brake.with_capacity(plan.make((), capacities=capacities, existing={"providers": 3}))
+    assert dict(limited.existing) == {
+        "providers": 3,
+        "units of VCPU capacity": 1000,
+        "units of CUSTOM_X capacity": 4,
+    }
+    assert brake.removals(limited) == {"units of VCPU capacity": 500}
+    assert brake.summary(limited) == "500 of 1000 units of VCPU capacity (limit 100)"
