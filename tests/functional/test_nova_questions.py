@@ -64,7 +64,7 @@ def recorded(hosts: Mapping[str, str]) -> dict[str, Any]:
     }  # fmt: skip
     lost = {"id": LOST, "tenant_id": "p", "status": "UNKNOWN"}
     return {
-        "GET /v2.1/flavors/detail": {"flavors": FLAVORS},
+        "GET /v2.1/flavors/detail": {"flavors": list(FLAVORS)},
         "GET /v2.1/os-aggregates": {"aggregates": [aggregate]},
         **compute_hosts(hosts),
         "GET /v2.1/os-server-groups": {"server_groups": []},
