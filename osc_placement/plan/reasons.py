@@ -53,6 +53,7 @@ class Code(enum.StrEnum):
     NOT_CONFIGURED = "not-configured"
     OTHER_HOST = "other-host"
     OTHER_NAME = "other-name"
+    OUT_OF_SPEC = "out-of-spec"
     PEERS_DIFFER = "peers-differ"
     SAME_HOST = "same-host"
     SERVICE_STATUS = "service-status"

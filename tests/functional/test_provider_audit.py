@@ -234,3 +234,39 @@ def test_invalid_files_and_hosts_are_refused(
     ):
         code, text = openstack.fails(AUDIT, *recorded, *arguments)
         assert (code, message in text, "Traceback" in text) == (1, True, False), text
+
+
+def test_a_pci_device_out_of_spec_is_found_while_a_server_uses_it(
+    openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
+) -> None:
+    node, consumer = f"cmp-0001.{DOMAIN}", embedded.uuid_of("a server with two devices")
+    devices = {}
+    for address in ("0000:84:00.0", "0000:90:00.0", "0000:a0:00.0"):
+        name = f"{node}_{address}"
+        uuid = devices[name] = embedded.uuid_of(name)
+        body = {"name": name, "uuid": uuid, "parent_provider_uuid": UUIDS[node]}
+        target.ask("POST", "/resource_providers", body)
+        change(target, uuid, "inventories", inventories={"PGPU": {"total": 1}})
+        change(target, uuid, "traits", traits=["COMPUTE_MANAGED_PCI_DEVICE"])
+    in_use = [uuid for name, uuid in devices.items() if "0000:a0" not in name]
+    body = {
+        "allocations": {uuid: {"resources": {"PGPU": 1}} for uuid in in_use},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    target.ask("PUT", f"/allocations/{consumer}", body)
+    config = tmp_path / "nova.conf"
+    config.write_text('[pci]\ndevice_spec = {"address": "0000:90:00.0"}\n')
+    only = ("--only", "pci-device-out-of-spec")
+    (found,) = audited(openstack, recording(), *only, "--nova-conf", str(config), code=0)
+    assert (found["name"], found["hosts"]) == (f"{node}_0000:84:00.0", ["cmp-0001"])
+    assert found["evidence"] == {"consumers": [consumer]}
+    assert (found["cause"], found["action"]) == ("out-of-spec", "check-configuration")
+    assert not audited(openstack, recording(), *only, code=0)
+    text = openstack.run(AUDIT, "--nova-recording", "nova.json").stderr
+    assert "not judged: 3 PCI devices, without --nova-conf" in text
+    config.write_text("[pci]\ndevice_spec = none\n")
+    code, text = openstack.fails(AUDIT, "--nova-recording", "nova.json", "--nova-conf", str(config))
+    assert (code, "[pci]device_spec: 'none' is not JSON" in text) == (1, True), text

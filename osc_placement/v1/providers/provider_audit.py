@@ -11,6 +11,7 @@ from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import audit_command, plan_command
 
 if TYPE_CHECKING:
+    from osc_placement.nova.pci import PciConfiguration
     from osc_placement.nova.provider_config import ProviderConfig
     from osc_placement.plan.plan import ObservedPlan
 
@@ -29,7 +30,7 @@ class AuditProviders(audit_command.AuditCommand):
 
     required_feature = "provider required traits"
     guards = (plan_guards.RECORDED_NOVA,)
-    recorded_arguments = ("repair", "host", "only", "provider_config")
+    recorded_arguments = ("repair", "host", "only", "provider_config", "nova_conf")
     example = """\
 openstack placement provider audit
 openstack placement provider audit --repair --only wrong-status --dry-run
@@ -37,6 +38,7 @@ openstack placement provider audit --provider-config \\
     /etc/nova/provider_config/*.yaml"""
 
     _config: ProviderConfig | None = None
+    _pci: PciConfiguration | None = None
 
     def codes(self) -> Sequence[str]:
         from osc_placement.workflows.provider_audit import checks
@@ -57,6 +59,14 @@ openstack placement provider audit --provider-config \\
             " traits of compute nodes that none of them names",
         )
         group.add_argument(
+            "--nova-conf",
+            metavar="<file>",
+            type=pathlib.Path,
+            help="The nova.conf of the compute hosts: also report PCI devices in use that its"
+            " [pci]device_spec does not match. Where the hosts differ, run the command once for"
+            " each file, with --host.",
+        )
+        group.add_argument(
             "--skip-agents", action="store_true", help="Do not read neutron's agents"
         )
         self.add_change_options(parser)
@@ -67,6 +77,10 @@ openstack placement provider audit --provider-config \\
             from osc_placement.nova import provider_config
 
             self._config = provider_config.read(parsed_args.provider_config)
+        if parsed_args.nova_conf is not None:
+            from osc_placement.nova import pci
+
+            self._pci = pci.read_device_spec(parsed_args.nova_conf)
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
         from osc_placement.workflows.provider_audit import observe
@@ -76,6 +90,7 @@ openstack placement provider audit --provider-config \\
             only=frozenset(parsed_args.only),
             repair=parsed_args.repair,
             config=self._config,
+            pci=self._pci,
         )
         neutron = None if parsed_args.skip_agents else run.services.neutron
         audited = observe.audit_providers(

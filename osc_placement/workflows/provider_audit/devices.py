@@ -1,10 +1,14 @@
-"""One-time-use devices that wait to be cleaned, and SEV-ES guests that stop nova 34. Pure."""
+"""Devices that wait to be cleaned, or that nova-compute does not manage any more. Pure.
+
+And SEV-ES guests, which stop nova 34.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from osc_placement.model import provider
+from osc_placement.model.name import and_more
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.finding import Action, Evidence, Proposal
@@ -13,7 +17,8 @@ from osc_placement.workflows.provider_audit.snapshot import ProviderSnapshot
 
 USED_UP = "used-up"
 SEV_ES_WITH_SNP = "sev-es-with-snp"
-CODES = (USED_UP, SEV_ES_WITH_SNP)
+PCI_DEVICE_OUT_OF_SPEC = "pci-device-out-of-spec"
+CODES = (USED_UP, SEV_ES_WITH_SNP, PCI_DEVICE_OUT_OF_SPEC)
 
 _CLEAN = Proposal(
     Action.CLEAN_DEVICE,
@@ -27,8 +32,14 @@ _MOVE = Proposal(
 )
 
 
+_CONFIGURE = Proposal(
+    Action.CHECK_CONFIGURATION,
+    "add it to device_spec again, or move or delete the server; then restart nova-compute",
+)
+
+
 def find(snapshot: ProviderSnapshot) -> Iterator[Finding]:
-    """The devices of which everything is reserved and nothing is allocated."""
+    """Used-up devices, SEV-ES guests on hosts with SEV-SNP, and PCI devices out of device_spec."""
     for item in snapshot.providers:
         if item.uuid in snapshot.used_up:
             reserved = {
@@ -46,6 +57,23 @@ def find(snapshot: ProviderSnapshot) -> Iterator[Finding]:
             )
         if snapshot.sev_es.get(item.uuid):
             yield _sev_es(snapshot, item)
+        consumers = snapshot.pci_consumers.get(item.uuid)
+        if consumers and snapshot.pci_match(item) is False:
+            yield _out_of_spec(snapshot, item, consumers)
+
+
+def _out_of_spec(
+    snapshot: ProviderSnapshot, item: provider.Provider, consumers: Sequence[str]
+) -> Finding:
+    """nova-compute of nova 34 keeps the provider of such a device while a server uses it."""
+    text = f"no [pci]device_spec matches it, and it is in use by {and_more(consumers, 3)}"
+    return Finding(
+        PCI_DEVICE_OUT_OF_SPEC,
+        change.Subject(item.name, item.uuid),
+        snapshot.hosts_of(item),
+        Evidence(Code.OUT_OF_SPEC, text, {"consumers": list(consumers)}),
+        _CONFIGURE,
+    )
 
 
 def _sev_es(snapshot: ProviderSnapshot, item: provider.Provider) -> Finding:

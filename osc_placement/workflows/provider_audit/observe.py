@@ -9,8 +9,9 @@ from typing import TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, retry
+from osc_placement.model.name import and_more
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api, hosts as nova_hosts, permission, values
+from osc_placement.nova import api as nova_api, hosts as nova_hosts, pci, permission, values
 from osc_placement.nova.provider_config import ProviderConfig
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories as inventories_kind, memberships
@@ -30,12 +31,14 @@ class ProviderAuditRequest:
     """What to audit: ``hosts`` by nova's names or providers' names, ``only`` these codes.
 
     Empty sets select everything. ``config``: what the site's provider.yaml files say.
+    ``pci``: what the nova.conf of the compute hosts says about PCI devices.
     """
 
     hosts: frozenset[str] = frozenset()
     only: frozenset[str] = frozenset()
     repair: bool = False
     config: ProviderConfig | None = None
+    pci: pci.PciConfiguration | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,13 +59,14 @@ def audit_providers(
     """Everything that is wrong with providers, and the plan that repairs it.
 
     Requests: to nova, the services and the hypervisors in pages; to neutron, one for the agents;
-    to Placement, three listings, a fourth if a root provider is no compute node, and a fifth if
-    any host has SEV-ES; one GET of inventories per provider, one of traits per compute node, and
-    one of usages per one-time-use device of which everything is reserved, and per provider of
-    SEV-ES on a host with SEV-SNP. So no provider needs more than two, and a node three.
+    to Placement, four listings, one more if a root provider is no compute node, and one more if
+    any host has SEV-ES; one GET of inventories per provider, one of traits per compute node, one
+    of usages per one-time-use device of which everything is reserved, and per provider of SEV-ES
+    on a host with SEV-SNP, and with ``pci`` one of allocations per PCI device that it may not
+    match. So no provider needs more than three.
     Errors: InvalidInput with every missing permission and every unknown host.
     """
-    snapshot = _read(client, nova, neutron, request.config, context)
+    snapshot = _read(client, nova, neutron, request, context)
     _check_hosts(snapshot, request.hosts)
     found = checks.select(checks.find(snapshot), request.hosts, request.only)
     notes = tuple(_notes(snapshot, nova.source))
@@ -82,7 +86,7 @@ def _read(
     client: api.Client,
     nova: nova_api.Nova,
     neutron: neutron_api.Neutron | None,
-    config: ProviderConfig | None,
+    request: ProviderAuditRequest,
     context: ReadContext,
 ) -> ProviderSnapshot:
     input_errors = errors.InputErrors()
@@ -93,7 +97,9 @@ def _read(
         providers = retry.read(client.list_providers)
     input_errors.check()
     agents = None if neutron is None else neutron_api.agents(neutron)
-    snapshot = ProviderSnapshot(hosts, providers, agents=agents, config=config)
+    snapshot = ProviderSnapshot(
+        hosts, providers, agents=agents, config=request.config, pci=request.pci
+    )
     read_errors: dict[str, str] = {}
     read = functools.partial(_each, context=context, read_errors=read_errors)
     uuids = [item.uuid for item in providers]
@@ -108,9 +114,16 @@ def _read(
     computes: frozenset[str] = frozenset()
     if snapshot.roots_without_node:
         computes = lookup.providers_with_trait(client, "COMPUTE_NODE")
-    return dataclasses.replace(
+    snapshot = dataclasses.replace(
         snapshot,
         inventories=offered,
+        pci_devices=lookup.providers_with_trait(client, pci.MANAGED),
+    )
+    unmatched = [item.uuid for item in snapshot.unmatched_devices] if request.pci else []
+    shares = read(client.list_provider_allocations, unmatched, "reading allocations")
+    return dataclasses.replace(
+        snapshot,
+        pci_consumers={uuid: sorted(share.allocations) for uuid, share in shares.items()},
         traits={uuid: frozenset(item.traits) for uuid, item in traits.items()},
         generations={uuid: item.generation for uuid, item in traits.items()},
         used_up=frozenset(
@@ -169,5 +182,28 @@ def _notes(snapshot: ProviderSnapshot, source: str) -> Iterable[str]:
         yield f"nova's responses come from {source}"
     if snapshot.agents is None:
         yield _NO_AGENTS
+    yield from _not_judged(snapshot)
     if snapshot.nodes and not any(node.resources for node in snapshot.nodes):
         yield _NO_RESOURCES
+
+
+def _not_judged(snapshot: ProviderSnapshot) -> Iterable[str]:
+    """The PCI devices of which it is not known whether ``[pci]device_spec`` matches them."""
+    if not snapshot.pci_devices:
+        return
+    if snapshot.pci is None:
+        count = len(snapshot.pci_devices)
+        yield f"not judged: {count} PCI devices, without --nova-conf of their hosts"
+    elif snapshot.pci.specs is None:
+        yield f"not judged: PCI devices, because {snapshot.pci.path} has no [pci]device_spec"
+    else:
+        names = [
+            item.name
+            for item in snapshot.unmatched_devices
+            if snapshot.pci_consumers.get(item.uuid) and snapshot.pci_match(item) is None
+        ]
+        if names:
+            yield (
+                f"not judged: {and_more(names, 3)}: in use, and {snapshot.pci.path} does not show"
+                " whether device_spec matches"
+            )

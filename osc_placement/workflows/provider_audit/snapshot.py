@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement.model import inventory, provider
 from osc_placement.neutron.api import Agent
-from osc_placement.nova import values
+from osc_placement.nova import pci, values
 from osc_placement.nova.provider_config import ProviderConfig
 from osc_placement.plan import change
 
@@ -34,8 +34,10 @@ class ProviderSnapshot:
     ``inventories`` is ``{provider: inventories}``, ``traits`` ``{provider: traits}`` of compute
     nodes, ``used_up`` the one-time-use devices without capacity and without usage. ``computes``
     are the providers with the trait COMPUTE_NODE. ``sev_es`` is ``{provider: contexts in use}`` of
-    SEV-ES on hosts with SEV-SNP. ``agents`` and ``config`` are None if they were not read.
-    ``read_errors`` is ``{provider: error}``.
+    SEV-ES on hosts with SEV-SNP. ``pci_devices`` are the PCI devices that nova-compute manages,
+    ``pci_consumers`` is ``{device: consumers}`` of those that ``pci`` may not match. ``agents``,
+    ``pci`` and ``config`` are None if they
+    were not read. ``read_errors`` is ``{provider: error}``.
     """
 
     hosts: values.Hosts
@@ -46,6 +48,9 @@ class ProviderSnapshot:
     used_up: frozenset[str] = frozenset()
     computes: frozenset[str] = frozenset()
     sev_es: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    pci_devices: frozenset[str] = frozenset()
+    pci_consumers: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    pci: pci.PciConfiguration | None = None
     agents: Sequence[Agent] | None = None
     config: ProviderConfig | None = None
     read_errors: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -99,6 +104,24 @@ class ProviderSnapshot:
         """The host of a provider's tree; the name of a root that is not a compute node."""
         root = self.by_uuid.get(item.root_uuid or item.uuid, item)
         return (self._host_of_root.get(root.uuid, root.name),)
+
+    @functools.cached_property
+    def unmatched_devices(self) -> list[provider.Provider]:
+        """The PCI devices that the nova.conf does not match for certain."""
+        return [
+            item
+            for item in self.providers
+            if item.uuid in self.pci_devices and not self.pci_match(item)
+        ]
+
+    def pci_match(self, item: provider.Provider) -> bool | None:
+        """Whether the nova.conf matches a PCI device; None if this cannot be judged."""
+        device = pci.device_of(item.name, self.inventories.get(item.uuid, ()))
+        if device is None or self.pci is None:
+            return None
+        if self.pci.host is not None and self.pci.host not in self.hosts_of(item):
+            return None
+        return self.pci.matches(device)
 
     @functools.cached_property
     def _host_of_root(self) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ import pytest
 
 from osc_placement.model import inventory, provider
 from osc_placement.neutron.api import Agent
-from osc_placement.nova import values
+from osc_placement.nova import pci, values
 from osc_placement.workflows.provider_audit import checks
 from osc_placement.workflows.provider_audit.snapshot import ProviderSnapshot
 
@@ -225,3 +225,48 @@ def test_sev_es_guests_beside_snp_are_found() -> None:
     assert codes(cloud(sev_es={"u-h0.example": 2, "u-h1.example": 0})) == [
         ("sev-es-with-snp", "h0.example")
     ]
+
+
+def with_device(**fields: Any) -> ProviderSnapshot:
+    """A cloud with one PCI device on h0, in use by consumer ``c1``; nova.conf has bus 90 only."""
+    healthy = cloud()
+    device = item("h0.example_0000:84:00.0", parent="h0.example")
+    spec = pci.parse('{"address": "0000:90:00.0"}')
+    defaults = {
+        "providers": [*healthy.providers, device],
+        "inventories": {**healthy.inventories, device.uuid: offered(CUSTOM_PCI_10DE_20B0=1)},
+        "pci_devices": frozenset({device.uuid}),
+        "pci_consumers": {device.uuid: ["c1"]},
+        "pci": pci.PciConfiguration("nova.conf", tuple(spec)),
+    }
+    return dataclasses.replace(healthy, **{**defaults, **fields})
+
+
+def test_a_device_out_of_spec_and_in_use_is_found_with_its_consumer() -> None:
+    (found,) = checks.find(with_device())
+    assert (found.code, found.hosts) == ("pci-device-out-of-spec", ("h0",))
+    assert found.subject.name == "h0.example_0000:84:00.0"
+    assert found.evidence.fields == {"consumers": ["c1"]}
+    assert "c1" in found.evidence.text
+    assert not found.is_repairable
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"pci": None},
+        {"pci": pci.PciConfiguration("nova.conf", None)},
+        {"pci": pci.PciConfiguration("nova.conf", tuple(pci.parse('{"devname": "ens1"}')))},
+        {"pci": pci.PciConfiguration("nova.conf", tuple(pci.parse("{}")))},
+        {"pci": pci.PciConfiguration("nova.conf", (), host="h1")},
+        {"pci_consumers": {"u-h0.example_0000:84:00.0": []}},
+    ],
+    ids=["no-file", "no-spec", "devname", "matches", "other-host", "unused"],
+)
+def test_other_devices_are_no_finding(fields: dict[str, Any]) -> None:
+    assert codes(with_device(**fields)) == []
+
+
+def test_a_file_of_one_host_judges_its_devices() -> None:
+    own = pci.PciConfiguration("nova.conf", (), host="h0")
+    assert codes(with_device(pci=own)) == [("pci-device-out-of-spec", "h0.example_0000:84:00.0")]

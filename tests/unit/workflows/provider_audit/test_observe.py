@@ -9,7 +9,7 @@ import pytest
 from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api
+from osc_placement.nova import api as nova_api, pci
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.provider_audit import observe
 from tests.support import embedded
@@ -18,6 +18,8 @@ DEVICE = {"PCI_DEVICE": inventory.Inventory(total=1, reserved=1)}
 INVENTORIES = "GET /resource_providers/{}/inventories"
 TRAITS = "GET /resource_providers/{}/traits"
 USAGES = "GET /resource_providers/{}/usages"
+ALLOCATIONS = "GET /resource_providers/{}/allocations"
+ONE_GPU = {"PGPU": inventory.Inventory(total=1)}
 
 
 class Nova(nova_api.RecordedNova):
@@ -93,7 +95,7 @@ def test_no_provider_needs_more_than_two_requests(count: int) -> None:
     found = audited(client, nova, neutron, repair=True).findings
     assert [item.code for item in found] == ["used-up"] * count
     assert client.count() == {
-        "GET /resource_providers": 4,
+        "GET /resource_providers": 5,
         INVENTORIES: 2 * count,
         TRAITS: count,
         USAGES: count,
@@ -158,3 +160,29 @@ def test_sev_es_in_use_is_read_on_hosts_with_sev_snp_only() -> None:
     assert [(item.code, item.subject.name) for item in found] == [("sev-es-with-snp", "with-snp")]
     assert found[0].evidence.fields == {"contexts": 3}
     assert client.count()[USAGES] == 2
+
+
+def test_allocations_are_read_of_unmatched_devices_only() -> None:
+    managed, used = ("COMPUTE_MANAGED_PCI_DEVICE",), {"PGPU": 1}
+    devices = [
+        embedded.Host(f"h_0000:{bus}:00.0", managed, used=used, inventories=ONE_GPU)
+        for bus in ("84", "85", "a0")
+    ]
+    client = embedded.Client([*embedded.hosts(2), *devices])
+    without = audited(client, Nova(2))
+    assert not without.findings
+    assert "not judged: 3 PCI devices, without --nova-conf of their hosts" in (
+        without.planned.plan.notes
+    )
+    assert not client.count()[ALLOCATIONS]
+    specs = pci.parse('[{"address": "0000:84:00.0"}, {"address": "0000:a0:00.*", "product_id": 1}]')
+    found = audited(client, Nova(2), pci=pci.PciConfiguration("nova.conf", tuple(specs)))
+    assert [(item.code, item.subject.name) for item in found.findings] == [
+        ("pci-device-out-of-spec", "h_0000:85:00.0")
+    ]
+    assert len(found.findings[0].evidence.fields["consumers"]) == 1
+    assert client.count()[ALLOCATIONS] == 2
+    assert any("not judged: h_0000:a0:00.0" in note for note in found.planned.plan.notes)
+    empty = audited(client, Nova(2), pci=pci.PciConfiguration("nova.conf", None))
+    assert not empty.findings
+    assert any("has no [pci]device_spec" in note for note in empty.planned.plan.notes)

@@ -1,0 +1,222 @@
+"""``[pci]device_spec`` of nova.conf, and whether it matches a PCI device of Placement. Pure.
+
+``read_device_spec`` reads the file. Placement has one provider for a device, or for a physical
+function with all its virtual functions. Its name ends with the address of the function::
+
+    cmp-0001_0000:84:00.0, CUSTOM_PCI_10DE_20B0: total 1
+
+Virtual functions have addresses of their own, which Placement does not show: on the bus of the
+physical function or on the next one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from osc_placement import errors
+
+#: nova-compute gives it to every provider of a PCI device that it manages.
+MANAGED = "COMPUTE_MANAGED_PCI_DEVICE"
+
+_ANY = "*"
+_NAME = re.compile(r".*_([0-9a-f]{4,}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.DOTALL)
+_CLASS = re.compile(r"CUSTOM_PCI_([0-9A-F]{4})_([0-9A-F]{4})")
+#: ``[[[<domain>:]<bus>:]<slot>][.<function>]``; what is empty or ``*`` matches everything.
+_GLOB = re.compile(
+    r"(?:(?:(?P<domain>[^:.]*):)?(?P<bus>[^:.]*):)?(?P<slot>[^:.]*)(?:\.(?P<function>[^:.]*))?"
+)
+_PARTS = {"domain": 4, "bus": 2, "slot": 2, "function": 1}
+_IDS = ("vendor_id", "product_id")
+
+
+class Device(NamedTuple):
+    """A PCI device: ``address`` has domain, bus, slot and function in lower-case hex.
+
+    ``ids`` are the vendor and the product in lower-case hex, None for a class of another name.
+    """
+
+    address: tuple[str, str, str, str]
+    ids: tuple[str, str] | None
+
+    def __str__(self) -> str:
+        domain, bus, slot, function = self.address
+        return f"{domain}:{bus}:{slot}.{function}"
+
+
+def device_of(name: str, classes: Iterable[str]) -> Device | None:
+    """The device of a provider with this name and inventories; None if the name has no address."""
+    address = _NAME.fullmatch(name)
+    if address is None:
+        return None
+    ids = [match.groups() for match in map(_CLASS.fullmatch, classes) if match]
+    vendor_product = (ids[0][0].lower(), ids[0][1].lower()) if len(ids) == 1 else None
+    domain, bus, slot, function = address.groups()
+    return Device((domain, bus, slot, function), vendor_product)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceSpec:
+    """One entry of ``[pci]device_spec``.
+
+    ``address`` has a pattern for each of domain, bus, slot and function.
+    ``is_named``: it has a ``devname``, of which Placement does not know the address. ``ids`` are
+    the vendor and the product, None for any.
+    """
+
+    address: tuple[re.Pattern[str], ...]
+    ids: tuple[str | None, str | None] = (None, None)
+    is_named: bool = False
+
+    def matches(self, device: Device) -> bool | None:
+        """Whether nova-compute manages the device because of this entry; None if it may."""
+        ids = self._matches_ids(device)
+        if ids is False:
+            return False
+        if self.is_named:
+            return None
+        if self._matches_address(device.address):
+            return ids
+        return None if self._may_be_virtual(device.address) else False
+
+    def _matches_ids(self, device: Device) -> bool | None:
+        wanted = [number for number, own in enumerate(self.ids) if own is not None]
+        if not wanted:
+            return True
+        if device.ids is None:
+            return None
+        return all(self.ids[number] == device.ids[number] for number in wanted)
+
+    def _matches_address(self, address: Iterable[str]) -> bool:
+        # re.match, as nova: a pattern needs to match the beginning only.
+        return all(pattern.match(part) for pattern, part in zip(self.address, address, strict=True))
+
+    def _may_be_virtual(self, address: tuple[str, str, str, str]) -> bool:
+        """Whether the entry may name virtual functions of the device.
+
+        Slot 00 with function 0 is a physical function.
+        """
+        domains, buses, slots, functions = self.address
+        domain, bus, _, _ = address
+        return (
+            domains.match(domain) is not None
+            and any(map(buses.match, (bus, f"{int(bus, 16) + 1:02x}")))
+            and any(
+                slots.match(f"{slot:02x}") and functions.match(str(function))
+                for slot in range(32)
+                for function in range(8)
+                if slot or function
+            )
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PciConfiguration:
+    """What a nova.conf says: its ``[pci]device_spec``, and ``host`` if it sets ``[DEFAULT]host``.
+
+    ``specs`` is None if the file has no device_spec: it may be the file of another service.
+    """
+
+    path: str
+    specs: tuple[DeviceSpec, ...] | None
+    host: str | None = None
+
+    def matches(self, device: Device) -> bool | None:
+        """Whether an entry matches the device; None if this cannot be judged."""
+        answers = {spec.matches(device) for spec in self.specs or ()}
+        return True if True in answers else None if None in answers or self.specs is None else False
+
+
+def read_device_spec(path: pathlib.Path) -> PciConfiguration:
+    """The configuration of PCI devices in a nova.conf. Errors: PlacementError names the file."""
+    from oslo_config import cfg
+
+    conf = cfg.ConfigOpts()
+    old = [
+        cfg.DeprecatedOpt("passthrough_whitelist", group="pci"),
+        cfg.DeprecatedOpt("pci_passthrough_whitelist", group="DEFAULT"),
+    ]
+    conf.register_opts([cfg.MultiStrOpt("device_spec", deprecated_opts=old)], group="pci")
+    conf.register_opts([cfg.StrOpt("host")])
+    try:
+        conf(args=[], project="nova", default_config_files=[str(path)], default_config_dirs=[])
+        texts, host = conf.pci.device_spec, conf.host
+    except (cfg.Error, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise errors.PlacementError(f"cannot read {path} as a nova.conf: {reason}") from error
+    if texts is None:
+        return PciConfiguration(str(path), None, host)
+    try:
+        specs = tuple(spec for text in texts for spec in parse(text))
+    except ValueError as error:
+        raise errors.PlacementError(f"{path}: [pci]device_spec: {error}") from error
+    return PciConfiguration(str(path), specs, host)
+
+
+def parse(text: str) -> list[DeviceSpec]:
+    """The entries of one value of ``device_spec``: a JSON object or a list of them.
+
+    Errors: ValueError with the reason.
+    """
+    try:
+        document = json.loads(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not JSON") from None
+    entries = document if isinstance(document, list) else [document]
+    return [_spec(entry) for entry in entries]
+
+
+def _spec(entry: Any) -> DeviceSpec:
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"{entry!r} is not an object")  # noqa: TRY004 - as all errors of the text
+    if "devname" in entry and "address" in entry:
+        raise ValueError(f"{json.dumps(entry)} has both devname and address")
+    vendor, product = (_id(name, entry.get(name, _ANY)) for name in _IDS)
+    return DeviceSpec(
+        _address(entry.get("address", _ANY)),
+        (vendor, product),
+        is_named="devname" in entry,
+    )
+
+
+def _id(name: str, value: Any) -> str | None:
+    text = str(value).strip()
+    return None if text == _ANY else _hex(name, text, 4)
+
+
+def _address(address: Any) -> tuple[re.Pattern[str], ...]:
+    """The patterns of an address: a text with ``*``, or an object with regular expressions."""
+    if isinstance(address, Mapping):
+        unknown = sorted(address.keys() - _PARTS.keys())
+        if unknown:
+            raise ValueError(
+                f"address has {', '.join(unknown)}: its fields are {', '.join(_PARTS)}"
+            )
+        try:
+            return tuple(re.compile(str(address.get(part, ".*"))) for part in _PARTS)
+        except re.error as error:
+            raise ValueError(f"address {json.dumps(address)}: {error}") from error
+    match = _GLOB.fullmatch(str(address).strip())
+    if match is None:
+        raise ValueError(f"address {address!r} is not <domain>:<bus>:<slot>.<function>")
+    return tuple(
+        re.compile(
+            ".*" if match[part] in (None, "", _ANY) else f"{_hex(part, match[part], width)}$"
+        )
+        for part, width in _PARTS.items()
+    )
+
+
+def _hex(what: str, text: str, width: int) -> str:
+    """A number in hex with leading zeros. Errors: ValueError."""
+    try:
+        number = int(text, 16)
+    except ValueError:
+        raise ValueError(f"{what} {text!r} is not a hexadecimal number, and not *") from None
+    if not 0 <= number < 16**width:
+        raise ValueError(f"{what} {text!r} has more than {width} digits")
+    return f"{number:0{width}x}"
