@@ -39,3 +39,6 @@ ALL = (
     ONE_TIME_USE,
     MANY,
 )
+
+#: What a command without the other guards overrides: it writes as upstream's plugin does.
+ALL_BUT_DEVICES = tuple(guard for guard in ALL if guard != ONE_TIME_USE)

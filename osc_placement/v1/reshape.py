@@ -43,7 +43,7 @@ class Reshape(plan_command.SelectorCommand):
     """
 
     required_feature = "reshaper"
-    guards = (plan_guards.NOVA_OWNED, plan_guards.MANY)
+    guards = (plan_guards.NOVA_OWNED, plan_guards.ONE_TIME_USE, plan_guards.MANY)
     limits_removals = True
     limits_capacity = True
     has_default_limit = False

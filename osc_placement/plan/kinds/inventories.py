@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from osc_placement import microversion
 from osc_placement.model import inventory
 from osc_placement.plan import change
 from osc_placement.plan.kinds import base, forms
 from osc_placement.plan.reasons import Code, Reason
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
 
 #: The trait of a device that must be cleaned after each server that had it.
 ONE_TIME_USE = "HW_PCI_ONE_TIME_USE"
@@ -98,20 +102,10 @@ class Inventories(base.ChangeType[InventoryState]):
     def refusals(
         self, services: base.Services, write: base.Write[InventoryState], allow: Collection[str]
     ) -> list[Reason]:
-        """Requests: one GET of usages where a class loses capacity.
-
-        Where a used-up class gets capacity, one GET of usages and one of traits.
-        """
+        """Requests: those of ``read_refusals``."""
         present = write.observed.state.inventories()
         renewed = amended(present, write.after)
-        usages: Mapping[str, int] = {}
-        traits: Collection[str] = ()
-        client, uuid = services.client, write.subject.uuid
-        if loses_capacity(present, renewed) or releases(present, renewed):
-            usages = client.list_usages(uuid)
-        if releases(present, renewed):
-            traits = client.list_provider_traits(uuid).traits
-        return refusals(present, renewed, usages, allow, one_time_use=ONE_TIME_USE in traits)
+        return read_refusals(services.client, write.subject.uuid, present, renewed, allow)
 
 
 def observed(
@@ -149,9 +143,14 @@ def is_used_up(item: inventory.Inventory) -> bool:
     return 0 < item.total <= item.reserved
 
 
+def released(before: inventory.Inventories, after: inventory.Inventories) -> list[str]:
+    """The classes of which everything is reserved, and that get capacity."""
+    return [name for name, item in before.items() if _releases(item, after.get(name))]
+
+
 def releases(before: inventory.Inventories, after: inventory.Inventories) -> bool:
     """Whether any class of which everything is reserved gets capacity."""
-    return any(_releases(item, after.get(name)) for name, item in before.items())
+    return bool(released(before, after))
 
 
 def refusals(
@@ -186,6 +185,31 @@ def refusals(
             text = f"{resource_class} would have reserved {new.reserved} above total {new.total}"
             found.append(_guarded(Code.RESERVED_ABOVE_TOTAL, text))
     return [reason for reason in found if reason.code not in allow]
+
+
+def read_refusals(
+    client: api.Client,
+    uuid: str,
+    before: inventory.Inventories,
+    after: inventory.Inventories,
+    allow: Collection[str],
+) -> list[Reason]:
+    """``refusals`` of a provider, with what its guards must know.
+
+    Requests: one GET of usages where a class loses capacity, or where a used-up class gets some;
+    there also one of traits, if anything of it is in use. Guards in ``allow`` read nothing.
+    """
+    freed = [] if Code.ONE_TIME_USE in allow else released(before, after)
+    limited = not {Code.CLASS_IN_USE, Code.OVER_CAPACITY} <= {*allow}
+    usages: Mapping[str, int] = {}
+    traits: Collection[str] = ()
+    if freed or (limited and loses_capacity(before, after)):
+        usages = client.list_usages(uuid)
+    if any(usages.get(name) for name in freed):
+        # A classic command with an older version in use must not release a device either.
+        version = max(client.microversion, microversion.FEATURES["traits"])
+        traits = client.at(version).list_provider_traits(uuid).traits
+    return refusals(before, after, usages, allow, one_time_use=ONE_TIME_USE in traits)
 
 
 def _selected(found: Fields | None, like: Fields | None) -> Fields | None:

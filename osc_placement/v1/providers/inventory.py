@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from osc_placement import microversion
+from osc_placement import errors, microversion
 from osc_placement.client import lookup, retry
 from osc_placement.model import inventory
 from osc_placement.plan import guards as plan_guards
@@ -14,6 +15,7 @@ from osc_placement.v1.options import arguments, selector
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
+    from osc_placement.client import api
     from osc_placement.plan.plan import ObservedPlan
 
 RESOURCE_CLASS_HELP = (
@@ -119,9 +121,11 @@ class SetClassInventory(base.ShowOne):
     """Replace the inventory of one resource class of a resource provider
 
     A field that is not given gets the default of the API, not its previous value. The class
-    must already be in the provider's inventory.
+    must already be in the provider's inventory. A one-time-use device that a server has stays
+    reserved, unless --allow one-time-use permits its release.
     """
 
+    guards = (plan_guards.ONE_TIME_USE,)
     example = """\
 openstack resource provider inventory class set rack1-node7 VCPU \\
     --total 16 --max_unit 4 --reserved 1"""
@@ -149,10 +153,37 @@ openstack resource provider inventory class set rack1-node7 VCPU \\
         )
 
         def attempt() -> inventory.Inventory:
-            generation = client.show_provider(uuid).generation
-            return client.update_inventory(uuid, parsed_args.resource_class, generation, item)
+            present = client.list_inventories(uuid)
+            renewed = {**present.inventories, parsed_args.resource_class: item}
+            problems = errors.InputErrors(
+                released(client, uuid, present.inventories, renewed, parsed_args.allow)
+            )
+            problems.check()
+            name, generation = parsed_args.resource_class, present.generation
+            return client.update_inventory(uuid, name, generation, item)
 
         return rows.INVENTORY, rows.inventory_row(retry.on_conflict(attempt))
+
+
+def released(
+    client: api.Client,
+    uuid: str,
+    before: inventory.Inventories,
+    after: inventory.Inventories,
+    allow: Collection[str],
+) -> list[str]:
+    """Why a write must not release a one-time-use device; no other guard applies.
+
+    Requests: none, if no class is reserved as a whole; else those of ``read_refusals``.
+    """
+    if not any(0 < item.total <= item.reserved for item in before.values()):
+        return []
+    from osc_placement.plan.kinds import inventories
+
+    allowed = {*plan_guards.ALL_BUT_DEVICES, *allow}
+    return [
+        str(reason) for reason in inventories.read_refusals(client, uuid, before, after, allowed)
+    ]
 
 
 class AmendInventory(plan_command.SelectorCommand):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from osc_placement import errors, microversion
 from osc_placement.client import lookup, retry
 from osc_placement.model import inventory
+from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import base
 from osc_placement.v1.options import arguments
 from osc_placement.v1.output import rows
@@ -29,9 +30,11 @@ class SetInventory(base.Lister):
 
     A class that is not given is deleted, and a field that is not given gets the default of
     the API. With --amend, everything that is not given stays. A resource without a field is
-    the total: VCPU=16 is VCPU:total=16.
+    the total: VCPU=16 is VCPU:total=16. A one-time-use device that a server has stays
+    reserved, unless --allow one-time-use permits its release.
     """
 
+    guards = (plan_guards.ONE_TIME_USE,)
     example = """\
 openstack resource provider inventory set rack1-node7 \\
     --resource VCPU=16 --resource MEMORY_MB=2048 \\
@@ -79,21 +82,25 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
             data = self._set_members(client, given, parsed_args)
             return ("resource_provider", *columns), data
         set_one = _preview if parsed_args.dry_run else _set
-        return columns, set_one(client, uuid, given, parsed_args.amend)
+        return columns, set_one(client, uuid, given, parsed_args)
 
     def _set_members(
         self, client: api.Client, given: Given, parsed_args: argparse.Namespace
     ) -> list[rows.Row]:
         members = aggregate_members.members(client, parsed_args.uuid)
-        amend = parsed_args.amend
         if parsed_args.dry_run:
             return aggregate_members.preview_each(
-                members, _ACTION, lambda uuid: _preview(client, uuid, given, amend)
+                members, _ACTION, lambda uuid: _preview(client, uuid, given, parsed_args)
             )
         from osc_placement.workflows.batch import plan
 
+        amend = parsed_args.amend
         planned = plan.plan_set_inventories(
-            client, members, lambda found: target_of(found, given, amend=amend), exactly=not amend
+            client,
+            members,
+            lambda found: target_of(found, given, amend=amend),
+            exactly=not amend,
+            allow=parsed_args.allow,
         )
         return aggregate_members.apply_each(client, members, _ACTION, planned, _rows)
 
@@ -144,10 +151,16 @@ def target_of(
     return target
 
 
-def _set(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.Row]:
+def _set(
+    client: api.Client, uuid: str, given: Given, parsed_args: argparse.Namespace
+) -> list[rows.Row]:
     def attempt() -> responses.ProviderInventories:
         found = client.list_inventories(uuid)
-        target = target_of(found.inventories, given, amend=amend)
+        target = target_of(found.inventories, given, amend=parsed_args.amend)
+        problems = errors.InputErrors(
+            inventory_commands.released(client, uuid, found.inventories, target, parsed_args.allow)
+        )
+        problems.check()
         return client.replace_inventories(uuid, found.generation, target)
 
     return rows.inventory_rows(retry.on_conflict(attempt).inventories)
@@ -158,18 +171,24 @@ def _rows(state: inventories.InventoryState) -> list[rows.Row]:
     return rows.inventory_rows(state.inventories())
 
 
-def _preview(client: api.Client, uuid: str, given: Given, amend: bool) -> list[rows.Row]:
+def _preview(
+    client: api.Client, uuid: str, given: Given, parsed_args: argparse.Namespace
+) -> list[rows.Row]:
     """The rows that a run would write; '' is a field that gets the default of the API.
 
     Raises InvalidInput with everything that the server would refuse.
     """
     found = client.list_inventories(uuid)
+    amend = parsed_args.amend
     kept = found.inventories if amend else {}
     complete = {name: fields for name, fields in given.items() if name in kept or "total" in fields}
     target = target_of(found.inventories, complete, amend=amend)
     problems = errors.InputErrors()
     for reason in _refusals(client, uuid, found.inventories, target, given):
         problems.add(reason)
+    problems.reasons += inventory_commands.released(
+        client, uuid, found.inventories, target, parsed_args.allow
+    )
     problems.check()
     # As upstream: what is given is shown, also if the total is missing.
     shown = {name: kept[name].as_dict() if name in kept else {} for name in {**kept, **given}}

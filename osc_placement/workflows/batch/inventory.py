@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.model import inventory, provider
@@ -85,29 +85,47 @@ def plan_items(
     )
 
 
-def plan_targets(observed: Iterable[Observed], target: Target, *, exactly: bool) -> plan.Plan:
-    """Change each provider's inventories to ``target(inventories)``. No guard applies.
+def plan_targets(
+    observed: Iterable[Observed],
+    target: Target,
+    allow: Collection[str] = guards.ALL_BUT_DEVICES,
+    *,
+    exactly: bool,
+) -> plan.Plan:
+    """Change each provider's inventories to ``target(inventories)``. ``allow``: disabled guards.
 
     ``exactly``: the change also replaces fields that a concurrent write adds or changes;
     otherwise it writes only the fields that differ now.
     """
-    items = [_targeted(item, target, exactly) for item in observed]
-    return plan.make(items, allow=tuple(sorted(guards.ALL)))
+    items = [_targeted(item, target, allow, exactly) for item in observed]
+    return plan.make(items, allow=tuple(sorted(allow)))
 
 
-def _targeted(observed: Observed, target: Target, exactly: bool) -> Item:
+def releases_to(observed: Observed, target: Target) -> bool:
+    """As ``releases``, for a target; False if it is invalid."""
+    try:
+        return inventories.releases(observed.inventories, target(observed.inventories))
+    except errors.InvalidInput:
+        return False
+
+
+def _targeted(observed: Observed, target: Target, allow: Collection[str], exactly: bool) -> Item:
     subject = change.Subject(observed.provider.name, observed.provider.uuid)
     found = InventoryState.of(observed.inventories)
     try:
-        target_state = InventoryState.of(target(observed.inventories))
+        renewed = target(observed.inventories)
     except errors.InvalidInput as error:
         return _invalid(subject, error)
+    target_state = InventoryState.of(renewed)
     after = InventoryState({**dict.fromkeys(found.classes), **target_state.classes})
     before = _KIND.select(found, after)
     if _KIND.equal(before, after):
         return change.Skipped(_KIND.name, subject, before, after, unchanged=True)
     if not exactly:
         before, after = _differing(before, after)
+    refused = _refusals(observed, renewed, allow)
+    if refused:
+        return _refused(subject, before, after, refused)
     return change.Change(_KIND.name, subject, before, after, observed.generation)
 
 
@@ -176,23 +194,9 @@ def decide(observed: Observed, request: Request) -> Item:
         return change.Skipped(_KIND.name, subject, before, after, "; ".join(notes), unchanged=True)
     before, after = _differing(before, after)
     amended = inventories.amended(observed.inventories, after)
-    refused = inventories.refusals(
-        observed.inventories,
-        amended,
-        observed.usages or {},
-        request.allow,
-        one_time_use=observed.one_time_use,
-    )
+    refused = _refusals(observed, amended, request.allow)
     if refused:
-        return change.Skipped(
-            _KIND.name,
-            subject,
-            before,
-            after,
-            reasons.joined_texts(refused),
-            reasons.joined_codes(refused),
-            refused=True,
-        )
+        return _refused(subject, before, after, refused)
     notes = _effects(observed, amended) + notes + _written_back(after)
     return change.Change(
         _KIND.name,
@@ -203,6 +207,35 @@ def decide(observed: Observed, request: Request) -> Item:
         "; ".join(notes),
         capacity=_added_capacity(observed.inventories, amended),
         over=_over_capacity(amended, observed.usages or {}),
+    )
+
+
+def _refusals(
+    observed: Observed, after: inventory.Inventories, allow: Collection[str]
+) -> list[reasons.Reason]:
+    return inventories.refusals(
+        observed.inventories,
+        after,
+        observed.usages or {},
+        allow,
+        one_time_use=observed.one_time_use,
+    )
+
+
+def _refused(
+    subject: change.Subject,
+    before: InventoryState,
+    after: InventoryState,
+    refused: Sequence[reasons.Reason],
+) -> change.Skipped:
+    return change.Skipped(
+        _KIND.name,
+        subject,
+        before,
+        after,
+        reasons.joined_texts(refused),
+        reasons.joined_codes(refused),
+        refused=True,
     )
 
 

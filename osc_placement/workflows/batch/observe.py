@@ -70,7 +70,9 @@ def observe_one_time_use(
     client: api.Client, observed: Sequence[inventory.Observed]
 ) -> list[inventory.Observed]:
     """``observed`` with the knowledge which are one-time-use devices. Requests: one listing."""
-    uuids = lookup.providers_with_trait(client, inventories.ONE_TIME_USE)
+    # A classic command with an older version in use must not release a device either.
+    version = max(client.microversion, microversion.FEATURES["provider required traits"])
+    uuids = lookup.providers_with_trait(client.at(version), inventories.ONE_TIME_USE)
     return [
         dataclasses.replace(item, one_time_use=item.provider.uuid in uuids) for item in observed
     ]

@@ -8,14 +8,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, retry
 from osc_placement.engine import standard
 from osc_placement.model import name, provider
-from osc_placement.plan import change, plan
+from osc_placement.plan import change, guards, plan
 from osc_placement.plan.kinds import inventories, memberships
 from osc_placement.workflows import selector as batch_selector
 from osc_placement.workflows.batch import (
@@ -73,15 +73,26 @@ def plan_set_inventories(
     target: inventory.Target,
     *,
     exactly: bool,
+    allow: Collection[str] = (),
     context: ReadContext = _DEFAULT,
 ) -> plan.ObservedPlan:
     """Plan ``inventory set AGG --aggregate``: the inventories of ``target`` for every member.
 
-    No guard applies. Requests: one GET per provider.
+    Only the guard of one-time-use devices applies, unless ``allow`` has it.
+    Requests: one GET per provider; where everything of a class was reserved, one listing of the
+    one-time-use devices, and one GET of the usages of each.
     """
     found = observe.observe_inventories(client, members, context)
     observed, unread = _without_skipped(found)
-    planned = inventory.plan_targets(observed, target, exactly=exactly)
+    released = [item for item in observed if inventory.releases_to(item, target)]
+    if released and guards.ONE_TIME_USE not in allow:
+        released = observe.observe_one_time_use(client, released)
+        devices = [item for item in released if item.one_time_use]
+        filled = observe.observe_usages(client, devices, None, context)
+        by_uuid = {item.provider.uuid: item for item in filled}
+        observed = [by_uuid.get(item.provider.uuid, item) for item in observed]
+    allowed = {*guards.ALL_BUT_DEVICES, *allow}
+    planned = inventory.plan_targets(observed, target, allowed, exactly=exactly)
     known = {
         _key(inventories.TYPE.name, item.provider): inventories.observed(
             item.generation, item.inventories

@@ -88,8 +88,10 @@ def decide_request(
 
 
 def _code(error: errors.InvalidInput) -> Code:
-    is_owned = isinstance(error, invariants.NovaOwned)
-    return Code.NOVA_OWNED if is_owned else Code.RESHAPE_REFUSED
+    if isinstance(error, invariants.NovaOwned):
+        return Code.NOVA_OWNED
+    is_device = isinstance(error, invariants.DeviceReleased)
+    return Code.ONE_TIME_USE if is_device else Code.RESHAPE_REFUSED
 
 
 def decide(

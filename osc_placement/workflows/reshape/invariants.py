@@ -17,6 +17,7 @@ from typing import NamedTuple
 from osc_placement import errors
 from osc_placement.model import allocation, inventory
 from osc_placement.plan import guards
+from osc_placement.plan.kinds import inventories as inventories_kind
 from osc_placement.workflows.reshape import consumers, resolve, snapshot
 
 #: ``{resource class: the class that it counts as}``: joined classes count as one.
@@ -276,6 +277,10 @@ _ENCRYPTED = frozenset({"amd_sev", "amd_sev_es", "amd_sev_snp", "intel_tdx"})
 _REPORTED = frozenset({"VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU", "MEM_ENCRYPTION_CONTEXT"})
 
 
+class DeviceReleased(errors.InvalidInput):
+    """Only the guard one-time-use refuses the reshape."""
+
+
 class NovaOwned(errors.InvalidInput):
     """Only the guard nova-owned refuses the reshape."""
 
@@ -292,11 +297,39 @@ def check(
     ``inventories`` are those after the reshape, by provider.
     """
     problems.reasons += _impossible_deletions(before, resolved, inventories)
+    devices = [] if guards.ONE_TIME_USE in allow else [*_released(before, resolved, inventories)]
+    if devices and not problems:
+        raise DeviceReleased(devices)
+    problems.reasons += devices
     owned = [] if guards.NOVA_OWNED in allow else _nova_owned(before, resolved)
     if owned and not problems:
         raise NovaOwned(owned)
     problems.reasons += owned
     problems.check()
+
+
+def _released(
+    before: snapshot.TreeSnapshot,
+    resolved: resolve.Resolved,
+    inventories: Mapping[str, inventory.Inventories],
+) -> Iterator[str]:
+    """One-time-use devices in use that would get capacity, where they are or where they move."""
+    destinations: dict[resolve.Place, set[resolve.Place]] = {}
+    for move in resolved.moves:
+        destinations.setdefault(move.origin, {move.origin}).add(move.destination)
+    for (uuid, name), item in _inventories(before).items():
+        node = before.nodes[uuid]
+        is_device = inventories_kind.ONE_TIME_USE in node.traits
+        if not (is_device and node.used.get(name) and inventories_kind.is_used_up(item)):
+            continue
+        for target, becomes in sorted(destinations.get((uuid, name), {(uuid, name)})):
+            renewed = inventories.get(target, {}).get(becomes)
+            if renewed is not None and renewed.capacity > 0:
+                yield (
+                    f"{resolved.document.at(0)}{becomes} of the one-time-use device"
+                    f" {resolved.name_of(target)} would be free with {node.used[name]} in use"
+                    f" (--allow {guards.ONE_TIME_USE} to do it anyway)"
+                )
 
 
 def _impossible_deletions(
