@@ -369,10 +369,10 @@ def _failed(error: errors.PlacementError) -> Reason:
 
 
 def _concerns_all(error: errors.PlacementError) -> bool:
-    """Whether other changes would fail too: no permission, no service, or no usable answer."""
+    """Whether other changes would fail too: no permission, no service, a wrong URL, no answer."""
     if isinstance(error, api_errors.UnexpectedResponse):
         return True
     if isinstance(error, api_errors.ApiError):
         # 0: no response, because the connection broke.
-        return error.status in (0, 401, 403, 503)
+        return error.status in (0, 503) or api_errors.concerns_all(error)
     return not isinstance(error, api_errors.UnsupportedVersion)

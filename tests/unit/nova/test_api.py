@@ -111,3 +111,14 @@ def test_the_first_response_sets_the_clock_offset(headers: dict[str, str], is_ah
 
 def test_a_recording_has_no_clock_offset() -> None:
     assert api.clock_offset(api.RecordedNova({}, "a recording")) == datetime.timedelta()
+
+
+@pytest.mark.parametrize("rule", ["os_compute_api:os-services:list", ""])
+def test_a_refusal_of_nova_names_the_role_that_it_needs(rule: str) -> None:
+    detail = f"Policy doesn't allow {rule} to be performed." if rule else "a proxy says no"
+    advice = ": by default this needs an admin of the project"
+    refused = api.NovaRefused(403, detail, url="/os-services")
+    assert str(refused) == f"nova, GET /os-services: {detail} (HTTP 403){advice}"
+    assert refused.rule == (rule or None)
+    for status in (400, 401, 404, 500):
+        assert advice not in str(api.NovaRefused(status, detail, url="/os-services"))

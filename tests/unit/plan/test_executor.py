@@ -10,7 +10,7 @@ import time
 import pytest
 
 from osc_placement.plan import apply, file as plan_file, result
-from tests.support import embedded, plans
+from tests.support import embedded, plans, scripted
 from tests.support.batch_runs import amend, ratios, statuses
 
 
@@ -93,3 +93,25 @@ def test_ctrl_c_ends_requests_under_way_and_the_plan_file_continues(
     assert statuses(report) == {"applied": 30}
     assert client.writes == 30
     assert ratios(client) == {20.0}
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (
+            scripted.Reply(307, headers={"location": "http://other.example/placement"}),
+            "the server redirects to http://other.example/placement",
+        ),
+        (scripted.fault(403, "Policy does not allow placement:x to be performed."), "placement:x"),
+        (scripted.fault(503, "busy"), "busy"),
+    ],
+    ids=["redirect", "no-right", "no-service"],
+)
+def test_an_error_that_concerns_all_changes_is_reported_once(
+    reply: scripted.Reply, message: str
+) -> None:
+    client = embedded.Client(embedded.hosts(12))
+    client.before_write(lambda request: reply)
+    report = amend(client, "VCPU:allocation_ratio=20", workers=1)
+    assert message in report.halted
+    assert statuses(report) == {"failed": 1, "planned": 11}
