@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import pathlib
 import random
+from typing import Any
 
 import pytest
 
 from osc_placement import errors
-from osc_placement.plan import apply, file as plan_file, plan, result
+from osc_placement.plan import apply, change, file as plan_file, plan, result
+from osc_placement.plan.kinds import (
+    allocations,
+    inventories,
+    memberships,
+    provider,
+    registry,
+    reshape,
+    trait,
+)
 from tests.support import embedded, plans, scripted
 from tests.support.batch_runs import amend, ratios, statuses
 
@@ -70,6 +82,89 @@ def test_a_plan_whose_changes_were_restored_or_changed_is_not_reported_as_applie
     undone = plans.undo_file(client, plan_file.read(path), path)
     assert statuses(undone) == {"applied": 2, "stale": 1}
     assert client.stored("host-002").inventories["VCPU"] == original
+
+
+_A, _B = "HW_CPU_X86_AVX", "HW_CPU_X86_AVX2"
+
+
+def _states(client: embedded.Client) -> dict[str, tuple[change.Subject, Any, Any, Any]]:
+    """``{kind: (subject, before, after, another state)}``; None where no other state exists."""
+    host = client.stored("host-000")
+    subject = change.Subject(host.name, host.uuid)
+    consumer = embedded.uuid_of("a new consumer")
+    vcpu = host.inventories["VCPU"]
+
+    def total(more: int) -> inventories.InventoryState:
+        return inventories.InventoryState({"VCPU": {"total": vcpu.total + more}})
+
+    def uses(amount: int) -> allocations.ConsumerState:
+        return allocations.ConsumerState({host.uuid: {"VCPU": amount}}, "p", "u", "INSTANCE")
+
+    def offers(more: int) -> reshape.ReshapeState:
+        renewed = dataclasses.replace(vcpu, total=vcpu.total + more)
+        return reshape.ReshapeState({host.uuid: {"VCPU": renewed}}, {}, {host.uuid: {"VCPU": 0}})
+
+    def has(state: Any, *names: str, both: bool = False, one: bool = False) -> Any:
+        return state({names[0]: both or one, names[1]: both})
+
+    traits, uuids = (_A, _B), (embedded.uuid_of("agg a"), embedded.uuid_of("agg b"))
+    in_all = functools.partial(has, memberships.TRAITS.state, *traits)
+    member = functools.partial(has, memberships.AGGREGATES.state, *uuids)
+    custom = trait.creation("CUSTOM_NEW", "it is needed")
+    return {
+        "inventories": (subject, total(0), total(1), total(7)),
+        "traits": (subject, in_all(), in_all(both=True), in_all(one=True)),
+        "aggregates": (subject, member(), member(both=True), member(one=True)),
+        "provider": (subject, *(provider.ProviderState(name) for name in ("host-000", "b", "c"))),
+        "allocations": (
+            change.Subject(consumer, consumer),
+            allocations.ConsumerState(),
+            uses(1),
+            uses(2),
+        ),
+        "reshape": (subject, offers(0), offers(1), offers(7)),
+        "trait": (custom.subject, custom.before, custom.after, None),
+    }
+
+
+def test_every_kind_of_change_in_placement_has_states_here() -> None:
+    in_placement = {name for name, kind in registry.CHANGE_TYPES.items() if not kind.needs_neutron}
+    assert in_placement == _states(embedded.Client(embedded.hosts(1))).keys()
+
+
+@pytest.mark.parametrize(
+    "kind", [name for name, kind in registry.CHANGE_TYPES.items() if not kind.needs_neutron]
+)
+def test_a_change_of_any_kind_that_an_earlier_run_made_is_read_again(
+    tmp_path: pathlib.Path, kind: str
+) -> None:
+    client, path = embedded.Client(embedded.hosts(1)), tmp_path / "plan"
+    subject, before, after, other = _states(client)[kind]
+
+    def put(was: Any, becomes: Any) -> None:
+        items = [change.Change(kind, subject, was, becomes)]
+        report = plans.apply_in_memory(client, plan.ObservedPlan(plan.make(items)))
+        assert statuses(report) == {"applied": 1}, report
+
+    def apply_again() -> tuple[str, str, int]:
+        writes = client.writes
+        report = plans.apply_file(client, plan_file.read(path), path)
+        (item,) = report.results
+        return str(item.status), str(item.code), client.writes - writes
+
+    made = plan.ObservedPlan(plan.make([change.Change(kind, subject, before, after)]))
+    plan_file.write(path, made.stamped(client, "a test").plan)
+    assert apply_again() == ("applied", "", 1)
+    assert apply_again() == ("applied", "earlier-run", 0)
+    if kind == "trait":
+        client.delete_trait("CUSTOM_NEW")
+    else:
+        put(after, before)
+    assert apply_again() == ("applied", "", 1)
+    assert apply_again() == ("applied", "earlier-run", 0)
+    if other is not None:
+        put(after, other)
+        assert apply_again() == ("stale", "changed-concurrently", 0)
 
 
 def test_applying_a_finished_plan_again_only_reads_each_change(
