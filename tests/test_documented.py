@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from osc_placement import microversion, v1
-from osc_placement.v1 import base
+from osc_placement.v1 import base, services
 from tests.support.commands import COMMANDS, GROUP, command_name, entry_points, load, parser_of
 from tests.support.peer import process
 
@@ -98,6 +98,13 @@ def test_every_exit_code_of_a_command_is_documented() -> None:
     page = (DOCS / "user" / "reference" / "exit-codes.rst").read_text()
     codes = {code for path in COMMANDS.values() for code in load(path).exit_codes}
     assert [code for code in sorted(codes) if not re.search(rf"^{code} +\S", page, re.M)] == []
+
+
+def test_the_exit_code_4_means_unknown_or_not_judged_in_every_command() -> None:
+    meanings = [load(path).exit_codes.get(services.NOT_JUDGED, "") for path in COMMANDS.values()]
+    judging = [text for text in meanings if text]
+    assert judging
+    assert [text for text in judging if not re.search("unknown|not judged", text)] == []
 
 
 def test_the_installed_package_has_all_commands() -> None:

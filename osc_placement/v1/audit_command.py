@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 COLUMNS = ("code", "name", "uuid", "hosts", "evidence", "proposed", "cause", "action")
 REPAIR_COLUMNS = (*COLUMNS, "status", "reason", "reason_code")
 
+#: The exit code of a repair after which no finding that can be repaired is left.
+REPAIRED = 9
+
 EXIT_CODES: Mapping[int, str] = {
     **base.EXIT_CODES,
     0: "no findings that can be repaired; with --strict: no findings",
     3: "findings that can be repaired, or are left; with --strict: any findings",
-    4: "all findings that can be repaired were repaired",
     5: "the limit of --max-count is reached and findings are left",
     6: "some repairs failed, or a guard refused them",
     7: "some items are stale: they changed after they were read",
+    REPAIRED: "all findings that can be repaired were repaired",
     130: "interrupted; repairs in progress were finished",
 }
 
@@ -136,7 +139,7 @@ def _code_after(
         return 3
     if strict and len(repairable) < len(findings):
         return 3
-    return 4 if repairable else 0
+    return REPAIRED if repairable else 0
 
 
 def _row(item: finding.Finding) -> rows.Row:

@@ -113,13 +113,10 @@ def host_aggregates(command: base.PlacementCommand) -> HostAggregates | None:
 def read_context(
     command: base.PlacementCommand, workers: int, shown: progress.Progress
 ) -> ReadContext:
-    """What a workflow reads with: Placement, and nova for names of hosts and host aggregates."""
-    from osc_placement.nova import hosts
+    """What a workflow reads with: Placement, and nova for names of host aggregates."""
     from osc_placement.workflows.context import ReadContext
 
-    opened = nova_at_hand(command)
-    compute_hosts = None if opened is None else lambda: hosts.read_all(opened())
-    return ReadContext(workers, shown, host_aggregates(command), compute_hosts)
+    return ReadContext(workers, shown, host_aggregates(command))
 
 
 def optional_nova(

@@ -117,7 +117,6 @@ class ComputeNodes:
 NOVA_NOT_READ = (
     "compute services: nova was not read, so a host may be down, disabled or missing in nova"
 )
-_IRONIC = "ironic"
 
 
 class ServerHosts:
@@ -154,11 +153,6 @@ class ServerHosts:
     def node(self, root_uuid: str) -> values.ComputeNode | None:
         """The compute node of a root provider."""
         return self._node.get(root_uuid)
-
-    def is_ironic(self, root_uuid: str) -> bool:
-        """Whether nova says that a root provider is a node of Ironic."""
-        node = self._node.get(root_uuid)
-        return node is not None and node.hypervisor[0].lower() == _IRONIC
 
 
 def _why_refused(service: values.ComputeService | None) -> str:

@@ -20,22 +20,18 @@ R = TypeVar("R")
 #: Reads nova's host aggregates. Called only for an aggregate that is not given as a UUID.
 HostAggregates = Callable[[], Sequence[values.HostAggregate]]
 
-#: Reads nova's compute services and nodes. Called only for a host that is not a provider's name.
-ComputeHosts = Callable[[], values.Hosts]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReadContext:
     """What every workflow receives for reading.
 
     ``workers`` is the number of parallel requests; ``progress`` is informed of each read;
-    ``host_aggregates`` and ``compute_hosts`` are None without nova.
+    ``host_aggregates`` is None without nova.
     """
 
     workers: int = plan_workers.DEFAULT
     progress: Progress = dataclasses.field(default_factory=NullProgress)
     host_aggregates: HostAggregates | None = None
-    compute_hosts: ComputeHosts | None = None
 
     def each(self, read: Callable[[T], R], items: Collection[T], title: str = "") -> Iterator[R]:
         """``read`` of every item, ``workers`` at a time; the results in the order of the items.

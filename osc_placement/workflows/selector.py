@@ -19,7 +19,7 @@ from osc_placement.engine import standard
 from osc_placement.model import name, provider
 from osc_placement.nova import lookup as nova_lookup, values
 from osc_placement.plan import workers
-from osc_placement.workflows.context import ComputeHosts, HostAggregates
+from osc_placement.workflows.context import HostAggregates
 
 LOG = logging.getLogger(__name__)
 
@@ -189,25 +189,25 @@ def aggregate_uuids(texts: Iterable[str], host_aggregates: HostAggregates | None
 
 
 def host_uuids(
-    find: FindProviders, texts: Iterable[str], compute_hosts: ComputeHosts | None
+    find: FindProviders, texts: Iterable[str], hosts: values.Hosts | None
 ) -> dict[str, list[str]]:
     """``{text: provider UUIDs}`` for names and UUIDs of providers, and nova's names of hosts.
 
     ``find`` gives the UUIDs of providers by name or UUID. A host of nova has the providers of its
-    compute nodes: one, or with Ironic several.
-    Requests: those of ``find``; if no provider has a name, those of ``compute_hosts`` and of
-    ``find`` for the compute nodes of the host. Errors: UnknownProvider with every name.
+    compute nodes: one, or with Ironic several. ``hosts`` is None if nova was not read.
+    Requests: those of ``find``, and if no provider has a name, those of ``find`` for the compute
+    nodes of the host. Errors: UnknownProvider with every name.
     """
     requested = list(dict.fromkeys(texts))
     uuids = {text: [uuid] for text, uuid in find(requested).items()}
     others = [text for text in requested if text not in uuids]
-    if others and compute_hosts is not None:
-        of_host = compute_hosts().of_host()
+    if others and hosts is not None:
+        of_host = hosts.of_host()
         names = {text: _node_names(of_host.get(text, [])) for text in others}
         by_name = find([item for several in names.values() for item in several])
         for text, several in names.items():
             uuids[text] = list(dict.fromkeys(by_name[item] for item in several if item in by_name))
-    unknown = [_unknown_host(text, compute_hosts) for text in requested if not uuids.get(text)]
+    unknown = [_unknown_host(text, hosts) for text in requested if not uuids.get(text)]
     if unknown:
         raise api_errors.UnknownProvider(unknown)
     return {text: uuids[text] for text in requested}
@@ -218,8 +218,8 @@ def _node_names(nodes: Iterable[values.ComputeNode]) -> list[str]:
     return [item for node in nodes for item in (node.uuid, node.hostname)]
 
 
-def _unknown_host(text: str, compute_hosts: ComputeHosts | None) -> str:
-    nova = "" if compute_hosts is None else ", and nova has no compute node on a host of this name"
+def _unknown_host(text: str, hosts: values.Hosts | None) -> str:
+    nova = "" if hosts is None else ", and nova has no compute node on a host of this name"
     return lookup.unknown_provider(text) + nova
 
 

@@ -161,7 +161,7 @@ def test_repair_leaves_only_unknown_and_undo_restores_everything(
     before = state(target)
     planned = audited(openstack, "--repair", "--dry-run")
     assert state(target) == before
-    found = audited(openstack, "--repair", "--undo-out", "undo.json", code=4)
+    found = audited(openstack, "--repair", "--undo-out", "undo.json", code=9)
     assert [row["code"] for row in planned] == [row["code"] for row in found]
     assert {row["status"] for row in found if row["code"] != "unknown"} == {"applied"}
     assert {row["status"] for row in found if row["code"] == "unknown"} == {"skipped"}
@@ -176,7 +176,7 @@ def test_repair_leaves_only_unknown_and_undo_restores_everything(
 
 
 def test_repair_keeps_right_allocations(openstack: shell.OpenStack, target: targets.Target) -> None:
-    audited(openstack, "--repair", code=4)
+    audited(openstack, "--repair", code=9)
     after = state(target)
     unchanged = {SERVERS[name]["id"] for name in ("al-shared", "mg-live-new", "mg-resized-new")}
     for uuid in unchanged:
@@ -203,7 +203,7 @@ def test_only_selected_codes_and_hosts_are_repaired(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     before = state(target)
-    found = audited(openstack, "--repair", "--only", "doubled", "--only", "wrong-size", code=4)
+    found = audited(openstack, "--repair", "--only", "doubled", "--only", "wrong-size", code=9)
     assert set(codes(found)) == {"al-double", "al-wrongsize", "al-trait-only"}
     after = state(target)
     assert {uuid for uuid in before if before[uuid] != after[uuid]} == {
@@ -288,7 +288,7 @@ def test_recording_repairs_only_an_embedded_placement(
 ) -> None:
     outcome = openstack.run(AUDIT, *RECORDED, "--repair", "--only", "doubled")
     if target.name == "embedded":
-        assert outcome.code == 4
+        assert outcome.code == 9
         return
     assert outcome.code == 1
     assert "nothing was changed" in outcome.stderr

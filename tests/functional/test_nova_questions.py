@@ -185,6 +185,17 @@ def test_without_nova_the_compute_services_are_not_judged(
     assert openstack.run(AUDIT, "small", "--strict", "--no-nova", *nova).code == 4
 
 
+def test_without_nova_a_host_is_named_as_its_provider(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    for arguments in ((EXPLAIN, "--resource", "VCPU=1", "--host"), (STOP,)):
+        by_provider, by_host = (*arguments, "avx", *nova), (*arguments, "nova-avx", *nova)
+        assert openstack.run(*by_host).code == openstack.run(*by_provider).code != 1
+        code, text = openstack.fails(*by_host, "--no-nova")
+        assert (code, "'nova-avx'" in text) == (1, True)
+        assert openstack.run(*by_provider, "--no-nova").code != 1
+
+
 def test_a_zone_that_nova_does_not_have_is_an_error_with_the_zones(
     openstack: OpenStack, nova: tuple[str, str]
 ) -> None:

@@ -92,7 +92,7 @@ def test_every_seeded_fault_has_its_code_and_nothing_else_has_one(cloud: Cloud) 
 
 def test_repair_leaves_only_unknown_and_undo_restores_everything(cloud: Cloud) -> None:
     before = cloud.state()
-    found = cloud.run(f"{AUDIT} --repair --undo-out undo.json", 4)
+    found = cloud.run(f"{AUDIT} --repair --undo-out undo.json", 9)
     assert {row["status"] for row in found} == {"applied", "skipped"}
     again = cloud.run(AUDIT, 0)
     assert {row["code"] for row in again} == {"unknown"}
@@ -106,7 +106,7 @@ def test_repair_leaves_only_unknown_and_undo_restores_everything(cloud: Cloud) -
 def test_nova_manage_then_reports_only_its_false_positives(
     cloud: Cloud, seeded_lab: place.Place
 ) -> None:
-    cloud.run(f"{AUDIT} --repair", 4)
+    cloud.run(f"{AUDIT} --repair", 9)
     left = {row["uuid"] for row in cloud.run(AUDIT, 0)}
     database.save(seeded_lab, "repaired")
     known = cloud.known()

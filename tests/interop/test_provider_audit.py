@@ -63,5 +63,5 @@ def test_faults_are_found_and_the_certain_one_is_repaired(cloud: Cloud) -> None:
         "wrong-inventory": {NODE, SMALL},
         "wrong-status": {NODE},
     }
-    cloud.audited("--repair", code=4)
+    cloud.audited("--repair", code=9)
     assert "wrong-status" not in cloud.audited()

@@ -21,8 +21,7 @@ def roots_named(
     def find(names: Sequence[str]) -> dict[str, str]:
         return {text: uuid for text in names if (uuid := _uuid(base, text))}
 
-    hosts = compute.hosts
-    uuids = selector.host_uuids(find, texts, None if hosts is None else lambda: hosts)
+    uuids = selector.host_uuids(find, texts, compute.hosts)
     roots = (base.providers[uuid].root_uuid for several in uuids.values() for uuid in several)
     return list(dict.fromkeys(roots))
 

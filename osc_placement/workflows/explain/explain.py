@@ -11,10 +11,11 @@ from osc_placement.engine import standard, state
 from osc_placement.engine.candidates.report import Reason
 from osc_placement.model import candidate
 from osc_placement.model.constraint import Constraint
+from osc_placement.nova import values as nova_values
 from osc_placement.workflows import selector
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.compute_nodes import ServerHosts
-from osc_placement.workflows.context import ComputeHosts, ReadContext
+from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import changes, failures, nova_filters
 from osc_placement.workflows.explain.changes import Change
 from osc_placement.workflows.explain.relaxations import Relaxations
@@ -101,9 +102,7 @@ def explain(
     pairs = [*(pair for pair in given if pair[0] != "limit"), ("limit", "1")]
     retry.read(lambda: client.list_allocation_candidates(pairs))
     compute = compute or ServerHosts()
-    hosts = compute.hosts
-    read_hosts = context.compute_hosts if hosts is None else lambda: hosts
-    roots = _roots(client, request.hosts, read_hosts)
+    roots = _roots(client, request.hosts, compute.hosts)
     with observe.observed(client, [request.query], context) as base:
         explanation = _Explainer(request, base, compute, judge_filters).explain(roots)
     return _proved(client, request.query, explanation, context)
@@ -143,7 +142,7 @@ def _hosts_of(base: state.State, query: candidate.CandidateQuery) -> set[str]:
 
 
 def _roots(
-    client: api.Client, hosts: Sequence[str], read_hosts: ComputeHosts | None
+    client: api.Client, names: Sequence[str], hosts: nova_values.Hosts | None
 ) -> dict[str, str]:
     """``{name of a named provider: UUID of its root}``. Errors: UnknownProvider."""
     providers = {}
@@ -153,7 +152,7 @@ def _roots(
         providers.update({item.uuid: item for item in named.values()})
         return {text: item.uuid for text, item in named.items()}
 
-    uuids = selector.host_uuids(find, hosts, read_hosts)
+    uuids = selector.host_uuids(find, names, hosts)
     named = (providers[uuid] for found in uuids.values() for uuid in found)
     return {item.name: item.root_uuid or item.uuid for item in named}
 

@@ -44,7 +44,7 @@ class Workflow(NamedTuple):
 WORKFLOWS = {
     "amend": Workflow("resource provider inventory amend --all --resource MEMORY_MB:reserved=7"),
     "heal": Workflow(f"placement allocation heal {RECORDED}", 6),
-    "audit": Workflow(f"placement allocation audit {RECORDED} --repair", 4),
+    "audit": Workflow(f"placement allocation audit {RECORDED} --repair", 9),
     "mirror": Workflow(f"placement aggregate mirror {RECORDED}", 6),
     "migrations": Workflow(f"placement migration run {RECORDED} {MIGRATIONS}", failed=2),
     "reshape": Workflow(

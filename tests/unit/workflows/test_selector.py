@@ -25,21 +25,16 @@ def find(texts: Sequence[str]) -> dict[str, str]:
     return {text: by_text[text] for text in texts if text in by_text}
 
 
-def compute_hosts() -> values.Hosts:
-    return values.Hosts(nodes=NODES)
-
-
-def unread() -> values.Hosts:
-    pytest.fail("nova was read for the name of a provider")
+HOSTS = values.Hosts(nodes=NODES)
 
 
 def test_names_and_uuids_of_providers_need_no_nova() -> None:
-    found = selector.host_uuids(find, ["cmp-1.example.org", "uuid-2"], unread)
+    found = selector.host_uuids(find, ["cmp-1.example.org", "uuid-2"], None)
     assert found == {"cmp-1.example.org": ["uuid-1"], "uuid-2": ["uuid-2"]}
 
 
 def test_a_host_of_nova_has_the_providers_of_all_its_nodes() -> None:
-    found = selector.host_uuids(find, ["rack-1", "cmp-1", "node-2"], compute_hosts)
+    found = selector.host_uuids(find, ["rack-1", "cmp-1", "node-2"], HOSTS)
     assert found == {"rack-1": ["uuid-2", "recreated"], "cmp-1": ["uuid-1"], "node-2": ["uuid-2"]}
     assert list(found) == ["rack-1", "cmp-1", "node-2"]
 
@@ -48,7 +43,7 @@ def test_a_host_of_nova_has_the_providers_of_all_its_nodes() -> None:
 def test_every_unknown_name_is_in_one_error(has_nova: bool) -> None:
     with pytest.raises(api_errors.UnknownProvider) as raised:
         selector.host_uuids(
-            find, ["gone", "cmp-1.example.org", "absent"], compute_hosts if has_nova else None
+            find, ["gone", "cmp-1.example.org", "absent"], HOSTS if has_nova else None
         )
     text = str(raised.value)
     assert ("'gone'" in text, "'absent'" in text, "cmp-1" in text) == (True, True, False)
