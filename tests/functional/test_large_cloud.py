@@ -77,7 +77,7 @@ EXPECTED: dict[str, tuple[int, dict[str, int]]] = {
             f"GET {OF_PROVIDER}/usages": HOSTS,
         },
     ),
-    "provider audit": (2, {f"GET {INVENTORIES}": PROVIDERS, f"GET {TRAITS}": HOSTS}),
+    "provider audit": (4, {f"GET {INVENTORIES}": PROVIDERS, f"GET {TRAITS}": HOSTS}),
 }
 
 
