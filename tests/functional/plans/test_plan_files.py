@@ -132,6 +132,30 @@ def test_no_file_contains_a_secret(proxy: chaos.Proxy, tmp_path: pathlib.Path) -
     assert [path for path in kept if b"very-secret" in path.read_bytes()] == []
 
 
+def test_no_file_and_no_output_has_the_password_of_the_endpoint(
+    proxy: chaos.Proxy, tmp_path: pathlib.Path
+) -> None:
+    where = targets.admin_options(proxy.url.replace("//", "//me:s3cret@"))
+    amend = (*where, *AMEND.split(), HOSTS[0], "--resource")
+    runs = [
+        shell.run([*amend, "VCPU:reserved+=2", "--plan-out", "own.json"]),
+        shell.run([*where, "placement", "plan", "apply", "own.json"]),
+        shell.run([*where, "placement", "plan", "undo", "own.json"]),
+        shell.run([*where, "placement", "plan", "list", "-f", "json"]),
+        shell.run([*amend, "VCPU:total=0"]),
+    ]
+    assert [outcome.code for outcome in runs[:-1]] == [0, 0, 0, 0], runs
+    assert [outcome for outcome in runs if "s3cret" in outcome.stdout + outcome.stderr] == []
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(kept) > 3
+    assert [path for path in kept if b"s3cret" in path.read_bytes()] == []
+    logged = shell.run(["--debug", *amend, "VCPU:total=98"]).stderr.splitlines()
+    # The shell itself logs its command line and options.
+    of_requests = [line for line in logged if "resource_providers" in line]
+    assert of_requests
+    assert [line for line in of_requests if "s3cret" in line] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
