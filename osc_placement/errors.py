@@ -19,9 +19,10 @@ class PlacementError(Exception):
     """The base class of all errors that this package raises; no text shows a URL's password."""
 
     def __init__(self, *texts: object) -> None:
-        super().__init__(
-            *(without_credentials(text) if isinstance(text, str) else text for text in texts)
-        )
+        clean = [without_credentials(text) if isinstance(text, str) else text for text in texts]
+        super().__init__(*clean)
+        # A second base may have an __init__ that leaves what __new__ got.
+        self.args = tuple(clean)
 
 
 def file_reason(error: OSError | UnicodeDecodeError) -> str:

@@ -1,12 +1,17 @@
 """The errors of Placement's API: one class per reaction of the caller.
 
-Every error of this package is a PlacementError; its text is for the operator.
+Every error of this package is a PlacementError; its text is for the operator. The errors also
+derive from the classes of osc-lib, keystoneauth and Python that osc-placement 4 raised, so that
+programs which catch those catch these.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Any
+
+import keystoneauth1.exceptions
+from osc_lib import exceptions
 
 from osc_placement import errors, microversion
 
@@ -26,7 +31,7 @@ _RULE = re.compile(r"placement:[\w:]+")
 _SERVICE_RULES = frozenset({"placement:reshaper:reshape"})
 
 
-class UnsupportedVersion(errors.PlacementError):
+class UnsupportedVersion(errors.PlacementError, exceptions.CommandError, ValueError):
     """``feature`` (a key of microversion.FEATURES) needs a later version than the one in use.
 
     ``what`` names the option or the request that needs the feature.
@@ -47,7 +52,9 @@ class UnsupportedVersion(errors.PlacementError):
         )
 
 
-class ConnectionFailed(errors.PlacementError):
+class ConnectionFailed(
+    errors.PlacementError, exceptions.CommandError, keystoneauth1.exceptions.ConnectFailure
+):
     """The service could not be reached; the request was not carried out."""
 
 
@@ -55,14 +62,14 @@ class TimedOut(ConnectionFailed):
     """The server did not answer in time, and nothing can have changed; a retry does not help."""
 
 
-class TooLarge(errors.PlacementError):
+class TooLarge(errors.PlacementError, exceptions.CommandError):
     """The response of a read is larger than the client accepts."""
 
 
-class ApiError(errors.PlacementError):
+class ApiError(errors.PlacementError, exceptions.CommandError):
     """The service, or a proxy before it, answered with an error.
 
-    ``status`` is the HTTP status, 0 without a response; ``code`` the API's error code, None
+    ``status`` is the HTTP status, 0 without a response; ``error_code`` the API's error code, None
     below 1.23; ``detail`` the server's text; ``request_id`` the x-openstack-request-id, by
     which the server's log names the request; ``retry_after`` the seconds to wait before a retry.
     """
@@ -72,14 +79,14 @@ class ApiError(errors.PlacementError):
         status: int,
         detail: str,
         *,
-        code: str | None = None,
+        error_code: str | None = None,
         request_id: str | None = None,
         retry_after: float = 0.0,
         method: str = "",
         url: str = "",
     ) -> None:
         detail = errors.without_credentials(detail)
-        self.status, self.detail, self.code = status, detail, code
+        self.status, self.detail, self.error_code = status, detail, error_code
         self.request_id, self.retry_after = request_id, retry_after
         self.method, self.url = method, url
         super().__init__(detail)
@@ -94,7 +101,15 @@ class ApiError(errors.PlacementError):
         return f"{status} (Request-ID: {self.request_id})" if self.request_id else status
 
 
-class Forbidden(ApiError):
+class BadRequest(ApiError, exceptions.BadRequest):
+    """400: the service refuses what the request says."""
+
+
+class Unauthorized(ApiError, exceptions.Unauthorized):
+    """401: the token is missing or no longer valid."""
+
+
+class Forbidden(ApiError, exceptions.Forbidden):
     """403: Placement's policy does not grant this user ``rule``."""
 
     @property
@@ -108,8 +123,8 @@ class Forbidden(ApiError):
             return super().__str__()
         if _without_preamble(self.detail) == self.rule:
             return (
-                f"{self.rule} needs a project-scoped token; this token has the scope of a domain"
-                f" or of the system{self._reference}"
+                f"{super().__str__()}: this needs a project-scoped token; this token has the scope"
+                " of a domain or of the system"
             )
         roles = "service" if self.rule in _SERVICE_RULES else "admin or service"
         return f"{super().__str__()}: by default this needs the role {roles}"
@@ -135,7 +150,7 @@ def concerns_all(error: ApiError) -> bool:
     return error.status in ACCESS_DENIED or isinstance(error, Redirected)
 
 
-class NotFound(ApiError):
+class NotFound(ApiError, exceptions.NotFound):
     """404: the resource of the request does not exist."""
 
 
@@ -143,7 +158,7 @@ class NotAcceptable(ApiError):
     """406: the server does not support the microversion."""
 
 
-class Conflict(ApiError):
+class Conflict(ApiError, exceptions.Conflict):
     """409 for a reason that a retry does not resolve."""
 
 
@@ -185,18 +200,18 @@ def from_status(
     status: int,
     detail: str,
     *,
-    code: str | None = None,
+    error_code: str | None = None,
     request_id: str | None = None,
     retry_after: float = 0.0,
     method: str = "",
     url: str = "",
 ) -> ApiError:
     """The error for an HTTP status and Placement's error code or, below 1.23, its text."""
-    kind = _kind(status, code, detail, writing=method not in {"GET", "HEAD", "OPTIONS"})
+    kind = _kind(status, error_code, detail, writing=method not in {"GET", "HEAD", "OPTIONS"})
     return kind(
         status,
         detail,
-        code=code,
+        error_code=error_code,
         request_id=request_id,
         retry_after=retry_after,
         method=method,
@@ -204,12 +219,21 @@ def from_status(
     )
 
 
+_KINDS: dict[int, type[ApiError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    406: NotAcceptable,
+}
+
+
 def _kind(status: int, code: str | None, detail: str, *, writing: bool) -> type[ApiError]:
     if status == 409:
         return _conflict(code, detail.lower())
     if status in IN_FLIGHT and writing:
         return OutcomeUnknown
-    return {403: Forbidden, 404: NotFound, 406: NotAcceptable}.get(status, ApiError)
+    return _KINDS.get(status, ApiError)
 
 
 def _conflict(code: str | None, text: str) -> type[Conflict]:

@@ -259,7 +259,7 @@ class Transport:
     ) -> errors.PlacementError:
         if isinstance(error, keystoneauth1.exceptions.Unauthorized):
             # Not ConnectionFailed: retries could lock the account.
-            return api_errors.ApiError(401, str(error.message), method=method, url=url)
+            return api_errors.Unauthorized(401, str(error.message), method=method, url=url)
         if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
             return api_errors.ConnectionFailed(str(error))
         reason = _short(error)
@@ -375,7 +375,7 @@ def _refusal(response: requests.Response, method: str, url: str) -> api_errors.A
     return api_errors.from_status(
         response.status_code,
         str(document["detail"]).strip(),
-        code=document.get("code"),
+        error_code=document.get("code"),
         request_id=document.get("request_id") or api_errors.request_id_of(response),
         retry_after=_retry_after(response),
         method=method,

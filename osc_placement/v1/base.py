@@ -38,6 +38,10 @@ EXIT_CODES: Mapping[int, str] = {
 }
 
 
+class CommandRefused(exceptions.CommandError, ValueError):
+    """The command refuses its input: osc-placement 4 raised one or the other base."""
+
+
 class PlacementCommand(target.TargetCommand):
     """The base class of every command."""
 
@@ -93,7 +97,11 @@ class PlacementCommand(target.TargetCommand):
         return "\n\n".join(parts)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command. Raises CommandError, with one message, for a PlacementError."""
+        """Run the command.
+
+        Errors: those of the service as they are (each is also an error of osc-lib or
+        keystoneauth); every other PlacementError as CommandRefused, with one message.
+        """
         _freeze_modules()
         self._arguments = parsed_args
         contradiction = plugin.contradiction(self._command_line())
@@ -105,7 +113,9 @@ class PlacementCommand(target.TargetCommand):
         except streams.OutputFailed as error:
             return self._report_lost_output(error)
         except errors.PlacementError as error:
-            raise exceptions.CommandError(str(error)) from error
+            if isinstance(error, exceptions.CommandError):
+                raise
+            raise CommandRefused(str(error)) from error
         except KeyboardInterrupt:
             self._report_interrupt()
             raise

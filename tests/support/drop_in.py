@@ -13,6 +13,9 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from openstackclient import shell as openstack_shell
 
 from tests.support.peer import process, shell
 
@@ -31,6 +34,8 @@ class Plugin:
 
     def __init__(self, program: subprocess.Popen[str]) -> None:
         self._program = program
+        #: The names of the classes of the error of the last command; empty without an error.
+        self.error_classes: frozenset[str] = frozenset()
 
     def run(
         self, arguments: Sequence[str], environment: Mapping[str, str] | None = None
@@ -40,7 +45,9 @@ class Plugin:
         assert self._program.stdout is not None
         self._program.stdin.write(json.dumps([list(arguments), dict(environment or {})]) + "\n")
         self._program.stdin.flush()
-        return shell.Outcome(*json.loads(self._program.stdout.readline()))
+        outcome, classes = json.loads(self._program.stdout.readline())
+        self.error_classes = frozenset(classes)
+        return shell.Outcome(*outcome)
 
 
 @contextlib.contextmanager
@@ -70,14 +77,24 @@ def plugin(folder: pathlib.Path, *, upstream: pathlib.Path | None = None) -> Ite
 def serve() -> None:
     """Answer command lines until stdin ends."""
     output = sys.stdout
+    classes: list[str] = []
+    clean_up = openstack_shell.OpenStackShell.clean_up
+
+    def record(program: Any, cmd: Any, result: int, error: BaseException | None) -> None:
+        names = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__]
+        classes.extend(names if error else [])
+        clean_up(program, cmd, result, error)
+
+    openstack_shell.OpenStackShell.clean_up = record
     for line in sys.stdin:
         arguments, environment = json.loads(line)
         before = dict(os.environ)
         os.environ.update(environment)
+        classes.clear()
         outcome = shell.run(arguments)
         os.environ.clear()
         os.environ.update(before)
-        output.write(json.dumps(outcome) + "\n")
+        output.write(json.dumps([outcome, classes]) + "\n")
         output.flush()
 
 

@@ -36,16 +36,15 @@ def printable_lines(text: str) -> str:
 
 
 def format_rows(formatter: str, rows: Collection[Sequence[Any]]) -> Collection[Sequence[Any]]:
-    """The rows for a formatter of cliff; JSON and YAML get the values unchanged."""
-    if formatter not in _TEXT_FORMATS:
-        return rows
+    """The rows for a formatter of cliff; JSON and YAML get the values."""
     return [format_row(formatter, row) for row in rows]
 
 
 def format_row(formatter: str, row: Sequence[Any]) -> Sequence[Any]:
     """One row."""
     if formatter not in _TEXT_FORMATS:
-        return row
+        # YAML cannot represent a subclass of str.
+        return tuple(str(cell) if isinstance(cell, str) else cell for cell in row)
     return tuple(_format(formatter, cell) for cell in row)
 
 

@@ -37,7 +37,7 @@ CONFLICT = "There was a conflict when trying to complete your request.\n\n "
 def test_each_conflict_has_its_error_class(
     code: str | None, text: str, kind: type[Exception]
 ) -> None:
-    assert type(api_errors.from_status(409, CONFLICT + text, code=code, method="PUT")) is kind
+    assert type(api_errors.from_status(409, CONFLICT + text, error_code=code, method="PUT")) is kind
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_each_conflict_has_its_error_class(
     [
         (404, "GET", api_errors.NotFound),
         (406, "GET", api_errors.NotAcceptable),
-        (400, "PUT", api_errors.ApiError),
-        (401, "GET", api_errors.ApiError),
+        (400, "PUT", api_errors.BadRequest),
+        (401, "GET", api_errors.Unauthorized),
         (403, "GET", api_errors.Forbidden),
         (500, "GET", api_errors.ApiError),
         (500, "PUT", api_errors.OutcomeUnknown),
@@ -88,8 +88,8 @@ def test_each_reason_has_its_own_line() -> None:
         ),
         (
             "Access was denied to this resource.\n\n placement:traits:list  ",
-            "placement:traits:list needs a project-scoped token; this token has the scope of a"
-            " domain or of the system (HTTP 403)",
+            "placement:traits:list (HTTP 403): this needs a project-scoped token; this token has"
+            " the scope of a domain or of the system",
         ),
         ("a proxy says no", "a proxy says no (HTTP 403)"),
     ],

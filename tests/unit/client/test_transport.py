@@ -44,7 +44,7 @@ def test_an_error_has_the_fields_of_the_response() -> None:
     with pytest.raises(api_errors.Conflict) as caught:
         placement.transport.send("DELETE", "/traits/x")
     error = caught.value
-    assert (error.status, error.code) == (409, "placement.undefined_code")
+    assert (error.status, error.error_code) == (409, "placement.undefined_code")
     assert (error.request_id, error.method, error.url) == ("req-1", "DELETE", "/traits/x")
     assert str(error) == "In use. (HTTP 409) (Request-ID: req-1)"
 

@@ -130,8 +130,8 @@ def test_usages_have_one_entry_below_1_38_and_one_per_type_later() -> None:
         "usages": {"INSTANCE": {"VCPU": 3, "consumer_count": 2}, "unknown": {"consumer_count": 0}}
     }
     assert wire.read_usages(body, Microversion(1, 38)) == [
-        responses.Usage({"VCPU": 3}, "INSTANCE", 2),
-        responses.Usage({}, "unknown", 0),
+        responses.Usage({"VCPU": 3}, "INSTANCE", 2, {"VCPU": 3, "consumer_count": 2}),
+        responses.Usage({}, "unknown", 0, {"consumer_count": 0}),
     ]
 
 

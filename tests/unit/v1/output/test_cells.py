@@ -20,7 +20,14 @@ def test_structures_are_json_in_csv_and_value(formatter: str) -> None:
 
 def test_json_gets_the_values() -> None:
     row = (TRAITS, {"VCPU": 1}, "a\x1b[31m")
-    assert cells.format_row("json", row) is row
+    assert cells.format_row("json", row) == row
+
+
+def test_json_and_yaml_get_a_text_of_a_subclass_as_plain_text() -> None:
+    class Named(str):
+        __slots__ = ()
+
+    assert [type(cell) for cell in cells.format_row("yaml", (Named("a"), "b"))] == [str, str]
 
 
 @pytest.mark.parametrize("formatter", ["table", "value"])
