@@ -95,7 +95,7 @@ class Lowering:
     """Lowers amounts of a query for the host that keeps most of them.
 
     Hosts of one ``kind`` fail the same constraints. Of those that also have equal amounts, only one
-    is searched.
+    is searched. ``refused`` are the root UUIDs of hosts that are left out.
     """
 
     def __init__(
@@ -104,8 +104,10 @@ class Lowering:
         query: candidate.CandidateQuery,
         lowered: Sequence[Constraint],
         kind: Callable[[str], object],
+        refused: Collection[str] = (),
     ) -> None:
         self._base, self._query, self._lowered, self._kind = base, query, lowered, kind
+        self._refused = refused
         self._without = HostSearch(base, constraint.without(query, lowered))
         totals = plans.prepare(base, query).totals
         self._limits = {each.names[0]: totals[each.names[0]] for each in lowered}
@@ -141,6 +143,8 @@ class Lowering:
 
     def _may_serve(self, root_uuid: str) -> bool:
         """Whether a host can serve the rest of the query, or only providers that share with it."""
+        if root_uuid in self._refused:
+            return False
         return not self._without.plan.totals or self._without.meets(root_uuid)
 
     def _raise(self, root_uuid: str, amounts: dict[Constraint, int], each: Constraint) -> bool:

@@ -79,7 +79,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """A change after which ``hosts`` hosts can serve the request.
+    """A change after which ``hosts`` hosts can serve the request, without those that nova refuses.
 
     ``steps`` change the cloud, for the host ``host``. Otherwise the request changes: without the
     constraints ``removed``, and with the largest ``amounts`` in place of the requested ones; 0
@@ -102,10 +102,17 @@ def of_query(
     query: candidate.CandidateQuery,
     relaxations: Relaxations,
     roots: Iterable[str],
+    refused: Collection[str] = (),
 ) -> list[Change]:
-    """The smallest changes of the query: the fewest constraints first, then the most hosts."""
+    """The smallest changes of the query: the fewest constraints first, then the most hosts.
+
+    ``refused`` are the root UUIDs of hosts on which nova places no server. A change that helps only
+    them is left out.
+    """
     sets = minimal(each for root in roots for each in relaxations.smallest(root))
-    changes = (_of_set(base, query, relaxations, removed) for removed in sets[:MOST_CHANGES])
+    changes = (
+        _of_set(base, query, relaxations, removed, refused) for removed in sets[:MOST_CHANGES]
+    )
     return sorted(
         (change for change in changes if change is not None),
         key=lambda each: (len(each.removed) + len(each.amounts), -each.hosts),
@@ -117,20 +124,22 @@ def _of_set(
     query: candidate.CandidateQuery,
     relaxations: Relaxations,
     removed: Removed,
+    refused: Collection[str],
 ) -> Change | None:
     lowered = sorted(each for each in removed if each.kind is Kind.RESOURCES)
     others = tuple(sorted(removed - set(lowered)))
     best: Mapping[Constraint, int] = {}
     if lowered:
         lowering = amounts.Lowering(
-            base, constraint.without(query, others), lowered, relaxations.kind
+            base, constraint.without(query, others), lowered, relaxations.kind, refused
         )
         found = lowering.best()
         if found is None:
             return None
         best = found
     change = Change(0, removed=others, amounts=best)
-    return dataclasses.replace(change, hosts=len(HostSearch(base, change.of(query)).serving()))
+    hosts = set(HostSearch(base, change.of(query)).serving()).difference(refused)
+    return dataclasses.replace(change, hosts=len(hosts)) if hosts else None
 
 
 def of_host(
@@ -139,15 +148,17 @@ def of_host(
     root_uuid: str,
     nova_members: Mapping[str, Collection[str]],
     serving: Collection[str] = (),
+    refused: Collection[str] = (),
 ) -> list[Change]:
     """The smallest changes of a host, or of a provider that shares with it; at most three.
 
     ``nova_members`` is ``{aggregate: names of the hosts in nova}``; ``serving`` are the root UUIDs
-    that can serve the query already.
+    that can serve the query already, and ``refused`` those on which nova places no server: they are
+    not counted after a change.
     """
     plan = plans.prepare(base, query)
     repair = _Repair(base, plan, root_uuid, nova_members)
-    return _Changes(base, query, repair, serving).changes()
+    return _Changes(base, query, repair, serving, refused).changes()
 
 
 def lack(base: state.State, plan: plans.Plan, root_uuid: str) -> tuple[int, int, float]:
@@ -183,8 +194,10 @@ class _Changes:
         query: candidate.CandidateQuery,
         repair: _Repair,
         serving: Collection[str],
+        refused: Collection[str],
     ) -> None:
-        self._base, self._query, self._serving = base, query, serving
+        self._base, self._query = base, query
+        self._serving, self._refused = serving, refused
         self._repair, self._root = repair, repair.root
 
     def changes(self) -> list[Change]:
@@ -248,8 +261,8 @@ class _Changes:
                 for aggregate in known.providers[uuid].aggregates:
                     members = known.with_aggregate[aggregate]
                     roots.update(known.providers[member].root_uuid for member in members)
-        unchanged = set(self._serving) - roots
-        return len(unchanged) + len(search.serving(sorted(roots)))
+        hosts = {*(set(self._serving) - roots), *search.serving(sorted(roots))}
+        return len(hosts.difference(self._refused))
 
 
 class _Repair:

@@ -57,7 +57,7 @@ class Explanation:
     query that the model found and for which Placement has no candidate; they are left out.
     ``judged`` is what the filters of nova say about the hosts that can serve the query in
     Placement; ``not_counted`` is ``{host: why nova refuses it}`` for those that are no candidates
-    therefore.
+    therefore, and for explained hosts.
     """
 
     all_hosts: int
@@ -181,7 +181,8 @@ class _Explainer:
         judged = self._judge_filters(names) if names else ()
         refused = nova_filters.refused(judged)
         serving = [root for name, root in names.items() if name not in refused]
-        down = self._compute.refused(steps)
+        down = self._compute.refused(roots)
+        excluded = {*down, *(names[name] for name in refused)}
         failing = [root for root, step in steps.items() if step < last]
         failing = [root for root in failing if root not in down] or failing
         hosts = [root for root in steps if root in own]
@@ -192,9 +193,9 @@ class _Explainer:
         members = {} if serving and not named else self._request.nova_members()
         for root in chosen:
             if root not in serving:
-                found += changes.of_host(base, query, root, members, serving)
+                found += changes.of_host(base, query, root, members, serving, excluded)
         if not serving:
-            found += changes.of_query(base, query, self._relaxations, failing)
+            found += changes.of_query(base, query, self._relaxations, failing, excluded)
         return Explanation(
             len(steps),
             tuple(self._funnel(steps)),
@@ -207,7 +208,10 @@ class _Explainer:
             ),
             tuple(found),
             judged=tuple(judged),
-            not_counted=refused,
+            not_counted={
+                **{base.providers[root].name: down[root] for root in chosen if root in down},
+                **refused,
+            },
         )
 
     def _judge_compute(self, candidates: Mapping[str, str]) -> list[nova_filters.Judgement]:
