@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 import pytest
 
@@ -12,18 +12,20 @@ from osc_placement import microversion
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
+from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.capacity import count, keep, moves as capacity_moves, servers
 from osc_placement.workflows.cloud import packing
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force
+from tests.support.clouds import compute_services
 
 
 def moves_for(
-    base: state.State, request: candidate.CandidateQuery, seconds: float | None = None
+    base: state.State, request: candidate.CandidateQuery, refused: Collection[str] = ()
 ) -> capacity_moves.Moves:
     known = servers.servers_on(base, count.hosts_of(base))
-    return capacity_moves.Moves(base, known, budgets.SearchBudget(seconds), [request])
+    return capacity_moves.Moves(base, known, budgets.SearchBudget(), [request], refused=refused)
 
 
 def brute_keep(
@@ -77,6 +79,36 @@ def test_the_number_with_hosts_in_reserve_is_within_its_bounds(number: int) -> N
     expected = brute_keep(moves, request, failures)
     assert found.least <= max(expected, 0) <= found.most
     assert bool(found.unsafe) == (expected < 0)
+
+
+def accepted_only(moves: capacity_moves.Moves, accepted: Collection[str]) -> capacity_moves.Moves:
+    """The moves with the options on some hosts only, by their definition: a filter of all."""
+    of_all = moves.options_of
+
+    def of_accepted(kind: Hashable, stopped: Collection[str]) -> list[packing.Option]:
+        return [each for each in of_all(kind, stopped) if each.root_uuid in accepted]
+
+    moves.options_of = of_accepted  # type: ignore[method-assign]
+    return moves
+
+
+@pytest.mark.seeds(30, long=500)
+def test_hosts_that_the_compute_filter_refuses_are_no_reserve(seed: int) -> None:
+    draw = random.Random(f"keep with services {seed}")
+    base = brute_force.small_state(draw)
+    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(4)]
+    base, _ = brute_force.with_servers(draw, base, queries)
+    request, hosts = queries[0], count.hosts_of(base)
+    states = compute_services.draw_states(draw, hosts)
+    accepted = compute_services.accepted(states)
+    refused = compute_nodes.read_server_hosts(compute_services.nova(states)).refused(base.tree)
+    moves = moves_for(base, request, refused=refused)
+    failures = draw.randint(1, 2)
+    kept = keep.keep(moves, request, hosts, failures)
+    # The same servers, with the options of the accepted hosts only.
+    expected = brute_keep(accepted_only(moves_for(base, request), accepted), request, failures)
+    assert kept.least <= max(expected, 0) <= kept.most
+    assert bool(kept.unsafe) == (expected < 0)
 
 
 def test_servers_of_one_size_give_an_exact_number() -> None:
