@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator, Sequence
 
 import keystoneauth1.session
 import keystoneauth1.token_endpoint
@@ -11,10 +12,10 @@ import pytest
 
 from osc_placement import microversion
 from osc_placement.client import api, transport
-from osc_placement.engine import standard
-from osc_placement.model import constraint
+from osc_placement.model import candidate, constraint
+from osc_placement.v1.candidates import explain_text
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.explain import explain
+from osc_placement.workflows.explain import changes, explain
 from tests.support.candidates import cloud_builder, comparison, explained
 from tests.support.functional_cloud import AGGREGATE, create, send_to
 from tests.support.peer import fixtures, target as targets
@@ -131,25 +132,120 @@ def client_of(target: targets.Target) -> api.Client:
     return api.Client(transport.over_session(session, endpoint=target.url), microversion.MAXIMUM)
 
 
-@pytest.mark.parametrize("target", ["placement"], indirect=True)
-@pytest.mark.parametrize("number", range(8))
-def test_a_host_is_a_candidate_exactly_if_the_service_returns_it(
-    number: int, target: targets.Target
+class RandomCloud:
+    """A random cloud in openstack-placement, and questions about it."""
+
+    def __init__(self, seed: int, openstack: OpenStack) -> None:
+        assert isinstance(openstack.target, targets.RealPlacement)
+        self.openstack, self.target = openstack, openstack.target
+        self.draw = random.Random(f"explain a service {seed}")
+        self.base = cloud_builder.draw_state(self.draw)
+        self._name = f"explain-{seed}"
+        self.reset()
+        self.client = client_of(self.target)
+        roots = (each for each in self.base.providers.values() if each.uuid == each.root_uuid)
+        self.hosts = [each.name for each in roots]
+
+    def reset(self) -> None:
+        """Undo all changes of the cloud."""
+        self.target.database.restore_or(
+            self._name, lambda: comparison.seed(self.base, send_to(self.target))
+        )
+
+    def queries(self) -> Iterator[candidate.CandidateQuery]:
+        for _ in range(6):
+            yield cloud_builder.draw_query(self.draw, self.base, microversion.MAXIMUM)
+
+    def explain(self, query: candidate.CandidateQuery, *hosts: str) -> explain.Explanation:
+        request = explain.ExplainRequest(query, constraint.constraints_of(query), hosts)
+        return explain.explain(self.client, request, ReadContext(workers=1))
+
+    def serving(
+        self, query: candidate.CandidateQuery, steps: Sequence[changes.Step] = ()
+    ) -> set[str] | None:
+        """The hosts of the candidates that Placement returns, with the steps applied.
+
+        None if openstack-placement loses candidates for one of the reasons that the Conformance
+        page lists.
+        """
+        base = changes.after(self.base, steps)
+        case = comparison.Case(self._name, base, microversion.MAXIMUM, query)
+        real = comparison.response_of(case, send_to(self.target))
+        ours = comparison.result_of_search(case)
+        if real.requests != ours.requests and comparison.excuse(case, real, ours):
+            return None
+        return explained.hosts_in_response(self.client, base, query)
+
+    def apply(self, change: changes.Change) -> None:
+        """Type the commands of a change; for room to free, reduce an allocation."""
+        commands = explain_text.commands(change, {})
+        for step, command in zip(change.steps, commands, strict=True):
+            if step.action is changes.Action.FREE:
+                self._free(step)
+            else:
+                self.openstack.do(command.removeprefix("openstack "))
+
+    def _free(self, step: changes.Step) -> None:
+        """Reduce the allocation of the only consumer of the provider."""
+        uuid = self.base.named[step.provider]
+        (consumer,) = self.target.ask("GET", f"/resource_providers/{uuid}/allocations")[
+            "allocations"
+        ]
+        body = self.target.ask("GET", f"/allocations/{consumer}", version="1.28")
+        resources = body["allocations"][uuid]["resources"]
+        held = self.base.providers[uuid].inventories[step.name]
+        resources[step.name] -= step.amount
+        if not resources[step.name] or not held.suits_units(resources[step.name]):
+            del resources[step.name]
+        body["allocations"] = {uuid: {"resources": resources}} if resources else {}
+        self.target.ask("PUT", f"/allocations/{consumer}", body, version="1.28")
+
+
+@pytest.fixture
+def random_cloud(seed: int, openstack: OpenStack) -> RandomCloud:
+    return RandomCloud(seed, openstack)
+
+
+ON_OPENSTACK_PLACEMENT = pytest.mark.parametrize("target", ["placement"], indirect=True)
+
+
+@ON_OPENSTACK_PLACEMENT
+@pytest.mark.seeds(5, long=60)
+def test_a_host_is_a_candidate_exactly_if_the_service_returns_it(random_cloud: RandomCloud) -> None:
+    for query in random_cloud.queries():
+        returned = random_cloud.serving(query)
+        if returned is not None:
+            found = random_cloud.explain(query, *random_cloud.hosts)
+            assert set(found.candidates) == returned
+            assert {failure.host for failure in found.failures} == (
+                set(random_cloud.hosts) - returned
+            )
+
+
+@ON_OPENSTACK_PLACEMENT
+@pytest.mark.seeds(5, long=60)
+def test_each_change_of_the_request_gives_candidates_on_the_service(
+    random_cloud: RandomCloud,
 ) -> None:
-    draw = random.Random(f"explain a service {number}")
-    base = cloud_builder.draw_state(draw)
-    # openstack-placement loses candidates of sharing providers; see the Conformance page.
-    while base.with_trait[standard.SHARING_TRAIT]:
-        base = cloud_builder.draw_state(draw)
-    comparison.seed(base, send_to(target))
-    client = client_of(target)
-    names = [each.name for each in base.providers.values() if each.uuid == each.root_uuid]
-    for _ in range(6):
-        query = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
-        if comparison.adds_up(query):
-            continue
-        request = explain.ExplainRequest(query, constraint.constraints_of(query), names)
-        found = explain.explain(client, request, ReadContext(workers=1))
-        returned = explained.hosts_in_response(client, base, query)
-        assert set(found.candidates) == returned
-        assert {failure.host for failure in found.failures} == set(names) - returned
+    for query in random_cloud.queries():
+        for change in random_cloud.explain(query).changes:
+            if not change.steps:
+                returned = random_cloud.serving(change.of(query))
+                assert returned is None or len(returned) == change.hosts > 0, change
+
+
+@ON_OPENSTACK_PLACEMENT
+@pytest.mark.seeds(5, long=60)
+def test_the_commands_of_a_change_give_the_host_on_the_service(random_cloud: RandomCloud) -> None:
+    possible = [
+        (query, change)
+        for query in random_cloud.queries()
+        for change in random_cloud.explain(query, *random_cloud.hosts).changes
+        if change.steps
+    ]
+    for query, change in random_cloud.draw.sample(possible, min(len(possible), 6)):
+        random_cloud.apply(change)
+        returned = random_cloud.serving(query, change.steps)
+        assert returned is None or change.host in returned, change
+        assert returned is None or len(returned) == change.hosts, change
+        random_cloud.reset()
