@@ -178,7 +178,7 @@ class RandomCloud:
 
     def apply(self, change: changes.Change) -> None:
         """Type the commands of a change; for room to free, reduce an allocation."""
-        commands = explain_text.commands(change, {})
+        commands = explain_text.commands(change, {}, {})
         for step, command in zip(change.steps, commands, strict=True):
             if step.action is changes.Action.FREE:
                 self._free(step)

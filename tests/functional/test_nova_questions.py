@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording
+from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
 
 EXPLAIN = "allocation candidate explain"
@@ -222,8 +223,28 @@ def test_a_host_that_only_nova_has_in_the_zone_needs_the_mirror(
         "avx": [
             f"openstack placement aggregate mirror --host-aggregate {AGGREGATE} --host nova-avx"
         ],
-        "plain": [f"openstack resource provider aggregate add plain --aggregate {AGGREGATE}"],
+        "plain": ["openstack aggregate add host az1 nova-plain"],
     }
+
+
+@fixtures.ON_ONE_TARGET
+@pytest.mark.parametrize(
+    "arguments",
+    [("--flavor=small", "--availability-zone=az1"), ("--resource=VCPU=1", "--member-of=az1")],
+)
+def test_the_hosts_that_nova_has_in_an_aggregate_are_the_nearest(
+    openstack: OpenStack, nova: tuple[str, str], arguments: tuple[str, ...]
+) -> None:
+    """A host of the zone with less memory is nearer than a host of another zone."""
+    create(openstack, "a-other", VCPU=8, MEMORY_MB=64)
+    openstack.do("resource provider aggregate remove", "avx", "--aggregate", AGGREGATE)
+    openstack.do("resource provider inventory amend", "avx", "--resource", "VCPU:reserved=8")
+    code, found = explained(openstack, *arguments, "--nearest", "1", *nova)
+    (change,) = (row for row in found["change"] if row["host"])
+    assert (code, change["host"]) == (3, "avx")
+    mirrored = f"mirror nova's host aggregate {AGGREGATE} (az1), which has avx, to Placement"
+    assert mirrored in change["text"]
+    assert f"remove member_of={AGGREGATE} (az1)" in {row["text"] for row in found["change"]}
 
 
 def test_a_disabled_service_is_enabled_and_the_request_keeps_its_condition(

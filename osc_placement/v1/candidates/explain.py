@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from osc_placement import microversion
+from osc_placement import errors, microversion
 from osc_placement.client import query as queries
 from osc_placement.v1 import base, plan_command, services
 from osc_placement.v1.candidates import candidate_query, explain_text, nova_request
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.model.candidate import CandidateQuery
     from osc_placement.model.constraint import Constraint
-    from osc_placement.nova import request
+    from osc_placement.nova import api as nova_api, request
+    from osc_placement.nova.values import HostAggregate
     from osc_placement.workflows.compute_nodes import ServerHosts
     from osc_placement.workflows.explain import changes, explain, nova_filters, values
 
@@ -141,16 +143,17 @@ openstack allocation candidate explain \\
 
         nova_request.check(self, parsed_args)
         client, asked, opened = self._read(parsed_args)
-        compute = compute_nodes.read_server_hosts(services.optional_nova(self, parsed_args))
+        nova = services.optional_nova(self, parsed_args)
+        compute = compute_nodes.read_server_hosts(nova)
         nodes = compute.hosts.nodes if compute.hosts else ()
         host_of = {node.hostname: node.host for node in nodes}
 
+        aggregates = _host_aggregates(asked, nova)
+
         def members() -> Mapping[str, Collection[str]]:
-            if asked.nova is None:
-                return {}
             from osc_placement.workflows.explain import nova_filters
 
-            return nova_filters.members(asked.nova.aggregates, host_of)
+            return nova_filters.members(aggregates.values(), host_of)
 
         with progress.shown(quiet=self.is_quiet) as shown:
             context = services.read_context(self, parsed_args.workers, shown)
@@ -191,7 +194,7 @@ openstack allocation candidate explain \\
                 for single, explained in zip(asked.others, others, strict=True)
             ),
             *(
-                [f"{found.refused} changes are left out: Placement has no candidate for them"]
+                [f"Changes left out because Placement has no candidate for them: {found.refused}"]
                 if found.refused
                 else []
             ),
@@ -209,7 +212,7 @@ openstack allocation candidate explain \\
             )
             for single, explained in zip(asked.others, others, strict=True)
         )
-        answer = _rows(asked, found, list(dict.fromkeys(not_judged)), host_of)
+        answer = _rows(asked, found, list(dict.fromkeys(not_judged)), host_of, aggregates)
         return COLUMNS, [*answer, *by_release]
 
     def _read(self, parsed_args: argparse.Namespace) -> tuple[api.Client, _Request, Any]:
@@ -264,6 +267,23 @@ openstack allocation candidate explain \\
         ]
 
 
+def _host_aggregates(asked: _Request, nova: nova_api.Nova | None) -> dict[str, HostAggregate]:
+    """``{UUID: host aggregate}``: of nova's request, or read if the query has aggregates.
+
+    Without the rights to list them, or with a nova before 2.41, the answer has no names.
+    """
+    from osc_placement.nova import api as nova_api
+    from osc_placement.workflows.cloud import observe
+
+    listed: Sequence[HostAggregate] = ()
+    if asked.nova is not None:
+        listed = asked.nova.aggregates
+    elif nova is not None and observe.aggregates([asked.query]):
+        with contextlib.suppress(errors.PlacementError):
+            listed = nova_api.host_aggregates(nova)
+    return {aggregate.uuid: aggregate for aggregate in listed}
+
+
 def _named(found: explain.Explanation) -> list[str]:
     """A line for each named provider that is below a host, or whose host can serve the request."""
     lines = []
@@ -314,6 +334,7 @@ def _rows(
     found: explain.Explanation,
     not_judged: Sequence[str],
     host_of: Mapping[str, str],
+    aggregates: explain_text.Aggregates,
 ) -> list[tuple[Any, ...]]:
     constraints = (
         _row(
@@ -324,20 +345,19 @@ def _rows(
         )
         for step in found.funnel
     )
-    titles = {each.uuid: each.name for each in asked.nova.aggregates} if asked.nova else {}
     found_rows = [
         _row(_QUERY, _text(asked.query), hosts=found.all_hosts),
         *constraints,
         *(_row(_CANDIDATE, name, host=name) for name in found.candidates),
         *map(_failure_row, found.failures),
-        *(_change_row(change, host_of) for change in found.changes),
+        *(_change_row(change, host_of, aggregates) for change in found.changes),
         *map(_filter_row, found.judged),
         *(_row(_NOT_COUNTED, why, host=name) for name, why in found.not_counted.items()),
         *(_row(_NOT_JUDGED, text) for text in not_judged),
         *(_row(_ASSUMPTION, text) for text in asked.assumptions),
     ]
     return [
-        (section, text if section == _QUERY else explain_text.with_names(text, titles), *more)
+        (section, text if section == _QUERY else explain_text.with_names(text, aggregates), *more)
         for section, text, *more in found_rows
     ]
 
@@ -358,7 +378,9 @@ def _failure_row(failure: values.Failure) -> tuple[Any, ...]:
     )
 
 
-def _change_row(change: changes.Change, host_of: Mapping[str, str]) -> tuple[Any, ...]:
+def _change_row(
+    change: changes.Change, host_of: Mapping[str, str], aggregates: explain_text.Aggregates
+) -> tuple[Any, ...]:
     details = {
         "steps": [
             {
@@ -379,7 +401,7 @@ def _change_row(change: changes.Change, host_of: Mapping[str, str]) -> tuple[Any
         hosts=change.hosts,
         host=change.host,
         details=details,
-        commands=rows.Lines(explain_text.commands(change, host_of)),
+        commands=rows.Lines(explain_text.commands(change, host_of, aggregates)),
     )
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from osc_placement.model.inventory import Inventory
-    from osc_placement.workflows.explain.changes import Change
+    from osc_placement.nova.values import HostAggregate
+    from osc_placement.workflows.explain.changes import Change, Step
     from osc_placement.workflows.explain.nova_filters import Judgement
     from osc_placement.workflows.explain.values import Failure
 
@@ -95,28 +96,45 @@ _COMMANDS = {
     "leave": "openstack resource provider aggregate remove {provider} --aggregate {name}",
 }
 
+#: What to type instead where nova has the host aggregate, which it mirrors to Placement.
+_NOVA_COMMANDS = {
+    "join": "openstack aggregate add host {aggregate} {host}",
+    "leave": "openstack aggregate remove host {aggregate} {host}",
+}
 
-def with_names(text: str, names: Mapping[str, str]) -> str:
+#: ``{UUID: nova's host aggregate}``.
+Aggregates = Mapping[str, "HostAggregate"]
+
+
+def with_names(text: str, aggregates: Aggregates) -> str:
     """A text with the names of host aggregates after their UUIDs."""
-    for uuid in names:
+    for uuid, aggregate in aggregates.items():
         if uuid in text:
-            text = text.replace(uuid, f"{uuid} ({names[uuid]})")
+            text = text.replace(uuid, f"{uuid} ({aggregate.name})")
     return text
 
 
-def commands(item: Change, hosts: Mapping[str, str]) -> list[str]:
+def commands(item: Change, hosts: Mapping[str, str], aggregates: Aggregates) -> list[str]:
     """What to type for a change, a command for each step; ``{provider: nova's host}``."""
-    return [
-        _COMMANDS[str(step.action)].format(
-            provider=_quoted(step.provider),
-            name=step.name,
-            field=step.field,
-            amount=step.amount,
-            value=step.value,
-            host=_quoted(hosts.get(step.provider, step.provider)),
-        )
-        for step in item.steps
-    ]
+    return [_command(step, hosts.get(step.provider), aggregates) for step in item.steps]
+
+
+def _command(step: Step, host: str | None, aggregates: Aggregates) -> str:
+    action, aggregate = str(step.action), aggregates.get(step.name)
+    template = _COMMANDS[action]
+    if aggregate is not None and host is not None:
+        is_member = host in aggregate.hosts
+        if is_member == (action == "leave"):
+            template = _NOVA_COMMANDS.get(action, template)
+    return template.format(
+        provider=_quoted(step.provider),
+        name=step.name,
+        field=step.field,
+        amount=step.amount,
+        value=step.value,
+        host=_quoted(host or step.provider),
+        aggregate=_quoted(aggregate.name) if aggregate else "",
+    )
 
 
 def _quoted(text: str) -> str:

@@ -161,18 +161,33 @@ def of_host(
     return _Changes(base, query, repair, serving, refused).changes()
 
 
-def lack(base: state.State, plan: plans.Plan, root_uuid: str) -> tuple[int, int, float]:
-    """What a host lacks for each slot at least: classes, conditions, the share of the amounts."""
+def lack(
+    base: state.State,
+    plan: plans.Plan,
+    root_uuid: str,
+    nova_members: Mapping[str, Collection[str]],
+) -> tuple[int, int, int, float]:
+    """What a host lacks for each slot at least: classes, moves, conditions, shares of amounts.
+
+    A move is needed if the host must join an aggregate that nova has without it.
+    """
     root = base.providers[root_uuid]
     conditions = len(plan.root_required - root.traits) + len(plan.root_forbidden & root.traits)
-    total = 0, conditions, 0.0
-    repair = _Repair(base, plan, root_uuid)
+    total = 0, 0, conditions, 0.0
+    repair = _Repair(base, plan, root_uuid, nova_members)
     for slot in plan.slots:
         ways = repair.ways(slot)
-        least = (len(slot.resources) or 1, 0, 0.0)
+        least = len(slot.resources) or 1, 0, 0, 0.0
         if ways:
-            least = 0, len(ways[0].steps) + (ways[0].short > 0), ways[0].short
-        total = total[0] + least[0], total[1] + least[1], total[2] + least[2]
+            steps, short = ways[0].steps, ways[0].short
+            moves = sum(each.action is Action.JOIN and each.name in nova_members for each in steps)
+            least = 0, moves, len(steps) + (short > 0), short
+        total = (
+            total[0] + least[0],
+            total[1] + least[1],
+            total[2] + least[2],
+            total[3] + least[3],
+        )
     return total
 
 
@@ -273,10 +288,10 @@ class _Repair:
         base: state.State,
         plan: plans.Plan,
         root_uuid: str,
-        nova_members: Mapping[str, Collection[str]] | None = None,
+        nova_members: Mapping[str, Collection[str]],
     ) -> None:
         self._base, self._plan, self.root = base, plan, base.providers[root_uuid]
-        self._nova_members = nova_members or {}
+        self._nova_members = nova_members
         forest = forests.Forest(base, plan)
         uuids = {*base.tree[root_uuid], *forest.sharing_with(root_uuid)}
         self._providers = [base.providers[uuid] for uuid in base.in_order(uuids)]

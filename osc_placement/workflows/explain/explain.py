@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from osc_placement.client import api, lookup, query as queries, retry
+from osc_placement.client import api, api_errors, lookup, query as queries, retry
 from osc_placement.engine import standard, state
 from osc_placement.engine.candidates.report import Reason
 from osc_placement.model import candidate
@@ -20,6 +21,8 @@ from osc_placement.workflows.explain import changes, failures, nova_filters
 from osc_placement.workflows.explain.changes import Change
 from osc_placement.workflows.explain.relaxations import Relaxations
 from osc_placement.workflows.explain.values import Failure, FunnelStep
+
+LOG = logging.getLogger(__name__)
 
 #: Hosts that are explained if none is named.
 NEAREST = 3
@@ -53,8 +56,8 @@ class Explanation:
     ``all_hosts`` is the number of hosts of the request, see ``_hosts_of``, and of other trees that
     can serve it; ``candidates`` are the names of the hosts that can serve the query;
     ``explained`` are the names of the explained hosts, ``named`` those of ``{named provider: its
-    host}``. ``refused`` is the number of changes of the
-    query that the model found and for which Placement has no candidate; they are left out.
+    host}``. ``refused`` is the number of changes of the query that the model found, and for which
+    Placement has no candidate or answers with an error; they are left out.
     ``judged`` is what the filters of nova say about the hosts that can serve the query in
     Placement; ``not_counted`` is ``{host: why nova refuses it}`` for those that are no candidates
     therefore, and for explained hosts.
@@ -111,7 +114,10 @@ def explain(
 def _proved(
     client: api.Client, query: candidate.CandidateQuery, found: Explanation, context: ReadContext
 ) -> Explanation:
-    """The explanation without changes of the query for which a service has no candidate."""
+    """The explanation without changes of the query for which a service has no candidate.
+
+    Also without those that it refuses: the rest of the explanation holds.
+    """
     if observe.is_file(client):
         return found
 
@@ -119,7 +125,13 @@ def _proved(
         if change.steps:
             return True
         pairs = queries.candidate_pairs(dataclasses.replace(change.of(query), limit=1))
-        return bool(retry.read(lambda: client.list_allocation_candidates(pairs)).requests)
+        try:
+            return bool(retry.read(lambda: client.list_allocation_candidates(pairs)).requests)
+        except api_errors.ApiError as error:
+            if error.status not in (400, 500):
+                raise
+            LOG.warning("change of the request not proved: %s", error)
+            return False
 
     answers = context.each(is_true, found.changes, "proving changes")
     kept = tuple(each for each, true in zip(found.changes, answers, strict=True) if true)
@@ -186,11 +198,11 @@ class _Explainer:
         failing = [root for root, step in steps.items() if step < last]
         failing = [root for root in failing if root not in down] or failing
         hosts = [root for root in steps if root in own]
+        members = {} if serving and not named else self._request.nova_members()
         chosen = list(dict.fromkeys(named.values())) or (
-            [] if serving else self._nearest(failing, hosts)
+            [] if serving else self._nearest(failing, hosts, members)
         )
         found: list[Change] = []
-        members = {} if serving and not named else self._request.nova_members()
         for root in chosen:
             if root not in serving:
                 found += changes.of_host(base, query, root, members, serving, excluded)
@@ -230,19 +242,24 @@ class _Explainer:
         details = []
         for name in failure.names if failure.reason is Reason.MEMBER_OF else ():
             in_nova, in_placement = members.get(name, ()), self._base.with_aggregate[name]
-            if failure.host in in_nova:
+            if failure.host in in_nova and failure.provider in (None, failure.host):
                 details.append(
                     f"nova has it there ({len(in_nova)} hosts in nova, {len(in_placement)} in"
                     " Placement)"
                 )
         return dataclasses.replace(failure, detail="; ".join(details)) if details else failure
 
-    def _nearest(self, failing: Sequence[str], hosts: Collection[str]) -> list[str]:
-        """The hosts that lack least: classes, then conditions, then the share of the amounts."""
+    def _nearest(
+        self,
+        failing: Sequence[str],
+        hosts: Collection[str],
+        members: Mapping[str, Collection[str]],
+    ) -> list[str]:
+        """The hosts that lack least, see ``changes.lack``."""
         own = set(hosts)
         candidates = [root for root in failing if root in own] or failing
-        base = self._base
-        lacking = {root: changes.lack(base, self._relaxations.plan, root) for root in candidates}
+        base, plan = self._base, self._relaxations.plan
+        lacking = {root: changes.lack(base, plan, root, members) for root in candidates}
         return heapq.nsmallest(
             self._request.nearest,
             candidates,

@@ -48,13 +48,18 @@ def seeded(placement: service.InProcessPlacement, base: state.State) -> Counting
 def hosts_in_response(
     client: api.Client, base: state.State, query: candidate.CandidateQuery
 ) -> set[str]:
-    """The names of the hosts of which Placement returns a candidate."""
+    """The names of the hosts of which Placement returns a candidate.
+
+    A response does not name the host: it is a root that meets the conditions on roots.
+    """
     found = client.list_allocation_candidates(queries.candidate_pairs(query))
     return {
         base.providers[root].name
         for request in found.requests
         for root in _hosts(base, {*request.allocations, *_mapped(request.mappings or {})})
         if not base.tree[root].isdisjoint(request.allocations)
+        and query.root_required <= base.providers[root].traits
+        and query.root_forbidden.isdisjoint(base.providers[root].traits)
     }
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from osc_placement import microversion
-from osc_placement.client import api
+from osc_placement.client import api, api_errors, query as queries, responses
 from osc_placement.engine import state
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Kind
@@ -212,3 +212,30 @@ def test_the_number_of_requests_is_exact(
         "resource_providers/inventories/": 30,
         "resource_providers/usages/": 30,
     }
+
+
+@pytest.mark.parametrize("is_fault", [True, False])
+def test_a_change_that_the_service_refuses_is_left_out_and_counted(
+    placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch, is_fault: bool
+) -> None:
+    """openstack-placement loses candidates of sharing providers, or fails with 500."""
+    host = clouds.provider("00000000-0000-4000-8000-000000000001", VCPU=8, MEMORY_MB=64)
+    explained.seed(placement, clouds.cloud(host))
+    client = placement.client(VERSION)
+    client.transport.application = lambda: None
+    query = clouds.query(clouds.group(VCPU=9, required="HW_CPU_X86_AVX"))
+    request = explain.ExplainRequest(query, constraint.constraints_of(query))
+    complete = explain.explain(client, request, CONTEXT)
+    ask = client.list_allocation_candidates
+
+    def refuse(pairs: queries.Pairs) -> responses.Candidates:
+        if ("resources", "VCPU:8") in pairs and is_fault:
+            raise api_errors.ApiError(500, "7")
+        none = ("resources", "VCPU:8") in pairs
+        return ask([*pairs, ("in_tree", cloud_builder.UNKNOWN)] if none else pairs)
+
+    monkeypatch.setattr(client, "list_allocation_candidates", refuse)
+    found = explain.explain(client, request, CONTEXT)
+    assert (complete.refused, found.refused) == (0, 1)
+    assert found.changes == tuple(each for each in complete.changes if each.steps)
+    assert found.failures == complete.failures
