@@ -37,14 +37,17 @@ ISOLATED = "request filter: isolated aggregates"
 REMOTE_MANAGED = "request filter: remote managed ports"
 OWNER = "request filter: owner"
 
-OWNER_NOT_JUDGED = "nova requires OWNER_NOVA once every nova-compute is nova 34 (--filter owner)"
+OWNER_ASSUMED = (
+    "a nova-compute is older than nova 34, so nova does not require OWNER_NOVA (--filter owner: all"
+    " are nova 34)"
+)
 NETWORKS_NOT_JUDGED = (
     "the aggregates of routed networks are not in the query: they need the segments of the server's"
     " networks"
 )
 
 #: What is not judged for any flavor.
-FOR_EVERY_FLAVOR = frozenset({OWNER_NOT_JUDGED, NETWORKS_NOT_JUDGED})
+FOR_EVERY_FLAVOR = frozenset({NETWORKS_NOT_JUDGED})
 
 #: Nova checks all aliases of its nova.conf from this release on.
 _ALIASES_CHECKED_SINCE = 32
@@ -578,7 +581,7 @@ class _Builder:
     def _note_options(self) -> None:
         options = self._options
         if self._release >= traits.OWNER_SINCE and not options.owner:
-            self._not_judged.append(OWNER_NOT_JUDGED)
+            self._assumptions.append(OWNER_ASSUMED)
         if options.enabled_filters is None:
             off = [title for title, is_on in options.optional().items() if not is_on]
             self._assumptions.append(

@@ -133,6 +133,7 @@ def _range(rule: str) -> range:
 
 _SYMBOLIC_PAGES = ("large", "small", "any")
 _PAGE = re.compile(r"\d+|\d*\.?\d+([KMGTPEZY]i?)?(b|bit|B)")
+_NO_PAGE = re.compile(r"[0.]+(?!\d|\.)")
 #: The largest number of sockets, cores and threads, if neither flavor nor image has a limit.
 _MOST = 65536
 _CPU_RESOURCE = re.compile(r"resources\d*:(VCPU|PCPU)")
@@ -240,13 +241,21 @@ def _is_page(text: str) -> bool:
     return text in _SYMBOLIC_PAGES or bool(_PAGE.fullmatch(text))
 
 
+def _sets_page_size(specs: Properties, image: Properties) -> bool:
+    """Whether nova gives the guest a NUMA node for its page size; a size of zero is none."""
+    size = specs.get("hw:mem_page_size")
+    if size in ("large", "any"):
+        size = image.get("hw_mem_page_size") or size
+    return not _NO_PAGE.match(size or "0")
+
+
 def _node_refusals(vcpus: int, ram: int, specs: Properties, image: Properties) -> Iterator[str]:
     nodes = specs.get("hw:numa_nodes") or image.get("hw_numa_nodes")
     if specs.get("hw:numa_nodes") and image.get("hw_numa_nodes", "0") != "0":
         yield "hw:numa_nodes forbids the image's hw_numa_nodes"
     if not nodes:
-        pages = specs.get("hw:mem_page_size") or specs.get("hw:pmem")
-        if not pages and _effective_policy(specs, image) == SHARED:
+        implied = _sets_page_size(specs, image) or specs.get("hw:pmem")
+        if not implied and _effective_policy(specs, image) == SHARED:
             return
         nodes = "1"
     if not nodes.isdecimal() or not int(nodes):

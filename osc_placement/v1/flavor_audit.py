@@ -103,7 +103,8 @@ openstack placement flavor audit --fail-on unknown_name \\
         fails = parsed_args.fail_on or set(audit.Code) - audit.NO_FINDING
         if any(str(single.code) in fails for single in found):
             self.exit_code = 3
-        self.exit_code = services.exit_code(self.exit_code, compute.not_judged, parsed_args)
+        open_questions = [*compute.not_judged, *(text for one in found for text in one.not_judged)]
+        self.exit_code = services.exit_code(self.exit_code, open_questions, parsed_args)
         counts = collections.Counter(str(each.code) for each in found)
         parts = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
         refused = {name: why for single in found for name, why in single.not_counted.items()}

@@ -155,6 +155,7 @@ def test_what_is_not_known_is_listed() -> None:
         "the image has no properties that change the request",
         "no project is given",
         "no host aggregate has the availability zone moon",
+        request.OWNER_ASSUMED.partition(":")[0],
         "nova.conf is not given",
     ]
     off = found.assumptions[-1].rpartition(": ")[2].split(", ")
@@ -329,9 +330,9 @@ def test_an_alias_that_nova_does_not_have_is_an_error() -> None:
         parameters(spec({"pci_passthrough:alias": "h100:8"}), aliases=request.read_aliases(ALIASES))
 
 
-def test_the_owner_is_not_judged_by_default_from_its_release_on() -> None:
+def test_no_owner_is_assumed_by_default_from_its_release_on() -> None:
     for release, expected in ((33, False), (34, True)):
         found = request.request_to_placement(
             spec(), options=request.SchedulerOptions(release=release)
         )
-        assert (request.OWNER_NOT_JUDGED in found.not_judged) is expected
+        assert (request.OWNER_ASSUMED in found.assumptions) is expected

@@ -35,6 +35,8 @@ NODES = {"hw:numa_cpus.0": "0-1", "hw:numa_cpus.1": "2-3"}
             "have 2024 of 2048 MiB",
         ),
         ({"hw:numa_nodes": "2"}, {"hw_numa_nodes": "2"}, "forbids the image's"),
+        ({"hw:mem_page_size": "1b", "hw:numa_cpus.0": "7"}, {}, "not set for all 1 NUMA"),
+        ({"hw:mem_page_size": "0.5KB", "hw:numa_cpus.0": "7"}, {}, "not set for all 1 NUMA"),
         ({"hw:locked_memory": "true"}, {}, "needs hw:mem_page_size"),
         ({"hw:mem_page_size": "4kB"}, {}, "is not a page size"),
         ({"hw:mem_page_size": "small"}, {"hw_mem_page_size": "2MB"}, "large or any"),
@@ -54,6 +56,9 @@ def test_a_contradiction_is_named(
     [
         ({}, {}),
         ({"resources:PCPU": "4"}, {}),
+        # A page size of zero gives the guest no NUMA node.
+        *(({"hw:mem_page_size": size, "hw:numa_cpus.0": "7"}, {}) for size in ("0", "0MB", "00b")),
+        ({"hw:mem_page_size": "any", "hw:numa_cpus.0": "7"}, {"hw_mem_page_size": "0"}),
         ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "1"}, {}),
         ({"hw:emulator_threads_policy": "isolate"}, {"hw_cpu_policy": "dedicated"}),
         ({"hw:cpu_realtime": "1", "hw:cpu_realtime_mask": "^0", "hw:cpu_policy": "dedicated"}, {}),
