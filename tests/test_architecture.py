@@ -194,7 +194,7 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
     "sqlalchemy": ("offline",),
     "osc_lib": ("v1", "plugin", "client", "testing"),
     "requests": ("client", "testing"),
-    "sqlite3": ("server.store",),
+    "sqlite3": ("server.store", "workflows.snapshot"),
 }
 
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}

@@ -11,7 +11,7 @@ from typing import Any
 from osc_placement import errors
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, flavors, hosts as nova_hosts, permission, servers
-from osc_placement.server.store import staging
+from osc_placement.workflows.snapshot import staging
 
 _HYPERVISORS = "/os-hypervisors/detail"
 _LIMIT = re.compile(r"\blimit=\d+")

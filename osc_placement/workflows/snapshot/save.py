@@ -19,9 +19,9 @@ from typing import Protocol, TypeVar
 from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.model import provider
 from osc_placement.plan import plan
-from osc_placement.server.store import snapshot, staging
+from osc_placement.server.store import snapshot
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.snapshot import destination, file as snapshot_file, source
+from osc_placement.workflows.snapshot import destination, file as snapshot_file, source, staging
 
 LOG = logging.getLogger(__name__)
 
@@ -321,7 +321,7 @@ class _Save:
         self._note(changed, _CHANGED)
         self._note(self._unstable, _NEVER_STABLE)
         if not self._request.owners:
-            self._note(self._doubtful, staging.TORN)
+            self._note(self._doubtful, staging.TORN_NOTE)
         self._file.add_notes(
             snapshot.Note(uuid, f"not read: {error}") for uuid, error in self._failures.items()
         )

@@ -7,7 +7,7 @@ import email.utils
 
 from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.model import allocation
-from osc_placement.server.store import staging
+from osc_placement.workflows.snapshot import staging
 
 #: How often a provider is read while it changes.
 _ATTEMPTS = 3

@@ -17,8 +17,8 @@ import keystoneauth1.token_endpoint
 import pytest
 
 from osc_placement.client import api, transport
-from osc_placement.server.store import snapshot, staging
-from osc_placement.workflows.snapshot import destination, save
+from osc_placement.server.store import snapshot
+from osc_placement.workflows.snapshot import destination, save, staging
 from tests.functional.snapshot.test_snapshot import saved
 from tests.support import plain_reading
 from tests.support.peer import chaos, fixtures, forked, shell, target as targets

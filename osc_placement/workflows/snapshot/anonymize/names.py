@@ -7,14 +7,14 @@ from collections.abc import Callable, Set as AbstractSet
 
 from osc_placement.engine import standard
 from osc_placement.model import allocation, name as names
-from osc_placement.server.store import queries
+from osc_placement.workflows.snapshot import staging
 from osc_placement.workflows.snapshot.anonymize.key import Kind
 
 #: Returns the pseudonym of a name: ``replace(Kind.HOST, "cmp-1")``.
 Replace = Callable[[Kind, str], str]
 
 #: Values of owners that are not a project or a user.
-_NO_OWNER = frozenset({allocation.PLACEHOLDER, queries.UNKNOWN_OWNER})
+_NO_OWNER = frozenset({allocation.PLACEHOLDER, staging.UNKNOWN_OWNER})
 _NOVA_TYPES = frozenset({allocation.INSTANCE, allocation.MIGRATION, allocation.UNKNOWN_TYPE})
 
 #: What separates the labels in the name of a provider; the address of a PCI device stays:

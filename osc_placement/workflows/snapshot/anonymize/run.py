@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from osc_placement import errors
 from osc_placement.model import name
-from osc_placement.server.store import rewrite, snapshot
-from osc_placement.workflows.snapshot import file
+from osc_placement.server.store import snapshot
+from osc_placement.workflows.snapshot import file, rewrite
 from osc_placement.workflows.snapshot.anonymize import key as keys, recording
 from osc_placement.workflows.snapshot.anonymize.key import Key, Kind
 from osc_placement.workflows.snapshot.anonymize.names import Names, Replace

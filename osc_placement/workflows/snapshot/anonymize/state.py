@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from osc_placement.server.store import rewrite, snapshot
+from osc_placement.server.store import snapshot
+from osc_placement.workflows.snapshot import rewrite
 from osc_placement.workflows.snapshot.anonymize import recording
 from osc_placement.workflows.snapshot.anonymize.names import Names
 

@@ -17,10 +17,138 @@ import orjson
 
 from osc_placement.engine import standard
 from osc_placement.model import inventory, name as names
-from osc_placement.server.store import database_file, errors, queries, snapshot
+from osc_placement.server.store import database_file, errors, snapshot
+
+#: Project and user of a consumer whose owner was not read.
+UNKNOWN_OWNER = "unknown"
+
+TABLES = ("listed", "reading", "held", "owner", "share")
+
+SCHEMA = (
+    "CREATE TABLE listed (position INTEGER PRIMARY KEY, uuid TEXT UNIQUE,"
+    " name TEXT, generation INTEGER, root_uuid TEXT, parent_uuid TEXT)",
+    "CREATE TABLE reading (uuid TEXT PRIMARY KEY, generation INTEGER,"
+    " inventories TEXT, traits TEXT, aggregates TEXT, modified REAL, outdated INTEGER)",
+    "CREATE TABLE held (provider_uuid TEXT, consumer_uuid TEXT,"
+    " generation INTEGER, resources TEXT, PRIMARY KEY (provider_uuid, consumer_uuid))"
+    " WITHOUT ROWID",
+    "CREATE INDEX held_by ON held (consumer_uuid)",
+    "CREATE TABLE owner (uuid TEXT PRIMARY KEY, generation INTEGER,"
+    " project_id TEXT, user_id TEXT, consumer_type TEXT)",
+    "CREATE TABLE share (provider_uuid TEXT, consumer_uuid TEXT,"
+    " generation INTEGER, resources TEXT, PRIMARY KEY (consumer_uuid, provider_uuid))"
+    " WITHOUT ROWID",
+)
+
+#: The statements of the tables that a file has.
+EXISTING = """
+    SELECT sql FROM sqlite_master
+    WHERE tbl_name IN ('listed', 'reading', 'held', 'owner', 'share') AND sql IS NOT NULL
+"""
+
+#: Fill the readings from a finished state: the file is refreshed. What its notes name is read
+#: again, and so are all consumers if it has no owners.
+RESTAGE = (
+    "INSERT INTO reading SELECT uuid, generation, inventories, traits, aggregates, updated_at, 0"
+    " FROM provider WHERE uuid NOT IN (SELECT uuid FROM snapshot_note)",
+    "INSERT INTO held SELECT item.key, consumer.uuid, consumer.generation, item.value"
+    " FROM consumer, json_each(consumer.allocations) AS item"
+    " WHERE item.key IN (SELECT uuid FROM reading)",
+    "INSERT INTO owner SELECT uuid, generation, project_id, user_id, consumer_type FROM consumer"
+    " WHERE :owners AND uuid NOT IN (SELECT uuid FROM snapshot_note)",
+    "INSERT INTO share SELECT item.key, consumer.uuid, consumer.generation, item.value"
+    " FROM consumer, json_each(consumer.allocations) AS item"
+    " WHERE consumer.uuid IN (SELECT uuid FROM owner)",
+)
+
+#: Consumers whose owner is missing, or was read at another generation than an allocation.
+OWNERS_TO_READ = """
+    SELECT DISTINCT held.consumer_uuid FROM held LEFT JOIN owner ON owner.uuid = held.consumer_uuid
+    WHERE owner.uuid IS NULL OR held.generation IS NOT owner.generation
+"""
+
+#: Consumers whose allocations differ between their providers and their own reading.
+TORN = """
+    SELECT consumer_uuid FROM (SELECT * FROM held EXCEPT
+        SELECT provider_uuid, consumer_uuid, generation, resources FROM share)
+    UNION
+    SELECT consumer_uuid FROM (SELECT * FROM share EXCEPT
+        SELECT provider_uuid, consumer_uuid, generation, resources FROM held)
+"""
+#: The same without owners: consumers with allocations of several generations.
+TORN_WITHOUT_OWNERS = """
+    SELECT consumer_uuid FROM held GROUP BY consumer_uuid HAVING COUNT(DISTINCT generation) > 1
+"""
+#: Of consumers that at least one provider still shows.
+PROVIDERS_OF_CONSUMERS = """
+    SELECT provider_uuid FROM held WHERE consumer_uuid IN (SELECT value FROM json_each(:uuids))
+    UNION
+    SELECT provider_uuid FROM share WHERE consumer_uuid IN (SELECT value FROM json_each(:uuids))
+        AND consumer_uuid IN (SELECT consumer_uuid FROM held)
+"""
+FORGET_OWNERS = (
+    "DELETE FROM owner WHERE uuid IN (SELECT value FROM json_each(:uuids))",
+    "DELETE FROM share WHERE consumer_uuid IN (SELECT value FROM json_each(:uuids))",
+)
+
+OUTDATED = """
+    SELECT listed.uuid FROM listed LEFT JOIN reading USING (uuid)
+    WHERE reading.generation IS NOT listed.generation OR reading.outdated
+    ORDER BY listed.position
+"""
+
+#: Providers without a reading, and providers whose parent or root is not in the file.
+INCOMPLETE = """
+    SELECT uuid FROM listed WHERE uuid NOT IN (SELECT uuid FROM reading)
+        OR root_uuid NOT IN (SELECT uuid FROM listed)
+        OR parent_uuid NOT IN (SELECT uuid FROM listed)
+"""
+
+IMPOSSIBLE = """
+    SELECT held.provider_uuid, held.consumer_uuid, item.key
+    FROM held JOIN reading ON reading.uuid = held.provider_uuid,
+        json_each(held.resources) AS item
+    WHERE NOT EXISTS (SELECT 1 FROM json_each(reading.inventories) AS known
+        WHERE known.key = item.key)
+"""
+
+BUILD = (
+    "DELETE FROM provider",
+    "DELETE FROM consumer",
+    "INSERT INTO provider (uuid, name, generation, root_uuid, parent_uuid, inventories, traits,"
+    " aggregates, updated_at) SELECT uuid, name, reading.generation, root_uuid, parent_uuid,"
+    " inventories, traits, aggregates, COALESCE(modified, :now)"
+    " FROM listed JOIN reading USING (uuid)"
+    " ORDER BY position",
+    "INSERT INTO consumer (uuid, generation, project_id, user_id, consumer_type, allocations,"
+    " updated_at)"
+    " SELECT consumer_uuid, COALESCE(owner.generation, MAX(held.generation)),"
+    " COALESCE(project_id, :unknown), COALESCE(user_id, :unknown),"
+    " consumer_type, json_group_object(provider_uuid, json(resources)),"
+    " COALESCE(MAX(modified), :now)"
+    " FROM held JOIN listed ON listed.uuid = held.provider_uuid"
+    " JOIN reading ON reading.uuid = held.provider_uuid"
+    " LEFT JOIN owner ON owner.uuid = held.consumer_uuid"
+    " GROUP BY consumer_uuid ORDER BY MIN(position), consumer_uuid",
+)
+
+USAGES = """
+    SELECT owner.project_id, item.key, SUM(item.value)
+    FROM owner JOIN held ON held.consumer_uuid = owner.uuid, json_each(held.resources) AS item
+    WHERE owner.project_id IS NOT NULL GROUP BY 1, 2
+"""
+CONSUMER_COUNTS = """
+    SELECT owner.project_id, COUNT(DISTINCT held.consumer_uuid)
+    FROM owner JOIN held ON held.consumer_uuid = owner.uuid
+    WHERE owner.project_id IS NOT NULL GROUP BY 1
+"""
+PROVIDERS_OF_PROJECT = """
+    SELECT DISTINCT held.provider_uuid FROM owner JOIN held ON held.consumer_uuid = owner.uuid
+    WHERE owner.project_id = ?
+"""
 
 #: The note about a consumer of which only a part may be in the file.
-TORN = "its allocations on several providers were read at different times"
+TORN_NOTE = "its allocations on several providers were read at different times"
 
 
 class Listed(NamedTuple):
@@ -115,17 +243,17 @@ class Staging:
         Readings in tables of another version of this program are dropped.
         """
         with self._transaction():
-            if set(self._column(queries.EXISTING)) != set(queries.SCHEMA):
+            if set(self._column(EXISTING)) != set(SCHEMA):
                 self._drop_tables()
-                for statement in queries.SCHEMA:
+                for statement in SCHEMA:
                     self._connection.execute(statement)
             known = self.metadata
             if known is not None and known.is_finished and not self._count("reading"):
-                for statement in queries.RESTAGE:
+                for statement in RESTAGE:
                     self._connection.execute(statement, {"owners": known.owners})
 
     def _drop_tables(self) -> None:
-        for table in queries.TABLES:
+        for table in TABLES:
             self._connection.execute(f"DROP TABLE IF EXISTS {table}")
 
     def begin(self, metadata: snapshot.Metadata) -> None:
@@ -165,7 +293,7 @@ class Staging:
     def outdated(self) -> list[str]:
         """The listed providers without a reading of their state, in their order."""
         with self._errors():
-            return self._column(queries.OUTDATED)
+            return self._column(OUTDATED)
 
     def with_allocations(self) -> list[str]:
         """The providers whose reading has allocations."""
@@ -201,35 +329,33 @@ class Staging:
         ``owners``: consumers were read by themselves too.
         """
         with self._errors():
-            return self._column(queries.TORN if owners else queries.TORN_WITHOUT_OWNERS)
+            return self._column(TORN if owners else TORN_WITHOUT_OWNERS)
 
     def providers_of_consumers(self, uuids: Iterable[str]) -> list[str]:
         """The listed providers of these consumers, without those of consumers that are gone."""
         with self._errors():
-            rows = self._connection.execute(
-                queries.PROVIDERS_OF_CONSUMERS, {"uuids": _json(list(uuids))}
-            )
+            rows = self._connection.execute(PROVIDERS_OF_CONSUMERS, {"uuids": _json(list(uuids))})
             known = set(self._column("SELECT uuid FROM listed"))
             return [uuid for (uuid,) in rows if uuid in known]
 
     def owners_to_read(self) -> list[str]:
         """The consumers whose owner was not read at the generation of their allocations."""
         with self._errors():
-            return self._column(queries.OWNERS_TO_READ)
+            return self._column(OWNERS_TO_READ)
 
     def usages(self) -> dict[str, Usage]:
         """``{project: what its consumers hold}``, as far as owners were read."""
         with self._errors():
-            counts = dict(self._connection.execute(queries.CONSUMER_COUNTS).fetchall())
+            counts = dict(self._connection.execute(CONSUMER_COUNTS).fetchall())
             found = {project: Usage({}, count) for project, count in counts.items()}
-            for project, resource_class, amount in self._connection.execute(queries.USAGES):
+            for project, resource_class, amount in self._connection.execute(USAGES):
                 found[project].resources[resource_class] = amount
             return found
 
     def providers_of_project(self, project: str) -> list[str]:
         """The providers from which consumers of a project hold resources."""
         with self._errors():
-            return self._column(queries.PROVIDERS_OF_PROJECT, project)
+            return self._column(PROVIDERS_OF_PROJECT, project)
 
     def save_readings(self, readings: Iterable[Reading]) -> set[str]:
         """Keep readings of whole providers; returns the consumers that are no longer as before.
@@ -297,7 +423,7 @@ class Staging:
                 )
 
     def _forget_owners(self, uuids: Iterable[str]) -> None:
-        for statement in queries.FORGET_OWNERS:
+        for statement in FORGET_OWNERS:
             self._connection.execute(statement, {"uuids": _json(list(uuids))})
 
     def clear_owners(self) -> None:
@@ -335,10 +461,10 @@ class Staging:
         """
         with self._transaction():
             self._drop_incomplete()
-            self._note(self.torn_consumers(owners=metadata.owners), TORN)
+            self._note(self.torn_consumers(owners=metadata.owners), TORN_NOTE)
             self._drop_impossible()
-            values = {"unknown": queries.UNKNOWN_OWNER, "now": time.time()}
-            for statement in queries.BUILD:
+            values = {"unknown": UNKNOWN_OWNER, "now": time.time()}
+            for statement in BUILD:
                 self._connection.execute(statement, values)
             self._replace_names(traits, resource_classes)
             digest = snapshot.state_hash(self._connection, generations=True)
@@ -354,18 +480,18 @@ class Staging:
 
     def _drop_incomplete(self) -> None:
         """Drop providers that appeared or disappeared at the end of the save."""
-        while incomplete := self._column(queries.INCOMPLETE):
+        while incomplete := self._column(INCOMPLETE):
             rows = [(uuid,) for uuid in incomplete]
             self._connection.executemany("DELETE FROM listed WHERE uuid = ?", rows)
             self._note(incomplete, "left out: it was created or deleted during the save")
         half = "held WHERE provider_uuid NOT IN (SELECT uuid FROM listed)"
-        self._note(self._column(f"SELECT DISTINCT consumer_uuid FROM {half}"), TORN)  # noqa: S608
+        self._note(self._column(f"SELECT DISTINCT consumer_uuid FROM {half}"), TORN_NOTE)  # noqa: S608
         self._connection.execute(f"DELETE FROM {half}")  # noqa: S608
 
     def _drop_impossible(self) -> None:
         """Drop allocations without an inventory, which a provider that changes can show."""
         for provider_uuid, consumer_uuid, resource_class in self._connection.execute(
-            queries.IMPOSSIBLE
+            IMPOSSIBLE
         ).fetchall():
             key = (provider_uuid, consumer_uuid)
             self._connection.execute(
