@@ -16,7 +16,7 @@ HOSTS = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(3)]
 SERVER = "00000000-0000-4000-8000-0000000000c0"
 
 
-def test_a_service_is_saved_with_four_requests_per_provider_and_one_per_consumer() -> None:
+def test_a_service_is_saved_with_five_requests_per_provider_and_one_per_consumer() -> None:
     with service.InProcessPlacement() as placement:
         explained.seed(placement, clouds.cloud(*(clouds.provider(each, VCPU=4) for each in HOSTS)))
         transport = placement.client(microversion.MAXIMUM).transport
@@ -30,6 +30,6 @@ def test_a_service_is_saved_with_four_requests_per_provider_and_one_per_consumer
             assert copy.show_allocations(SERVER).allocations == held
             assert [each.uuid for each in copy.list_providers()] == HOSTS
         # Two listings of providers, one of traits and one of resource classes.
-        assert saved == 4 + 4 * len(HOSTS) + 1
+        assert saved == 4 + 5 * len(HOSTS) + 1
         assert client.sent.total() == saved
         assert not path.exists()
