@@ -25,23 +25,36 @@ EXTRA_SPECS = frozenset(
         PCI_ALIAS,
         DEVICE_PROFILE,
         "group_policy",
+        "hw:cpu_cores",
         "hw:cpu_dedicated_mask",
+        "hw:cpu_max_cores",
+        "hw:cpu_max_sockets",
+        "hw:cpu_max_threads",
         "hw:cpu_policy",
         "hw:cpu_realtime",
         "hw:cpu_realtime_mask",
+        "hw:cpu_sockets",
         "hw:cpu_thread_policy",
+        "hw:cpu_threads",
         "hw:emulator_threads_policy",
         "hw:ephemeral_encryption",
         "hw:ephemeral_encryption_format",
+        "hw:locked_memory",
         "hw:maxphysaddr_mode",
         "hw:mem_encryption",
         "hw:mem_encryption_model",
         "hw:mem_page_size",
+        "hw:numa_cpus",
+        "hw:numa_mem",
         "hw:numa_nodes",
+        "hw:pci_numa_affinity_policy",
+        "hw:pmu",
+        "hw:serial_port_count",
         "hw:sound_model",
         "hw:tpm_model",
         "hw:tpm_secret_security",
         "hw:tpm_version",
+        "hw:vif_multiqueue_enabled",
         "hw:virtio_packed_ring",
         "os:secure_boot",
     }
@@ -50,26 +63,40 @@ IMAGE_PROPERTIES = frozenset(
     {
         "hw_architecture",
         "hw_cdrom_bus",
+        "hw_cpu_cores",
+        "hw_cpu_max_cores",
+        "hw_cpu_max_sockets",
+        "hw_cpu_max_threads",
         "hw_cpu_policy",
         "hw_cpu_realtime_mask",
+        "hw_cpu_sockets",
         "hw_cpu_thread_policy",
+        "hw_cpu_threads",
         "hw_disk_bus",
         "hw_emulation_architecture",
         "hw_ephemeral_encryption",
         "hw_ephemeral_encryption_format",
         "hw_firmware_stateless",
         "hw_firmware_type",
+        "hw_locked_memory",
         "hw_machine_type",
         "hw_maxphysaddr_mode",
         "hw_mem_encryption",
         "hw_mem_encryption_model",
         "hw_mem_page_size",
+        "hw_numa_cpus",
+        "hw_numa_mem",
         "hw_numa_nodes",
+        "hw_pci_numa_affinity_policy",
+        "hw_pmu",
+        "hw_serial_port_count",
         "hw_sound_model",
         "hw_tpm_model",
         "hw_tpm_version",
         "hw_video_model",
         "hw_vif_model",
+        "hw_vif_multiqueue_enabled",
+        "hw_viommu_model",
         "hw_virtio_packed_ring",
         "hw_vm_mode",
         "img_hv_requested_version",
@@ -96,6 +123,8 @@ METADATA = frozenset(
 _SCOPES = ("aggregate_instance_extra_specs", "capabilities")
 
 _NUMBERS = re.compile(r"[\d.,^\s-]*")
+#: ``hw:numa_cpus.1`` and ``hw_numa_mem.0`` are properties of one NUMA node.
+_NODE = re.compile(r"\.\d+$")
 _MACHINE = re.compile(r"(?:pc|virt|(?:pc-)?(?:q35|i440fx))(?:-[\d.]+)?")
 _SWITCHES = ("1", "t", "true", "on", "y", "yes", "0", "f", "false", "off", "n", "no")
 _POLICIES = (
@@ -111,6 +140,9 @@ _POLICIES = (
     "forbidden",
     "optional",
     "disabled",
+    "legacy",
+    "preferred",
+    "socket",
     "passthrough",
     "emulate",
     "amd-sev",
@@ -151,7 +183,7 @@ def _extra_specs(names: Names, specs: Mapping[str, Any]) -> Iterator[tuple[str, 
             yield key, ",".join(_pmem_label(names, label) for label in text.split(","))
         elif key == PCI_ALIAS:
             yield key, ",".join(_alias(names, alias) for alias in text.split(","))
-        elif key in EXTRA_SPECS:
+        elif _NODE.sub("", key) in EXTRA_SPECS:
             yield key, _requirement(names, key, text)
         else:
             scope, colon, rest = key.rpartition(":")
@@ -200,7 +232,8 @@ def _value_of(names: Names, key: str, text: str) -> str:
 
 def _key(names: Names, key: str) -> str:
     """A key that nova defines, unchanged; the pseudonym of any other."""
-    is_defined = key in EXTRA_SPECS or key in IMAGE_PROPERTIES or key in METADATA
+    name = _NODE.sub("", key)
+    is_defined = name in EXTRA_SPECS or name in IMAGE_PROPERTIES or name in METADATA
     return key if is_defined else names.of(Kind.VALUE, key)
 
 
@@ -210,7 +243,7 @@ def image_properties(names: Names, found: Mapping[str, Any]) -> dict[str, str]:
     for key, given in found.items():
         if key.startswith("trait:"):
             replaced[f"trait:{names.trait(key.removeprefix('trait:'))}"] = value(names, str(given))
-        elif key in IMAGE_PROPERTIES or key in names.compared:
+        elif _NODE.sub("", key) in IMAGE_PROPERTIES or key in names.compared:
             replaced[_key(names, key)] = _value_of(names, key, str(given))
     return replaced
 

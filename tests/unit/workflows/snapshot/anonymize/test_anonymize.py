@@ -132,6 +132,8 @@ def test_extra_specs_that_nova_reads_keep_their_meaning() -> None:
             "trait1:CUSTOM_GOLD": "required",
             "pci_passthrough:alias": "acme-gpu:2",
             "accel:device_profile": "acme",
+            "hw:numa_cpus.1": "2-3",
+            "hw:pci_numa_affinity_policy": "preferred",
             "quota:cpu_quota": "1000",
             "acme:customer": "acme",
         },
@@ -141,6 +143,8 @@ def test_extra_specs_that_nova_reads_keep_their_meaning() -> None:
     assert made["hw:cpu_policy"] == "dedicated"
     assert made["hw:cpu_dedicated_mask"] == "0-3,^2"
     assert made["hw:tpm_model"] == "tpm-crb"
+    assert made["hw:numa_cpus.1"] == "2-3"
+    assert made["hw:pci_numa_affinity_policy"] == "preferred"
     assert made["pci_passthrough:alias"].endswith(":2")
     assert not {"quota:cpu_quota", "acme:customer"} & made.keys()
     first, second, other = made["hw:pmem"].split(",")
