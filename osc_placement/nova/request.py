@@ -50,7 +50,7 @@ NETWORKS_NOT_JUDGED = (
 FOR_EVERY_FLAVOR = frozenset({NETWORKS_NOT_JUDGED})
 
 #: Nova checks all aliases of its nova.conf from this release on.
-_ALIASES_CHECKED_SINCE = 32
+_ALIASES_CHECKED_SINCE = 31
 
 #: The beginning of the names of the groups of PCI devices; nova uses random UUIDs.
 _DEVICE = "_pci-"

@@ -336,3 +336,12 @@ def test_no_owner_is_assumed_by_default_from_its_release_on() -> None:
             spec(), options=request.SchedulerOptions(release=release)
         )
         assert (request.OWNER_ASSUMED in found.assumptions) is expected
+
+
+def test_a_wrong_alias_that_the_flavor_does_not_request_is_refused_from_nova_31_on() -> None:
+    twice = request.read_aliases([*ALIASES, *(text.replace("gpu", "b") for text in ALIASES * 2)])
+    server = spec({"pci_passthrough:alias": "gpu:1"})
+    options = {"aliases": twice, "pci_in_placement": True}
+    assert "CUSTOM_PCI_10DE_2330" in parameters(server, release=30, **options)
+    with pytest.raises(errors.InvalidInput, match="alias b is set 2 times"):
+        parameters(server, release=31, **options)
