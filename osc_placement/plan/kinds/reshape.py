@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from osc_placement import microversion
-from osc_placement.client import api, responses, retry
+from osc_placement.client import api, api_errors, responses, retry
 from osc_placement.model import allocation, inventory
 from osc_placement.model.name import and_more
 from osc_placement.plan import change, workers
@@ -136,15 +136,23 @@ class Reshape(base.ChangeType[ReshapeState]):
     def read(
         self, services: base.Services, subject: change.Subject, after: ReshapeState
     ) -> change.Observed[ReshapeState]:
-        """Requests: two GETs per provider and one per consumer."""
+        """A provider that keeps no inventory may be deleted by a later change of the plan.
+
+        Requests: two GETs per provider and one per consumer.
+        """
         client = services.client
         client.require_feature("reshaper", "reading what is to be reshaped")
 
         def provider(
             uuid: str,
         ) -> tuple[responses.ProviderInventories, responses.ProviderAllocations]:
-            # In this order: a write in between raises the generation of the reshape's write.
-            return client.list_inventories(uuid), client.list_provider_allocations(uuid)
+            try:
+                # In this order: a write in between raises the generation of the reshape's write.
+                return client.list_inventories(uuid), client.list_provider_allocations(uuid)
+            except api_errors.NotFound:
+                if any(after.inventories[uuid].values()):
+                    raise
+                return responses.ProviderInventories(0, {}), responses.ProviderAllocations(0, {})
 
         # Providers last: on a busy host their generations change most often.
         consumers = list(workers.each(client.show_allocations, after.allocations))

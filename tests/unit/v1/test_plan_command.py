@@ -56,5 +56,5 @@ def test_recorded_words_are_those_of_the_command_line() -> None:
     ).get_parser("openstack")
     line = ["--host", "a", "--host", "b c", "--strategy", "pack", "--check-owners"]
     parsed = parser.parse_args(line)
-    names = ("instance", "host", "strategy", "check_owners", "skip_port_allocations")
+    names = ("server", "host", "strategy", "check_owners", "skip_port_allocations")
     assert list(plan_command.recorded_words(parsed, names)) == line

@@ -135,7 +135,7 @@ assign: {unknown: b}
         ("{? [a]: b}", "unknown '?'"),
         ("moves: 2026-01-01", "must be a list"),
         ("moves: 2026-99-99", "moves.yaml:1: '2026-99-99' cannot be read: month"),
-        ("moves: " + "9" * 5000, "moves.yaml:1: '9999"),
+        ("moves: " + "9" * 5000, "moves.yaml:1: a number has more than 400 characters"),
         ('{"moves": "\\ud800"}', "moves.yaml:1: '\\ud800' cannot be read"),
         (
             "moves: [{from: a, resources: {VGPU: 1}, to: b}]\n"
