@@ -243,7 +243,7 @@ def test_project_usage_is_shown_per_class_and_from_1_38_per_type(openstack: Open
     show = ("resource usage show", "project")
     assert openstack(*show) == [{"resource_class": "VCPU", "usage": 3}]
     assert openstack(*show, "--user-id", "other") == []
-    rows = openstack(*show, version="1.38")
+    rows = openstack(*show, "--long", version="1.38")
     assert {(r["resource_class"], r["usage"], r["consumer_type"], r["consumer_count"])
             for r in rows} == {("VCPU", 2, "unknown", 1), ("VCPU", 1, "INSTANCE", 1)}  # fmt: skip
     assert openstack(*show, "--long") == rows
