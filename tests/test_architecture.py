@@ -162,6 +162,10 @@ LAYERS: dict[str, set[str]] = {
     "v1.recipes": BELOW_COMMANDS | BELOW_V1,
     "v1.snapshots": BELOW_COMMANDS | BELOW_V1,
     "v1": {"v1.candidates", "v1.providers"} | BELOW_COMMANDS | BELOW_V1,
+    # Names of osc-placement 4, for one release.
+    "http": set(),
+    "resources": {"v1", "v1.allocations", "v1.candidates", "v1.providers"},
+    "version": set(),
     "offline": set(),
     "plugin": {"client", "interrupt", "model", "offline"},
     "testing": {"client", "engine", "model", "plugin", "samples", "server", "v1"} | WORKFLOWS,
@@ -187,12 +191,12 @@ SAMPLE_USERS = ("server.options", "v1.services")
 OUTSIDE: dict[str, tuple[str, ...]] = {
     "argparse": ("v1", "plugin", "server.options", "server.run"),
     "cliff": ("v1",),
-    "keystoneauth1": ("client", "nova", "neutron", "testing"),
+    "keystoneauth1": ("client", "http", "nova", "neutron", "testing"),
     "openstack": ("client", "nova", "neutron", "testing"),
     "alembic": ("offline",),
     "placement": ("offline",),
     "sqlalchemy": ("offline",),
-    "osc_lib": ("v1", "plugin", "client", "testing"),
+    "osc_lib": ("v1", "plugin", "client", "http", "testing"),
     "requests": ("client", "testing"),
     "sqlite3": ("server.store", "workflows.snapshot"),
 }

@@ -5,8 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-#: What is imported when a command runs that needs it.
+#: What is imported when a command runs that needs it, and what is deprecated.
 HEAVY = (
+    "osc_placement.http",
+    "osc_placement.resources",
+    "osc_placement.version",
     "osc_placement.server",
     "osc_placement.testing",
     "osc_placement.workflows.batch",
