@@ -11,6 +11,7 @@ import functools
 import gc
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from cliff import display
@@ -26,6 +27,12 @@ from osc_placement.v1.output import cells, help as help_format, streams
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.v1.output import tables
+
+#: In ``hints``: a word where the command has none, and the word itself in the right command line.
+WORD = "<word>"
+
+#: The beginning of argparse's error about unknown arguments.
+_UNKNOWN = "unrecognized arguments: "
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -57,6 +64,9 @@ class PlacementCommand(target.TargetCommand):
 
     exit_codes: ClassVar[Mapping[int, str]] = EXIT_CODES
 
+    #: ``{option that operators give to the wrong command, or WORD: the right command line}``.
+    hints: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
     #: The exit code of a run that raised no error. cliff's own classes always return 0.
     exit_code: int = 0
 
@@ -73,7 +83,23 @@ class PlacementCommand(target.TargetCommand):
         if self.writes and self._parser.get_default("allow") is None:
             self.add_allow(self._parser)
         help_format.own_options_first(self._parser, inherited)
+        refuse = self._parser.error
+        # argparse calls this method for each error of a command line.
+        self._parser.error = (  # type: ignore[method-assign]
+            lambda message: refuse(message + self._hint(message))
+        )
         return self._parser
+
+    def _hint(self, error: str) -> str:
+        """The right command line after argparse's error about unknown arguments, or nothing."""
+        words = error.partition(_UNKNOWN)[2].split()
+        for word in words:
+            option = word.partition("=")[0]
+            if option in self.hints:
+                return f": use {self.hints[option]}"
+        if not words or WORD not in self.hints or any(word.startswith("-") for word in words):
+            return ""
+        return f": use {self.hints[WORD].replace(WORD, words[0])}"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the command's own arguments."""

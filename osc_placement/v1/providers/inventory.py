@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
@@ -92,6 +93,12 @@ class DeleteInventory(base.Command):
     Inventory with allocations cannot be deleted.
     """
 
+    hints = MappingProxyType(
+        {
+            base.WORD: "openstack resource provider inventory delete <provider>"
+            f" --resource-class {base.WORD}"
+        }
+    )
     example = """\
 openstack resource provider inventory delete rack1-node7 \\
     --resource-class VGPU

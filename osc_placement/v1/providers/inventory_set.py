@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
@@ -35,6 +36,13 @@ class SetInventory(base.Lister):
     """
 
     guards = (plan_guards.ONE_TIME_USE,)
+    hints = MappingProxyType(
+        {
+            base.WORD: "openstack resource provider inventory set <provider> --amend"
+            f" --resource {base.WORD} [--resource ...], or without --amend to replace all"
+            " inventories"
+        }
+    )
     example = """\
 openstack resource provider inventory set rack1-node7 \\
     --resource VCPU=16 --resource MEMORY_MB=2048 \\

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.client import lookup, retry
@@ -45,6 +46,13 @@ class SetResourceProviderTrait(base.Lister):
     """
 
     required_feature = "traits"
+    hints = MappingProxyType(
+        {
+            base.WORD: "openstack resource provider trait add <provider>"
+            f" --trait {base.WORD} [--trait ...], or trait set with the same arguments to replace"
+            " all traits"
+        }
+    )
     example = """\
 openstack resource provider trait set rack1-node7 \\
     --trait HW_CPU_X86_AVX2 --trait CUSTOM_GOLD"""

@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import shlex
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
@@ -174,6 +175,13 @@ class SetResourceProvider(base.ShowOne):
     can be set but not changed. "resource provider unset" removes it.
     """
 
+    hints = MappingProxyType(
+        dict.fromkeys(
+            ("--amend", "--resource"),
+            "openstack resource provider inventory set <provider> --amend"
+            " --resource <resource_class>:<field>=<value>",
+        )
+    )
     example = """\
 openstack resource provider set --name rack2-node7 rack1-node7
 openstack --os-placement-api-version 1.37 resource provider set \\

@@ -1,0 +1,80 @@
+"""Frequent wrong command lines: the error names the right one."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from osc_placement.v1 import base
+from tests.support import commands
+
+AMEND = (
+    "use openstack resource provider inventory set <provider> --amend"
+    " --resource <resource_class>:<field>=<value>"
+)
+
+
+def refusal(line: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """The last line of the error for a command line of this project."""
+    names = [name for name in commands.COMMANDS if line.startswith(commands.command_name(name))]
+    entry = max(names, key=len)
+    arguments = shlex.split(line.removeprefix(commands.command_name(entry)))
+    parser = commands.parser_of(entry)
+    with pytest.raises(SystemExit) as caught:
+        parser.parse_args(arguments)
+    assert caught.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("resource provider set node --amend", AMEND),
+        ("resource provider set --amend node --resource VCPU=4", AMEND),
+        ("resource provider set node --resource=VCPU=4", AMEND),
+        (
+            "resource provider inventory delete node VGPU",
+            "use openstack resource provider inventory delete <provider> --resource-class VGPU",
+        ),
+        (
+            "resource provider trait set node CUSTOM_A CUSTOM_B",
+            "use openstack resource provider trait add <provider> --trait CUSTOM_A [--trait ...],"
+            " or trait set with the same arguments to replace all traits",
+        ),
+        (
+            "resource provider inventory set node VCPU=4",
+            "use openstack resource provider inventory set <provider> --amend --resource VCPU=4"
+            " [--resource ...], or without --amend to replace all inventories",
+        ),
+    ],
+)
+def test_an_error_names_the_right_command_line(
+    line: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = refusal(line, capsys)
+    assert "error: unrecognized arguments: " in last
+    assert last.endswith(f": {hint}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "resource provider set node --amnd",
+        "resource provider inventory delete node --class VGPU",
+        "resource provider trait set --trait",
+        "trait show CUSTOM_A CUSTOM_B",
+    ],
+)
+def test_another_error_stays_as_it_is(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ": use openstack" not in refusal(line, capsys)
+
+
+@pytest.mark.parametrize("entry", sorted(commands.COMMANDS))
+def test_a_hint_is_for_an_argument_that_the_command_does_not_have(entry: str) -> None:
+    parser = commands.parser_of(entry)
+    hints = commands.load(commands.COMMANDS[entry]).hints
+    assert not {*hints} & {option for action in parser._actions for option in action.option_strings}
+    names = {f"openstack {commands.command_name(name)} " for name in commands.COMMANDS}
+    assert all(any(text.startswith(name) for name in names) for text in hints.values())
+    assert all(base.WORD in text for key, text in hints.items() if key == base.WORD)
