@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import shlex
+import subprocess
+import sys
+from typing import Any
 
 import pytest
 
 from osc_placement.v1 import base
 from tests.support import commands
+
+EXTENSION = "openstack.extension"
+NOT_COMMANDS = commands.entry_points(EXTENSION)
+
+SHELL = "import sys; from openstackclient import shell; sys.exit(shell.main(sys.argv[1:]))"
 
 AMEND = (
     "use openstack resource provider inventory set <provider> --amend"
@@ -78,3 +87,48 @@ def test_a_hint_is_for_an_argument_that_the_command_does_not_have(entry: str) ->
     names = {f"openstack {commands.command_name(name)} " for name in commands.COMMANDS}
     assert all(any(text.startswith(name) for name in names) for text in hints.values())
     assert all(base.WORD in text for key, text in hints.items() if key == base.WORD)
+
+
+@pytest.mark.parametrize("entry", sorted(NOT_COMMANDS))
+def test_a_name_that_is_no_command_names_one(
+    entry: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = commands.command_name(entry)
+    kind: Any = commands.load(NOT_COMMANDS[entry])
+    assert (kind.name, kind.deprecated, kind.auth_required) == (name, True, False)
+    assert entry not in commands.COMMANDS
+    command = kind(commands.APP, None, name)
+    parser = command.get_parser(f"openstack {name}")
+    for arguments in ([], ["node", "CUSTOM_A"], ["-f", "json", "--help"]):
+        assert command.run(parser.parse_args(arguments)) == 2
+        output, error = capsys.readouterr()
+        assert output == ""
+        assert error == f"'{name}' is not an openstack command: use {kind.instead}\n"
+    used = [part.strip() for part in kind.instead.split("openstack ")[1:]]
+    names = [commands.command_name(known) for known in commands.COMMANDS]
+    assert used
+    assert all(any(f"{part} ".startswith(f"{known} ") for known in names) for part in used)
+
+
+def test_the_installed_package_has_the_names_that_are_no_commands() -> None:
+    points = importlib.metadata.distribution("osc-placement").entry_points.select(group=EXTENSION)
+    installed = {point.name: point.value for point in points}
+    assert installed == NOT_COMMANDS, "setup.cfg has changed: reinstall the project"
+
+
+@pytest.mark.parametrize("line", ["allocation show node -f json", "allocation list", "trait set a"])
+def test_openstack_names_the_right_command_line_without_a_cloud(line: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", SHELL, *line.split()], capture_output=True, text=True, timeout=120
+    )
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "is not an openstack command: use openstack resource provider" in run.stderr
+
+
+def test_the_list_of_commands_leaves_them_out() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", SHELL, "help"], capture_output=True, text=True, timeout=120
+    )
+    listed = {line.strip().partition("  ")[0] for line in run.stdout.splitlines()}
+    assert "trait show" in listed
+    assert not listed & {commands.command_name(entry) for entry in NOT_COMMANDS}
