@@ -65,8 +65,9 @@ class SessionClient:
                 url, method, headers=headers, endpoint_filter=self.ks_filter, **kwargs
             )
         except http_errors.HTTPClientError as error:
-            detail = _first_error(error.response).get("detail") or str(error)
             status = error.http_status
+            text = str(error).removesuffix(f" (HTTP {status})")
+            detail = _first_error(error.response).get("detail") or text
             if status in _ERRORS:
                 raise _ERRORS[status](status, detail) from error
             raise exceptions.CommandError((status, detail)) from error

@@ -249,8 +249,9 @@ def test_another_refusal_is_a_command_error(status: int) -> None:
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"errors": []}', b"7"])
 def test_a_refusal_without_placements_json_keeps_its_class(body: bytes) -> None:
     refused, _ = client(404, body)
-    with pytest.raises(exceptions.NotFound, match="HTTP 404"):
+    with pytest.raises(exceptions.NotFound) as caught:
         refused.request("GET", "/traits")
+    assert str(caught.value).count("(HTTP 404)") == 1
 
 
 def test_a_failure_of_the_server_is_keystoneauths_error() -> None:
