@@ -1,8 +1,8 @@
 """The gabbi tests of the openstack-placement wheel, file by file, over HTTP.
 
 Each file has its own server process, which the fixtures fill over HTTP. The YAML stays in the
-wheel. ``pytest tests/conformance --serve placement`` runs them against the real service: all pass
-except one in basic-http, where waitress itself answers a malformed content-length.
+wheel. ``pytest tests/conformance --serve placement`` runs them against the real service. On both,
+all pass except one in basic-http, where waitress itself answers a malformed content-length.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from tests.support.peer import gabbi_suite, process
 SERVERS = {"embedded": process.EMBEDDED, "placement": process.PLACEMENT}
 FILES = 79
 FOLDER = "placement/tests/functional/gabbits"
+#: ``{file: tests to which waitress, and not the application, answers}``
+OF_WAITRESS = {"basic-http": ["bad content length not int"]}
 
 
 def gabbits() -> list[pathlib.Path]:
@@ -53,4 +55,5 @@ def test_the_server_passes(
         result = gabbi_suite.run(path, data, url, fixtures)
     record_property("gabbi_total", result.total)
     record_property("gabbi_passed", result.passed)
-    assert result.faults == []
+    names = [fault.partition(":")[0] for fault in result.faults]
+    assert names == OF_WAITRESS.get(path.stem, []), result.faults

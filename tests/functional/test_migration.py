@@ -128,6 +128,7 @@ def test_list_needs_no_cloud() -> None:
     ended = shell.run(["placement", "migration", "list", "-f", "json"])
     assert [row["migration"] for row in json.loads(ended.stdout)] == [
         *EXPECTED,
+        "set_consumer_types",
         "import_aggregate_ratios",
         "add_display_head_traits",
         "remove_display_head_inventories",

@@ -12,7 +12,7 @@ from osc_placement.server import responses
 from osc_placement.server.context import RequestContext
 from osc_placement.server.schemas import field, validation
 
-_CREATE = validation.Schema(
+CREATE = validation.Schema(
     field.closed(
         {"name": {"type": "string", "pattern": "^CUSTOM_[A-Z0-9_]+$", "maxLength": 255}},
         ["name"],
@@ -33,7 +33,7 @@ def list_all(context: RequestContext) -> webob.Response:
 
 def create(context: RequestContext) -> webob.Response:
     """POST /resource_classes"""
-    name = context.body(_CREATE)["name"]
+    name = context.body(CREATE)["name"]
     with context.repository.write() as draft:
         rules.create(draft, name)
     return responses.empty_response(context, 201, f"/resource_classes/{name}")
@@ -53,13 +53,13 @@ def put(context: RequestContext) -> webob.Response:
     """PUT /resource_classes/{name}: rename a class below 1.7, ensure that it exists since 1.7."""
     name = context.params["name"]
     if microversion.supports(context.version, "resource class idempotent put"):
-        _CREATE.check({"name": name}, "JSON does not validate: ")
+        CREATE.check({"name": name}, "JSON does not validate: ")
         with context.repository.write() as draft:
             created = rules.ensure(draft, name)
         return responses.empty_response(
             context, 201 if created else 204, f"/resource_classes/{name}"
         )
-    new_name = context.body(_CREATE)["name"]
+    new_name = context.body(CREATE)["name"]
     with context.repository.write() as draft:
         rules.rename(draft, name, new_name)
     return responses.json_response(context, _view(new_name))

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from osc_placement import server
 from osc_placement.server import context
-from osc_placement.server.schemas import allocation, inventory, provider, resource_class, validation
+from osc_placement.server.handlers import resource_class
+from osc_placement.server.schemas import allocation, inventory, provider, validation
 
 UUID = "00000000-0000-4000-8000-000000000001"
 #: Seconds of processor time for 1 MiB. A tenth is usual; the machine may be slow.

@@ -87,7 +87,7 @@ def test_hosts_without_a_running_service_are_refused() -> None:
 
 
 def test_without_the_compute_services_only_what_is_requested_is_judged() -> None:
-    found = judged(specs={"hw:numa_nodes": "2"}, metadata={"ssd": "true"}, reads_services=False)
+    found = judged(specs={"hw:numa_nodes": "1"}, metadata={"ssd": "true"}, reads_services=False)
     assert {each.verdict for name, each in found.items() if not name.startswith("Agg")} == {
         Verdict.NOT_JUDGED,
         Verdict.ACCEPTS,
