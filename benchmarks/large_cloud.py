@@ -185,7 +185,7 @@ def _allocations(cloud: large.LargeCloud, nova: Sequence[str]) -> Iterator[Opera
     audit = ["placement", "allocation", "audit", *nova]
     yield Operation("audit", audit, findings, codes=(0, 3))
     repair = [*audit, "--repair", "--allow", "recorded-nova"]
-    yield Operation("audit --repair", repair, findings, codes=(0, 3, 4))
+    yield Operation("audit --repair", repair, findings, codes=(0, 3, 9))
     yield Operation("audit after repair", audit, lambda answer: (answer, []))
 
 
