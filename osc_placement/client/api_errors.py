@@ -161,6 +161,12 @@ class NotAcceptable(ApiError):
 class Conflict(ApiError, exceptions.Conflict):
     """409 for a reason that a retry does not resolve."""
 
+    #: What a command adds to the error: how to remove the cause.
+    next_step = ""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}{self.next_step}"
+
 
 class GenerationConflict(Conflict):
     """409: the generation has changed; read again, then decide again."""

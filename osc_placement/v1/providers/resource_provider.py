@@ -285,7 +285,8 @@ def _delete_each(client: api.Client, uuids: Sequence[str]) -> None:
         try:
             client.delete_provider(uuid)
         except api_errors.Conflict as error:
-            refused.append(errors.PlacementError(f"{error}{_next_step(client, uuid, error)}"))
+            error.next_step = _next_step(client, uuid, error)
+            refused.append(error)
         except api_errors.ApiError as error:
             refused.append(error)
     if refused and len(uuids) == 1:
