@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from osc_placement.engine import state
 from osc_placement.engine.candidates import (
+    forest as forests,
     plan as plans,
     report as reports,
     search as candidates,
@@ -22,20 +23,6 @@ def draw(steered: random.Random) -> tuple[state.State, list[CandidateQuery]]:
     base = cloud_builder.draw_state(steered)
     versions = [cloud_builder.draw_version(steered) for _ in range(3)]
     return base, [cloud_builder.draw_query(steered, base, version) for version in versions]
-
-
-class Recorder:
-    """Records what the search reports."""
-
-    def __init__(self) -> None:
-        self.providers: dict[tuple[str, str | None, str], list[reports.Refusal]] = {}
-        self.trees: dict[str, list[reports.Refusal]] = {}
-
-    def provider_dropped(self, suffix, resource_class, uuid, refusals):
-        self.providers[suffix, resource_class, uuid] = refusals
-
-    def tree_dropped(self, root_uuid, refusals):
-        self.trees[root_uuid] = refusals
 
 
 @settings(max_examples=80)
@@ -72,15 +59,13 @@ def test_a_limited_result_is_the_start_of_the_full_one(steered: random.Random, l
 def test_the_report_agrees_with_the_candidates(steered: random.Random):
     base, queries = draw(steered)
     for query in queries:
-        heard = Recorder()
-        reported = list(candidates.search(base, query, heard))
-        assert reported == list(candidates.search(base, query))
-        for each in reported:
-            assert each.root_uuid not in heard.trees
-        for slot in plans.prepare(base, query).slots:
-            only = None if slot.group.suffix else next(iter(slot.resources))
+        plan = plans.prepare(base, query)
+        forest = forests.Forest(base, plan)
+        for candidate in candidates.search(base, query):
+            assert reports.tree_refusals(forest, candidate.root_uuid) == []
+        for slot in plan.slots:
             for provider in base.providers.values():
-                dropped = (slot.group.suffix, only, provider.uuid) in heard.providers
+                dropped = bool(reports.provider_refusals(base, slot, provider))
                 assert dropped is not slot.fits(base, provider)
 
 
@@ -89,10 +74,7 @@ def test_the_report_agrees_with_the_candidates(steered: random.Random):
 def test_every_tree_without_a_candidate_is_reported_with_a_reason(steered: random.Random):
     base, queries = draw(steered)
     for query in queries:
-        heard = Recorder()
-        found = {each.root_uuid for each in candidates.search(base, query, heard)}
-        assert all(heard.trees.values())
-        if not found:
-            assert heard.trees.keys() == {
-                provider.root_uuid for provider in base.providers.values()
-            }
+        forest = forests.Forest(base, plans.prepare(base, query))
+        if not any(candidates.search(base, query)):
+            roots = {provider.root_uuid for provider in base.providers.values()}
+            assert all(reports.tree_refusals(forest, root) for root in roots)

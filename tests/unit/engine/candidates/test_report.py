@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from osc_placement.engine.candidates import (
+    forest as forests,
     plan as plans,
     report as reports,
-    search as candidates,
 )
 from osc_placement.engine.candidates.report import Reason, Refusal
 from osc_placement.model.inventory import Inventory
@@ -13,21 +13,30 @@ from tests.support.candidates.clouds import cloud, group, provider, query
 
 
 class Recorder:
-    def __init__(self) -> None:
+    """Why the providers and trees of a cloud do not serve a query."""
+
+    def __init__(self, base, query) -> None:
         self.providers = {}
         self.trees = {}
+        plan = plans.prepare(base, query)
+        for item in base.providers.values():
+            for slot in plan.slots:
+                refusals = reports.provider_refusals(base, slot, item)
+                if refusals:
+                    only = None if slot.group.suffix else next(iter(slot.resources), None)
+                    self.provider_dropped(slot.group.suffix, only, item.uuid, refusals)
+        forest = forests.Forest(base, plan)
+        for root_uuid in dict.fromkeys(each.root_uuid for each in base.providers.values()):
+            refusals = reports.tree_refusals(forest, root_uuid)
+            if refusals:
+                self.trees[root_uuid] = list(refusals)
 
     def provider_dropped(self, suffix, resource_class, uuid, refusals):
         self.providers.setdefault(uuid, []).append((suffix, resource_class, *refusals))
 
-    def tree_dropped(self, root_uuid, refusals):
-        self.trees[root_uuid] = list(refusals)
-
 
 def reported(base, *groups, **binding) -> Recorder:
-    listener = Recorder()
-    list(candidates.search(base, query(*groups, **binding), listener))
-    return listener
+    return Recorder(base, query(*groups, **binding))
 
 
 def test_a_provider_is_dropped_with_every_failed_condition():
