@@ -143,7 +143,7 @@ def has_endpoint(connection: Any) -> bool:
         return True
     try:
         return config.get_endpoint_from_catalog("compute") is not None
-    except Exception:  # noqa: BLE001
+    except Exception:  # noqa: BLE001 - each method of authentication has errors of its own
         # Not every authentication has a catalog. A request to nova shows the error of the others.
         return True
 

@@ -300,8 +300,8 @@ def _by_node(specs: Properties, image: Properties, key: str) -> list[str]:
 
 
 def _numbered(properties: Properties, key: str) -> list[str]:
-    texts = (properties.get(f"{key}.{node}") for node in itertools.count())
-    return list(itertools.takewhile(bool, texts))  # type: ignore[arg-type]
+    texts = (properties.get(f"{key}.{node}", "") for node in itertools.count())
+    return list(itertools.takewhile(bool, texts))
 
 
 def _limit_refusals(specs: Properties, image: Properties) -> Iterator[str]:

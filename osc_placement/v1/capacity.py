@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -113,6 +114,8 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         plan = self._plan(parsed_args)
         #: ``{flavor: why it is not counted}``
         self._refused: dict[str, str] = {}
+        #: ``{request: what its flavor leaves open}``
+        self._not_judged: dict[str, Sequence[str]] = {}
         client, queries, assumptions = self._queries(parsed_args)
         request = show.ShowRequest(
             queries,
@@ -135,7 +138,8 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         self.summary += [
             f"Not counted: flavor {name}: {why}" for name, why in self._refused.items()
         ]
-        self.exit_code = services.exit_code(0, found.not_judged, parsed_args)
+        open_parts = [*found.not_judged, *itertools.chain(*self._not_judged.values())]
+        self.exit_code = services.exit_code(0, open_parts, parsed_args)
         if self._refused:
             self.exit_code = 1
         unsafe = dict.fromkeys(
@@ -145,7 +149,10 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             f"The servers of {name} find no room on the other hosts, so nothing more is safe"
             for name in unsafe
         ]
-        return COLUMNS, [_row(each, found.not_judged, parsed_args) for each in found.rows]
+        return COLUMNS, [
+            _row(row, [*found.not_judged, *self._not_judged.get(row.title, ())], parsed_args)
+            for row in found.rows
+        ]
 
     def _with_every_record(
         self,
@@ -196,6 +203,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
                     known[title] = single
             self._require_any(known)
             queries = {name: single.query for name, single in known.items()}
+            self._not_judged = {name: single.not_judged for name, single in known.items()}
             assumptions = [
                 *(f"Assumed: {text}" for single in known.values() for text in single.assumptions),
                 *(

@@ -326,6 +326,19 @@ def test_flavors_are_audited(openstack: OpenStack, nova: tuple[str, str]) -> Non
     assert openstack.run(AUDIT, "--fail-on", "no_host", *nova).code == 3
 
 
+def test_capacity_lists_what_a_flavor_leaves_open(
+    openstack: OpenStack, nova: tuple[str, str]
+) -> None:
+    flavors = ("placement capacity show", "--flavor", "small", "--flavor", "pci")
+    ended = openstack.run(*flavors, *nova, "-f", "json")
+    rows = {row["request"]: row["not_judged"] for row in json.loads(ended.stdout)}
+    assert rows["small"] == []
+    (text,) = rows["pci"]
+    assert text.startswith("the devices of the PCI alias nic are not in the query")
+    assert openstack.run(*flavors, "--strict", *nova).code == 4
+    assert openstack.run(*flavors[:3], "--strict", *nova).code == 0
+
+
 def test_what_the_audit_of_flavors_assumes_is_named(
     openstack: OpenStack, nova: tuple[str, str]
 ) -> None:

@@ -308,12 +308,6 @@ def _table(
     return tables.Table(title, tuple(kept), cells)
 
 
-def _cell(value: Any) -> Any:
-    return (
-        value.human_readable() if isinstance(value, rows.Lines) else "" if value is None else value
-    )
-
-
 def _text(query: CandidateQuery) -> str:
     return queries.encode(queries.candidate_pairs(query)).removeprefix("?")
 

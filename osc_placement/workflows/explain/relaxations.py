@@ -88,11 +88,6 @@ class Relaxations:
             self._by_kind[kind] = tuple(self._find_smallest(root_uuid))
         return self._by_kind[kind]
 
-    def classes_of(self, root_uuid: str) -> set[str]:
-        """The resource classes of a host and of the providers that share with it."""
-        uuids = (*self._base.tree[root_uuid], *self._search.forest.sharing_with(root_uuid))
-        return {name for uuid in uuids for name in self._base.providers[uuid].inventories}
-
     def _find_step(self, root_uuid: str) -> int:
         every = len(self._order)
 
