@@ -99,7 +99,7 @@ def test_the_limit_can_be_lower(openstack: shell.OpenStack, target: targets.Targ
     refused = rows(openstack, AUDIT, *only, "--max-percent", "0", code=6)
     assert [row["status"] for row in refused] == ["refused"]
     assert state(target) == before
-    assert [row["status"] for row in rows(openstack, AUDIT, *only, code=4)] == ["applied"]
+    assert [row["status"] for row in rows(openstack, AUDIT, *only, code=9)] == ["applied"]
 
 
 def test_the_percentage_is_checked(openstack: shell.OpenStack) -> None:

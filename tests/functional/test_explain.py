@@ -158,7 +158,7 @@ class RandomCloud:
 
     def explain(self, query: candidate.CandidateQuery, *hosts: str) -> explain.Explanation:
         request = explain.ExplainRequest(query, constraint.constraints_of(query), hosts)
-        return explain.explain(self.client, request, ReadContext(workers=1))
+        return explain.explain(self.client, [request], ReadContext(workers=1))[0]
 
     def serving(
         self, query: candidate.CandidateQuery, steps: Sequence[changes.Step] = ()

@@ -155,53 +155,32 @@ openstack allocation candidate explain \\
 
             return nova_filters.members(aggregates.values(), host_of)
 
-        with progress.shown(quiet=self.is_quiet) as shown:
-            context = services.read_context(self, parsed_args.workers, shown)
-            found = explain.explain(
-                client,
-                explain.ExplainRequest(
-                    asked.query,
-                    list(asked.sources),
-                    parsed_args.host,
-                    parsed_args.nearest,
-                    asked.parameters,
-                    members,
-                ),
-                context,
-                compute,
+        requests = [
+            explain.ExplainRequest(
+                asked.query,
+                list(asked.sources),
+                parsed_args.host,
+                parsed_args.nearest,
+                asked.parameters,
+                members,
                 self._filters(opened, parsed_args, asked.nova, compute),
-            )
-            others = [
-                explain.explain(
-                    client,
-                    explain.ExplainRequest(single.query, list(single.sources)),
-                    context,
-                    compute,
-                    self._filters(opened, parsed_args, single, compute),
+            ),
+            *(
+                explain.ExplainRequest(
+                    single.query,
+                    list(single.sources),
+                    judge_filters=self._filters(opened, parsed_args, single, compute),
                 )
                 for single in asked.others
-            ]
+            ),
+        ]
+        with progress.shown(quiet=self.is_quiet) as shown:
+            context = services.read_context(self, parsed_args.workers, shown)
+            found, *others = explain.explain(client, requests, context, compute)
         not_judged = [*asked.not_judged, *compute.not_judged, *found.not_judged]
-        every = [found, *others]
-        code = 0 if all(single.candidates for single in every) else 3
+        code = 0 if all(each.candidates for each in (found, *others)) else 3
         self.exit_code = services.exit_code(code, not_judged, parsed_args)
-        by = f" of {asked.nova.title}" if asked.nova and others else ""
-        self.summary = (
-            f"On {client.target}: {_count(found)} can serve the request{by}",
-            *(
-                f"{_count(explained)} can serve the request of {single.title}:"
-                f" {_text(single.query)}"
-                for single, explained in zip(asked.others, others, strict=True)
-            ),
-            *(
-                [f"Changes left out because Placement has no candidate for them: {found.refused}"]
-                if found.refused
-                else []
-            ),
-            *_named(found),
-            *(f"Assumed: {text}" for text in asked.assumptions),
-            *services.judgement_lines(found.not_counted, not_judged),
-        )
+        self.summary = _summary(client.target, asked, found, others, not_judged)
         by_release = (
             _row(
                 _RELEASE,
@@ -282,6 +261,29 @@ def _host_aggregates(asked: _Request, nova: nova_api.Nova | None) -> dict[str, H
         with contextlib.suppress(errors.PlacementError):
             listed = nova_api.host_aggregates(nova)
     return {aggregate.uuid: aggregate for aggregate in listed}
+
+
+def _summary(
+    target: str,
+    asked: _Request,
+    found: explain.Explanation,
+    others: Sequence[explain.Explanation],
+    not_judged: Sequence[str],
+) -> list[str]:
+    """The lines below the tables: who can serve the request, what was assumed and not judged."""
+    by = f" of {asked.nova.title}" if asked.nova and others else ""
+    lines = [f"On {target}: {_count(found)} can serve the request{by}"]
+    lines += [
+        f"{_count(explained)} can serve the request of {single.title}: {_text(single.query)}"
+        for single, explained in zip(asked.others, others, strict=True)
+    ]
+    if found.refused:
+        lines.append(
+            f"Changes left out because Placement has no candidate for them: {found.refused}"
+        )
+    lines += _named(found)
+    lines += [f"Assumed: {text}" for text in asked.assumptions]
+    return [*lines, *services.judgement_lines(found.not_counted, not_judged)]
 
 
 def _named(found: explain.Explanation) -> list[str]:

@@ -31,6 +31,9 @@ NEAREST = 3
 #: Gives ``{UUID of a host aggregate: names of the providers of its hosts}``.
 NovaMembers = Callable[[], Mapping[str, Collection[str]]]
 
+#: Judges ``{name: UUID}`` of root providers.
+JudgeFilters = Callable[[Mapping[str, str]], Sequence[nova_filters.Judgement]]
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExplainRequest:
@@ -39,6 +42,8 @@ class ExplainRequest:
     ``order`` are the constraints of the query in the order of the funnel. ``parameters`` is the
     query as the operator gave it, which Placement checks; empty if only ``query`` is known.
     ``nova_members`` gives the hosts of nova's host aggregates, and is called without candidates.
+    ``judge_filters`` is asked once about the hosts that can serve the query; without it only the
+    compute services are judged.
     """
 
     query: candidate.CandidateQuery
@@ -47,6 +52,7 @@ class ExplainRequest:
     nearest: int = NEAREST
     parameters: Sequence[tuple[str, str]] = ()
     nova_members: NovaMembers = dict
+    judge_filters: JudgeFilters | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,35 +86,43 @@ class Explanation:
         return nova_filters.not_judged(self.judged)
 
 
-#: Judges ``{name: UUID}`` of root providers.
-JudgeFilters = Callable[[Mapping[str, str]], Sequence[nova_filters.Judgement]]
-
-
 def explain(
     client: api.Client,
-    request: ExplainRequest,
+    requests: Sequence[ExplainRequest],
     context: ReadContext,
     compute: ServerHosts | None = None,
-    judge_filters: JudgeFilters | None = None,
-) -> Explanation:
-    """Explain a query.
+) -> list[Explanation]:
+    """Explain queries; the cloud is read once for all of them.
 
-    ``compute`` decides which hosts take a server, and ``judge_filters`` is asked once about the
-    hosts that can serve the query; without it only the compute services are judged.
+    ``compute`` decides which hosts take a server.
 
-    Requests: one, which checks the query; those of ``lookup.find_providers`` for named hosts; on a
-    service also those of ``CloudReader.read``, and one to prove each change of the query.
-    Errors: ApiError as Placement refuses the query; UnknownProvider.
+    Requests: one for each query, which checks it; those of ``lookup.find_providers`` for named
+    hosts; on a service also those of ``CloudReader.read`` for all queries together, and one to
+    prove each change of a query.
+    Errors: ApiError as Placement refuses a query; UnknownProvider.
     """
-    observe.read_part(client, [request.query])
+    wanted = [request.query for request in requests]
+    compute = compute or ServerHosts()
+    observe.read_part(client, wanted)
+    for request in requests:
+        _check(client, request)
+    roots = [_roots(client, request.hosts, compute.hosts) for request in requests]
+    with observe.observed(client, wanted, context) as base:
+        explanations = [
+            _Explainer(request, base, compute).explain(named)
+            for request, named in zip(requests, roots, strict=True)
+        ]
+    return [
+        _proved(client, query, explanation, context)
+        for query, explanation in zip(wanted, explanations, strict=True)
+    ]
+
+
+def _check(client: api.Client, request: ExplainRequest) -> None:
+    """Let Placement check a query as it was given. Errors: ApiError."""
     given = request.parameters or queries.candidate_pairs(request.query)
     pairs = [*(pair for pair in given if pair[0] != "limit"), ("limit", "1")]
     retry.read(lambda: client.list_allocation_candidates(pairs))
-    compute = compute or ServerHosts()
-    roots = _roots(client, request.hosts, compute.hosts)
-    with observe.observed(client, [request.query], context) as base:
-        explanation = _Explainer(request, base, compute, judge_filters).explain(roots)
-    return _proved(client, request.query, explanation, context)
 
 
 def _proved(
@@ -175,11 +189,10 @@ class _Explainer:
         request: ExplainRequest,
         base: state.State,
         compute: ServerHosts,
-        judge_filters: JudgeFilters | None,
     ) -> None:
         self._request, self._base, self._query = request, base, request.query
         self._compute = compute
-        self._judge_filters = judge_filters or self._judge_compute
+        self._judge_filters = request.judge_filters or self._judge_compute
         self._order = list(request.order)
         self._relaxations = Relaxations(base, request.query, self._order)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
+import pathlib
 import random
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import pytest
 
-from osc_placement import microversion
-from osc_placement.client import api, api_errors, query as queries, responses
+from osc_placement import microversion, server
+from osc_placement.client import api, api_errors, query as queries, responses, wsgi
 from osc_placement.engine import state
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Kind
@@ -55,7 +57,7 @@ class Cloud:
         compute: compute_nodes.ServerHosts | None = None,
     ) -> explain.Explanation:
         request = explain.ExplainRequest(query, constraint.constraints_of(query), hosts)
-        return explain.explain(client, request, CONTEXT, compute)
+        return explain.explain(client, [request], CONTEXT, compute)[0]
 
 
 @pytest.fixture
@@ -201,7 +203,8 @@ def test_the_number_of_requests_is_exact(
     client.transport.application = lambda: None
     query = clouds.query(clouds.group(VCPU=9, MEMORY_MB=16, required="HW_CPU_X86_AVX"))
     order = constraint.constraints_of(query)
-    found = explain.explain(client, explain.ExplainRequest(query, order, nearest=2), CONTEXT)
+    request = explain.ExplainRequest(query, order, nearest=2)
+    (found,) = explain.explain(client, [request], CONTEXT)
     [change] = [each for each in found.changes if not each.steps]
     assert (change.amounts, change.removed) == ({order[0]: 8}, (order[2],))
     assert client.sent == {
@@ -225,7 +228,7 @@ def test_a_change_that_the_service_refuses_is_left_out_and_counted(
     client.transport.application = lambda: None
     query = clouds.query(clouds.group(VCPU=9, required="HW_CPU_X86_AVX"))
     request = explain.ExplainRequest(query, constraint.constraints_of(query))
-    complete = explain.explain(client, request, CONTEXT)
+    (complete,) = explain.explain(client, [request], CONTEXT)
     ask = client.list_allocation_candidates
 
     def refuse(pairs: queries.Pairs) -> responses.Candidates:
@@ -235,7 +238,32 @@ def test_a_change_that_the_service_refuses_is_left_out_and_counted(
         return ask([*pairs, ("in_tree", cloud_builder.UNKNOWN)] if none else pairs)
 
     monkeypatch.setattr(client, "list_allocation_candidates", refuse)
-    found = explain.explain(client, request, CONTEXT)
+    (found,) = explain.explain(client, [request], CONTEXT)
     assert (complete.refused, found.refused) == (0, 1)
     assert found.changes == tuple(each for each in complete.changes if each.steps)
     assert found.failures == complete.failures
+
+
+def test_a_file_is_read_once_for_several_queries(tmp_path: pathlib.Path) -> None:
+    """A command reads only the classes and traits of its queries, and only once."""
+    host = clouds.provider(
+        "00000000-0000-4000-8000-000000000001",
+        VCPU=8,
+        MEMORY_MB=64,
+        traits="HW_CPU_X86_AVX HW_CPU_X86_SSE",
+    )
+    groups = (
+        clouds.group(VCPU=1, required="HW_CPU_X86_SSE"),
+        clouds.group(MEMORY_MB=1, required="HW_CPU_X86_AVX"),
+    )
+    requests = [
+        explain.ExplainRequest(query, constraint.constraints_of(query))
+        for query in map(clouds.query, groups)
+    ]
+    path = str(tmp_path / "cloud.sqlite")
+    with service.InProcessPlacement(database=path) as placement:
+        explained.seed(placement, clouds.cloud(host))
+    with contextlib.closing(server.create_app(path, lazily=True)) as app:
+        client = api.Client(wsgi.in_process(lambda: app, path), VERSION)
+        for found in explain.explain(client, requests, CONTEXT):
+            assert (len(found.candidates), found.failures) == (1, ())
