@@ -19,7 +19,8 @@ def over_http(url: str, timeout: float = 0.2) -> transport.Transport:
 
 
 def redirect(status: int, target: str) -> bytes:
-    return f"HTTP/1.1 {status} Moved\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n".encode()
+    head = f"HTTP/1.1 {status} Moved\r\nLocation: {target}\r\nConnection: close\r\n"
+    return f"{head}Content-Length: 0\r\n\r\n".encode()
 
 
 def test_a_silent_service_ends_a_read_with_the_limit_and_no_retry() -> None:
