@@ -12,7 +12,7 @@ from osc_placement.v1.output import plan_rows, rows
 
 if TYPE_CHECKING:
     from osc_placement.plan import result
-    from osc_placement.workflows import finding
+    from osc_placement.workflows import findings
 
 COLUMNS = ("code", "name", "uuid", "hosts", "evidence", "proposed", "cause", "action")
 REPAIR_COLUMNS = (*COLUMNS, "status", "reason", "reason_code")
@@ -50,7 +50,7 @@ class AuditCommand(plan_command.PlanCommand):
     exit_codes = EXIT_CODES
     column_names = REPAIR_COLUMNS
 
-    findings: Sequence[finding.Finding] = ()
+    findings: Sequence[findings.Finding[Any]] = ()
 
     def codes(self) -> Sequence[str]:
         """The codes of findings, in the order of the summary."""
@@ -123,12 +123,12 @@ class AuditCommand(plan_command.PlanCommand):
         return f"{count}: {parts}" if findings else "no findings"
 
 
-def _code(findings: Sequence[finding.Finding], *, strict: bool) -> int:
+def _code(findings: Sequence[findings.Finding[Any]], *, strict: bool) -> int:
     return 3 if any(strict or item.is_repairable for item in findings) else 0
 
 
 def _code_after(
-    findings: Sequence[finding.Finding],
+    findings: Sequence[findings.Finding[Any]],
     results: Mapping[str, result.ChangeResult],
     *,
     strict: bool,
@@ -142,7 +142,7 @@ def _code_after(
     return REPAIRED if repairable else 0
 
 
-def _row(item: finding.Finding) -> rows.Row:
+def _row(item: findings.Finding[Any]) -> rows.Row:
     """The values of COLUMNS."""
     return (
         str(item.code),
@@ -156,7 +156,7 @@ def _row(item: finding.Finding) -> rows.Row:
     )
 
 
-def _end(item: finding.Finding, results: Mapping[str, result.ChangeResult]) -> rows.Row:
+def _end(item: findings.Finding[Any], results: Mapping[str, result.ChangeResult]) -> rows.Row:
     """Status, reason and its code; all findings about a subject have the same."""
     if not item.is_repairable:
         return ("skipped", plan_rows.Reasons(""), str(item.evidence.cause))

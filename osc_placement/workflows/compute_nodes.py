@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import api, retry
@@ -111,6 +112,28 @@ class ComputeNodes:
             hosts = ", ".join(sorted(self._hosts.unreachable))
             return Reason(Code.CELL_DOWN, _CELLS_DOWN.format(hosts=hosts))
         return _NO_NODE if subject.name in self._hosts.services else _UNKNOWN_HOST
+
+
+class Doubt(NamedTuple):
+    """Why a root provider without a compute node may be right, and the hosts that it concerns."""
+
+    code: Code
+    hosts: tuple[str, ...] = ()
+
+
+def why_not_stale(hosts: values.Hosts, root: provider.Provider, *, was_node: bool) -> Doubt | None:
+    """Why a root provider like a compute node's, without a compute node, may be right.
+
+    ``was_node``: it certainly was a compute node's; other services have inventory as a host has.
+    Before its discovery, a host has a compute service and a provider, but no hypervisor.
+    """
+    if hosts.unreachable:
+        return Doubt(Code.CELL_DOWN, tuple(sorted(hosts.unreachable)))
+    undiscovered = hosts.services - hosts.of_host().keys()
+    for host in (root.name, root.name.partition(".")[0]):
+        if host in undiscovered:
+            return Doubt(Code.UNDISCOVERED_HOST, (host,))
+    return None if was_node else Doubt(Code.OTHER_SERVICE)
 
 
 #: Why the compute services were not judged.

@@ -8,9 +8,8 @@ from osc_placement.model import provider
 from osc_placement.neutron.api import Agent
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.finding import Action, Evidence, Proposal
-from osc_placement.workflows.provider_audit.finding import Finding
-from osc_placement.workflows.provider_audit.snapshot import ProviderSnapshot
+from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
+from osc_placement.workflows.provider_audit.snapshot import ProviderFinding, ProviderSnapshot
 
 AGENT_WITHOUT_HOST = "agent-without-host"
 AGENT_WRONG_HOST = "agent-wrong-host"
@@ -22,7 +21,7 @@ _RESTART = Proposal(
 )
 
 
-def find(snapshot: ProviderSnapshot) -> Iterator[Finding]:
+def find(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about the own provider of each agent; those of its devices are below it."""
     by_name = {item.name: item for item in snapshot.providers}
     nodes = {node.uuid: node for node in snapshot.nodes}
@@ -48,7 +47,7 @@ def _expected(snapshot: ProviderSnapshot, agent: Agent) -> set[str]:
     }
 
 
-def _without_host(found: provider.Provider, agent: Agent) -> Finding:
+def _without_host(found: provider.Provider, agent: Agent) -> ProviderFinding:
     text = f"it is of neutron's {agent.type} on {agent.host}, and no compute node is above it"
     return Finding(
         AGENT_WITHOUT_HOST,
@@ -59,7 +58,7 @@ def _without_host(found: provider.Provider, agent: Agent) -> Finding:
     )
 
 
-def _wrong_host(found: provider.Provider, agent: Agent, host: str) -> Finding:
+def _wrong_host(found: provider.Provider, agent: Agent, host: str) -> ProviderFinding:
     text = f"it is of neutron's {agent.type} on {agent.host}, and below the compute node of {host}"
     fields = {"agent_host": agent.host, "agent_type": agent.type, "host": host}
     evidence = Evidence(Code.OTHER_HOST, text, fields)

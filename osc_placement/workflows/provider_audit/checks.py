@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from osc_placement.plan import change
-from osc_placement.plan.reasons import Code
-from osc_placement.workflows.finding import UNKNOWN, Action, Evidence, Proposal
+from osc_placement.plan import change, plan
+from osc_placement.plan.kinds import memberships
+from osc_placement.workflows import findings
+from osc_placement.workflows.findings import UNKNOWN, Finding
 from osc_placement.workflows.provider_audit import (
     agents,
     configuration,
@@ -15,11 +16,10 @@ from osc_placement.workflows.provider_audit import (
     totals,
     traits,
 )
-from osc_placement.workflows.provider_audit.finding import Finding
-from osc_placement.workflows.provider_audit.snapshot import ProviderSnapshot
+from osc_placement.workflows.provider_audit.snapshot import ProviderFinding, ProviderSnapshot
 
 #: Each returns findings with the codes of its module.
-CHECKS: Sequence[Callable[[ProviderSnapshot], Iterator[Finding]]] = (
+CHECKS: Sequence[Callable[[ProviderSnapshot], Iterator[ProviderFinding]]] = (
     identity.find,
     totals.find,
     traits.find,
@@ -40,32 +40,36 @@ CODES = (
 )
 
 
-def find(snapshot: ProviderSnapshot) -> list[Finding]:
+def find(snapshot: ProviderSnapshot) -> list[ProviderFinding]:
     """All findings, sorted."""
+    unread = (
+        findings.unreadable(
+            change.Subject(item.name, item.uuid),
+            snapshot.hosts_of(item),
+            snapshot.read_errors[item.uuid],
+        )
+        for item in snapshot.providers
+        if item.uuid in snapshot.read_errors
+    )
     found = [item for check in CHECKS for item in check(snapshot)]
-    return sorted([*found, *_unread(snapshot)], key=Finding.sort_key)
+    return sorted([*found, *unread], key=Finding.sort_key)
 
 
-def select(
-    findings: Iterable[Finding], hosts: Collection[str] = (), codes: Collection[str] = ()
-) -> list[Finding]:
-    """The findings about some hosts and with some codes; an empty collection selects all."""
-    return [
-        item
-        for item in findings
-        if (not hosts or any(host in hosts for host in (*item.hosts, item.subject.name)))
-        and (not codes or item.code in codes)
-    ]
+def plan_repair(snapshot: ProviderSnapshot, found: Iterable[ProviderFinding]) -> plan.Plan:
+    """One change of traits per provider, for all its repairs; other findings are not in it."""
+    return findings.plan_repair(found, lambda repairs: _change(snapshot, repairs))
 
 
-def _unread(snapshot: ProviderSnapshot) -> Iterator[Finding]:
-    for item in snapshot.providers:
-        error = snapshot.read_errors.get(item.uuid)
-        if error is not None:
-            yield Finding(
-                UNKNOWN,
-                change.Subject(item.name, item.uuid),
-                snapshot.hosts_of(item),
-                Evidence(Code.UNREADABLE, f"it cannot be read: {error}", {"error": error}),
-                Proposal(Action.RUN_AGAIN, "run the command again"),
-            )
+def _change(
+    snapshot: ProviderSnapshot, repairs: Sequence[tuple[ProviderFinding, Mapping[str, bool]]]
+) -> change.Change:
+    subject = repairs[0][0].subject
+    traits = {name: has for _, repair in repairs for name, has in repair.items()}
+    return change.Change(
+        memberships.TRAITS.name,
+        subject,
+        memberships.Traits({name: not has for name, has in traits.items()}),
+        memberships.Traits(traits),
+        snapshot.generations[subject.uuid],
+        "; ".join(item.code for item, _ in repairs),
+    )

@@ -12,9 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from osc_placement.model import name
 from osc_placement.nova import provider_config
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.finding import Action, Evidence, Proposal
-from osc_placement.workflows.provider_audit.finding import Finding
-from osc_placement.workflows.provider_audit.snapshot import HostNode, ProviderSnapshot
+from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
+from osc_placement.workflows.provider_audit.snapshot import (
+    HostNode,
+    ProviderFinding,
+    ProviderSnapshot,
+)
 
 UNCONFIGURED_INVENTORY = "unconfigured-inventory"
 UNCONFIGURED_TRAIT = "unconfigured-trait"
@@ -26,7 +29,7 @@ _CHECK = Proposal(
 )
 
 
-def find(snapshot: ProviderSnapshot) -> Iterator[Finding]:
+def find(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about each compute node; none if no file was given."""
     config = snapshot.config
     if config is None:
@@ -54,7 +57,7 @@ def _unnamed(
     what: str,
     has: Iterable[str],
     named: Mapping[str, frozenset[str]],
-) -> Iterator[Finding]:
+) -> Iterator[ProviderFinding]:
     known = frozenset[str]().union(*(named.get(each, ()) for each in _identifications(item)))
     found = sorted(each for each in has if name.is_custom(each) and each not in known)
     if found:

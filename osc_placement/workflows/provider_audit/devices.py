@@ -11,9 +11,8 @@ from osc_placement.model import provider
 from osc_placement.model.name import and_more
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.finding import Action, Evidence, Proposal
-from osc_placement.workflows.provider_audit.finding import Finding
-from osc_placement.workflows.provider_audit.snapshot import ProviderSnapshot
+from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
+from osc_placement.workflows.provider_audit.snapshot import ProviderFinding, ProviderSnapshot
 
 USED_UP = "used-up"
 SEV_ES_WITH_SNP = "sev-es-with-snp"
@@ -38,7 +37,7 @@ _CONFIGURE = Proposal(
 )
 
 
-def find(snapshot: ProviderSnapshot) -> Iterator[Finding]:
+def find(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Used-up devices, SEV-ES guests on hosts with SEV-SNP, and PCI devices out of device_spec."""
     for item in snapshot.providers:
         if item.uuid in snapshot.used_up:
@@ -64,7 +63,7 @@ def find(snapshot: ProviderSnapshot) -> Iterator[Finding]:
 
 def _out_of_spec(
     snapshot: ProviderSnapshot, item: provider.Provider, consumers: Sequence[str]
-) -> Finding:
+) -> ProviderFinding:
     """nova-compute of nova 34 keeps the provider of such a device while a server uses it."""
     text = f"no [pci]device_spec matches it, and it is in use by {and_more(consumers, 3)}"
     return Finding(
@@ -76,7 +75,7 @@ def _out_of_spec(
     )
 
 
-def _sev_es(snapshot: ProviderSnapshot, item: provider.Provider) -> Finding:
+def _sev_es(snapshot: ProviderSnapshot, item: provider.Provider) -> ProviderFinding:
     """nova-compute of nova 34 does not start on a host with SEV-ES guests and SEV-SNP."""
     count = snapshot.sev_es[item.uuid]
     text = (

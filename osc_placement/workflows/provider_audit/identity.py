@@ -15,9 +15,9 @@ from osc_placement.model import provider
 from osc_placement.nova import flavor, values
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.finding import UNKNOWN, Action, Evidence, Proposal
-from osc_placement.workflows.provider_audit.finding import Finding
-from osc_placement.workflows.provider_audit.snapshot import ProviderSnapshot
+from osc_placement.workflows import compute_nodes
+from osc_placement.workflows.findings import UNKNOWN, Action, Evidence, Finding, Proposal
+from osc_placement.workflows.provider_audit.snapshot import ProviderFinding, ProviderSnapshot
 
 MISSING_PROVIDER = "missing-provider"
 OTHER_UUID = "other-uuid"
@@ -38,12 +38,14 @@ _STALE = Proposal(
     "placement allocation audit names the consumers on it; without any: resource provider delete"
     " --tree",
 )
-_DISCOVER = Proposal(Action.DISCOVER_HOSTS, "nova-manage cell_v2 discover_hosts")
-_IDENTIFY = Proposal(Action.IDENTIFY_SERVICE, "find out which service uses it")
+_DOUBTS = {
+    Code.UNDISCOVERED_HOST: Proposal(Action.DISCOVER_HOSTS, "nova-manage cell_v2 discover_hosts"),
+    Code.OTHER_SERVICE: Proposal(Action.IDENTIFY_SERVICE, "find out which service uses it"),
+}
 _DELETE = "repair the consumers on it (placement allocation audit); then resource provider delete"
 
 
-def find(snapshot: ProviderSnapshot) -> Iterator[Finding]:
+def find(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about each compute node, then about its second provider."""
     by_uuid, roots = snapshot.by_uuid, snapshot.roots
     by_short: dict[str, list[provider.Provider]] = collections.defaultdict(list)
@@ -67,7 +69,7 @@ def find(snapshot: ProviderSnapshot) -> Iterator[Finding]:
             yield from _stale(snapshot, item)
 
 
-def _missing(node: values.ComputeNode) -> Finding:
+def _missing(node: values.ComputeNode) -> ProviderFinding:
     text = "nova has this compute node, and Placement has no provider of its UUID or name"
     fields = {"node": node.uuid}
     subject = change.Subject(node.hostname, node.uuid)
@@ -75,7 +77,7 @@ def _missing(node: values.ComputeNode) -> Finding:
     return Finding(MISSING_PROVIDER, subject, (node.host,), evidence, _RESTART)
 
 
-def _other_uuid(node: values.ComputeNode, found: provider.Provider) -> Finding:
+def _other_uuid(node: values.ComputeNode, found: provider.Provider) -> ProviderFinding:
     text = f"nova's compute node of this name has the UUID {node.uuid}"
     return Finding(
         OTHER_UUID,
@@ -86,7 +88,7 @@ def _other_uuid(node: values.ComputeNode, found: provider.Provider) -> Finding:
     )
 
 
-def _other_name(node: values.ComputeNode, found: provider.Provider) -> Finding:
+def _other_name(node: values.ComputeNode, found: provider.Provider) -> ProviderFinding:
     text = f"nova's compute node of this UUID is called {node.hostname}"
     return Finding(
         OTHER_NAME,
@@ -97,7 +99,7 @@ def _other_name(node: values.ComputeNode, found: provider.Provider) -> Finding:
     )
 
 
-def _double(node: values.ComputeNode, found: provider.Provider) -> Finding:
+def _double(node: values.ComputeNode, found: provider.Provider) -> ProviderFinding:
     text = f"it has the name of host {node.host} in another form; nova's is {node.hostname}"
     return Finding(
         DOUBLE_PROVIDER,
@@ -108,23 +110,20 @@ def _double(node: values.ComputeNode, found: provider.Provider) -> Finding:
     )
 
 
-def _stale(snapshot: ProviderSnapshot, item: provider.Provider) -> Iterator[Finding]:
+def _stale(snapshot: ProviderSnapshot, item: provider.Provider) -> Iterator[ProviderFinding]:
     """A root like a compute node's; ``unknown`` if nova may still have the node.
 
     Nothing while a cell is down: nova cannot list its nodes.
     """
-    if snapshot.hosts.unreachable:
-        return
     is_compute = item.uuid in snapshot.computes
     if not is_compute and not flavor.HOST_CLASSES & snapshot.inventories.get(item.uuid, {}).keys():
         return
-    hosts = snapshot.hosts
-    undiscovered = hosts.services - {node.host for node in hosts.nodes}
+    doubt = compute_nodes.why_not_stale(snapshot.hosts, item, was_node=is_compute)
     code, cause, proposed = STALE_PROVIDER, Code.NO_COMPUTE_NODE, _STALE
-    if undiscovered & {item.name, _short(item.name)}:
-        code, cause, proposed = UNKNOWN, Code.UNDISCOVERED_HOST, _DISCOVER
-    elif not is_compute:
-        code, cause, proposed = UNKNOWN, Code.OTHER_SERVICE, _IDENTIFY
+    if doubt is not None:
+        if doubt.code is Code.CELL_DOWN:
+            return
+        code, cause, proposed = UNKNOWN, doubt.code, _DOUBTS[doubt.code]
     trait = "it has the trait COMPUTE_NODE" if is_compute else "it has inventory as a host has"
     yield Finding(
         code,

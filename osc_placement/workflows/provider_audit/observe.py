@@ -15,9 +15,10 @@ from osc_placement.nova import api as nova_api, hosts as nova_hosts, pci, permis
 from osc_placement.nova.provider_config import ProviderConfig
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories as inventories_kind, memberships
+from osc_placement.workflows import findings
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.provider_audit import checks, plan as audit_plan
-from osc_placement.workflows.provider_audit.finding import Finding
+from osc_placement.workflows.findings import AuditResult
+from osc_placement.workflows.provider_audit import checks
 from osc_placement.workflows.provider_audit.snapshot import ProviderSnapshot, used_up_devices
 
 T = TypeVar("T")
@@ -41,21 +42,13 @@ class ProviderAuditRequest:
     pci: pci.PciConfiguration | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProviderAuditResult:
-    """The findings, and the plan that repairs them; the plan is empty without ``repair``."""
-
-    findings: Sequence[Finding]
-    planned: plan.ObservedPlan
-
-
 def audit_providers(
     client: api.Client,
     nova: nova_api.Nova,
     neutron: neutron_api.Neutron | None,
     request: ProviderAuditRequest,
     context: ReadContext,
-) -> ProviderAuditResult:
+) -> AuditResult[Mapping[str, bool]]:
     """Everything that is wrong with providers, and the plan that repairs it.
 
     Requests: to nova, the services and the hypervisors in pages; to neutron, one for the agents;
@@ -67,19 +60,17 @@ def audit_providers(
     Errors: InvalidInput with every missing permission and every unknown host.
     """
     snapshot = _read(client, nova, neutron, request, context)
-    _check_hosts(snapshot, request.hosts)
-    found = checks.select(checks.find(snapshot), request.hosts, request.only)
+    findings.check_hosts(request.hosts, _existing_hosts(snapshot))
+    found = findings.select(checks.find(snapshot), request.hosts, request.only, by_name=True)
     notes = tuple(_notes(snapshot, nova.source))
-    planned = audit_plan.plan_repair(snapshot, found if request.repair else ())
+    planned = checks.plan_repair(snapshot, found if request.repair else ())
     known = {
         change.key(memberships.TRAITS.name, item.subject): memberships.observed_traits(
             snapshot.generations[item.subject.uuid], snapshot.traits[item.subject.uuid]
         )
         for item in planned.changes
     }
-    return ProviderAuditResult(
-        found, plan.ObservedPlan(dataclasses.replace(planned, notes=notes), known)
-    )
+    return AuditResult(found, plan.ObservedPlan(dataclasses.replace(planned, notes=notes), known))
 
 
 def _read(
@@ -168,13 +159,9 @@ def _each(
     return found
 
 
-def _check_hosts(snapshot: ProviderSnapshot, hosts: Iterable[str]) -> None:
-    known = {node.host for node in snapshot.nodes} | snapshot.hosts.services
-    known |= {item.name for item in snapshot.providers}
-    errors.InputErrors(
-        f"nova has no compute host {host!r}, and Placement has no provider of that name"
-        for host in sorted(set(hosts) - known)
-    ).check()
+def _existing_hosts(snapshot: ProviderSnapshot) -> set[str]:
+    hosts = {node.host for node in snapshot.nodes} | snapshot.hosts.services
+    return hosts | {item.name for item in snapshot.providers}
 
 
 def _notes(snapshot: ProviderSnapshot, source: str) -> Iterable[str]:

@@ -12,6 +12,10 @@ from osc_placement.neutron.api import Agent
 from osc_placement.nova import pci, values
 from osc_placement.nova.provider_config import ProviderConfig
 from osc_placement.plan import change
+from osc_placement.workflows.findings import Finding
+
+#: A finding about a provider; its repair is ``{trait: whether to have it}``.
+ProviderFinding = Finding[Mapping[str, bool]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,9 +12,12 @@ from collections.abc import Iterator, Mapping
 from osc_placement.model import provider
 from osc_placement.nova import flavor
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.finding import Action, Evidence, Proposal
-from osc_placement.workflows.provider_audit.finding import Finding
-from osc_placement.workflows.provider_audit.snapshot import HostNode, ProviderSnapshot
+from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
+from osc_placement.workflows.provider_audit.snapshot import (
+    HostNode,
+    ProviderFinding,
+    ProviderSnapshot,
+)
 
 MISSING_INVENTORY = "missing-inventory"
 WRONG_INVENTORY = "wrong-inventory"
@@ -32,7 +35,7 @@ _RESTART = Proposal(
 )
 
 
-def find(snapshot: ProviderSnapshot) -> Iterator[Finding]:
+def find(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about each compute node of libvirt with a provider."""
     trees = snapshot.trees
     for item in snapshot.host_nodes:
@@ -51,7 +54,7 @@ def _totals(snapshot: ProviderSnapshot, tree: list[provider.Provider]) -> Mappin
     return totals
 
 
-def _compare(item: HostNode, totals: Mapping[str, int]) -> Iterator[Finding]:
+def _compare(item: HostNode, totals: Mapping[str, int]) -> Iterator[ProviderFinding]:
     hosts = (item.node.host,)
     missing = [name for name in _REQUIRED if not _has(totals, name)]
     if missing:

@@ -10,9 +10,12 @@ import collections
 from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.finding import Action, Evidence, Proposal
-from osc_placement.workflows.provider_audit.finding import Finding
-from osc_placement.workflows.provider_audit.snapshot import HostNode, ProviderSnapshot
+from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
+from osc_placement.workflows.provider_audit.snapshot import (
+    HostNode,
+    ProviderFinding,
+    ProviderSnapshot,
+)
 
 WRONG_STATUS = "wrong-status"
 MISSING_OWNER = "missing-owner"
@@ -36,7 +39,7 @@ _RESTART = Proposal(
 )
 
 
-def find(snapshot: ProviderSnapshot) -> Iterator[Finding]:
+def find(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about each compute node whose traits were read."""
     known = [item for item in snapshot.host_nodes if item.provider.uuid in snapshot.traits]
     owned = {
@@ -53,7 +56,9 @@ def find(snapshot: ProviderSnapshot) -> Iterator[Finding]:
     yield from _compare_peers(snapshot, known)
 
 
-def _status(item: HostNode, traits: frozenset[str], *, is_disabled: bool) -> Iterator[Finding]:
+def _status(
+    item: HostNode, traits: frozenset[str], *, is_disabled: bool
+) -> Iterator[ProviderFinding]:
     if is_disabled == (_DISABLED in traits):
         return
     status = "disabled" if is_disabled else "enabled"
@@ -68,7 +73,7 @@ def _status(item: HostNode, traits: frozenset[str], *, is_disabled: bool) -> Ite
     )
 
 
-def _owner(item: HostNode) -> Finding:
+def _owner(item: HostNode) -> ProviderFinding:
     kind = item.node.hypervisor[0]
     text = f"other {kind} hosts have the trait {_OWNER}: nova's scheduler can exclude this one"
     return Finding(
@@ -81,7 +86,9 @@ def _owner(item: HostNode) -> Finding:
     )
 
 
-def _compare_peers(snapshot: ProviderSnapshot, known: Sequence[HostNode]) -> Iterator[Finding]:
+def _compare_peers(
+    snapshot: ProviderSnapshot, known: Sequence[HostNode]
+) -> Iterator[ProviderFinding]:
     """Compare hosts of the same hypervisor and version."""
     groups: dict[tuple[str, int], list[HostNode]] = collections.defaultdict(list)
     for item in known:
@@ -107,7 +114,7 @@ def _compare_peers(snapshot: ProviderSnapshot, known: Sequence[HostNode]) -> Ite
                 yield _missing(item, missing, f"{name} {version}", peers)
 
 
-def _missing(item: HostNode, missing: list[str], hypervisor: str, peers: int) -> Finding:
+def _missing(item: HostNode, missing: list[str], hypervisor: str, peers: int) -> ProviderFinding:
     text = f"{peers} other hosts of {hypervisor} have {', '.join(missing)}"
     fields = {"traits": missing, "hypervisor": hypervisor, "peers": peers}
     evidence = Evidence(Code.PEERS_DIFFER, text, fields)

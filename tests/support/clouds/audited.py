@@ -8,7 +8,7 @@ from typing import Any
 
 from osc_placement.nova.flavor import Flavor
 from osc_placement.workflows.allocations.audit import audit
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
+from osc_placement.workflows.allocations.audit.repair import AllocationFinding, AuditContext
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from tests.support import plans
 from tests.support.clouds.small import SMALL, server
@@ -28,17 +28,17 @@ def context(**fields: Any) -> AuditContext:
     return AuditContext(**{"now": NOW, "min_age": 60.0, **fields})
 
 
-def find(snapshot: CloudSnapshot, **fields: Any) -> list[Finding]:
+def find(snapshot: CloudSnapshot, **fields: Any) -> list[AllocationFinding]:
     """All findings, except about the provider that is always stale."""
     found = audit.find(snapshot, context(**fields))
     return [item for item in found if item.subject.uuid != "n-gone."]
 
 
-def codes(found: list[Finding]) -> list[str]:
+def codes(found: list[AllocationFinding]) -> list[str]:
     return [str(item.code) for item in found]
 
 
-def repaired(snapshot: CloudSnapshot, found: list[Finding]) -> dict[str, Any]:
+def repaired(snapshot: CloudSnapshot, found: list[AllocationFinding]) -> dict[str, Any]:
     """``{consumer: its allocations after the repair}``, of consumers that change."""
     planned = audit.plan_repair(snapshot, found)
     repaired = {}

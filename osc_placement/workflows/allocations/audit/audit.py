@@ -12,29 +12,29 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from osc_placement import errors
 from osc_placement.client import api, lookup
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations, inventories
 from osc_placement.plan.precondition import Precondition
+from osc_placement.workflows import findings
 from osc_placement.workflows.allocations import needs, plans
 from osc_placement.workflows.allocations.audit import missing, orphaned, providers, wrong
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
+from osc_placement.workflows.allocations.audit.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.allocations.needs import Reads
 from osc_placement.workflows.allocations.observe import CloudReader
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.finding import UNKNOWN
+from osc_placement.workflows.findings import UNKNOWN, AuditResult, Finding
 
 
 class Check(NamedTuple):
     """``find`` returns findings with ``codes``, in the order in which to repair them."""
 
-    find: Callable[[CloudSnapshot, AuditContext], Iterator[Finding]]
+    find: Callable[[CloudSnapshot, AuditContext], Iterator[AllocationFinding]]
     codes: tuple[str, ...]
 
 
@@ -73,12 +73,12 @@ LOG = logging.getLogger(__name__)
 _FREEING, _TAKING = 0, 1
 
 
-def find(snapshot: CloudSnapshot, context: AuditContext) -> list[Finding]:
+def find(snapshot: CloudSnapshot, context: AuditContext) -> list[AllocationFinding]:
     """All findings, in the order in which they are listed.
 
     A consumer may have several findings; each proposal builds on the proposals before.
     """
-    found: list[Finding] = []
+    found: list[AllocationFinding] = []
     for number, step in enumerate(STEPS):
         new = [finding for check in step for finding in check.find(snapshot, context)]
         if number == 0:
@@ -93,22 +93,24 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> list[Finding]:
     return found
 
 
-def _without_amounts(findings: Iterable[Finding], doubted: Collection[str]) -> list[Finding]:
+def _without_amounts(
+    found: Iterable[AllocationFinding], doubted: Collection[str]
+) -> list[AllocationFinding]:
     """The findings, without changes of amounts for servers whose location is in doubt.
 
     What such a server holds elsewhere may turn out to be right.
     """
     return [
         finding
-        for finding in findings
+        for finding in found
         if finding.subject.uuid not in doubted or finding.repair is None or not finding.repair.parts
     ]
 
 
-def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
+def _once(found: Iterable[AllocationFinding]) -> Iterator[AllocationFinding]:
     """Only the first unknown finding of each server."""
     doubted: set[str] = set()
-    for finding in findings:
+    for finding in found:
         if finding.code == UNKNOWN:
             if finding.subject.uuid in doubted:
                 continue
@@ -116,10 +118,10 @@ def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
         yield finding
 
 
-def repaired(snapshot: CloudSnapshot, findings: Iterable[Finding]) -> CloudSnapshot:
+def repaired(snapshot: CloudSnapshot, found: Iterable[AllocationFinding]) -> CloudSnapshot:
     """The snapshot as it is after the repairs."""
     allocations = dict(snapshot.allocations)
-    for finding in findings:
+    for finding in found:
         if finding.repair is not None and finding.repair.parts:
             uuid = finding.subject.uuid
             before = dataclasses.replace(
@@ -130,50 +132,33 @@ def repaired(snapshot: CloudSnapshot, findings: Iterable[Finding]) -> CloudSnaps
     return dataclasses.replace(snapshot, allocations=kept)
 
 
-def select(
-    findings: Iterable[Finding], hosts: Collection[str] = (), codes: Collection[str] = ()
-) -> list[Finding]:
-    """The findings about some hosts and with some codes; an empty collection selects all."""
-    return [
-        finding
-        for finding in findings
-        if (not hosts or any(host in hosts for host in finding.hosts))
-        and (not codes or finding.code in codes)
-    ]
-
-
-def plan_repair(snapshot: CloudSnapshot, findings: Iterable[Finding]) -> plan.Plan:
+def plan_repair(snapshot: CloudSnapshot, found: Iterable[AllocationFinding]) -> plan.Plan:
     """One change for each consumer with a repair; other findings are not in the plan.
 
     ``snapshot`` contains these consumers with their owners.
     """
-    chosen: dict[str, list[Finding]] = {}
-    for finding in findings:
-        if finding.repair is not None:
-            chosen.setdefault(finding.subject.uuid, []).append(finding)
-    planned = plan.make(_change(snapshot, each) for each in chosen.values())
+    planned = findings.plan_repair(found, lambda repairs: _change(snapshot, repairs))
     return dataclasses.replace(planned, names=plans.provider_names(planned, snapshot))
 
 
-def _change(snapshot: CloudSnapshot, findings: list[Finding]) -> change.Change:
+def _change(
+    snapshot: CloudSnapshot, repairs: Sequence[tuple[AllocationFinding, Repair]]
+) -> change.Change:
     """One change for all repairs of a consumer."""
-    before = after = snapshot.consumer(findings[0].subject.uuid)
+    subject = repairs[0][0].subject
+    before = after = snapshot.consumer(subject.uuid)
     precondition: Precondition | None = None
     bindings: Bindings = {}
-    frees = True
-    for finding in sorted(findings, key=lambda each: REPAIR_ORDER.index(each.code)):
-        if finding.repair is None:
-            raise AssertionError(finding)
-        after = finding.repair.apply(after)
-        precondition = finding.repair.precondition or precondition
-        bindings |= finding.repair.bindings
-        frees = frees and finding.repair.frees
+    for _, repair in sorted(repairs, key=lambda item: REPAIR_ORDER.index(item[0].code)):
+        after = repair.apply(after)
+        precondition = repair.precondition or precondition
+        bindings |= repair.bindings
     planned = kinds_allocations.planned(
-        findings[0].subject.name,
+        subject.name,
         before,
         after,
-        reason="; ".join(finding.code for finding in findings),
-        stage=_FREEING if frees else _TAKING,
+        reason="; ".join(item.code for item, _ in repairs),
+        stage=_FREEING if all(repair.frees for _, repair in repairs) else _TAKING,
         precondition=precondition,
     )
     return plans.with_bindings(planned, snapshot, bindings)
@@ -200,21 +185,13 @@ class AuditRequest:
     check_owners: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AuditResult:
-    """The findings, and the plan that repairs them; the plan is empty without ``repair``."""
-
-    findings: Sequence[Finding]
-    planned: plan.ObservedPlan
-
-
 def audit_cloud(
     client: api.Client,
     nova: nova_api.Nova,
     request: AuditRequest,
     context: ReadContext | None = None,
     neutron: neutron_api.Neutron | None = None,
-) -> AuditResult:
+) -> AuditResult[Repair]:
     """Everything that is wrong with allocations, and the plan that repairs it.
 
     Requests: ``CloudReader.read_cloud``; one per provider for its inventories, none if a summary
@@ -228,7 +205,7 @@ def audit_cloud(
     heal_request = HealRequest(check_owners=request.check_owners)
     reader = CloudReader(client, nova, neutron, context, heal_request)
     snapshot = reader.read_cloud(with_deleted=True)
-    _check_hosts(snapshot, request.hosts)
+    findings.check_hosts(request.hosts, _existing_hosts(snapshot))
     snapshot = reader.complete(snapshot, needs.AUDIT_ROUNDS, reader.request)
     audit_context = AuditContext(
         now=datetime.datetime.now(datetime.UTC) - nova_api.clock_offset(nova),
@@ -243,39 +220,38 @@ def audit_cloud(
         hosts=request.hosts,
         request=reader.request,
     )
-    findings = _find(snapshot, audit_context, request)
+    found = _find(snapshot, audit_context, request)
     notes = needs.unchecked_owners(snapshot, reader.request)
     if nova.source:
         notes.append(f"nova's responses come from {nova.source}")
     if not request.repair:
-        return AuditResult(findings, plan.ObservedPlan(_plan(snapshot, (), notes)))
-    repairable = [finding.subject.uuid for finding in findings if finding.repair]
+        return AuditResult(found, plan.ObservedPlan(_plan(snapshot, (), notes)))
+    repairable = [item.subject.uuid for item in found if item.repair]
     snapshot = reader.read(snapshot, Reads(consumers=repairable))
     # A consumer may have changed since its allocations were read.
-    findings = _find(snapshot, audit_context, request)
-    planned = _plan(snapshot, findings, notes)
-    return AuditResult(findings, plans.observed_plan(planned, snapshot))
+    found = _find(snapshot, audit_context, request)
+    planned = _plan(snapshot, found, notes)
+    return AuditResult(found, plans.observed_plan(planned, snapshot))
 
 
-def _find(snapshot: CloudSnapshot, context: AuditContext, request: AuditRequest) -> list[Finding]:
-    found = find(snapshot, context)
-    return select(found, request.hosts, request.only)
+def _find(
+    snapshot: CloudSnapshot, context: AuditContext, request: AuditRequest
+) -> list[AllocationFinding]:
+    return findings.select(find(snapshot, context), request.hosts, request.only)
 
 
-def _plan(snapshot: CloudSnapshot, findings: Sequence[Finding], notes: Sequence[str]) -> plan.Plan:
+def _plan(
+    snapshot: CloudSnapshot, found: Sequence[AllocationFinding], notes: Sequence[str]
+) -> plan.Plan:
     existing = {kinds_allocations.TYPE.unit: sum(map(len, snapshot.allocations.values()))}
-    planned = plan_repair(snapshot, findings)
+    planned = plan_repair(snapshot, found)
     return dataclasses.replace(planned, notes=tuple(notes), existing=existing)
 
 
-def _check_hosts(snapshot: CloudSnapshot, hosts: Collection[str]) -> None:
-    known = {node.host for node in snapshot.hosts.nodes} | snapshot.hosts.services
-    known |= {server.host for server in snapshot.servers.values() if server.host}
-    known |= set(snapshot.provider_names.values())
-    errors.InputErrors(
-        f"nova has no compute host {host!r}, and Placement has no provider of that name"
-        for host in sorted(set(hosts) - known)
-    ).check()
+def _existing_hosts(snapshot: CloudSnapshot) -> set[str]:
+    hosts = {node.host for node in snapshot.hosts.nodes} | snapshot.hosts.services
+    hosts |= {server.host for server in snapshot.servers.values() if server.host}
+    return hosts | set(snapshot.provider_names.values())
 
 
 def _other_service(nova: nova_api.Nova) -> str:

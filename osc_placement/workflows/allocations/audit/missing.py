@@ -12,12 +12,12 @@ from osc_placement.nova import values
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import expected, precondition
-from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
+from osc_placement.workflows.allocations.audit import repair
+from osc_placement.workflows.allocations.audit.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.decision import Decision, decide
 from osc_placement.workflows.allocations.location import BUILDING, CELL_DOWN, ON_NO_HOST, locate
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
-from osc_placement.workflows.finding import UNKNOWN, Action, Evidence, Fields, Proposal
+from osc_placement.workflows.findings import UNKNOWN, Action, Evidence, Fields, Finding, Proposal
 
 MISSING = "missing"
 INCOMPLETE = "incomplete"
@@ -33,7 +33,7 @@ _STUCK = "unchanged since {since}"
 _LONG_BUILD = 3600
 
 
-def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
+def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
     """What heal would change, and what it cannot."""
     for decision in decide(snapshot, context.request):
         found = _changes(snapshot, decision) if decision.is_change else ()
@@ -42,7 +42,7 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
             yield each.as_unknown(too_young) if too_young and each.repair else each
 
 
-def _changes(snapshot: CloudSnapshot, decision: Decision) -> list[Finding]:
+def _changes(snapshot: CloudSnapshot, decision: Decision) -> list[AllocationFinding]:
     """A server that gets what it lacks, or another owner, or both."""
     before, after = decision.before, decision.after
     hosts = _hosts(snapshot, decision.server)
@@ -71,7 +71,7 @@ def _subject(decision: Decision) -> change.Subject:
 
 def _evidence(decision: Decision, parts: allocation.Allocations) -> Evidence:
     before = decision.before
-    fields = {**finding.server_fields(decision.server), "allocations": before.allocations}
+    fields = {**repair.server_fields(decision.server), "allocations": before.allocations}
     if not before.allocations:
         return Evidence(Code.NO_ALLOCATIONS, _NOTHING, fields)
     if parts:
@@ -86,10 +86,10 @@ def _proposal(
     if not parts:
         return Proposal(Action.BIND_PORTS, decision.reason.text, ports)
     fields = {"allocations": parts, **ports}
-    return Proposal(Action.CREATE_ALLOCATIONS, finding.describe(snapshot, parts), fields)
+    return Proposal(Action.CREATE_ALLOCATIONS, repair.describe(snapshot, parts), fields)
 
 
-def _wrong_owner(decision: Decision, hosts: tuple[str, ...], repair: Repair) -> Finding:
+def _wrong_owner(decision: Decision, hosts: tuple[str, ...], repair: Repair) -> AllocationFinding:
     before, after = decision.before, decision.after
     fields = _owner_fields(before)
     evidence = Evidence(Code.OTHER_OWNER, f"its owner is {_differing(before, after)}", fields)
@@ -118,7 +118,7 @@ def _differing(one: allocation.Consumer, other: allocation.Consumer) -> str:
 
 def _skipped(
     snapshot: CloudSnapshot, decision: Decision, context: AuditContext
-) -> Iterator[Finding]:
+) -> Iterator[AllocationFinding]:
     """A finding if the server needs allocations and has none, or if its build takes too long."""
     server = decision.server
     location = locate(snapshot, server)
@@ -127,7 +127,7 @@ def _skipped(
     if decision.before.allocations:
         building = AuditContext(context.now, _LONG_BUILD).too_young([server.updated])
         if location.moving == BUILDING and not building:
-            held = finding.describe(snapshot, decision.before.allocations)
+            held = repair.describe(snapshot, decision.before.allocations)
             text = f"{location.moving}, but has {held}"
             reason = Reason(Code.BUILDING, _STUCK.format(since=server.updated))
             yield _unknown(snapshot, server, text, reason)
@@ -140,9 +140,11 @@ def _requests_something(server: values.Server) -> bool:
     return bool(request.unknown or request.total())
 
 
-def _unknown(snapshot: CloudSnapshot, server: values.Server, text: str, reason: Reason) -> Finding:
+def _unknown(
+    snapshot: CloudSnapshot, server: values.Server, text: str, reason: Reason
+) -> AllocationFinding:
     held = snapshot.allocations.get(server.uuid, {})
-    fields = {**finding.server_fields(server), "updated": server.updated, "allocations": held}
+    fields = {**repair.server_fields(server), "updated": server.updated, "allocations": held}
     action = Action.ASSIGN if reason.code is Code.AMBIGUOUS else Action.NONE
     return Finding(
         UNKNOWN,
@@ -156,4 +158,4 @@ def _unknown(snapshot: CloudSnapshot, server: values.Server, text: str, reason: 
 def _hosts(snapshot: CloudSnapshot, server: values.Server) -> tuple[str, ...]:
     if server.host:
         return (server.host,)
-    return finding.hosts_of(snapshot, snapshot.allocations.get(server.uuid, {}))
+    return repair.hosts_of(snapshot, snapshot.allocations.get(server.uuid, {}))

@@ -14,10 +14,10 @@ from osc_placement.plan import change, reasons
 from osc_placement.plan.precondition import Precondition
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import location, precondition
-from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
+from osc_placement.workflows.allocations.audit import repair
+from osc_placement.workflows.allocations.audit.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
-from osc_placement.workflows.finding import UNKNOWN, Action, Evidence, Proposal
+from osc_placement.workflows.findings import UNKNOWN, Action, Evidence, Finding, Proposal
 
 ORPHANED = "orphaned"
 CODES = (ORPHANED,)
@@ -39,7 +39,7 @@ _FOREIGN = (
 _SHOW = "find out which service created it; if none: resource provider allocation delete"
 
 
-def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
+def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
     """Consumers of finished migrations and deleted servers, and consumers nova does not know."""
     foreign = _foreign_roots(snapshot, context)
     for uuid, held in snapshot.allocations.items():
@@ -61,7 +61,7 @@ def _of_migration(
     move: values.Migration,
     held: allocation.Allocations,
     context: AuditContext,
-) -> Finding | None:
+) -> AllocationFinding | None:
     """A migration holds the source of its move until the move is over."""
     servers, deleted = snapshot.servers, snapshot.deleted_servers
     server = servers.get(move.server_uuid) or deleted.get(move.server_uuid)
@@ -105,7 +105,7 @@ def _of_deleted(
     server: values.Server,
     held: allocation.Allocations,
     context: AuditContext,
-) -> Finding:
+) -> AllocationFinding:
     text = f"nova has deleted the server, at {server.updated}"
     fields = {"updated": server.updated, "allocations": held}
     evidence = Evidence(Code.SERVER_DELETED, text, fields)
@@ -121,7 +121,7 @@ def _of_unknown(
     held: allocation.Allocations,
     context: AuditContext,
     foreign: Collection[str],
-) -> Finding | None:
+) -> AllocationFinding | None:
     """A consumer that nova does not know; None if its type is another service's."""
     owner = snapshot.owners.get(uuid, Owner(None, None))
     if owner.type not in _NOVA_TYPES | _NO_TYPE:
@@ -146,7 +146,7 @@ def _of_unknown(
     )
     if not reason:
         return found
-    text = f"{text}; but {reason}: {finding.describe(snapshot, held)}"
+    text = f"{text}; but {reason}: {repair.describe(snapshot, held)}"
     return Finding(
         UNKNOWN,
         subject,
@@ -237,12 +237,12 @@ def _orphaned(
     held: allocation.Allocations,
     evidence: Evidence,
     nova: Precondition | None = precondition.NOT_A_SERVER,
-) -> Finding:
+) -> AllocationFinding:
     return Finding(
         ORPHANED,
         subject,
-        finding.hosts_of(snapshot, held),
+        repair.hosts_of(snapshot, held),
         evidence,
-        finding.propose_removal(snapshot, held),
-        Repair(finding.removal(held), precondition=nova, frees=True),
+        repair.propose_removal(snapshot, held),
+        Repair(repair.removal(held), precondition=nova, frees=True),
     )

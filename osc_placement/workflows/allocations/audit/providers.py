@@ -12,10 +12,11 @@ from osc_placement.model import provider
 from osc_placement.nova import flavor
 from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding
+from osc_placement.workflows import compute_nodes, findings
+from osc_placement.workflows.allocations.audit import repair
+from osc_placement.workflows.allocations.audit.repair import AllocationFinding, AuditContext
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
-from osc_placement.workflows.finding import UNKNOWN, Action, Evidence, Proposal
+from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
 
 OVER_CAPACITY = "over-capacity"
 STALE_PROVIDER = "stale-provider"
@@ -24,16 +25,31 @@ CODES = (OVER_CAPACITY, STALE_PROVIDER)
 _MORE = "move servers away, or offer more (resource provider inventory amend)"
 _DELETE = "resource provider delete --tree"
 _EMPTY_FIRST = f"repair the consumers on it; then: {_DELETE}"
-_CELL_DOWN = "the cell of {hosts} is down, and it may be a compute node there"
-_UNDISCOVERED = "host {host} has a compute service: nova-manage cell_v2 discover_hosts"
-_FIND_OWNER = "find out which service uses it"
+
+#: ``{doubt: (why the provider may be right, what to do)}``
+_DOUBTS = {
+    Code.CELL_DOWN: (
+        "the cell of {hosts} is down, and it may be a compute node there",
+        Action.NONE,
+    ),
+    Code.UNDISCOVERED_HOST: (
+        "host {hosts} has a compute service: nova-manage cell_v2 discover_hosts",
+        Action.DISCOVER_HOSTS,
+    ),
+    Code.OTHER_SERVICE: (
+        "find out which service uses it; if nova: {remedy}",
+        Action.IDENTIFY_SERVICE,
+    ),
+}
 
 
-def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
+def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
     """Findings about providers."""
     for each in snapshot.providers.values():
         if each.uuid in snapshot.read_errors:
-            yield _unread(snapshot, each)
+            subject = change.Subject(each.name, each.uuid)
+            hosts = repair.hosts_of(snapshot, [each.uuid])
+            yield findings.unreadable(subject, hosts, snapshot.read_errors[each.uuid])
             continue
         over = _over_capacity(snapshot, each, context)
         if over is not None:
@@ -41,17 +57,6 @@ def find(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
         stale = _stale(snapshot, each, context)
         if stale is not None:
             yield stale
-
-
-def _unread(snapshot: CloudSnapshot, found: provider.Provider) -> Finding:
-    error = snapshot.read_errors[found.uuid]
-    return Finding(
-        UNKNOWN,
-        change.Subject(found.name, found.uuid),
-        finding.hosts_of(snapshot, [found.uuid]),
-        Evidence(Code.UNREADABLE, f"it cannot be read: {error}", {"error": error}),
-        Proposal(Action.RUN_AGAIN, "run the command again"),
-    )
 
 
 def has_use_without_capacity(snapshot: CloudSnapshot) -> bool:
@@ -65,7 +70,7 @@ def has_use_without_capacity(snapshot: CloudSnapshot) -> bool:
 
 def _over_capacity(
     snapshot: CloudSnapshot, found: provider.Provider, context: AuditContext
-) -> Finding | None:
+) -> AllocationFinding | None:
     used = snapshot.used.get(found.uuid, {})
     over = {
         name: {"used": used[name], "capacity": offered.capacity}
@@ -82,7 +87,7 @@ def _over_capacity(
     return Finding(
         OVER_CAPACITY,
         change.Subject(found.name, found.uuid),
-        finding.hosts_of(snapshot, [found.uuid]),
+        repair.hosts_of(snapshot, [found.uuid]),
         Evidence(Code.OVER_CAPACITY, text, {"resources": over}),
         Proposal(Action.FREE_CAPACITY, _MORE),
     )
@@ -90,7 +95,7 @@ def _over_capacity(
 
 def _stale(
     snapshot: CloudSnapshot, found: provider.Provider, context: AuditContext
-) -> Finding | None:
+) -> AllocationFinding | None:
     """A root like a compute node's without compute node; other services have such roots too."""
     if found.uuid != snapshot.root_of(found.uuid) or found.uuid in snapshot.compute_nodes:
         return None
@@ -105,7 +110,7 @@ def _stale(
         "recorded_by_nova": found.name in snapshot.recorded_nodes,
         "in_use": in_use,
     }
-    stale = Finding(
+    stale: AllocationFinding = Finding(
         STALE_PROVIDER,
         change.Subject(found.name, found.uuid),
         (found.name,),
@@ -114,28 +119,13 @@ def _stale(
         if in_use
         else Proposal(Action.DELETE_PROVIDER, _DELETE),
     )
-    unreachable = snapshot.hosts.unreachable
-    if unreachable:
-        text = _CELL_DOWN.format(hosts=", ".join(sorted(unreachable)))
-        return stale.as_unknown(Reason(Code.CELL_DOWN, text))
-    undiscovered = _undiscovered_host(snapshot, found)
-    if undiscovered:
-        reason = Reason(Code.UNDISCOVERED_HOST, _UNDISCOVERED.format(host=undiscovered))
-        return stale.as_unknown(reason, Action.DISCOVER_HOSTS)
-    if not evidence:
-        reason = Reason(Code.OTHER_SERVICE, f"{_FIND_OWNER}; if nova: {stale.proposed.text}")
-        return stale.as_unknown(reason, Action.IDENTIFY_SERVICE)
-    return stale
-
-
-def _undiscovered_host(snapshot: CloudSnapshot, found: provider.Provider) -> str:
-    """The undiscovered host whose compute node the provider may be; empty if there is none.
-
-    Before its discovery, a host has a compute service and a provider, but no hypervisor.
-    """
-    without_node = snapshot.hosts.services - snapshot.nodes_of_host.keys()
-    names = (found.name, found.name.partition(".")[0])
-    return next((name for name in names if name in without_node), "")
+    doubt = compute_nodes.why_not_stale(snapshot.hosts, found, was_node=bool(evidence))
+    if doubt is None:
+        return stale
+    hosts = ", ".join(doubt.hosts)
+    text, action = _DOUBTS[doubt.code]
+    text = text.format(hosts=hosts, remedy=stale.proposed.text)
+    return stale.as_unknown(Reason(doubt.code, text), action)
 
 
 def _nova_evidence(

@@ -15,12 +15,12 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import expected, precondition
-from osc_placement.workflows.allocations.audit import finding
-from osc_placement.workflows.allocations.audit.finding import AuditContext, Finding, Repair
+from osc_placement.workflows.allocations.audit import repair
+from osc_placement.workflows.allocations.audit.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.capacity import FreeCapacity
 from osc_placement.workflows.allocations.location import Location, elsewhere, locate
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
-from osc_placement.workflows.finding import Action, Evidence, Proposal
+from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
 
 DOUBLED = "doubled"
 WRONG_HOST = "wrong-host"
@@ -33,7 +33,7 @@ _STATES_ON_NO_HOST = frozenset({"shelved_offloaded", "error", "building"})
 _USUAL = frozenset({flavor.VCPU, flavor.MEMORY_MB, flavor.DISK_GB})
 
 
-def find_wrong_host(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
+def find_wrong_host(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
     """Servers with allocations where they must not have any."""
     free = FreeCapacity(snapshot)
     for uuid, server in snapshot.servers.items():
@@ -55,7 +55,7 @@ def _judge_host(
     location: Location,
     away: allocation.Allocations,
     free: FreeCapacity,
-) -> Finding:
+) -> AllocationFinding:
     """The finding for a server with the allocations ``away`` from its location."""
     wrong = _wrong_host(snapshot, server, location, away)
     if location.moving:
@@ -70,7 +70,7 @@ def _judge_host(
     classes = {name for part in own.values() for name in part}
     if own and classes >= {name for part in away.values() for name in part}:
         text = f"it is on {server.host}, and has all its resources there:"
-        text += f" {finding.describe(snapshot, own)}"
+        text += f" {repair.describe(snapshot, own)}"
         evidence = Evidence(Code.SECOND_HOST, text, wrong.evidence.fields)
         return _removed(snapshot, server, DOUBLED, evidence, away)
     return _moved(snapshot, server, wrong, own, away, location.node.uuid, free)
@@ -94,7 +94,7 @@ def _on_no_host(
     server: values.Server,
     evidence: Evidence,
     away: allocation.Allocations,
-) -> Finding:
+) -> AllocationFinding:
     """A server on no host uses nothing; certain only if it never ran or is shelved."""
     found = _removed(snapshot, server, WRONG_HOST, evidence, away)
     if server.vm_state in _STATES_ON_NO_HOST:
@@ -109,27 +109,27 @@ def _removed(
     code: str,
     evidence: Evidence,
     away: allocation.Allocations,
-) -> Finding:
+) -> AllocationFinding:
     """The repair removes the allocations ``away`` and keeps the rest."""
     return Finding(
         code,
         change.Subject(server.name, server.uuid),
-        finding.hosts_of(snapshot, away),
+        repair.hosts_of(snapshot, away),
         evidence,
-        finding.propose_removal(snapshot, away),
-        Repair(finding.removal(away), precondition=precondition.of(server), frees=True),
+        repair.propose_removal(snapshot, away),
+        Repair(repair.removal(away), precondition=precondition.of(server), frees=True),
     )
 
 
 def _moved(
     snapshot: CloudSnapshot,
     server: values.Server,
-    wrong: Finding,
+    wrong: AllocationFinding,
     own: allocation.Allocations,
     away: allocation.Allocations,
     root: str,
     free: FreeCapacity,
-) -> Finding:
+) -> AllocationFinding:
     """The repair moves the allocations to the server's host, if the use of all of them is known."""
     reason = _why_unmovable(snapshot, root)
     if reason:
@@ -151,10 +151,10 @@ def _moved(
         wrong.evidence,
         Proposal(
             Action.MOVE_ALLOCATIONS,
-            f"{finding.describe(snapshot, correction.parts)} instead",
+            f"{repair.describe(snapshot, correction.parts)} instead",
             {"allocations": correction.parts, "removed": away},
         ),
-        Repair({**finding.removal(away), **correction.parts}, precondition=precondition.of(server)),
+        Repair({**repair.removal(away), **correction.parts}, precondition=precondition.of(server)),
     )
 
 
@@ -184,21 +184,21 @@ def _wrong_host(
     server: values.Server,
     location: Location,
     away: allocation.Allocations,
-) -> Finding:
+) -> AllocationFinding:
     here = Reason(Code.WRONG_HOST, f"it is on {server.host}")
     where = here if location.node else location.absent
     held = snapshot.allocations[server.uuid]
     fields = {
-        **finding.server_fields(server),
+        **repair.server_fields(server),
         "allocations": away,
         "allocations_on_host": {uuid: part for uuid, part in held.items() if uuid not in away},
     }
     return Finding(
         WRONG_HOST,
         change.Subject(server.name or server.uuid, server.uuid),
-        finding.hosts_of(snapshot, away),
-        Evidence(where.code, f"{where}, and has {finding.describe(snapshot, away)}", fields),
-        finding.NOTHING_PROPOSED,
+        repair.hosts_of(snapshot, away),
+        Evidence(where.code, f"{where}, and has {repair.describe(snapshot, away)}", fields),
+        repair.NOTHING_PROPOSED,
     )
 
 
@@ -210,7 +210,7 @@ _NOT_CLEANED_UP = Reason(
 )
 
 
-def find_wrong_size(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[Finding]:
+def find_wrong_size(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[AllocationFinding]:
     """Servers at rest with too much or too little of a class."""
     free = FreeCapacity(snapshot)
     for server in snapshot.servers.values():
@@ -222,7 +222,7 @@ def find_wrong_size(snapshot: CloudSnapshot, context: AuditContext) -> Iterator[
 
 def _judge_size(
     snapshot: CloudSnapshot, server: values.Server, free: FreeCapacity
-) -> Finding | None:
+) -> AllocationFinding | None:
     held = snapshot.allocations.get(server.uuid, {})
     location = locate(snapshot, server)
     node = location.node
@@ -239,14 +239,16 @@ def _judge_size(
     if not compared.wrong:
         return None
     wrong = {name: total.get(name, 0) for name in compared.wrong}
-    text = f"it has {finding.format_amounts(wrong)};"
-    text += f" its flavor requests {finding.format_amounts(compared.wrong)}"
-    fields = {**finding.server_fields(server), "has": wrong, "requested": compared.wrong}
+    text = f"it has {repair.format_amounts(wrong)};"
+    text += f" its flavor requests {repair.format_amounts(compared.wrong)}"
+    fields = {**repair.server_fields(server), "has": wrong, "requested": compared.wrong}
     evidence = Evidence(Code.WRONG_SIZE, text, fields)
     subject = change.Subject(server.name, server.uuid)
     correction = correct(snapshot, node.uuid, own, compared.wrong, free)
     if correction.why_not:
-        found = Finding(WRONG_SIZE, subject, (node.host,), evidence, finding.NOTHING_PROPOSED)
+        found: AllocationFinding = Finding(
+            WRONG_SIZE, subject, (node.host,), evidence, repair.NOTHING_PROPOSED
+        )
         return found.as_unknown(correction.why_not)
     return Finding(
         WRONG_SIZE,
@@ -255,7 +257,7 @@ def _judge_size(
         evidence,
         Proposal(
             Action.SET_AMOUNTS,
-            f"{finding.describe(snapshot, correction.parts)} instead",
+            f"{repair.describe(snapshot, correction.parts)} instead",
             {"allocations": correction.parts},
         ),
         Repair(correction.parts, precondition=precondition.of(server)),
@@ -264,16 +266,16 @@ def _judge_size(
 
 def _left_on_source(
     snapshot: CloudSnapshot, server: values.Server, left: allocation.Allocations
-) -> Finding:
+) -> AllocationFinding:
     """An evacuated server with allocations on its source only."""
-    text = f"it is on {server.host}, but has {finding.describe(snapshot, left)}"
-    fields = {**finding.server_fields(server), "allocations": left, "allocations_on_host": {}}
-    found = Finding(
+    text = f"it is on {server.host}, but has {repair.describe(snapshot, left)}"
+    fields = {**repair.server_fields(server), "allocations": left, "allocations_on_host": {}}
+    found: AllocationFinding = Finding(
         WRONG_HOST,
         change.Subject(server.name, server.uuid),
-        finding.hosts_of(snapshot, left),
+        repair.hosts_of(snapshot, left),
         Evidence(Code.WRONG_HOST, text, fields),
-        finding.NOTHING_PROPOSED,
+        repair.NOTHING_PROPOSED,
     )
     return found.as_unknown(_NOT_CLEANED_UP)
 

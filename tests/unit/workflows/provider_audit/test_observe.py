@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, pci
+from osc_placement.workflows import findings
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.provider_audit import observe
 from tests.support import embedded
@@ -82,7 +84,7 @@ def device(name: str) -> embedded.Host:
 
 def audited(
     client: embedded.Client, nova: Nova, neutron: Any = None, **fields: Any
-) -> observe.ProviderAuditResult:
+) -> findings.AuditResult[Mapping[str, bool]]:
     request = observe.ProviderAuditRequest(**fields)
     return observe.audit_providers(client, nova, neutron, request, ReadContext())
 

@@ -11,6 +11,7 @@ from osc_placement.model import allocation
 from osc_placement.model.candidate import RequestGroup
 from osc_placement.neutron import api
 from osc_placement.nova.flavor import Flavor
+from osc_placement.workflows import findings
 from osc_placement.workflows.allocations.audit import audit
 from osc_placement.workflows.allocations.snapshot import Owner
 from tests.support import plans
@@ -59,7 +60,7 @@ def test_consumer_with_two_findings_is_written_once() -> None:
     (item,) = audit.plan_repair(snapshot, found).changes
     assert plans.after(item)["n-b.:VCPU"] is None
     assert (plans.after(item)["n-a.:VCPU"], plans.after(item)["project_id"]) == (1, "p")
-    (alone,) = audit.plan_repair(snapshot, audit.select(found, codes=["wrong-owner"])).changes
+    (alone,) = audit.plan_repair(snapshot, findings.select(found, codes=["wrong-owner"])).changes
     assert plans.after(alone)["n-b.:VCPU"] == 1
 
 
@@ -103,9 +104,9 @@ def test_select_narrows_to_hosts_and_codes() -> None:
         [server(), server("b", uuid="t")], allocations={"x": on(c=USES)}, owners={"x": NO_TYPE}
     )
     found = find(snapshot)
-    assert codes(audit.select(found, ["b"])) == ["missing"]
-    assert codes(audit.select(found, ["c"], ["orphaned"])) == ["orphaned"]
-    assert codes(audit.select(found, codes=["unknown"])) == []
+    assert codes(findings.select(found, ["b"])) == ["missing"]
+    assert codes(findings.select(found, ["c"], ["orphaned"])) == ["orphaned"]
+    assert codes(findings.select(found, codes=["unknown"])) == []
 
 
 def test_codes_are_those_of_all_checks() -> None:

@@ -1,4 +1,4 @@
-"""A finding about allocations, with its repair. Pure."""
+"""The repair of a consumer, and what the checks of allocations share. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from osc_placement.nova import values
 from osc_placement.plan import reasons
 from osc_placement.plan.precondition import Precondition
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows import finding
 from osc_placement.workflows.allocations.heal_request import HealRequest
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
-from osc_placement.workflows.finding import UNKNOWN, Action, Evidence, Fields, Proposal
+from osc_placement.workflows.findings import Action, Fields, Finding, Proposal
 
 #: Of findings whose repair is not decided yet, or not certain.
 NOTHING_PROPOSED = Proposal(Action.NONE, "")
@@ -52,33 +51,8 @@ class Repair:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finding(finding.Finding):
-    """``code`` is one of ``checks.CODES``.
-
-    A consumer has the name of its server, if that is known. ``proposed`` describes ``repair``,
-    or what to do without one.
-    """
-
-    repair: Repair | None = None
-
-    @property
-    def is_repairable(self) -> bool:
-        return self.repair is not None
-
-    def as_unknown(self, reason: Reason, action: Action = Action.NONE) -> Finding:
-        """The finding without repair, for ``reason``."""
-        return dataclasses.replace(
-            self,
-            code=UNKNOWN,
-            evidence=Evidence(
-                reason.code,
-                f"it seems {self.code}: {self.evidence.text}",
-                {"seems": self.code, **self.evidence.fields},
-            ),
-            proposed=Proposal(action, f"skipped: {reason.text}"),
-            repair=None,
-        )
+#: A finding about allocations.
+AllocationFinding = Finding[Repair]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 
-from osc_placement.workflows.finding import Action
+from osc_placement.workflows.findings import Action
 
 PAGES = pathlib.Path(__file__).parents[3] / "doc/source/user/repair"
 
