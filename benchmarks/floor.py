@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from osc_placement.server import app, serve
+from osc_placement.server import app, run
 
 _HEADERS = [("content-type", "application/json"), ("openstack-api-version", "placement 1.39")]
 
@@ -32,8 +32,8 @@ class Floor:
 
 
 def main() -> None:
-    serve.raise_file_limit()
-    server = serve.Server(Floor(), "127.0.0.1", int(sys.argv[1]), app.THREADS)
+    run.raise_file_limit()
+    server = run.Server(Floor(), "127.0.0.1", int(sys.argv[1]), app.THREADS)
     server.stop_on_signals()
     server.run()
 

@@ -14,8 +14,7 @@ from osc_placement.client import retry, session as sessions, transport
 from osc_placement.model import yaml_lines
 from osc_placement.plan import guards, workers
 from osc_placement.plan.kinds import allocations
-from osc_placement.server import context, limits, options, serve
-from osc_placement.server.schemas import validation
+from osc_placement.server import context, options, run, validation
 from osc_placement.v1 import reshape
 from osc_placement.v1.allocations import audit
 from osc_placement.workflows.reshape import consumers
@@ -44,21 +43,21 @@ LIMITS = {
     "Part of what exists that an audit, a mirror or a migration removes": f"{guards.MAX_PERCENT} %",
     "Nodes that aliases add to a YAML document": f"{yaml_lines.MAX_ADDED}",
     "Time to search for an assignment": f"{consumers.TIMEOUT:g} s",
-    "Size of a body": f"{serve.MAX_BODY // MIB} MiB",
+    "Size of a body": f"{run.MAX_BODY // MIB} MiB",
     "Values in a body": f"{context.MAX_VALUES}",
-    "Size of the request line and the headers": f"{serve.MAX_HEADERS // KIB} KiB",
-    "Time until an idle connection is closed": f"{serve.IDLE_SECONDS} s",
-    "Connections": f"{serve.MAX_CONNECTIONS}",
-    "Unread responses of a client": f"{serve.MAX_UNREAD // MIB} MiB",
-    "Time of a search for allocation candidates": f"{limits.Limits.search_seconds:g} s",
+    "Size of the request line and the headers": f"{run.MAX_HEADERS // KIB} KiB",
+    "Time until an idle connection is closed": f"{run.IDLE_SECONDS} s",
+    "Connections": f"{run.MAX_CONNECTIONS}",
+    "Unread responses of a client": f"{run.MAX_UNREAD // MIB} MiB",
+    "Time of a search for allocation candidates": f"{context.Limits.search_seconds:g} s",
     "Searches at the same time; further ones that wait": (
-        f"{limits.Limits.searches}; {limits.Limits.waiting}"
+        f"{context.Limits.searches}; {context.Limits.waiting}"
     ),
-    "Time that a search waits for its turn": f"{limits.Limits.wait_seconds:g} s",
-    "Size of a response with allocation candidates": f"{limits.Limits.response_bytes // MIB} MiB",
-    "Candidates of a query without ``limit``": f"{limits.Limits.candidates}",
+    "Time that a search waits for its turn": f"{context.Limits.wait_seconds:g} s",
+    "Size of a response with allocation candidates": f"{context.Limits.response_bytes // MIB} MiB",
+    "Candidates of a query without ``limit``": f"{context.Limits.candidates}",
     "Characters of a document that an error quotes": f"{validation.MAX_QUOTED}",
-    "Time for requests in progress when the server stops": f"{serve.DRAIN_SECONDS:g} s",
+    "Time for requests in progress when the server stops": f"{run.DRAIN_SECONDS:g} s",
 }
 
 

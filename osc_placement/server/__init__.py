@@ -5,6 +5,6 @@ the production service.
 """
 
 from osc_placement.server.app import App, create_app
-from osc_placement.server.limits import Limits
+from osc_placement.server.context import Limits
 
 __all__ = ["App", "Limits", "create_app"]

@@ -19,16 +19,8 @@ from webob import acceptparse, exc
 
 from osc_placement import microversion
 from osc_placement.engine import errors, record
-from osc_placement.server import (
-    auth,
-    context,
-    fragments,
-    http_errors,
-    keystone,
-    limits,
-    policy,
-    routes,
-)
+from osc_placement.server import auth, context, fragments, http_errors, policy, routes
+from osc_placement.server.auth import AuthConfigInvalid
 from osc_placement.server.store import document, errors as store_errors, repository, sqlite
 
 LOG = logging.getLogger(__name__)
@@ -59,20 +51,20 @@ class App:
         enforcer: policy.Enforcer | None = None,
         cors_allowed_origins: Sequence[str] = (),
         config_file: str | None = None,
-        request_limits: limits.Limits | None = None,
+        request_limits: context.Limits | None = None,
         saved_cloud: sqlite.SavedCloud | None = None,
     ) -> None:
         self.repository = state
         #: The snapshot in the database file; None for a state that was not saved from a cloud.
         self.saved_cloud = saved_cloud
-        self.limits = request_limits or limits.Limits()
+        self.limits = request_limits or context.Limits()
         self.threads = THREADS + self.limits.searches + self.limits.waiting
         self._authenticate = auth.keystone if config_file else auth.noauth2
         self._enforcer = enforcer or policy.Defaults()
         self._fragments = fragments.Fragments()
         self._wsgi: Callable[[dict[str, Any], Any], Iterable[bytes]] = self._handle
         if config_file:
-            self._wsgi = keystone.wrap(self._handle, config_file)
+            self._wsgi = auth.keystone_middleware(self._handle, config_file)
         if cors_allowed_origins:
             self._wsgi = _with_cors(self._wsgi, cors_allowed_origins)
 
@@ -165,7 +157,7 @@ def create_app(
     first_generation: int = 0,
     cors_allowed_origins: Sequence[str] = (),
     load: Any = None,
-    request_limits: limits.Limits | None = None,
+    request_limits: context.Limits | None = None,
     lazily: bool = False,
 ) -> App:
     """A Placement on the SQLite file ``database``, or in memory if it is None.
@@ -182,7 +174,7 @@ def create_app(
     PolicyFileInvalid for ``policy_file``.
     """
     if auth not in STRATEGIES or (auth == KEYSTONE) != (config_file is not None):
-        raise keystone.AuthConfigInvalid(
+        raise AuthConfigInvalid(
             f"authentication {auth} with config file {config_file}: use {NOAUTH2} without one,"
             f" or {KEYSTONE} with one"
         )
@@ -191,7 +183,7 @@ def create_app(
     if policy_file is None:
         enforcer = policy.Defaults(legacy_rbac)
     else:
-        enforcer = policy.FromFile(policy_file, legacy_rbac)
+        enforcer = policy.FromFile(policy_file, routes.RULES, legacy_rbac)
     store = repository.MemoryStore() if database is None else sqlite.SqliteStore(database)
     saved_cloud = store.saved_cloud if isinstance(store, sqlite.SqliteStore) else None
     try:
@@ -204,11 +196,11 @@ def create_app(
         raise
 
 
-def _with_cors(app: keystone.Wsgi, allowed_origins: Sequence[str]) -> keystone.Wsgi:
+def _with_cors(app: auth.Wsgi, allowed_origins: Sequence[str]) -> auth.Wsgi:
     """The application with CORS headers for the allowed origins, by oslo.middleware."""
     from oslo_middleware import cors
 
-    wrapped: keystone.Wsgi = cors.CORS(
+    wrapped: auth.Wsgi = cors.CORS(
         app,
         {
             "allowed_origin": list(allowed_origins),

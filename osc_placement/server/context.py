@@ -1,19 +1,29 @@
-"""What a handler receives: one request with its version, identity and state."""
+"""What a handler receives and returns.
+
+It receives one request with its microversion, identity, limits and state, and returns one of the
+responses at the end of this module.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import email.utils
 import functools
 import json
-from collections.abc import Mapping
+import math
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import orjson
 import webob
 from webob import multidict
 
 from osc_placement import microversion
-from osc_placement.server import auth, fragments, http_errors, limits, policy
-from osc_placement.server.schemas import validation
+from osc_placement.engine.candidates import search
+from osc_placement.server import auth, fragments, http_errors, policy, validation
 from osc_placement.server.store import repository
 
 JSON = "application/json"
@@ -36,7 +46,7 @@ class RequestContext:
     enforcer: policy.Enforcer
     params: Mapping[str, str]
     rule: str
-    limits: limits.Limits
+    limits: Limits
     fragments: fragments.Fragments
     error_fields: dict[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -84,3 +94,127 @@ def _check_text(body: bytes, document: Any) -> None:
     """Raise ValueError for strings that contain an unpaired surrogate."""
     if b"\\ud" in body or b"\\uD" in body:
         json.dumps(document, ensure_ascii=False).encode()
+
+
+Strategy = search.Strategy
+
+
+@dataclasses.dataclass
+class Limits:
+    """Limits of an allocation candidates request.
+
+    ``search_seconds`` is the time of its search, ``response_bytes`` the size of its response,
+    ``candidates`` the number of candidates of a query without ``limit``. The search ends after
+    ``max_candidates`` candidates, None for all, and finds them in the order of ``strategy``.
+
+    ``searches`` run at the same time, and ``waiting`` more wait, each ``wait_seconds`` at most.
+    """
+
+    search_seconds: float = 5.0
+    response_bytes: int = 64 * 1024 * 1024
+    candidates: int = 200_000
+    max_candidates: int | None = None
+    strategy: Strategy = Strategy.DEPTH_FIRST
+    searches: int = 4
+    waiting: int = 32
+    wait_seconds: float = 10.0
+    stopping: threading.Event = dataclasses.field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._admitted = threading.Semaphore(self.searches + self.waiting)
+        self._running = threading.Semaphore(self.searches)
+
+    @contextlib.contextmanager
+    def search_slot(self) -> Iterator[None]:
+        """Wait for one of the slots for searches; raises Busy."""
+        if not self._admitted.acquire(blocking=False):
+            raise self._busy(f"{self.searches + self.waiting} searches run or wait")
+        try:
+            if not self._running.acquire(timeout=self.wait_seconds):
+                raise self._busy(f"the search waited for {self.wait_seconds:g} seconds")
+            try:
+                yield
+            finally:
+                self._running.release()
+        finally:
+            self._admitted.release()
+
+    def _busy(self, reason: str) -> http_errors.Busy:
+        seconds = math.ceil(self.search_seconds)
+        return http_errors.Busy(f"The server is busy: {reason}. Try again later.", seconds)
+
+    def lowered(self, limit: int | None) -> int | None:
+        """The ``limit`` of a query, lowered to ``max_candidates``."""
+        given = [each for each in (limit, self.max_candidates) if each is not None]
+        return min(given, default=None)
+
+    def budget(self) -> search.SearchBudget:
+        """The budget of one search, which starts now."""
+        return search.SearchBudget(self.search_seconds, self.stopping.is_set)
+
+
+def json_response(
+    context: RequestContext,
+    payload: Any,
+    status: int = 200,
+    updated: Iterable[float] | None = None,
+) -> webob.Response:
+    """A JSON response.
+
+    ``updated`` are the update times of the records in it; the latest one becomes
+    last-modified. None means now, an empty ``updated`` means no such header.
+    """
+    return encoded_response(context, [encode(payload)], status, updated)
+
+
+def encoded_response(
+    context: RequestContext,
+    parts: list[bytes],
+    status: int = 200,
+    updated: Iterable[float] | None = None,
+) -> webob.Response:
+    """A response from the parts of an encoded JSON document; see ``json_response``.
+
+    The parts are sent one by one: joining large ones takes longer than to encode them.
+    """
+    length = str(sum(map(len, parts)))
+    headers = [("Content-Type", JSON), ("Content-Length", length)]
+    response = webob.Response(status=status, app_iter=parts, headerlist=headers)
+    set_dates(context, response, updated)
+    return response
+
+
+def empty_response(
+    context: RequestContext, status: int = 204, path: str | None = None
+) -> webob.Response:
+    """A response without a body; ``path`` becomes its location."""
+    response = webob.Response(status=status, headerlist=[])
+    if path is not None:
+        response.location = context.url(path)
+    return response
+
+
+def set_dates(
+    context: RequestContext, response: webob.Response, updated: Iterable[float] | None = None
+) -> None:
+    """Set last-modified and cache-control, which exist since 1.15; see ``json_response``."""
+    if not context.at_least(15):
+        return
+    latest = time.time() if updated is None else max(updated, default=None)
+    if latest is not None:
+        response.headerlist.append(("last-modified", _date(int(latest))))
+    response.headerlist.append(("cache-control", "no-cache"))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _date(seconds: int) -> str:
+    """The date of HTTP; many records change in the same second."""
+    return email.utils.formatdate(seconds, usegmt=True)
+
+
+def encode(payload: Any) -> bytes:
+    """Encode as JSON; the standard library takes integers of any size, orjson does not."""
+    try:
+        return orjson.dumps(payload)
+    except TypeError:
+        return json.dumps(payload).encode()

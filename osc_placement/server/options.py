@@ -14,16 +14,21 @@ from typing import Any
 
 from osc_placement.engine import standard
 from osc_placement.samples import sample
-from osc_placement.server import app, keystone, limits, policy, serve
+from osc_placement.server import app, auth, context, policy
 from osc_placement.server.store import errors
 
 LOG = logging.getLogger(__name__)
 
+
+class CannotStart(Exception):
+    """The server cannot start; the text has the reason and the remedy."""
+
+
 #: The errors of ``create``.
 CANNOT_START = (
     errors.StoreError,
-    serve.CannotStart,
-    keystone.AuthConfigInvalid,
+    CannotStart,
+    auth.AuthConfigInvalid,
     policy.PolicyFileInvalid,
 )
 
@@ -117,14 +122,14 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--search-seconds",
         type=_positive,
-        default=limits.Limits.search_seconds,
+        default=context.Limits.search_seconds,
         metavar="N",
         help="seconds that a search for allocation candidates may take (%(default)s)",
     )
     group.add_argument(
         "--response-mib",
         type=_natural,
-        default=limits.Limits.response_bytes // MIB,
+        default=context.Limits.response_bytes // MIB,
         metavar="N",
         help="size of a response with allocation candidates in MiB (%(default)s)",
     )
@@ -138,8 +143,8 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--allocation-candidates-generation-strategy",
         type=_strategy,
-        metavar="{" + ",".join(limits.Strategy) + "}",
-        default=limits.Strategy.DEPTH_FIRST,
+        metavar="{" + ",".join(context.Strategy) + "}",
+        default=context.Strategy.DEPTH_FIRST,
         help="find all candidates of a tree before the next tree, or one of each tree in turn"
         " (%(default)s)",
     )
@@ -155,7 +160,7 @@ def _add_access(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--config-file",
         metavar="FILE",
-        help=f"for --auth keystone: file with a section [{keystone.GROUP}]",
+        help=f"for --auth keystone: file with a section [{auth.GROUP}]",
     )
     group.add_argument("--policy-file", metavar="FILE", help="oslo.policy file")
     group.add_argument(
@@ -182,7 +187,7 @@ def create(options: argparse.Namespace) -> app.App:
         first_generation=options.first_generation,
         cors_allowed_origins=options.cors_allowed_origin,
         load=_document(options.load),
-        request_limits=limits.Limits(
+        request_limits=context.Limits(
             options.search_seconds,
             options.response_mib * MIB,
             max_candidates=options.max_allocation_candidates,
@@ -210,11 +215,11 @@ def _integer(text: str) -> int:
         raise argparse.ArgumentTypeError(f"invalid int value: {text!r}") from error
 
 
-def _strategy(text: str) -> limits.Strategy:
+def _strategy(text: str) -> context.Strategy:
     try:
-        return limits.Strategy(text)
+        return context.Strategy(text)
     except ValueError as error:
-        known = " or ".join(limits.Strategy)
+        known = " or ".join(context.Strategy)
         raise argparse.ArgumentTypeError(f"{text!r} is not a strategy: use {known}") from error
 
 
@@ -259,7 +264,7 @@ def _check_address(host: str, allowed: bool) -> None:
     if loopback:
         return
     if not allowed:
-        raise serve.CannotStart(
+        raise CannotStart(
             f"{host} is not a loopback address, and with noauth2 every client may"
             " do everything: add --allow-remote-noauth if that is intended"
         )
@@ -276,8 +281,8 @@ def _document(path: str | None) -> Any:
             return json.load(source)
     except OSError as error:
         samples = ", ".join(sample.sample_cloud_names())
-        raise serve.CannotStart(
+        raise CannotStart(
             f"{path} cannot be read: {error.strerror}. The sample clouds are {samples}"
         ) from error
     except ValueError as error:
-        raise serve.CannotStart(f"{path} is not a JSON document: {error}") from error
+        raise CannotStart(f"{path} is not a JSON document: {error}") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from osc_placement.server import auth, http_errors
@@ -16,46 +16,6 @@ from osc_placement.server import auth, http_errors
 PREFIX = "placement:"
 RESHAPE = "placement:reshaper:reshape"
 USAGES = "placement:usages"
-
-#: All rules of the API.
-RULES = tuple(
-    PREFIX + name
-    for name in (
-        "allocation_candidates:list",
-        "allocations:delete",
-        "allocations:list",
-        "allocations:manage",
-        "allocations:update",
-        "reshaper:reshape",
-        "resource_classes:create",
-        "resource_classes:delete",
-        "resource_classes:list",
-        "resource_classes:show",
-        "resource_classes:update",
-        "resource_providers:aggregates:list",
-        "resource_providers:aggregates:update",
-        "resource_providers:allocations:list",
-        "resource_providers:create",
-        "resource_providers:delete",
-        "resource_providers:inventories:create",
-        "resource_providers:inventories:delete",
-        "resource_providers:inventories:list",
-        "resource_providers:inventories:show",
-        "resource_providers:inventories:update",
-        "resource_providers:list",
-        "resource_providers:show",
-        "resource_providers:traits:delete",
-        "resource_providers:traits:list",
-        "resource_providers:traits:update",
-        "resource_providers:update",
-        "resource_providers:usages",
-        "traits:delete",
-        "traits:list",
-        "traits:show",
-        "traits:update",
-        "usages",
-    )
-)
 
 
 class Enforcer(Protocol):
@@ -105,13 +65,13 @@ class PolicyFileInvalid(Exception):
 
 
 class FromFile:
-    """The defaults with the rules of an oslo.policy file in their place.
+    """The defaults of all ``rules``, with the rules of an oslo.policy file in their place.
 
     Raises PolicyFileInvalid for a file that cannot be read or has no rules: oslo.policy would
     silently use the defaults.
     """
 
-    def __init__(self, path: str, legacy: bool = False) -> None:
+    def __init__(self, path: str, rules: Iterable[str], legacy: bool = False) -> None:
         from oslo_config import cfg
         from oslo_policy import opts, policy as oslo_policy
 
@@ -124,10 +84,10 @@ class FromFile:
         self._enforcer = oslo_policy.Enforcer(config, policy_file=path)
         self._enforcer.suppress_default_change_warnings = True
         self._enforcer.suppress_deprecation_warnings = True
-        self._enforcer.register_defaults(_oslo_defaults(oslo_policy, legacy))
+        self._enforcer.register_defaults(_oslo_defaults(oslo_policy, rules, legacy))
         try:
             text = pathlib.Path(path).read_text(encoding="utf-8")
-            held = oslo_policy.parse_file_contents(text)
+            checks = oslo_policy.parse_file_contents(text)
             self._enforcer.load_rules()
             self._enforcer.check_rules(raise_on_violation=True)
         except OSError as error:
@@ -136,7 +96,7 @@ class FromFile:
             raise PolicyFileInvalid(f"{path} has invalid rules: {error}") from error
         except (ValueError, TypeError, AttributeError) as error:
             raise PolicyFileInvalid(f"{path} is not a policy file: {error}") from error
-        if not isinstance(held, dict):
+        if not isinstance(checks, dict):
             raise PolicyFileInvalid(f"{path} is not a policy file: it has no 'RULE: CHECK' lines")
 
     def authorize(
@@ -150,7 +110,7 @@ class FromFile:
             raise http_errors.Forbidden(f"Policy does not allow {rule} to be performed.")
 
 
-def _oslo_defaults(oslo_policy: Any, legacy: bool) -> list[Any]:
+def _oslo_defaults(oslo_policy: Any, rules: Iterable[str], legacy: bool) -> list[Any]:
     named = {
         "admin_api": "role:admin",
         "admin_or_service_api": "role:admin or role:service",
@@ -160,7 +120,7 @@ def _oslo_defaults(oslo_policy: Any, legacy: bool) -> list[Any]:
             "rule:admin_or_service_api or rule:project_reader_api"
         ),
     }
-    checks = dict.fromkeys(RULES, "rule:admin_or_service_api")
+    checks = dict.fromkeys(rules, "rule:admin_or_service_api")
     checks[RESHAPE] = "rule:admin_or_service_api" if legacy else "rule:service_api"
     checks[USAGES] = "rule:admin_or_project_reader_or_service_api"
     return [oslo_policy.RuleDefault(name, check) for name, check in {**named, **checks}.items()]

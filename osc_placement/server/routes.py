@@ -159,6 +159,9 @@ ROUTES: dict[str, dict[str, Route]] = {
     },
 }
 
+#: The names of all policy rules.
+RULES = sorted({route.rule for methods in ROUTES.values() for route in methods.values()} - {""})
+
 _BY_LENGTH: dict[int, list[tuple[tuple[str, ...], dict[str, Route]]]] = {}
 for _path, _methods in ROUTES.items():
     _segments = tuple(_path[1:].split("/"))

@@ -1,4 +1,8 @@
-"""The command ``osc-placement-server``."""
+"""The command ``osc-placement-server``: waitress with limits and a graceful end.
+
+waitress decides how requests are read. A lab server that strangers can reach stands behind a proxy,
+which limits slow and malformed requests.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,22 @@ import argparse
 import contextlib
 import gc
 import json
+import logging
 import os
 import pathlib
+import resource
+import signal
+import socket
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
-from osc_placement.server import app, log, options as server_options, serve
+import waitress
+
+from osc_placement.server import app, log, options as server_options
 from osc_placement.server.store import errors, sqlite
 
 #: Time after which one thread lets another one compute.
@@ -23,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal; returns 0, or 1 with the reason on stderr."""
     options = server_options.parse(arguments)
     log.configure(debug=options.debug)
-    serve.raise_file_limit()
+    raise_file_limit()
     if options.check is not None:
         return _check(options.check)
     try:
@@ -42,14 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.exit:
             sys.stdout.write(f"{options.database}: {options.load} is loaded\n")
             return 0
-        server = serve.Server(
-            placement, options.host, options.port, placement.threads, placement.stop
-        )
+        server = Server(placement, options.host, options.port, placement.threads, placement.stop)
         server.stop_on_signals()
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         server.run()
-    except serve.CannotStart as error:
+    except server_options.CannotStart as error:
         return _fail(error)
     finally:
         placement.close()
@@ -59,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _check(path: str) -> int:
     """Check a database; 0, or 1 with the problems on stderr."""
     if not os.path.exists(path):
-        return _fail(serve.CannotStart(f"database {path} does not exist"))
+        return _fail(server_options.CannotStart(f"database {path} does not exist"))
     try:
         store = sqlite.SqliteStore(path)
         with contextlib.closing(store):
@@ -83,7 +94,7 @@ def _check_database(options: argparse.Namespace) -> None:
     """An export must not create a database from a misspelt name."""
     exports_existing = options.load is None and options.database is not None
     if options.export is not None and exports_existing and not os.path.exists(options.database):
-        raise serve.CannotStart(
+        raise server_options.CannotStart(
             f"database {options.database} does not exist, so it cannot be exported"
         )
 
@@ -109,8 +120,148 @@ def _export(placement: app.App, path: str) -> None:
             os.unlink(unfinished)
             raise
     except OSError as error:
-        raise serve.CannotStart(f"{path} cannot be written: {error.strerror}") from error
+        raise server_options.CannotStart(f"{path} cannot be written: {error.strerror}") from error
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+#: A reshape of the largest trees is a few MiB.
+MAX_BODY = 16 * 1024 * 1024
+#: The request line, and so the query, with all headers.
+MAX_HEADERS = 64 * 1024
+#: Bytes of responses that wait, in files, for a client to read them. More than one response has.
+MAX_UNREAD = 128 * 1024 * 1024
+#: Seconds until a connection without traffic is closed.
+IDLE_SECONDS = 120
+#: The work for each event grows with the number of connections.
+MAX_CONNECTIONS = 1000
+#: Open files other than connections: the database, large bodies.
+OTHER_FILES = 128
+#: Seconds for responses in flight when the server stops.
+DRAIN_SECONDS = 10.0
+_SWEEP_SECONDS = 5
+_POLL_SECONDS = 0.05
+
+
+class Server:
+    """A listening server; ``url`` is its address. Raises CannotStart if it cannot listen."""
+
+    def __init__(
+        self,
+        app: Any,
+        host: str,
+        port: int,
+        threads: int = 1,
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._app = app
+        self._on_stop = on_stop
+        self._stopping = threading.Lock()
+        self._counting = threading.Lock()
+        self._in_progress = 0
+        # With few worker threads a queue is normal.
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+        self._listener = _listen(host, port)
+        self._sockets: dict[int, Any] = {}
+        self._server = waitress.create_server(
+            self._counted,
+            map=self._sockets,
+            sockets=[self._listener],
+            threads=threads,
+            ident="osc-placement-server",
+            # waitress refuses a request that reaches these sizes.
+            max_request_body_size=MAX_BODY + 1,
+            max_request_header_size=MAX_HEADERS + 1,
+            outbuf_high_watermark=MAX_UNREAD,
+            channel_timeout=IDLE_SECONDS,
+            cleanup_interval=_SWEEP_SECONDS,
+            connection_limit=_connection_limit(),
+            asyncore_use_poll=True,
+            log_socket_errors=False,
+        )
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self._server.effective_port}"
+
+    def run(self) -> None:
+        """Serve until ``stop`` is called and the requests in flight are finished."""
+        self._server.run()
+        self._server.task_dispatcher.shutdown()
+
+    def stop(self) -> None:
+        """Make ``run`` return; a signal handler may call this."""
+        if self._stopping.acquire(blocking=False):
+            threading.Thread(target=self._end).start()
+
+    def stop_on_signals(self) -> None:
+        """Stop on SIGTERM and SIGINT."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop())
+
+    def _counted(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        with self._progress():
+            return list(self._app(environ, start_response))
+
+    @contextlib.contextmanager
+    def _progress(self) -> Iterator[None]:
+        with self._counting:
+            self._in_progress += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self._in_progress -= 1
+
+    def _end(self) -> None:
+        """Accept no more connections, wait for the requests in flight, and end the loop."""
+        self._on_stop()
+        self._in_loop(self._refuse_more)
+        until = time.monotonic() + DRAIN_SECONDS
+        quiet = 0
+        # A request that was read a moment ago is in progress a moment later.
+        while quiet < 3 and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+            quiet = 0 if self._is_busy() else quiet + 1
+        self._in_loop(self._close_all)
+
+    def _in_loop(self, step: Callable[[], None]) -> None:
+        """Call a function in the thread of ``run``, which alone may change the sockets."""
+        self._server.trigger.pull_trigger(step)
+
+    def _refuse_more(self) -> None:
+        del self._sockets[self._listener.fileno()]
+        self._listener.close()
+
+    def _is_busy(self) -> bool:
+        return self._in_progress > 0 or any(
+            connection.writable() for connection in tuple(self._sockets.values())
+        )
+
+    def _close_all(self) -> None:
+        for connection in tuple(self._sockets.values()):
+            connection.close()
+
+
+def raise_file_limit() -> None:
+    """Raise the soft limit of open files to the hard limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _connection_limit() -> int:
+    """The number of connections; further ones wait."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    return max(OTHER_FILES, min(MAX_CONNECTIONS, soft - OTHER_FILES))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server((str(address[0]), port), family=family)
+    except OSError as error:
+        raise server_options.CannotStart(
+            f"cannot listen on {host}:{port}: {error.strerror or error}; choose another"
+            " --port (0 for any)"
+        ) from error
+    except ValueError as error:
+        raise server_options.CannotStart(f"cannot listen on {host}:{port}: {error}") from error

@@ -24,7 +24,7 @@ import requests
 from osc_placement import microversion, server
 from osc_placement.client import api, transport, wsgi
 from osc_placement.samples import sample
-from osc_placement.server import serve
+from osc_placement.server import run
 
 #: The headers of an identity with the roles admin and service.
 ADMIN_HEADERS: Mapping[str, str] = {"x-auth-token": "admin", "x-roles": "admin,service"}
@@ -103,7 +103,7 @@ class InProcessPlacement(EmbeddedPlacement):
 class LoopbackPlacement(EmbeddedPlacement):
     """A server on a free port of 127.0.0.1, in a thread of this process."""
 
-    _listener: serve.Server | None = None
+    _listener: run.Server | None = None
     _thread: threading.Thread | None = None
 
     @property
@@ -114,7 +114,7 @@ class LoopbackPlacement(EmbeddedPlacement):
 
     def start(self) -> Self:
         super().start()
-        self._listener = serve.Server(self.app, "127.0.0.1", 0, self.app.threads, self.app.stop)
+        self._listener = run.Server(self.app, "127.0.0.1", 0, self.app.threads, self.app.stop)
         self._thread = threading.Thread(target=self._listener.run, daemon=True)
         self._thread.start()
         return self

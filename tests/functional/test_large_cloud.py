@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import large_cloud
 from osc_placement import server
-from osc_placement.server import serve
+from osc_placement.server import run
 from tests.support import embedded
 from tests.support.clouds import large
 from tests.support.peer import shell, target as targets
@@ -112,7 +112,7 @@ def serving(cloud: large.LargeCloud) -> Iterator[tuple[str, embedded.Proxy]]:
     """The URL of a server with the cloud, and its requests."""
     app = server.create_app(load=cloud.document(), legacy_rbac=True)
     proxy = embedded.Proxy(app)
-    listening = serve.Server(proxy, "127.0.0.1", 0, app.threads)
+    listening = run.Server(proxy, "127.0.0.1", 0, app.threads)
     thread = threading.Thread(target=listening.run)
     thread.start()
     try:

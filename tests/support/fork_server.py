@@ -11,7 +11,7 @@ import signal
 import sys
 
 from osc_placement import server
-from osc_placement.server import serve
+from osc_placement.server.run import Server
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
 def run(path: str) -> None:
     """Serve a database until the process is killed."""
     app = server.create_app(path)
-    service = serve.Server(app, "127.0.0.1", 0)
+    service = Server(app, "127.0.0.1", 0)
     sys.stdout.write(f"{os.getpid()} {service.url}\n")
     sys.stdout.flush()
     service.run()

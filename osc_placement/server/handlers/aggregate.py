@@ -8,17 +8,16 @@ import webob
 
 from osc_placement import microversion
 from osc_placement.engine import provider as rules, record
-from osc_placement.server import responses
-from osc_placement.server.context import RequestContext
+from osc_placement.server import schemas, validation
+from osc_placement.server.context import RequestContext, json_response
 from osc_placement.server.handlers import provider as providers
-from osc_placement.server.schemas import provider as schemas, validation
 
 
 def _answer(context: RequestContext, provider: record.ProviderRecord) -> webob.Response:
     shown: dict[str, Any] = {"aggregates": list(provider.aggregates)}
     if microversion.supports(context.version, "aggregate generation"):
         shown["resource_provider_generation"] = provider.generation
-    return responses.json_response(context, shown)
+    return json_response(context, shown)
 
 
 def list_all(context: RequestContext) -> webob.Response:

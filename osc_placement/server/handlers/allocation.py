@@ -17,10 +17,9 @@ from osc_placement.engine import (
     state,
 )
 from osc_placement.model import allocation as model, name as names
-from osc_placement.server import http_errors, responses
-from osc_placement.server.context import RequestContext
+from osc_placement.server import http_errors, schemas, validation
+from osc_placement.server.context import RequestContext, empty_response, json_response
 from osc_placement.server.handlers import inventory as inventories, provider as providers
-from osc_placement.server.schemas import allocation as schemas, validation
 
 
 def show(context: RequestContext) -> webob.Response:
@@ -28,9 +27,9 @@ def show(context: RequestContext) -> webob.Response:
     with context.repository.read() as base:
         consumer = base.consumers.get(context.params["consumer_uuid"])
         if consumer is None or not consumer.allocations:
-            return responses.json_response(context, {"allocations": {}})
+            return json_response(context, {"allocations": {}})
         shown = _view(context, base, consumer)
-    return responses.json_response(context, shown, updated=[consumer.updated_at])
+    return json_response(context, shown, updated=[consumer.updated_at])
 
 
 def _view(
@@ -70,7 +69,7 @@ def of_provider(context: RequestContext) -> webob.Response:
         "allocations": allocations,
         "resource_provider_generation": provider.generation,
     }
-    return responses.json_response(context, shown, updated=dates or None)
+    return json_response(context, shown, updated=dates or None)
 
 
 def write_one(context: RequestContext) -> webob.Response:
@@ -78,25 +77,25 @@ def write_one(context: RequestContext) -> webob.Response:
     given = context.params["consumer_uuid"]
     if not names.is_uuid(given):
         raise http_errors.BadRequest(f"Malformed consumer_uuid: {given}")
-    body = context.body(validation.at(schemas.WRITE_ONE, context.version.minor))
+    body = context.body(validation.at(schemas.ALLOCATIONS_WRITE, context.version.minor))
     claim = _claim(context, names.canonical_uuid(given), body)
     _write(context, [claim], lambda draft: rules.write(draft, [claim]))
-    return responses.empty_response(context)
+    return empty_response(context)
 
 
 def write_many(context: RequestContext) -> webob.Response:
     """POST /allocations"""
-    body = context.body(validation.at(schemas.WRITE_MANY, context.version.minor))
+    body = context.body(validation.at(schemas.ALLOCATIONS_WRITE_MANY, context.version.minor))
     claims = _claims(context, body)
     _write(context, claims, lambda draft: rules.write(draft, claims))
-    return responses.empty_response(context)
+    return empty_response(context)
 
 
 def delete(context: RequestContext) -> webob.Response:
     """DELETE /allocations/{consumer_uuid}"""
     with context.repository.write() as draft:
         rules.delete(draft, context.params["consumer_uuid"])
-    return responses.empty_response(context)
+    return empty_response(context)
 
 
 def reshape_all(context: RequestContext) -> webob.Response:
@@ -111,7 +110,7 @@ def reshape_all(context: RequestContext) -> webob.Response:
     }
     claims = _claims(context, body["allocations"])
     _write(context, claims, lambda draft: reshape.reshape(draft, inventories_by_provider, claims))
-    return responses.empty_response(context)
+    return empty_response(context)
 
 
 def _write(

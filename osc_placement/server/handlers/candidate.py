@@ -14,9 +14,8 @@ from osc_placement import microversion
 from osc_placement.engine import standard, state
 from osc_placement.engine.candidates import names, search, summary
 from osc_placement.model import candidate as model
-from osc_placement.server import http_errors, query, responses
-from osc_placement.server.context import RequestContext
-from osc_placement.server.schemas import candidate as schemas, validation
+from osc_placement.server import http_errors, query, schemas, validation
+from osc_placement.server.context import RequestContext, encode, encoded_response
 
 #: Amounts and mappings that are encoded at once: few, so that garbage collections find few objects.
 BATCH = 128
@@ -68,7 +67,7 @@ def list_all(context: RequestContext) -> webob.Response:
     Candidates are encoded as they are found, so that only the text of a large response is in
     memory. The search does not block other requests: only searches wait for each other.
     """
-    given = context.checked_query(validation.at(schemas.QUERY, context.version.minor))
+    given = context.checked_query(validation.at(schemas.CANDIDATES_QUERY, context.version.minor))
     candidate_query = query.parse_candidates(list(given.items()), context.version)
     parts = _Parts(context.limits.response_bytes)
     with context.limits.search_slot(), context.repository.snapshot() as base:
@@ -79,7 +78,7 @@ def list_all(context: RequestContext) -> webob.Response:
         parts.add(b'], "provider_summaries": {')
         parts.add_members(_summaries(context, base, candidate_query, named))
         parts.add(b"}}")
-    return responses.encoded_response(context, parts.joined())
+    return encoded_response(context, parts.joined())
 
 
 def _encoded(
@@ -97,10 +96,10 @@ def _encoded(
         batch.append(form(candidate))
         size += len(candidate.allocations) + len(candidate.mappings)
         if size > BATCH:
-            yield responses.encode(batch)[1:-1]
+            yield encode(batch)[1:-1]
             batch, size = [], 0
     if batch:
-        yield responses.encode(batch)[1:-1]
+        yield encode(batch)[1:-1]
 
 
 def _found(
@@ -172,4 +171,4 @@ def _encode_summary(
     if microversion.supports(version, "nested candidates"):
         entry["parent_provider_uuid"] = provider.parent_uuid
         entry["root_provider_uuid"] = provider.root_uuid
-    return responses.encode({uuid: entry})[1:-1]
+    return encode({uuid: entry})[1:-1]

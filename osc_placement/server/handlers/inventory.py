@@ -9,10 +9,9 @@ import webob
 from osc_placement import microversion
 from osc_placement.engine import errors, inventory as rules, record
 from osc_placement.model import inventory as model, name as names
-from osc_placement.server import responses
-from osc_placement.server.context import RequestContext
+from osc_placement.server import schemas
+from osc_placement.server.context import RequestContext, empty_response, json_response
 from osc_placement.server.handlers import provider as providers
-from osc_placement.server.schemas import inventory as schemas
 
 #: Fields in the order of Placement's responses.
 _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
@@ -53,7 +52,7 @@ def _answer_one(
 ) -> webob.Response:
     shown = _view(provider.inventories[name])
     shown["resource_provider_generation"] = provider.generation
-    return responses.json_response(context, shown, status, updated=[provider.updated_at])
+    return json_response(context, shown, status, updated=[provider.updated_at])
 
 
 def _answer_all(context: RequestContext, provider: record.ProviderRecord) -> webob.Response:
@@ -63,7 +62,7 @@ def _answer_all(context: RequestContext, provider: record.ProviderRecord) -> web
     }
     # The date is that of the inventories; without any there is none.
     updated = [provider.updated_at] if provider.inventories else []
-    return responses.json_response(context, shown, updated=updated)
+    return json_response(context, shown, updated=updated)
 
 
 def list_all(context: RequestContext) -> webob.Response:
@@ -84,7 +83,7 @@ def show(context: RequestContext) -> webob.Response:
 
 def create(context: RequestContext) -> webob.Response:
     """POST /resource_providers/{uuid}/inventories"""
-    body = providers.provider_body(context, schemas.ADD)
+    body = providers.provider_body(context, schemas.INVENTORY_ADD)
     uuid, name = context.params["uuid"], body["resource_class"]
     with context.repository.write() as draft:
         provider = rules.add(
@@ -97,7 +96,7 @@ def create(context: RequestContext) -> webob.Response:
 
 def replace_all(context: RequestContext) -> webob.Response:
     """PUT /resource_providers/{uuid}/inventories"""
-    body = providers.provider_body(context, schemas.REPLACE_ALL)
+    body = providers.provider_body(context, schemas.INVENTORIES_REPLACE)
     new_inventories = read_all(body["inventories"])
     with context.repository.write() as draft:
         provider = rules.replace_all(
@@ -112,7 +111,7 @@ def replace_all(context: RequestContext) -> webob.Response:
 
 def replace_one(context: RequestContext) -> webob.Response:
     """PUT /resource_providers/{uuid}/inventories/{resource_class}"""
-    body = providers.provider_body(context, schemas.REPLACE_ONE)
+    body = providers.provider_body(context, schemas.INVENTORY_REPLACE)
     name = context.params["resource_class"]
     with context.repository.write() as draft:
         provider = rules.replace_one(
@@ -130,11 +129,11 @@ def delete_one(context: RequestContext) -> webob.Response:
     """DELETE /resource_providers/{uuid}/inventories/{resource_class}"""
     with context.repository.write() as draft:
         rules.delete_one(draft, context.params["uuid"], context.params["resource_class"])
-    return responses.empty_response(context)
+    return empty_response(context)
 
 
 def delete_all(context: RequestContext) -> webob.Response:
     """DELETE /resource_providers/{uuid}/inventories"""
     with context.repository.write() as draft:
         rules.delete_all(draft, context.params["uuid"])
-    return responses.empty_response(context)
+    return empty_response(context)

@@ -11,9 +11,8 @@ import webob
 from osc_placement import microversion
 from osc_placement.engine import errors, listing, provider as rules, record, state
 from osc_placement.model import candidate, name as names
-from osc_placement.server import query, responses
-from osc_placement.server.context import RequestContext
-from osc_placement.server.schemas import provider as schemas, validation
+from osc_placement.server import query, schemas, validation
+from osc_placement.server.context import RequestContext, empty_response, encode, encoded_response
 
 _SINCE = {"inventories": 0, "usages": 0, "aggregates": 1, "traits": 6, "allocations": 11}
 _NESTED = microversion.FEATURES["nested providers"].minor
@@ -34,7 +33,7 @@ def _encode(
     shown = {"uuid": uuid, "name": name, "generation": generation, "links": links}
     if minor >= _NESTED:
         shown |= {"parent_provider_uuid": parent_uuid, "root_provider_uuid": root_uuid}
-    return responses.encode(shown)
+    return encode(shown)
 
 
 def _encode_record(provider: record.ProviderRecord, minor: int) -> bytes:
@@ -50,7 +49,7 @@ def _encode_record(provider: record.ProviderRecord, minor: int) -> bytes:
 
 def _response(context: RequestContext, provider: record.ProviderRecord) -> webob.Response:
     encoded = _encode_record(provider, context.version.minor)
-    return responses.encoded_response(context, [encoded], updated=[provider.updated_at])
+    return encoded_response(context, [encoded], updated=[provider.updated_at])
 
 
 def require(base: state.State, uuid: str) -> record.ProviderRecord:
@@ -70,7 +69,7 @@ def provider_body(context: RequestContext, schema: validation.Schema) -> Any:
 
 def list_all(context: RequestContext) -> webob.Response:
     """GET /resource_providers"""
-    given = context.checked_query(validation.at(schemas.QUERY, context.version.minor))
+    given = context.checked_query(validation.at(schemas.PROVIDERS_QUERY, context.version.minor))
     traits = given.getall("required")
     if not microversion.supports(context.version, "any traits"):
         traits = traits[-1:]
@@ -99,19 +98,19 @@ def _list_response(
     members = b",".join(block.encoded for block in blocks)
     parts = [b'{"resource_providers":[', members, b"]}"]
     updated = [block.latest for block in blocks] or None
-    return responses.encoded_response(context, parts, updated=updated)
+    return encoded_response(context, parts, updated=updated)
 
 
 def create(context: RequestContext) -> webob.Response:
     """POST /resource_providers"""
-    body = context.body(validation.at(schemas.CREATE, context.version.minor))
+    body = context.body(validation.at(schemas.PROVIDER_CREATE, context.version.minor))
     new_uuid = names.canonical_uuid(body["uuid"]) if "uuid" in body else str(uuid.uuid4())
     with context.repository.write() as draft:
         context.error_fields = {"uuid": new_uuid, "name": body["name"]}
         provider = rules.create(draft, new_uuid, body["name"], body.get("parent_provider_uuid"))
     path = f"/resource_providers/{provider.uuid}"
     if not microversion.supports(context.version, "provider create body"):
-        return responses.empty_response(context, 201, path)
+        return empty_response(context, 201, path)
     response = _response(context, provider)
     response.location = context.url(path)
     return response
@@ -126,7 +125,7 @@ def show(context: RequestContext) -> webob.Response:
 
 def update(context: RequestContext) -> webob.Response:
     """PUT /resource_providers/{uuid}"""
-    body = provider_body(context, validation.at(schemas.UPDATE, context.version.minor))
+    body = provider_body(context, validation.at(schemas.PROVIDER_UPDATE, context.version.minor))
     with context.repository.write() as draft:
         provider = rules.update(
             draft,
@@ -142,4 +141,4 @@ def delete(context: RequestContext) -> webob.Response:
     """DELETE /resource_providers/{uuid}"""
     with context.repository.write() as draft:
         rules.delete(draft, context.params["uuid"])
-    return responses.empty_response(context)
+    return empty_response(context)

@@ -8,12 +8,11 @@ import webob
 
 from osc_placement import microversion
 from osc_placement.engine import errors, resource_class as rules, standard
-from osc_placement.server import responses
-from osc_placement.server.context import RequestContext
-from osc_placement.server.schemas import field, validation
+from osc_placement.server import schemas, validation
+from osc_placement.server.context import RequestContext, empty_response, json_response
 
 CREATE = validation.Schema(
-    field.closed(
+    schemas.closed(
         {"name": {"type": "string", "pattern": "^CUSTOM_[A-Z0-9_]+$", "maxLength": 255}},
         ["name"],
     )
@@ -28,7 +27,7 @@ def list_all(context: RequestContext) -> webob.Response:
     """GET /resource_classes"""
     with context.repository.read() as base:
         found = [_view(name) for name in (*standard.RESOURCE_CLASSES, *base.resource_classes)]
-    return responses.json_response(context, {"resource_classes": found})
+    return json_response(context, {"resource_classes": found})
 
 
 def create(context: RequestContext) -> webob.Response:
@@ -36,7 +35,7 @@ def create(context: RequestContext) -> webob.Response:
     name = context.body(CREATE)["name"]
     with context.repository.write() as draft:
         rules.create(draft, name)
-    return responses.empty_response(context, 201, f"/resource_classes/{name}")
+    return empty_response(context, 201, f"/resource_classes/{name}")
 
 
 def show(context: RequestContext) -> webob.Response:
@@ -46,7 +45,7 @@ def show(context: RequestContext) -> webob.Response:
         if not base.knows_resource_class(name):
             raise errors.ResourceClassNotFound(name=name)
         date = base.resource_classes.get(name)
-    return responses.json_response(context, _view(name), updated=None if date is None else [date])
+    return json_response(context, _view(name), updated=None if date is None else [date])
 
 
 def put(context: RequestContext) -> webob.Response:
@@ -56,17 +55,15 @@ def put(context: RequestContext) -> webob.Response:
         CREATE.check({"name": name}, "JSON does not validate: ")
         with context.repository.write() as draft:
             created = rules.ensure(draft, name)
-        return responses.empty_response(
-            context, 201 if created else 204, f"/resource_classes/{name}"
-        )
+        return empty_response(context, 201 if created else 204, f"/resource_classes/{name}")
     new_name = context.body(CREATE)["name"]
     with context.repository.write() as draft:
         rules.rename(draft, name, new_name)
-    return responses.json_response(context, _view(new_name))
+    return json_response(context, _view(new_name))
 
 
 def delete(context: RequestContext) -> webob.Response:
     """DELETE /resource_classes/{name}"""
     with context.repository.write() as draft:
         rules.delete(draft, context.params["name"])
-    return responses.empty_response(context)
+    return empty_response(context)

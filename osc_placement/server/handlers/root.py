@@ -5,8 +5,7 @@ from __future__ import annotations
 import webob
 
 from osc_placement import microversion
-from osc_placement.server import responses
-from osc_placement.server.context import RequestContext
+from osc_placement.server.context import RequestContext, json_response
 
 
 def show(context: RequestContext) -> webob.Response:
@@ -18,4 +17,4 @@ def show(context: RequestContext) -> webob.Response:
         "status": "CURRENT",
         "links": [{"rel": "self", "href": ""}],
     }
-    return responses.json_response(context, {"versions": [version]})
+    return json_response(context, {"versions": [version]})

@@ -7,12 +7,11 @@ from collections.abc import Callable
 import webob
 
 from osc_placement.engine import errors, record, standard, state, trait as rules
-from osc_placement.server import http_errors, responses
-from osc_placement.server.context import RequestContext
+from osc_placement.server import http_errors, schemas, validation
+from osc_placement.server.context import RequestContext, empty_response, json_response, set_dates
 from osc_placement.server.handlers import provider as providers
-from osc_placement.server.schemas import field, provider as schemas, validation
 
-_QUERY = validation.Schema(field.closed({"name": field.STRING, "associated": field.STRING}))
+_QUERY = validation.Schema(schemas.closed({"name": schemas.STRING, "associated": schemas.STRING}))
 
 
 def list_all(context: RequestContext) -> webob.Response:
@@ -27,7 +26,7 @@ def list_all(context: RequestContext) -> webob.Response:
             if (name_filter is None or name_filter(name))
             and (associated is None or (name in base.with_trait) == associated)
         ]
-    return responses.json_response(context, {"traits": found})
+    return json_response(context, {"traits": found})
 
 
 def _name_filter(text: str) -> Callable[[str], bool] | None:
@@ -59,7 +58,7 @@ def show(context: RequestContext) -> webob.Response:
     with context.repository.read() as base:
         if not base.knows_trait(name):
             raise errors.TraitNotFound(names=name)
-        return _with_dates(context, responses.empty_response(context), base, name)
+        return _with_dates(context, empty_response(context), base, name)
 
 
 def put(context: RequestContext) -> webob.Response:
@@ -67,7 +66,7 @@ def put(context: RequestContext) -> webob.Response:
     name = context.params["name"]
     with context.repository.write() as draft:
         created = rules.create(draft, name)
-    response = responses.empty_response(context, 201 if created else 204, f"/traits/{name}")
+    response = empty_response(context, 201 if created else 204, f"/traits/{name}")
     with context.repository.read() as base:
         return _with_dates(context, response, base, name)
 
@@ -76,7 +75,7 @@ def delete(context: RequestContext) -> webob.Response:
     """DELETE /traits/{name}"""
     with context.repository.write() as draft:
         rules.delete(draft, context.params["name"])
-    return responses.empty_response(context)
+    return empty_response(context)
 
 
 def _with_dates(
@@ -84,7 +83,7 @@ def _with_dates(
 ) -> webob.Response:
     """Set the dates of a trait's response, although it has no body."""
     date = base.traits.get(name)
-    responses.set_dates(context, response, None if date is None else [date])
+    set_dates(context, response, None if date is None else [date])
     return response
 
 
@@ -93,7 +92,7 @@ def _answer(context: RequestContext, provider: record.ProviderRecord) -> webob.R
         "traits": standard.in_order(provider.traits),
         "resource_provider_generation": provider.generation,
     }
-    return responses.json_response(context, shown)
+    return json_response(context, shown)
 
 
 def list_of_provider(context: RequestContext) -> webob.Response:
@@ -116,4 +115,4 @@ def clear_of_provider(context: RequestContext) -> webob.Response:
     """DELETE /resource_providers/{uuid}/traits"""
     with context.repository.write() as draft:
         rules.clear(draft, context.params["uuid"])
-    return responses.empty_response(context)
+    return empty_response(context)

@@ -6,17 +6,16 @@ import webob
 
 from osc_placement import microversion
 from osc_placement.engine import record, usage
-from osc_placement.server import responses
-from osc_placement.server.context import RequestContext
+from osc_placement.server import schemas, validation
+from osc_placement.server.context import RequestContext, json_response
 from osc_placement.server.handlers import provider as providers
-from osc_placement.server.schemas import field, validation
 
-_OWNERS = {"project_id": field.OWNER, "user_id": field.OWNER}
+_OWNERS = {"project_id": schemas.OWNER, "user_id": schemas.OWNER}
 
 _QUERY = {
-    9: validation.Schema(field.closed(_OWNERS, ["project_id"])),
+    9: validation.Schema(schemas.closed(_OWNERS, ["project_id"])),
     38: validation.Schema(
-        field.closed(
+        schemas.closed(
             {
                 **_OWNERS,
                 "consumer_type": {
@@ -41,7 +40,7 @@ def of_provider(context: RequestContext) -> webob.Response:
             "resource_provider_generation": provider.generation,
             "usages": {name: used.get(name, 0) for name in provider.inventories},
         }
-    return responses.json_response(context, shown)
+    return json_response(context, shown)
 
 
 def of_project(context: RequestContext) -> webob.Response:
@@ -51,10 +50,10 @@ def of_project(context: RequestContext) -> webob.Response:
     with context.repository.read() as base:
         consumers = usage.consumers_of(base, given["project_id"], given.get("user_id"))
         if microversion.supports(context.version, "consumer types"):
-            return responses.json_response(
+            return json_response(
                 context, {"usages": _by_type(consumers, given.get("consumer_type"))}
             )
-        return responses.json_response(context, {"usages": usage.total(consumers)})
+        return json_response(context, {"usages": usage.total(consumers)})
 
 
 def _by_type(

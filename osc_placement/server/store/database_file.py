@@ -1,4 +1,7 @@
-"""Connections to the SQLite files of the store and of snapshots."""
+"""The SQLite files of the store and of snapshots: connections, and the schema as named steps.
+
+Files of earlier versions can be opened. Each step of the schema and its record are one transaction.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ import pathlib
 import sqlite3
 import stat
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from osc_placement.server.store import errors, migration
+from osc_placement.server.store import errors
 
 #: How long a connection waits for another process that has locked the file.
 BUSY_SECONDS = 5.0
@@ -103,7 +107,7 @@ def open_to_read(path: str) -> sqlite3.Connection:
         try:
             _limit_cache(connection)
             _limit_texts(connection)
-            done = migration.applied(connection)
+            done = applied_steps(connection)
             _refuse_foreign(connection, path, done)
         except BaseException:
             connection.close()
@@ -172,12 +176,12 @@ def _open(path: str) -> sqlite3.Connection:
 def _migrate(connection: sqlite3.Connection, path: str) -> None:
     try:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        done = migration.applied(connection)
+        done = applied_steps(connection)
         if done is None:
             raise errors.NotADatabase(
                 f"{path} is an SQLite file of another program: choose another file"
             )
-        newer = migration.unknown(done)
+        newer = unknown_steps(done)
         if newer:
             raise errors.NewerVersion(
                 f"the database {path} belongs to a newer version of osc-placement"
@@ -186,8 +190,8 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
         _refuse_foreign(connection, path, done)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        for step in migration.pending(done):
-            migration.apply(connection, step, first=not done)
+        for step in pending_steps(done):
+            apply_step(connection, step, first=not done)
             done.append(step.name)
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
@@ -203,7 +207,7 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
 
 def _refuse_foreign(connection: sqlite3.Connection, path: str, done: list[str] | None) -> None:
     """Refuse a file with statements of another program, which SQLite would run. NotADatabase."""
-    foreign = migration.foreign(connection, done) if done and not migration.unknown(done) else []
+    foreign = foreign_parts(connection, done) if done and not unknown_steps(done) else []
     if foreign:
         raise errors.NotADatabase(
             f"the database {path} has parts that this program did not create"
@@ -215,10 +219,10 @@ def _unreadable(done: list[str] | None) -> str:
     """Why a file with these migration steps cannot be read; empty if it can."""
     if done is None:
         return "it is an SQLite file of another program"
-    newer = migration.unknown(done)
+    newer = unknown_steps(done)
     if newer:
         return f"a newer version of osc-placement wrote it (it has {newer[0]!r})"
-    if migration.pending(done):
+    if pending_steps(done):
         return "it has no records, or an older version of osc-placement wrote it"
     return ""
 
@@ -229,3 +233,98 @@ def _limit_texts(connection: sqlite3.Connection) -> None:
 
 def _limit_cache(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA cache_size = -{_CACHE_BYTES // 1024}")
+
+
+class Migration(NamedTuple):
+    """One step: a name that never changes, and its statements."""
+
+    name: str
+    statements: tuple[str, ...]
+
+
+MIGRATIONS = (
+    Migration(
+        "2026-11 first schema",
+        (
+            "CREATE TABLE provider ("
+            " uuid TEXT PRIMARY KEY, name TEXT NOT NULL, generation INTEGER NOT NULL,"
+            " root_uuid TEXT NOT NULL, parent_uuid TEXT, inventories TEXT NOT NULL,"
+            " traits TEXT NOT NULL, aggregates TEXT NOT NULL, updated_at REAL NOT NULL)",
+            "CREATE TABLE consumer ("
+            " uuid TEXT PRIMARY KEY, generation INTEGER NOT NULL, project_id TEXT NOT NULL,"
+            " user_id TEXT NOT NULL, consumer_type TEXT, allocations TEXT NOT NULL,"
+            " updated_at REAL NOT NULL)",
+            "CREATE TABLE trait (name TEXT PRIMARY KEY, updated_at REAL NOT NULL)",
+            "CREATE TABLE resource_class (name TEXT PRIMARY KEY, updated_at REAL NOT NULL)",
+        ),
+    ),
+    Migration(
+        "2026-11 snapshots",
+        (
+            "CREATE TABLE snapshot (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+            "CREATE TABLE snapshot_note ("
+            " uuid TEXT NOT NULL, note TEXT NOT NULL, PRIMARY KEY (uuid, note))",
+            "CREATE TABLE recording (request TEXT PRIMARY KEY, body TEXT NOT NULL)",
+        ),
+    ),
+)
+
+_LEDGER = "CREATE TABLE migration (name TEXT PRIMARY KEY)"
+
+
+def applied_steps(connection: sqlite3.Connection) -> list[str] | None:
+    """The names of the steps that a file has; None for a file of another program."""
+    schema = _schema(connection)
+    if not schema:
+        return []
+    if schema.get("migration") != ("table", _LEDGER):
+        return None
+    return [row[0] for row in connection.execute("SELECT name FROM migration ORDER BY rowid")]
+
+
+def foreign_parts(connection: sqlite3.Connection, done: list[str]) -> list[str]:
+    """The objects of a file with these steps that no step created, except additional tables.
+
+    Views, triggers and virtual tables run statements; so do generated columns and constraints.
+    """
+    with contextlib.closing(sqlite3.connect(":memory:")) as model:
+        model.execute(_LEDGER)
+        for migration in MIGRATIONS:
+            for statement in migration.statements if migration.name in done else ():
+                model.execute(statement)
+        expected = _schema(model)
+    schema = _schema(connection)
+    return [
+        f"{kind} {name}"
+        for name, (kind, sql) in schema.items()
+        if (schema[name] != expected.get(name, ("table", sql)) and kind != "index")
+        or sql.upper().startswith("CREATE VIRTUAL")
+    ]
+
+
+def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str]]:
+    """``{name: (kind, statement)}`` of all objects of a file."""
+    rows = connection.execute("SELECT name, type, COALESCE(sql, '') FROM sqlite_master")
+    return {name: (kind, sql) for name, kind, sql in rows}
+
+
+def pending_steps(done: list[str]) -> list[Migration]:
+    """The steps that a file lacks, in order."""
+    return [migration for migration in MIGRATIONS if migration.name not in done]
+
+
+def unknown_steps(done: list[str]) -> list[str]:
+    """The steps of a file that this program does not know, because it is older."""
+    known = {migration.name for migration in MIGRATIONS}
+    return [name for name in done if name not in known]
+
+
+def apply_step(connection: sqlite3.Connection, migration: Migration, first: bool) -> None:
+    """Execute one step in a transaction."""
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        if first:
+            connection.execute(_LEDGER)
+        for statement in migration.statements:
+            connection.execute(statement)
+        connection.execute("INSERT INTO migration (name) VALUES (?)", (migration.name,))

@@ -18,14 +18,7 @@ import orjson
 from osc_placement.engine import record
 from osc_placement.model import allocation, name as names
 from osc_placement.model.recording import CompressedResponses
-from osc_placement.server.store import (
-    database_file,
-    document,
-    errors,
-    integrity,
-    part as parts,
-    snapshot,
-)
+from osc_placement.server.store import database_file, document, errors, part as parts, snapshot
 
 _PROVIDER = (
     "uuid",
@@ -111,7 +104,7 @@ class SqliteStore:
         except sqlite3.DatabaseError as error:
             problems.append(str(error))
         else:
-            problems = problems or integrity.find_problems(changes)
+            problems = problems or document.find_problems(changes)
         if problems:
             raise errors.NotADatabase(
                 f"the database {self.path} is damaged ({errors.listed(problems)}):"

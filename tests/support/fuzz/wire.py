@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from osc_placement import server
-from osc_placement.server import serve
+from osc_placement.server import run
 
 
 class Target:
@@ -20,7 +20,7 @@ class Target:
 
     def __init__(self, **options: Any) -> None:
         self.app = server.create_app(**options)
-        self._service = serve.Server(self._call, "127.0.0.1", 0)
+        self._service = run.Server(self._call, "127.0.0.1", 0)
         self._thread = threading.Thread(target=self._service.run)
         self._thread.start()
         self._port = int(self._service.url.rpartition(":")[2])

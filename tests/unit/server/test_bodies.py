@@ -13,9 +13,8 @@ import webob
 from hypothesis import strategies as st
 
 from osc_placement import server
-from osc_placement.server import context
+from osc_placement.server import context, schemas, validation
 from osc_placement.server.handlers import resource_class
-from osc_placement.server.schemas import allocation, inventory, provider, validation
 
 UUID = "00000000-0000-4000-8000-000000000001"
 #: Seconds of processor time for 1 MiB. A tenth is usual; the machine may be slow.
@@ -23,15 +22,15 @@ SECONDS = 0.25
 MIB = 1 << 20
 
 SCHEMAS: dict[str, validation.Schema] = {
-    **{f"claim {minor}": schema for minor, schema in allocation.WRITE_ONE.items()},
-    **{f"claims {minor}": schema for minor, schema in allocation.WRITE_MANY.items()},
-    **{f"reshape {minor}": schema for minor, schema in allocation.RESHAPE.items()},
-    **{f"provider {minor}": schema for minor, schema in provider.CREATE.items()},
-    **{f"aggregates {minor}": schema for minor, schema in provider.AGGREGATES.items()},
-    "traits": provider.TRAITS,
+    **{f"claim {minor}": schema for minor, schema in schemas.ALLOCATIONS_WRITE.items()},
+    **{f"claims {minor}": schema for minor, schema in schemas.ALLOCATIONS_WRITE_MANY.items()},
+    **{f"reshape {minor}": schema for minor, schema in schemas.RESHAPE.items()},
+    **{f"provider {minor}": schema for minor, schema in schemas.PROVIDER_CREATE.items()},
+    **{f"aggregates {minor}": schema for minor, schema in schemas.AGGREGATES.items()},
+    "traits": schemas.TRAITS,
     "class": resource_class.CREATE,
-    "inventory": inventory.ADD,
-    "inventories": inventory.REPLACE_ALL,
+    "inventory": schemas.INVENTORY_ADD,
+    "inventories": schemas.INVENTORIES_REPLACE,
 }
 
 

@@ -19,7 +19,7 @@ import webob
 from keystonemiddleware import auth_token
 
 from osc_placement import server
-from osc_placement.server import auth, keystone, run, serve
+from osc_placement.server import auth, run
 from osc_placement.testing import service
 
 URL = "http://keystone.example.com/v3"
@@ -254,7 +254,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
         return app
 
     def read(path: str) -> Any:
-        keystone.wrap(lambda *_: [], path)
+        auth.keystone_middleware(lambda *_: [], path)
         return given[-1].keystone_authtoken
 
     monkeypatch.setattr(auth_token, "AuthProtocol", stand_in)
@@ -288,7 +288,7 @@ def test_an_unusable_config_file_is_refused_with_the_reason(
     path = tmp_path / "server.conf"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(keystone.AuthConfigInvalid, match=reason):
+    with pytest.raises(auth.AuthConfigInvalid, match=reason):
         server.create_app(auth="keystone", config_file=str(path))
 
 
@@ -296,7 +296,7 @@ def test_without_the_middleware_the_error_names_the_extra(
     config_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "keystonemiddleware", None)
-    with pytest.raises(keystone.AuthConfigInvalid, match=r"osc-placement\[keystone\]"):
+    with pytest.raises(auth.AuthConfigInvalid, match=r"osc-placement\[keystone\]"):
         server.create_app(auth="keystone", config_file=config_file)
 
 
@@ -304,7 +304,7 @@ def test_without_the_middleware_the_error_names_the_extra(
     "options", [{"auth": "keystone"}, {"config_file": "x"}, {"auth": "noauth", "config_file": "x"}]
 )
 def test_contradicting_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(keystone.AuthConfigInvalid):
+    with pytest.raises(auth.AuthConfigInvalid):
         server.create_app(**options)
 
 
@@ -333,7 +333,7 @@ def test_with_keystone_any_address_is_accepted(
         started.append(where[:3])
         return types.SimpleNamespace(url="http://x", stop_on_signals=lambda: None, run=lambda: None)
 
-    monkeypatch.setattr(serve, "Server", start)
+    monkeypatch.setattr(run, "Server", start)
     assert run.main(["--auth", "keystone", "--config-file", config_file, "--host", "0.0.0.0"]) == 0
     assert started == [("0.0.0.0", 8778, 8 + 4 + 32)]
     assert "warning" not in capsys.readouterr().err

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from osc_placement import server
-from osc_placement.server import serve
+from osc_placement.server import run
 
 GET = b"GET /traits HTTP/1.1\r\nHost: a\r\nX-Auth-Token: admin\r\n"
 GET += b"OpenStack-API-Version: placement 1.39\r\n"
@@ -29,8 +29,8 @@ Address = tuple[str, int]
 
 
 @contextlib.contextmanager
-def serving(app: Callable[..., Any], threads: int = 1) -> Iterator[tuple[serve.Server, Address]]:
-    service = serve.Server(app, "127.0.0.1", 0, threads)
+def serving(app: Callable[..., Any], threads: int = 1) -> Iterator[tuple[run.Server, Address]]:
+    service = run.Server(app, "127.0.0.1", 0, threads)
     thread = threading.Thread(target=service.run)
     thread.start()
     try:
@@ -55,7 +55,9 @@ def exchange(address: Address, *parts: bytes) -> bytes:
     with connect(address) as client:
         for part in parts:
             client.sendall(part)
-        client.shutdown(socket.SHUT_WR)
+        # The server may have answered and closed the connection already.
+        with contextlib.suppress(OSError):
+            client.shutdown(socket.SHUT_WR)
         return read_all(client)
 
 
@@ -165,7 +167,7 @@ def test_a_write_with_an_invalid_host_header_gets_a_response(address: Address) -
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_sent(address: Address) -> None:
-    length = serve.MAX_BODY + 1
+    length = run.MAX_BODY + 1
     answer = exchange(address, POST + JSON + f"Content-Length: {length}\r\n\r\n".encode())
     assert status(answer) == 413
 
@@ -173,7 +175,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_sent(address: Address)
 def test_a_body_in_chunks_is_refused_once_it_is_too_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(serve, "MAX_BODY", 200_000)
+    monkeypatch.setattr(run, "MAX_BODY", 200_000)
     chunk = b"1000\r\n" + b" " * 4096 + b"\r\n"
     with serving(server.create_app()) as (_, address):
         fits = exchange(
@@ -187,7 +189,7 @@ def test_a_body_in_chunks_is_refused_once_it_is_too_large(
 
 @pytest.mark.parametrize("filler", [b"?name=", b"?resources=", b"?required=", b"?member_of="])
 def test_a_query_that_is_too_long_is_refused(address: Address, filler: bytes) -> None:
-    target = b"/resource_providers" + filler + b"A," * (serve.MAX_HEADERS // 2)
+    target = b"/resource_providers" + filler + b"A," * (run.MAX_HEADERS // 2)
     answer = exchange(address, GET.replace(b"/traits", target) + b"\r\n")
     assert status(answer) == 431
 
@@ -203,7 +205,7 @@ def test_half_sent_requests_delay_no_other_client(address: Address) -> None:
 def test_a_thousand_idle_connections_delay_no_other_client(address: Address) -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     # Both ends are open files of this process.
-    number = min(serve.MAX_CONNECTIONS - 50, (soft - 300) // 2)
+    number = min(run.MAX_CONNECTIONS - 50, (soft - 300) // 2)
     with contextlib.ExitStack() as stack:
         for _ in range(number):
             stack.enter_context(connect(address))
@@ -218,8 +220,8 @@ def test_a_thousand_idle_connections_delay_no_other_client(address: Address) -> 
 
 
 def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "IDLE_SECONDS", 0.2)
-    monkeypatch.setattr(serve, "_SWEEP_SECONDS", 0)
+    monkeypatch.setattr(run, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(run, "_SWEEP_SECONDS", 0)
     with serving(server.create_app()) as (_, address), connect(address) as client:
         assert client.recv(1) == b""
 
@@ -234,7 +236,7 @@ def test_pipelined_requests_get_responses_in_order(address: Address) -> None:
 def test_a_client_that_sends_but_never_reads_delays_no_other_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(serve, "MAX_UNREAD", 20_000_000)
+    monkeypatch.setattr(run, "MAX_UNREAD", 20_000_000)
 
     def large(environ: dict[str, Any], start_response: Any) -> list[bytes]:
         body = b"x" * (2_000_000 if environ["PATH_INFO"] == "/large" else 1)
@@ -257,7 +259,7 @@ def test_expect_continue_gets_100_or_a_refusal(address: Address) -> None:
         client.sendall(b"{}")
         assert status(read_head(client)) == 400
     with connect(address) as client:
-        client.sendall(head + str(serve.MAX_BODY + 1).encode() + b"\r\n\r\n")
+        client.sendall(head + str(run.MAX_BODY + 1).encode() + b"\r\n\r\n")
         assert status(read_head(client)) in (100, 413)
 
 
