@@ -39,6 +39,7 @@ BELOW_WORKFLOWS = (
     | BELOW_PLAN
     | ENGINE
     | {
+        "search",
         "workflows.cloud",
         "workflows.compute_nodes",
         "workflows.context",
@@ -101,6 +102,7 @@ LAYERS: dict[str, set[str]] = {
     "neutron": {"client", "nova", "model"},
     "engine": {"model"},
     "engine.candidates": {"engine", "model"},
+    "search": {"engine.candidates"},
     "server": {*ENGINE, "server.handlers", "server.store", "model"},
     "server.handlers": {*ENGINE, "server", "model"},
     "server.store": {"engine", "model"},
@@ -112,7 +114,7 @@ LAYERS: dict[str, set[str]] = {
     "plan": {"plan.kinds"} | CHANGE_LEVEL | BELOW_PLAN,
     "workflows.compute_nodes": PLAN | BELOW_PLAN,
     "workflows.context": PLAN | BELOW_PLAN,
-    "workflows.cloud": {"workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
+    "workflows.cloud": {"search", "workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
     "workflows.findings": {"plan"} | CHANGE_LEVEL,
     "workflows.selector": {"workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
     "workflows.state_file": PLAN,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from osc_placement import microversion
+from osc_placement.search import placing
 from osc_placement.workflows.capacity import count
-from osc_placement.workflows.cloud import packing
 from tests.support.candidates import cloud_builder, comparison
 from tests.support.capacity import brute_force
 from tests.support.functional_cloud import AGGREGATE, allocate, create, send_to
@@ -65,7 +65,7 @@ def body_of(allocations: Any) -> dict[str, Any]:
     }
 
 
-def allocations_of(option: packing.Option) -> dict[str, Any]:
+def allocations_of(option: placing.Option) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for (provider, name), amount in option.amounts.items():
         found.setdefault(provider, {"resources": {}})["resources"][name] = amount

@@ -36,11 +36,15 @@ class SearchBudget:
     """
 
     def __init__(
-        self, seconds: float | None = None, is_stopped: Callable[[], bool] = lambda: False
+        self,
+        seconds: float | None = None,
+        is_stopped: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._seconds = seconds
         self._is_stopped = is_stopped
-        self._end = None if seconds is None else time.monotonic() + seconds
+        self._clock = clock
+        self._end = None if seconds is None else clock() + seconds
         self._steps = 0
 
     def step(self) -> None:
@@ -51,7 +55,7 @@ class SearchBudget:
 
     def check(self) -> None:
         """Read the clock; raises SearchTooLong or SearchStopped."""
-        if self._end is not None and time.monotonic() > self._end:
+        if self._end is not None and self._clock() > self._end:
             raise SearchTooLong(seconds=self._seconds)
         if self._is_stopped():
             raise SearchStopped()

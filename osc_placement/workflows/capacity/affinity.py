@@ -7,14 +7,15 @@ import dataclasses
 import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-from osc_placement.workflows.cloud import options, packing
+from osc_placement.search import placing
+from osc_placement.workflows.cloud import options
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class JointOption(packing.Option):
+class JointOption(placing.Option):
     """An option of one host for each of several servers; ``parts`` are in their order."""
 
-    parts: tuple[packing.Option, ...] = ()
+    parts: tuple[placing.Option, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class JointOptions:
 
 
 def find(
-    kinds: Sequence[Hashable], known: Mapping[Hashable, Sequence[packing.Option]]
+    kinds: Sequence[Hashable], known: Mapping[Hashable, Sequence[placing.Option]]
 ) -> JointOptions:
     """The joint options of servers of these kinds; ``known`` are the options of each kind.
 
@@ -44,16 +45,16 @@ def find(
     return JointOptions(tuple(found), is_complete)
 
 
-def _by_root(known: Sequence[packing.Option]) -> Mapping[str, list[packing.Option]]:
-    found: dict[str, list[packing.Option]] = {}
+def _by_root(known: Sequence[placing.Option]) -> Mapping[str, list[placing.Option]]:
+    found: dict[str, list[placing.Option]] = {}
     for option in known:
         found.setdefault(option.root_uuid, []).append(option)
     return found
 
 
 def _choices(
-    known: Mapping[Hashable, Sequence[packing.Option]], numbers: Mapping[Hashable, int]
-) -> Iterator[tuple[packing.Option, ...]]:
+    known: Mapping[Hashable, Sequence[placing.Option]], numbers: Mapping[Hashable, int]
+) -> Iterator[tuple[placing.Option, ...]]:
     """An option for each server, without the other orders of servers of one kind."""
     alike = (
         itertools.combinations_with_replacement(known[kind], number)
@@ -62,8 +63,8 @@ def _choices(
     return (tuple(itertools.chain.from_iterable(each)) for each in itertools.product(*alike))
 
 
-def _joint(root: str, parts: tuple[packing.Option, ...]) -> JointOption:
-    amounts: collections.Counter[packing.Slot] = collections.Counter()
+def _joint(root: str, parts: tuple[placing.Option, ...]) -> JointOption:
+    amounts: collections.Counter[placing.Slot] = collections.Counter()
     for option in parts:
         amounts.update(option.amounts)
     return JointOption(root, dict(amounts), parts=parts)

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import forest as forests, plan as plans
 from osc_placement.model import candidate
-from osc_placement.workflows.cloud import options, packing
+from osc_placement.search import placing
+from osc_placement.workflows.cloud import options
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Capacity:
     UUIDs of hosts that Placement would use, but that take no server.
     """
 
-    count: packing.Count
+    count: placing.Count
     hosts: int
     classes: tuple[ClassCapacity, ...]
     refused: tuple[str, ...] = ()
@@ -70,7 +71,7 @@ class Counter:
         self._plan = plans.prepare(base, query)
         self._forest = forests.Forest(base, self._plan)
         self._found = options.find(base, query, refused=self._refused)
-        self._by_root: dict[str, list[packing.Option]] = collections.defaultdict(list)
+        self._by_root: dict[str, list[placing.Option]] = collections.defaultdict(list)
         for option in self._found.options:
             if not options.uses_trees(base, option, without):
                 self._by_root[option.root_uuid].append(option)
@@ -81,8 +82,8 @@ class Counter:
         requested = list(roots)
         roots = [root for root in requested if root not in self._refused]
         chosen = [option for root in roots for option in self._by_root.get(root, ())]
-        found = packing.most(chosen, self._free)
-        taken: collections.Counter[packing.Slot] = collections.Counter()
+        found = placing.most(chosen, self._free)
+        taken: collections.Counter[placing.Slot] = collections.Counter()
         for option, number in found.chosen:
             for slot, amount in option.amounts.items():
                 taken[slot] += number * amount
@@ -132,7 +133,7 @@ class Counter:
         self,
         name: str,
         providers: Iterable[record.ProviderRecord],
-        taken: Mapping[packing.Slot, int],
+        taken: Mapping[placing.Slot, int],
     ) -> ClassCapacity:
         slots = [slot for slot in self._plan.slots if name in slot.resources]
         amounts = [slot.resources[name] for slot in slots]

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
+from osc_placement.search import placing
 from osc_placement.workflows.capacity import moves as capacity_moves, servers
-from osc_placement.workflows.cloud import packing
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class _Reserve:
         for option in (placement or {}).values():
             for slot, amount in option.amounts.items():
                 left[slot] -= amount
-        count = packing.most(self._moves.options_of(self._kind, failed), left)
+        count = placing.most(self._moves.options_of(self._kind, failed), left)
         return count.least if failed else count.most
 
     def _safe_number(self, upper: int) -> int:
@@ -127,13 +127,13 @@ class _Reserve:
             if chosen is not None
         )
 
-    def _survives(self, chosen: Sequence[packing.Option]) -> bool:
+    def _survives(self, chosen: Sequence[placing.Option]) -> bool:
         """Whether requests with these options, and all servers, survive every failure."""
         base = self._moves.base
         for failed in self._all_failures():
             self._moves.budget.check()
-            lost: list[packing.Option] = []
-            stay: list[packing.Option] = []
+            lost: list[placing.Option] = []
+            stay: list[placing.Option] = []
             for option in chosen:
                 trees = {base.providers[uuid].root_uuid for uuid, _ in option.amounts}
                 (lost if trees & set(failed) else stay).append(option)
@@ -142,7 +142,7 @@ class _Reserve:
                 return False
         return True
 
-    def _spread(self, number: int) -> list[packing.Option] | None:
+    def _spread(self, number: int) -> list[placing.Option] | None:
         """Options for requests that are placed where the most room is."""
         left = self._moves.free((), ())
         heap = [
@@ -150,7 +150,7 @@ class _Reserve:
             for at, option in enumerate(self._moves.options_of(self._kind, ()))
         ]
         heapq.heapify(heap)
-        chosen: list[packing.Option] = []
+        chosen: list[placing.Option] = []
         while heap and len(chosen) < number:
             room, at, option = heapq.heappop(heap)
             current = option.repeats(left)
@@ -163,9 +163,9 @@ class _Reserve:
             heapq.heappush(heap, (-option.repeats(left), at, option))
         return chosen if len(chosen) == number else None
 
-    def _packed(self, number: int) -> list[packing.Option] | None:
+    def _packed(self, number: int) -> list[placing.Option] | None:
         """Options for requests that fill one host after the other."""
         left = self._moves.free((), ())
-        found = packing.most(self._moves.options_of(self._kind, ()), left)
+        found = placing.most(self._moves.options_of(self._kind, ()), left)
         chosen = [option for option, times in found.chosen for _ in range(times)]
         return chosen[:number] if len(chosen) >= number else None

@@ -5,41 +5,40 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
 from osc_placement.nova.values import ServerGroup
+from osc_placement.search import placing
 from osc_placement.workflows.capacity import affinity, servers
-from osc_placement.workflows.cloud import options, packing, placing
+from osc_placement.workflows.cloud import options
 
 Placement = placing.Placement
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Problem:
-    """Requests, ``{name: kind}``, the options of each kind, and what is free.
+    """Servers that move, as requests.
 
     ``servers`` are those of each request: several if they must share a host. Requests without
     servers are not in it.
     """
 
-    requests: dict[str, Hashable]
-    options: dict[Hashable, Sequence[packing.Option]]
-    free: dict[packing.Slot, int]
-    servers: dict[str, Sequence[servers.Server]]
+    requests: placing.Problem
+    servers: Mapping[str, Sequence[servers.Server]]
 
     def of_servers(self, placement: Placement) -> Placement:
         """The options of servers by their keys, and those of the other requests."""
-        found: dict[str, packing.Option] = {}
+        by_key: dict[str, placing.Option] = {}
         for name, option in placement.items():
             if isinstance(option, affinity.JointOption):
                 keys = [server.key for server in self.servers[name]]
-                found |= zip(keys, option.parts, strict=True)
+                by_key |= zip(keys, option.parts, strict=True)
             else:
-                found[name] = option
-        return found
+                by_key[name] = option
+        return by_key
 
 
 class Moves:
@@ -76,8 +75,8 @@ class Moves:
         kinds = {servers.kind_of(query): (query, "") for query in more}
         kinds |= {server.kind: (server.query, server.apart) for server in known}
         self.is_complete = True
-        self._options: dict[Hashable, Sequence[packing.Option]] = {}
-        self._free: dict[packing.Slot, int] = {}
+        self._options: dict[Hashable, Sequence[placing.Option]] = {}
+        self._free: dict[placing.Slot, int] = {}
         for kind, (query, group) in kinds.items():
             found = options.find(empty, query, budget, self.refused)
             self.is_complete = self.is_complete and found.is_complete
@@ -86,7 +85,7 @@ class Moves:
             self._free |= options.free_amounts(base, usable)
             self._options[kind] = self._in_group(group, usable) if group else usable
 
-    def _in_group(self, uuid: str, found: Iterable[packing.Option]) -> list[packing.Option]:
+    def _in_group(self, uuid: str, found: Iterable[placing.Option]) -> list[placing.Option]:
         """The options with one place of a server group with anti-affinity on the host."""
         group = self.groups[uuid]
         name = f"places of server group {group.name}"
@@ -104,7 +103,7 @@ class Moves:
         """The servers of some hosts."""
         return [server for root in roots for server in self._by_root.get(root, ())]
 
-    def options_of(self, kind: Hashable, stopped: Collection[str]) -> list[packing.Option]:
+    def options_of(self, kind: Hashable, stopped: Collection[str]) -> list[placing.Option]:
         """The options of a kind of request on the hosts that do not stop, used or not."""
         found = self._options[kind]
         stopped = self._without.union(stopped)
@@ -112,7 +111,7 @@ class Moves:
 
     def options_for(
         self, server: servers.Server, stopped: Collection[str], moved: Iterable[servers.Server]
-    ) -> list[packing.Option]:
+    ) -> list[placing.Option]:
         """The options of a server that moves with others, used or not."""
         found = self.options_of(server.kind, stopped)
         staying = self.staying(server, stopped, moved)
@@ -130,7 +129,7 @@ class Moves:
 
     def free(
         self, stopped: Collection[str], moved: Iterable[servers.Server]
-    ) -> dict[packing.Slot, int]:
+    ) -> dict[placing.Slot, int]:
         """What is free on the other hosts once servers have left the hosts that stop."""
         left = dict(self._free)
         for server in moved:
@@ -145,7 +144,7 @@ class Moves:
         stopped: Collection[str],
         moved: Sequence[servers.Server] | None = None,
         more: Sequence[candidate.CandidateQuery] = (),
-        taken: Iterable[packing.Option] = (),
+        taken: Iterable[placing.Option] = (),
     ) -> Placement | None:
         """A place for each server of the hosts that stop, and for ``more`` requests.
 
@@ -154,50 +153,66 @@ class Moves:
         """
         moved = self.servers_on(stopped) if moved is None else moved
         problem = self._problem(stopped, moved, more, taken)
-        found = placing.place(problem.requests, problem.options, problem.free, self.budget)
-        return None if found is None else problem.of_servers(found)
+        placement = placing.place(problem.requests, self.budget)
+        return None if placement is None else problem.of_servers(placement)
 
     def first_fit(self, stopped: Collection[str], moved: Sequence[servers.Server]) -> Placement:
         """Places for the servers that fit one after the other."""
         problem = self._problem(stopped, moved, (), ())
         names = {each.key: name for name, known in problem.servers.items() for each in known}
         order = dict.fromkeys(names[server.key] for server in moved)
-        found = placing.first_fit(order, problem.requests, problem.options, problem.free)
-        return problem.of_servers(found)
+        return problem.of_servers(placing.first_fit(problem.requests, order=order).placed)
 
     def shortage(self, stopped: Collection[str], moved: Sequence[servers.Server]) -> str:
         """Why the servers do not fit together."""
         problem = self._problem(stopped, moved, (), ())
-        for name, known in problem.servers.items():
-            possible = problem.options[problem.requests[name]]
-            if len(known) > 1 and not any(each.fits(problem.free) for each in possible):
-                group = self.groups[known[0].together].name
+        requests = problem.requests
+        for name, together in problem.servers.items():
+            possible = requests.options[requests.requests[name]]
+            if len(together) > 1 and not any(option.fits(requests.free) for option in possible):
+                group = self.groups[together[0].together].name
                 return f"no other host has room for all servers of server group {group}"
-        found = placing.shortage(problem.requests, problem.options, problem.free)
-        return found or "no distribution among the other hosts fits"
+        if alike := requests.too_many_alike():
+            number, fitting = alike
+            return f"{number} of the servers are alike, and at most {fitting} of them fit"
+        if lacking := requests.lacking():
+            return "{1} {0} are needed, and there is room for {2}".format(*lacking)
+        return "no distribution among the other hosts fits"
 
     def _problem(
         self,
         stopped: Collection[str],
         moved: Sequence[servers.Server],
         more: Sequence[candidate.CandidateQuery],
-        taken: Iterable[packing.Option],
+        taken: Iterable[placing.Option],
     ) -> _Problem:
-        problem = _Problem({}, {}, self.free(stopped, moved), {})
-        for known in self._joined(stopped, moved):
-            name, kind = known[0].key, self._kind(known, stopped, moved)
-            problem.requests[name], problem.servers[name] = kind, known
-            if kind not in problem.options:
-                problem.options[kind] = self._options_together(known, stopped, moved)
+        free = self.free(stopped, moved)
+        requests: dict[str, Hashable] = {}
+        by_kind: dict[Hashable, Sequence[placing.Option]] = {}
+        servers_of: dict[str, Sequence[servers.Server]] = {}
+        for together in self._joined(stopped, moved):
+            name, kind = together[0].key, self._kind(together, stopped, moved)
+            requests[name], servers_of[name] = kind, together
+            if kind not in by_kind:
+                by_kind[kind] = self._options_together(together, stopped, moved)
         for number, query in enumerate(more):
             kind = servers.kind_of(query)
-            problem.requests[f"request {number}"] = kind
-            if kind not in problem.options:
-                problem.options[kind] = self.options_of(kind, stopped)
+            requests[f"request {number}"] = kind
+            if kind not in by_kind:
+                by_kind[kind] = self.options_of(kind, stopped)
         for option in taken:
             for slot, amount in option.amounts.items():
-                problem.free[slot] -= amount
-        return problem
+                free[slot] -= amount
+        # The answer does not depend on the order in which nova lists servers.
+        kinds = {kind: at for at, kind in enumerate(dict.fromkeys(requests.values()))}
+        return _Problem(
+            placing.Problem(
+                dict(sorted(requests.items(), key=lambda item: (kinds[item[1]], item[0]))),
+                {kind: placing.fullest_first(options, free) for kind, options in by_kind.items()},
+                free,
+            ),
+            servers_of,
+        )
 
     def _joined(
         self, stopped: Collection[str], moved: Sequence[servers.Server]
@@ -230,7 +245,7 @@ class Moves:
         known: Sequence[servers.Server],
         stopped: Collection[str],
         moved: Sequence[servers.Server],
-    ) -> Sequence[packing.Option]:
+    ) -> Sequence[placing.Option]:
         if len(known) == 1:
             return self.options_for(known[0], stopped, moved)
         kinds = tuple(each.kind for each in known)

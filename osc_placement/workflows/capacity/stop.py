@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate, constraint
+from osc_placement.search import placing
 from osc_placement.workflows.capacity import moves as capacity_moves, servers
-from osc_placement.workflows.cloud import options, packing
+from osc_placement.workflows.cloud import options
 
 #: Seconds for each attempt to name fewer servers that do not fit.
 _SECONDS_TO_NAME = 1.0
@@ -46,7 +47,7 @@ class Verdict:
 
     answer: Answer
     hosts: tuple[str, ...]
-    placement: Mapping[str, packing.Option] = dataclasses.field(default_factory=dict)
+    placement: Mapping[str, placing.Option] = dataclasses.field(default_factory=dict)
     unplaced: tuple[Unplaced, ...] = ()
     reason: str = ""
 
@@ -94,7 +95,7 @@ def largest(moves: capacity_moves.Moves, roots: Sequence[str], limit: int) -> Ve
 
 def _growing(
     moves: capacity_moves.Moves, order: Sequence[str], limit: int
-) -> Iterator[tuple[tuple[str, ...], Mapping[str, packing.Option]]]:
+) -> Iterator[tuple[tuple[str, ...], Mapping[str, placing.Option]]]:
     """Sets of hosts that may stop, each larger than all sets before it."""
     largest_size = 0
     # Each entry is a set that may stop, and the position after its last host.

@@ -9,6 +9,7 @@ from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import allocation
+from osc_placement.search import placing
 from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.capacity import (
     count,
@@ -19,7 +20,7 @@ from osc_placement.workflows.capacity import (
     servers,
     stop,
 )
-from osc_placement.workflows.cloud import observe, packing
+from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
 
 #: The states in which nova migrates a server without a stop.
@@ -194,7 +195,7 @@ def _moves(found: moves.Moves, verdict: stop.Verdict, names: Mapping[str, str]) 
             yield Move(server.uuid, source, target, _allocations(found.base, option))
 
 
-def _allocations(base: state.State, option: packing.Option) -> allocation.Allocations:
+def _allocations(base: state.State, option: placing.Option) -> allocation.Allocations:
     found: dict[str, dict[str, int]] = {}
     for (uuid, name), amount in option.amounts.items():
         if not base.providers[uuid].inventories.get(name):

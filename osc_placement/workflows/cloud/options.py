@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets, forest as forests, plan as plans
 from osc_placement.model import candidate
-from osc_placement.workflows.cloud import packing
+from osc_placement.search import placing
 
 #: Candidates of one tree that are examined.
 PER_TREE = 2_000
@@ -22,7 +22,7 @@ class Options:
     ``not_counted`` are the roots of the hosts that would have options if they were not refused.
     """
 
-    options: tuple[packing.Option, ...]
+    options: tuple[placing.Option, ...]
     is_complete: bool = True
     not_counted: tuple[str, ...] = ()
 
@@ -42,7 +42,7 @@ def find(
     """
     plan = plans.prepare(base, dataclasses.replace(query, limit=None))
     forest = forests.Forest(base, plan, budget)
-    found: dict[frozenset[tuple[packing.Slot, int]], packing.Option] = {}
+    found: dict[frozenset[tuple[placing.Slot, int]], placing.Option] = {}
     is_complete = True
     not_counted = []
     for root_uuid in forest.roots():
@@ -63,23 +63,23 @@ def find(
     return Options(usable, is_complete, tuple(not_counted))
 
 
-def _option(base: state.State, root_uuid: str, found: candidate.Candidate) -> packing.Option:
+def _option(base: state.State, root_uuid: str, found: candidate.Candidate) -> placing.Option:
     amounts = {
         (uuid, name): amount
         for uuid, resources in found.allocations.items()
         for name, amount in resources.items()
     }
     if not base.tree[root_uuid].isdisjoint(found.allocations):
-        return packing.Option(root_uuid, amounts)
+        return placing.Option(root_uuid, amounts)
     first = base.providers[next(iter(found.allocations))]
-    return packing.Option(first.root_uuid, amounts, is_of_host=False)
+    return placing.Option(first.root_uuid, amounts, is_of_host=False)
 
 
-def _rank(option: packing.Option) -> tuple[bool, str]:
+def _rank(option: placing.Option) -> tuple[bool, str]:
     return not option.is_of_host, option.root_uuid
 
 
-def uses_trees(base: state.State, option: packing.Option, roots: Collection[str]) -> bool:
+def uses_trees(base: state.State, option: placing.Option, roots: Collection[str]) -> bool:
     """Whether an option takes something from one of these trees."""
     return bool(roots) and any(
         base.providers[uuid].root_uuid in roots for uuid, _ in option.amounts
@@ -87,10 +87,10 @@ def uses_trees(base: state.State, option: packing.Option, roots: Collection[str]
 
 
 def free_amounts(
-    base: state.State, options: Iterable[packing.Option]
-) -> Mapping[packing.Slot, int]:
+    base: state.State, options: Iterable[placing.Option]
+) -> Mapping[placing.Slot, int]:
     """What is free in the slots of the options."""
     return {
         (uuid, name): base.providers[uuid].inventories[name].capacity - base.used(uuid).get(name, 0)
-        for uuid, name in packing.slots_of(options)
+        for uuid, name in placing.slots_of(options)
     }

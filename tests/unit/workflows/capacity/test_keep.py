@@ -12,9 +12,9 @@ from osc_placement import microversion
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
+from osc_placement.search import placing
 from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.capacity import count, keep, moves as capacity_moves, servers
-from osc_placement.workflows.cloud import packing
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force
@@ -46,7 +46,7 @@ def survives(
     moves: capacity_moves.Moves,
     request: candidate.CandidateQuery,
     failures: int,
-    placed: Sequence[packing.Option],
+    placed: Sequence[placing.Option],
 ) -> bool:
     left = moves.free((), ())
     for option in placed:
@@ -85,7 +85,7 @@ def accepted_only(moves: capacity_moves.Moves, accepted: Collection[str]) -> cap
     """The moves with the options on some hosts only, by their definition: a filter of all."""
     of_all = moves.options_of
 
-    def of_accepted(kind: Hashable, stopped: Collection[str]) -> list[packing.Option]:
+    def of_accepted(kind: Hashable, stopped: Collection[str]) -> list[placing.Option]:
         return [each for each in of_all(kind, stopped) if each.root_uuid in accepted]
 
     moves.options_of = of_accepted  # type: ignore[method-assign]

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 
 from osc_placement.engine.candidates import budget as budgets
-from osc_placement.workflows.cloud import packing, placing
-from osc_placement.workflows.cloud.packing import Option, Slot
+from osc_placement.search import placing
+from osc_placement.search.placing import Option, Slot
 
 CLASSES = ("VCPU", "DISK_GB")
 
@@ -80,7 +80,7 @@ def test_the_count_equals_brute_force(seed: int) -> None:
     draw = random.Random(f"packing {seed}")
     options = draw_options(draw, 3, draw_needed(draw))
     left = draw_free(draw, 3, 6)
-    found = packing.most(options, left)
+    found = placing.most(options, left)
     assert found.is_exact
     assert found.least == brute_most(options, left)
     assert found.least == sum(times for _, times in found.chosen)
@@ -93,7 +93,7 @@ def test_a_placement_exists_exactly_if_brute_force_finds_one(seed: int) -> None:
     kinds = {kind: draw_options(draw, 3, draw_needed(draw)) for kind in "AB"}
     requests = {f"server{n}": draw.choice("AB") for n in range(draw.randint(1, 6))}
     left = draw_free(draw, 3, 7)
-    found = placing.place(requests, kinds, left, budgets.SearchBudget())
+    found = placing.place(placing.Problem(requests, kinds, left), budgets.SearchBudget())
     expected = brute_fits([kinds[kind] for kind in requests.values()], left)
     assert (found is not None) == expected
     if found is not None:
@@ -110,11 +110,11 @@ def test_without_effort_the_count_is_a_bound() -> None:
         option("b", b_VCPU=2, b_DISK=1),
     ]
     left = free(a_VCPU=6, b_VCPU=2, shared_DISK=2, b_DISK=9)
-    assert packing.most(options, left) == packing.Count(3, 3, packing.most(options, left).chosen)
+    assert placing.most(options, left) == placing.Count(3, 3, placing.most(options, left).chosen)
     assert (
-        packing.most(options, left, effort=0).least
+        placing.most(options, left, effort=0).least
         <= 3
-        <= packing.most(options, left, effort=0).most
+        <= placing.most(options, left, effort=0).most
     )
 
 
@@ -127,8 +127,8 @@ def test_many_equal_hosts_without_room_are_proved_at_once() -> None:
     }
     requests = {f"large{n}": 3 for n in range(hosts)} | {f"small{n}": 2 for n in range(hosts)}
     budget = budgets.SearchBudget(seconds=20)
-    assert placing.place(requests, kinds, left, budget) is not None
-    assert placing.place({**requests, "more": 2}, kinds, left, budget) is None
+    assert placing.place(placing.Problem(requests, kinds, left), budget) is not None
+    assert placing.place(placing.Problem({**requests, "more": 2}, kinds, left), budget) is None
 
 
 def test_a_search_ends_with_its_budget() -> None:
@@ -150,4 +150,4 @@ def test_a_search_ends_with_its_budget() -> None:
             break
         requests[f"s{number}"] = size
     with pytest.raises(budgets.SearchTooLong):
-        placing.place(requests, kinds, left, budgets.SearchBudget(seconds=0.2))
+        placing.place(placing.Problem(requests, kinds, left), budgets.SearchBudget(seconds=0.2))

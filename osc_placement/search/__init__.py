@@ -1,0 +1,1 @@
+"""The exact search: which requests fit together, and where each of them goes."""
