@@ -65,7 +65,6 @@ WORKFLOWS = {
     "workflows.mirror",
     "workflows.provider_audit",
     "workflows.reshape",
-    "workflows.reshape.assignment",
     "workflows.reshape.document",
     "workflows.reshape.recipe",
     "workflows.reshape.snapshot",
@@ -130,10 +129,8 @@ LAYERS: dict[str, set[str]] = {
     "workflows.allocations.heal": {"workflows.allocations"} | BELOW_WORKFLOWS,
     "workflows.allocations.audit": {"workflows.allocations"} | BELOW_WORKFLOWS,
     "workflows.reshape.snapshot": BELOW_WORKFLOWS,
-    "workflows.reshape.assignment": {"model"},
     "workflows.reshape.document": {"workflows.reshape.snapshot", "model"},
     "workflows.reshape": {
-        "workflows.reshape.assignment",
         "workflows.reshape.document",
         "workflows.reshape.snapshot",
     }

@@ -157,6 +157,7 @@ class Problem:
         """The owner of a request; None if its amounts count alone."""
         return self.owners.get(self.requests[name])
 
+    @functools.cached_property
     def lacking(self) -> tuple[str, int, int] | None:
         """A class whose sum cannot fit: ``(class, what is needed, the room for it)``."""
         unit_of = units(option.amounts for option in self._every_option())
@@ -167,15 +168,22 @@ class Problem:
                 return name, needed, room
         return None
 
+    @functools.cached_property
     def too_many_alike(self) -> tuple[int, int] | None:
         """Requests of one kind that cannot fit alone: ``(their number, how many may fit)``."""
         for kind, names in self.kinds.items():
-            number = len(names)
-            options = self.options[kind]
-            fitting = most(options, self.free, effort=0).most if number > 1 else len(options)
-            if number > fitting:
-                return number, fitting
+            options = [option for option in self.options[kind] if option.fits(self.free)]
+            fitting = len(options)
+            if len(names) > 1:
+                fitting = most(options, self.free, effort=0).most
+            if len(names) > fitting:
+                return len(names), fitting
         return None
+
+    @property
+    def cannot_fit(self) -> bool:
+        """Whether the amounts alone prove it: a cheap test that decides most cases."""
+        return self.lacking is not None or self.too_many_alike is not None
 
 
 class Occupancy:
@@ -282,7 +290,7 @@ def place(
     occupancy = first_fit(problem, fixed)
     if occupancy.is_complete:
         return occupancy.placed
-    if problem.lacking() or problem.too_many_alike():
+    if problem.cannot_fit:
         return None
     budget.check()
     return _Search(problem, fixed, budget).run(effort)

@@ -172,10 +172,10 @@ class Moves:
             if len(together) > 1 and not any(option.fits(requests.free) for option in possible):
                 group = self.groups[together[0].together].name
                 return f"no other host has room for all servers of server group {group}"
-        if alike := requests.too_many_alike():
+        if alike := requests.too_many_alike:
             number, fitting = alike
             return f"{number} of the servers are alike, and at most {fitting} of them fit"
-        if lacking := requests.lacking():
+        if lacking := requests.lacking:
             return "{1} {0} are needed, and there is room for {2}".format(*lacking)
         return "no distribution among the other hosts fits"
 

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.model import allocation, inventory
-from osc_placement.workflows.reshape import resolve, snapshot
-from osc_placement.workflows.reshape.assignment import demand as question, search
+from osc_placement.workflows.reshape import assignment, resolve, snapshot
 from osc_placement.workflows.reshape.document import values
 
 
@@ -214,7 +213,7 @@ TIMEOUT = 20.0
 class AssignOptions:
     """The strategy where evidence leaves a choice, and the time limit in seconds."""
 
-    strategy: question.Strategy | None = None
+    strategy: assignment.Strategy | None = None
     timeout: float = TIMEOUT
 
 
@@ -263,7 +262,7 @@ def _groups(demands: Iterable[Demand]) -> list[list[Demand]]:
 
 
 class _Question:
-    """Demands that can compete, as input of ``assignment``.
+    """Demands that can compete, as input of ``assign``.
 
     A target is a provider. Where a class can become several classes on the same provider, it is
     a provider with the new classes: ``<uuid> <classes>``.
@@ -294,25 +293,26 @@ class _Question:
             name for each in self._demands if len(each.resources) > 1 for name in each.resources
         )
         inputs = [
-            question.Demand(each.consumer, _source(each), each.resources) for each in self._demands
+            assignment.Demand(each.consumer, _source(each), each.resources)
+            for each in self._demands
         ]
-        rules = question.Rules(together, options.strategy)
-        answer = search.assign(inputs, self._targets(), rules, seconds)
-        if isinstance(answer, question.Found):
+        rules = assignment.Rules(together, options.strategy)
+        answer = assignment.assign(inputs, self._targets(), rules, seconds)
+        if isinstance(answer, assignment.Assigned):
             return [self._placed(each, answer, options) for each in self._demands]
         problems.add(self._explain(answer, options))
         return []
 
-    def _explain(self, answer: question.Answer, options: AssignOptions) -> str:
+    def _explain(self, answer: assignment.Answer, options: AssignOptions) -> str:
         classes = ", ".join(sorted({name for each in self._demands for name in each.resources}))
         sources = sorted({self._before.name_of(each.source) for each in self._demands})
         what = f"the {classes} of {', '.join(sources)}"
-        if isinstance(answer, question.Undecided):
+        if isinstance(answer, assignment.Undecided):
             return (
                 f"{what} has several possible targets for these consumers: assign them, or"
                 f" choose a --strategy: {', '.join(answer.consumers)}"
             )
-        if isinstance(answer, question.Impossible):
+        if isinstance(answer, assignment.Impossible):
             names = {target.name: self._target_name(target.name) for target in self._targets()}
             names |= {_source(each): self._source_name(each) for each in self._demands}
             reasons = "; ".join(_replace_names(reason, names) for reason in answer.reasons)
@@ -342,14 +342,16 @@ class _Question:
         ]
         return f"{option.target} {','.join(classes)}".rstrip()
 
-    def _placed(self, demand: Demand, answer: question.Found, options: AssignOptions) -> Placed:
-        key = question.Key(demand.consumer, _source(demand), next(iter(demand.resources)))
-        (target,) = answer.placed[key]
+    def _placed(
+        self, demand: Demand, answer: assignment.Assigned, options: AssignOptions
+    ) -> Placed:
+        key = assignment.Key(demand.consumer, _source(demand), next(iter(demand.resources)))
+        target = answer.targets[key]
         option = next(each for each in demand.options if self._target_of(demand, each) == target)
         is_guess = demand.consumer in answer.guessed and demand.assigned is None
         return Placed(demand, option, str(options.strategy) if is_guess else "")
 
-    def _targets(self) -> list[question.Target]:
+    def _targets(self) -> list[assignment.Target]:
         """The targets in the order of the document's moves."""
         accepts: dict[str, dict[str, set[str]]] = {}
         becomes: dict[str, dict[str, str]] = {}
@@ -375,27 +377,27 @@ class _Question:
 
     def _target(
         self, target: str, accepts: Mapping[str, Iterable[str]], becomes: Mapping[str, str]
-    ) -> question.Target:
+    ) -> assignment.Target:
         """A target with the usage that does not move."""
         uuid = target.partition(" ")[0]
         node = self._before.nodes.get(uuid)
         competing = {demand.consumer for demand in self._demands}
         used: dict[str, int] = {}
-        held: dict[str, dict[str, int]] = {}
+        present: dict[str, dict[str, int]] = {}
         for name, there in becomes.items():
             moving = self._moving.get((uuid, there), {})
             total = node.used.get(there, 0) if node is not None else 0
             used[name] = total - sum(moving.values())
             for consumer, amount in self._before.consumers_of(uuid, there).items():
                 if consumer in competing and consumer not in moving:
-                    held.setdefault(consumer, {})[name] = amount
+                    present.setdefault(consumer, {})[name] = amount
         offered = self._inventories[uuid]
-        return question.Target(
+        return assignment.Target(
             target,
             {name: offered[there] for name, there in becomes.items() if there in offered},
             {source: frozenset(classes) for source, classes in accepts.items()},
             used,
-            held,
+            present,
         )
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
-from osc_placement.workflows.reshape import consumers as consumers_module
-from osc_placement.workflows.reshape.assignment import demand as question, search
+from osc_placement.workflows.reshape import assignment, consumers as consumers_module
 from tests.support.embedded import uuid_of
 from tests.support.reshape.documents import (
     CONSUMERS,
@@ -93,7 +92,7 @@ def test_consumers_that_do_not_fit_are_refused_and_listed() -> None:
 def test_a_search_at_the_time_limit_has_no_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(search, "assign", lambda *_: question.GaveUp(0.1))
+    monkeypatch.setattr(assignment, "assign", lambda *_: assignment.GaveUp(0.1))
     reason = refused(MOVES, options=consumers_module.AssignOptions("pack", 7))[0]
     assert reason.startswith("gave up the search for targets")
     assert "after 7 seconds, without a solution or a proof" in reason
