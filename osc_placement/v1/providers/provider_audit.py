@@ -41,9 +41,9 @@ openstack placement provider audit --provider-config \\
     _pci: PciConfiguration | None = None
 
     def codes(self) -> Sequence[str]:
-        from osc_placement.workflows.provider_audit import checks
+        from osc_placement.workflows.providers import audit
 
-        return checks.CODES
+        return audit.CODES
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to audit")
@@ -83,7 +83,7 @@ openstack placement provider audit --provider-config \\
             self._pci = pci.read_device_spec(parsed_args.nova_conf)
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows.provider_audit import observe
+        from osc_placement.workflows.providers import audit, observe
 
         request = observe.ProviderAuditRequest(
             hosts=frozenset(parsed_args.host),
@@ -93,7 +93,7 @@ openstack placement provider audit --provider-config \\
             pci=self._pci,
         )
         neutron = None if parsed_args.skip_agents else run.services.neutron
-        audited = observe.audit_providers(
+        audited = audit.audit_providers(
             run.client, run.services.nova, neutron, request, run.context
         )
         self.findings = audited.findings

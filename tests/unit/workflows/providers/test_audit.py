@@ -10,8 +10,8 @@ import pytest
 from osc_placement.model import inventory, provider
 from osc_placement.neutron.api import Agent
 from osc_placement.nova import pci, values
-from osc_placement.workflows.provider_audit import checks
-from osc_placement.workflows.provider_audit.snapshot import ProviderSnapshot
+from osc_placement.workflows.providers import audit
+from osc_placement.workflows.providers.observe import ProviderSnapshot
 
 QEMU = ("QEMU", 8002000)
 REPORTED = {"VCPU": 64, "MEMORY_MB": 1000, "DISK_GB": 100}
@@ -49,7 +49,7 @@ def cloud(count: int = 4, **fields: Any) -> ProviderSnapshot:
 
 
 def codes(snapshot: ProviderSnapshot) -> list[tuple[str, str]]:
-    return [(each.code, each.subject.name) for each in checks.find(snapshot)]
+    return [(each.code, each.subject.name) for each in audit.find(snapshot)]
 
 
 def with_host(snapshot: ProviderSnapshot, **fields: Any) -> ProviderSnapshot:
@@ -208,7 +208,7 @@ SHARE = {**cloud().inventories, "u-gone.example": offered(DISK_GB=4)}
 def test_a_root_without_a_compute_node_is_found(
     fields: dict[str, Any], code: str, action: str
 ) -> None:
-    (found,) = checks.find(with_stray(**fields))
+    (found,) = audit.find(with_stray(**fields))
     assert (found.code, str(found.proposed.action)) == (code, action)
     assert found.subject.name == "gone.example"
 
@@ -243,7 +243,7 @@ def with_device(**fields: Any) -> ProviderSnapshot:
 
 
 def test_a_device_out_of_spec_and_in_use_is_found_with_its_consumer() -> None:
-    (found,) = checks.find(with_device())
+    (found,) = audit.find(with_device())
     assert (found.code, found.hosts) == ("pci-device-out-of-spec", ("h0",))
     assert found.subject.name == "h0.example_0000:84:00.0"
     assert found.evidence.fields == {"consumers": ["c1"]}

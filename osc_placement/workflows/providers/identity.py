@@ -17,14 +17,14 @@ from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.findings import UNKNOWN, Action, Evidence, Finding, Proposal
-from osc_placement.workflows.provider_audit.snapshot import ProviderFinding, ProviderSnapshot
+from osc_placement.workflows.providers.observe import ProviderFinding, ProviderSnapshot
 
 MISSING_PROVIDER = "missing-provider"
 OTHER_UUID = "other-uuid"
 OTHER_NAME = "other-name"
 DOUBLE_PROVIDER = "double-provider"
 STALE_PROVIDER = "stale-provider"
-CODES = (MISSING_PROVIDER, OTHER_UUID, OTHER_NAME, DOUBLE_PROVIDER, STALE_PROVIDER)
+IDENTITY_CODES = (MISSING_PROVIDER, OTHER_UUID, OTHER_NAME, DOUBLE_PROVIDER, STALE_PROVIDER)
 
 _RESTART = Proposal(
     Action.RESTART_COMPUTE, "start nova-compute on the host; it creates the provider"
@@ -45,7 +45,7 @@ _DOUBTS = {
 _DELETE = "repair the consumers on it (placement allocation audit); then resource provider delete"
 
 
-def find(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+def find_identity(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Findings about each compute node, then about its second provider."""
     by_uuid, roots = snapshot.by_uuid, snapshot.roots
     by_short: dict[str, list[provider.Provider]] = collections.defaultdict(list)

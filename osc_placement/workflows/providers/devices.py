@@ -1,6 +1,7 @@
-"""Devices that wait to be cleaned, or that nova-compute does not manage any more. Pure.
+"""Devices, and providers of neutron's agents, that do not fit their host. Pure.
 
-And SEV-ES guests, which stop nova 34.
+Devices that wait to be cleaned, or that nova-compute does not manage any more; SEV-ES guests, which
+stop nova 34; and agents' providers without a compute node above them, or below the wrong one.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from collections.abc import Iterator, Sequence
 
 from osc_placement.model import provider
 from osc_placement.model.name import and_more
+from osc_placement.neutron.api import Agent
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
-from osc_placement.workflows.provider_audit.snapshot import ProviderFinding, ProviderSnapshot
+from osc_placement.workflows.providers.observe import ProviderFinding, ProviderSnapshot
 
 USED_UP = "used-up"
 SEV_ES_WITH_SNP = "sev-es-with-snp"
 PCI_DEVICE_OUT_OF_SPEC = "pci-device-out-of-spec"
-CODES = (USED_UP, SEV_ES_WITH_SNP, PCI_DEVICE_OUT_OF_SPEC)
+DEVICE_CODES = (USED_UP, SEV_ES_WITH_SNP, PCI_DEVICE_OUT_OF_SPEC)
 
 _CLEAN = Proposal(
     Action.CLEAN_DEVICE,
@@ -37,7 +39,7 @@ _CONFIGURE = Proposal(
 )
 
 
-def find(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+def find_devices(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
     """Used-up devices, SEV-ES guests on hosts with SEV-SNP, and PCI devices out of device_spec."""
     for item in snapshot.providers:
         if item.uuid in snapshot.used_up:
@@ -88,3 +90,58 @@ def _sev_es(snapshot: ProviderSnapshot, item: provider.Provider) -> ProviderFind
         Evidence(Code.SEV_ES_GUESTS, text, {"contexts": count}),
         _MOVE,
     )
+
+
+AGENT_WITHOUT_HOST = "agent-without-host"
+AGENT_WRONG_HOST = "agent-wrong-host"
+AGENT_CODES = (AGENT_WITHOUT_HOST, AGENT_WRONG_HOST)
+
+_RESTART = Proposal(
+    Action.RESTART_AGENT,
+    "delete it (resource provider delete --tree) when no server uses it, and restart the agent",
+)
+
+
+def find_agents(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+    """Findings about the own provider of each agent; those of its devices are below it."""
+    by_name = {item.name: item for item in snapshot.providers}
+    nodes = {node.uuid: node for node in snapshot.nodes}
+    for agent in snapshot.agents or ():
+        found = by_name.get(agent.provider_name)
+        if found is None:
+            continue
+        root = found.root_uuid or found.uuid
+        expected = _expected(snapshot, agent)
+        if root not in nodes and not snapshot.hosts.unreachable:
+            yield _without_host(found, agent)
+        elif root in nodes and expected and root not in expected:
+            yield _wrong_host(found, agent, nodes[root].host)
+
+
+def _expected(snapshot: ProviderSnapshot, agent: Agent) -> set[str]:
+    """The compute nodes that the agent's provider may be below; empty if nova has none."""
+    hostnames = set(agent.hypervisors.values())
+    return {
+        node.uuid
+        for node in snapshot.nodes
+        if node.hostname in hostnames or (not hostnames and node.host == agent.host)
+    }
+
+
+def _without_host(found: provider.Provider, agent: Agent) -> ProviderFinding:
+    text = f"it is of neutron's {agent.type} on {agent.host}, and no compute node is above it"
+    return Finding(
+        AGENT_WITHOUT_HOST,
+        change.Subject(found.name, found.uuid),
+        (agent.host,),
+        Evidence(Code.NO_HOST, text, {"agent_host": agent.host, "agent_type": agent.type}),
+        _RESTART,
+    )
+
+
+def _wrong_host(found: provider.Provider, agent: Agent, host: str) -> ProviderFinding:
+    text = f"it is of neutron's {agent.type} on {agent.host}, and below the compute node of {host}"
+    fields = {"agent_host": agent.host, "agent_type": agent.type, "host": host}
+    evidence = Evidence(Code.OTHER_HOST, text, fields)
+    subject = change.Subject(found.name, found.uuid)
+    return Finding(AGENT_WRONG_HOST, subject, tuple(sorted({agent.host, host})), evidence, _RESTART)

@@ -13,7 +13,7 @@ from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, pci
 from osc_placement.workflows import findings
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.provider_audit import observe
+from osc_placement.workflows.providers import audit, observe
 from tests.support import embedded
 
 DEVICE = {"PCI_DEVICE": inventory.Inventory(total=1, reserved=1)}
@@ -86,7 +86,7 @@ def audited(
     client: embedded.Client, nova: Nova, neutron: Any = None, **fields: Any
 ) -> findings.AuditResult[Mapping[str, bool]]:
     request = observe.ProviderAuditRequest(**fields)
-    return observe.audit_providers(client, nova, neutron, request, ReadContext())
+    return audit.audit_providers(client, nova, neutron, request, ReadContext())
 
 
 @pytest.mark.parametrize("count", [3, 40])
@@ -145,7 +145,7 @@ def test_an_incomplete_recording_is_an_error() -> None:
     client = embedded.Client(embedded.hosts(1))
     nova = nova_api.RecordedNova({}, "an empty recording")
     with pytest.raises(errors.PlacementError, match="os-services"):
-        observe.audit_providers(client, nova, None, observe.ProviderAuditRequest(), ReadContext())
+        audit.audit_providers(client, nova, None, observe.ProviderAuditRequest(), ReadContext())
 
 
 def test_sev_es_in_use_is_read_on_hosts_with_sev_snp_only() -> None:

@@ -1,1 +1,0 @@
-"""Compares providers with nova and neutron: observe, check, repair. Only observe.py reads."""

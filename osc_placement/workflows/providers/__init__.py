@@ -1,0 +1,1 @@
+"""The audit of resource providers: ``audit`` compares them with nova and neutron."""

@@ -1,0 +1,112 @@
+"""The provider audit: its checks, and the plan of the repairs.
+
+A new check is a function in this folder and an entry in ``CHECKS``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from osc_placement.client import api
+from osc_placement.neutron import api as neutron_api
+from osc_placement.nova import api as nova_api
+from osc_placement.plan import change, plan
+from osc_placement.plan.kinds import memberships
+from osc_placement.workflows import findings
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.findings import UNKNOWN, AuditResult, Finding
+from osc_placement.workflows.providers import devices, identity, inventory, observe
+from osc_placement.workflows.providers.observe import ProviderFinding, ProviderSnapshot
+
+#: Each returns findings with the codes of its module.
+CHECKS: Sequence[Callable[[ProviderSnapshot], Iterator[ProviderFinding]]] = (
+    identity.find_identity,
+    inventory.find_totals,
+    inventory.find_traits,
+    devices.find_agents,
+    inventory.find_unconfigured,
+    devices.find_devices,
+)
+
+#: In the order in which the summary lists them.
+CODES = (
+    *identity.IDENTITY_CODES,
+    *inventory.TOTAL_CODES,
+    *inventory.TRAIT_CODES,
+    *devices.AGENT_CODES,
+    *inventory.CONFIGURATION_CODES,
+    *devices.DEVICE_CODES,
+    UNKNOWN,
+)
+
+
+def find(snapshot: ProviderSnapshot) -> list[ProviderFinding]:
+    """All findings, sorted."""
+    unread = (
+        findings.unreadable(
+            change.Subject(item.name, item.uuid),
+            snapshot.hosts_of(item),
+            snapshot.read_errors[item.uuid],
+        )
+        for item in snapshot.providers
+        if item.uuid in snapshot.read_errors
+    )
+    found = [item for check in CHECKS for item in check(snapshot)]
+    return sorted([*found, *unread], key=Finding.sort_key)
+
+
+def plan_repair(snapshot: ProviderSnapshot, found: Iterable[ProviderFinding]) -> plan.Plan:
+    """One change of traits per provider, for all its repairs; other findings are not in it."""
+    return findings.plan_repair(found, lambda repairs: _change(snapshot, repairs))
+
+
+def _change(
+    snapshot: ProviderSnapshot, repairs: Sequence[tuple[ProviderFinding, Mapping[str, bool]]]
+) -> change.Change:
+    subject = repairs[0][0].subject
+    traits = {name: has for _, repair in repairs for name, has in repair.items()}
+    return change.Change(
+        memberships.TRAITS.name,
+        subject,
+        memberships.Traits({name: not has for name, has in traits.items()}),
+        memberships.Traits(traits),
+        snapshot.generations[subject.uuid],
+        "; ".join(item.code for item, _ in repairs),
+    )
+
+
+def audit_providers(
+    client: api.Client,
+    nova: nova_api.Nova,
+    neutron: neutron_api.Neutron | None,
+    request: observe.ProviderAuditRequest,
+    context: ReadContext,
+) -> AuditResult[Mapping[str, bool]]:
+    """Everything that is wrong with providers, and the plan that repairs it.
+
+    Requests: to nova, the services and the hypervisors in pages; to neutron, one for the agents;
+    to Placement, four listings, one more if a root provider is no compute node, and one more if
+    any host has SEV-ES; one GET of inventories per provider, one of traits per compute node, one
+    of usages per one-time-use device of which everything is reserved, and per provider of SEV-ES
+    on a host with SEV-SNP, and with ``pci`` one of allocations per PCI device that it may not
+    match. So no provider needs more than three.
+    Errors: InvalidInput with every missing permission and every unknown host.
+    """
+    snapshot = observe.read(client, nova, neutron, request, context)
+    findings.check_hosts(request.hosts, _existing_hosts(snapshot))
+    found = findings.select(find(snapshot), request.hosts, request.only, by_name=True)
+    notes = tuple(observe.notes(snapshot, nova.source))
+    planned = plan_repair(snapshot, found if request.repair else ())
+    known = {
+        change.key(memberships.TRAITS.name, item.subject): memberships.observed_traits(
+            snapshot.generations[item.subject.uuid], snapshot.traits[item.subject.uuid]
+        )
+        for item in planned.changes
+    }
+    return AuditResult(found, plan.ObservedPlan(dataclasses.replace(planned, notes=notes), known))
+
+
+def _existing_hosts(snapshot: ProviderSnapshot) -> set[str]:
+    hosts = {node.host for node in snapshot.nodes} | snapshot.hosts.services
+    return hosts | {item.name for item in snapshot.providers}

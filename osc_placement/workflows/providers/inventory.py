@@ -1,0 +1,252 @@
+"""What compute nodes offer: totals, traits and custom names that differ from the expected. Pure.
+
+* Totals are compared with what nova-compute reported of the hypervisor. Both come from
+  nova-compute, in one periodic run. A difference shows that its update of Placement failed, or
+  that another client changed the inventory.
+* Traits are compared with nova and with similar hosts. The repair of COMPUTE_STATUS_DISABLED and
+  OWNER_NOVA is certain: both follow from what nova reports. Other traits depend on the
+  configuration of a host, so that no repair is proposed.
+* Custom inventories and traits are compared with the provider.yaml files, for compute nodes only:
+  nova, neutron and Cyborg set custom names of their own on child providers. The operator may have
+  set others by hand, so that no repair is proposed.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from osc_placement.model import provider
+from osc_placement.model.name import is_custom
+from osc_placement.nova import flavor, provider_config
+from osc_placement.plan.reasons import Code
+from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
+from osc_placement.workflows.providers.observe import HostNode, ProviderFinding, ProviderSnapshot
+
+MISSING_INVENTORY = "missing-inventory"
+WRONG_INVENTORY = "wrong-inventory"
+TOTAL_CODES = (MISSING_INVENTORY, WRONG_INVENTORY)
+
+#: Libvirt's. Other drivers report other amounts of a hypervisor than of its inventories.
+_TYPES = frozenset({"QEMU", "KVM"})
+
+#: A host can have its disk on a sharing provider, which has no DISK_GB of its own then.
+_REQUIRED = (flavor.VCPU, flavor.MEMORY_MB)
+_COMPARED = (*_REQUIRED, flavor.DISK_GB)
+
+_SEE_LOG = Proposal(
+    Action.RESTART_COMPUTE, "see the log of nova-compute on the host, and restart it"
+)
+
+
+def find_totals(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+    """Findings about each compute node of libvirt with a provider."""
+    trees = snapshot.trees
+    for item in snapshot.host_nodes:
+        tree = trees[item.provider.root_uuid or item.provider.uuid]
+        is_complete = all(each.uuid in snapshot.inventories for each in tree)
+        if item.node.hypervisor[0] in _TYPES and is_complete:
+            yield from _compare(item, _totals(snapshot, tree))
+
+
+def _totals(snapshot: ProviderSnapshot, tree: list[provider.Provider]) -> Mapping[str, int]:
+    """``{class: total}`` over a tree: VCPU can be on NUMA nodes; a pinned CPU is PCPU."""
+    totals: collections.Counter[str] = collections.Counter()
+    for each in tree:
+        for name, item in snapshot.inventories[each.uuid].items():
+            totals[name] += item.total
+    return totals
+
+
+def _compare(item: HostNode, totals: Mapping[str, int]) -> Iterator[ProviderFinding]:
+    hosts = (item.node.host,)
+    missing = [name for name in _REQUIRED if not _has(totals, name)]
+    if missing:
+        text = f"it has no inventory of {', '.join(missing)}"
+        evidence = Evidence(Code.NO_INVENTORY, text, {"classes": missing})
+        yield Finding(MISSING_INVENTORY, item.subject, hosts, evidence, _SEE_LOG)
+    wrong = {
+        name: {"total": totals[name], "hypervisor": item.node.resources[name]}
+        for name in _COMPARED
+        if totals.get(name) and not _is_right(totals, name, item.node.resources)
+    }
+    if wrong:
+        text = ", ".join(
+            f"{name} total {each['total']}, the hypervisor has {each['hypervisor']}"
+            for name, each in wrong.items()
+        )
+        evidence = Evidence(Code.DIFFERENT_TOTAL, text, {"resources": wrong})
+        yield Finding(WRONG_INVENTORY, item.subject, hosts, evidence, _SEE_LOG)
+
+
+def _has(totals: Mapping[str, int], name: str) -> bool:
+    """A host can dedicate all its CPUs to pinned servers."""
+    return bool(totals.get(name)) or (name == flavor.VCPU and bool(totals.get(flavor.PCPU)))
+
+
+def _is_right(totals: Mapping[str, int], name: str, reported: Mapping[str, int]) -> bool:
+    """Nova reports of a host with PCPU all CPUs, or only those of VCPU, by its version."""
+    if name not in reported:
+        return True
+    pinned = totals.get(flavor.PCPU, 0) if name == flavor.VCPU else 0
+    return reported[name] in (totals[name], totals[name] + pinned)
+
+
+WRONG_STATUS = "wrong-status"
+MISSING_OWNER = "missing-owner"
+MISSING_TRAIT = "missing-trait"
+TRAIT_CODES = (WRONG_STATUS, MISSING_OWNER, MISSING_TRAIT)
+
+_DISABLED = "COMPUTE_STATUS_DISABLED"
+_OWNER = "OWNER_NOVA"
+
+#: Traits of the driver and its version. HW_ traits differ with the hardware.
+_OF_DRIVER = "COMPUTE_"
+
+#: As many similar hosts must have a trait before its absence counts.
+_PEERS = 2
+
+#: At most one host, or this part of the similar hosts, may lack it.
+_FEW_PERCENT = 5
+
+_COMPARE_HOSTS = Proposal(
+    Action.RESTART_COMPUTE, "compare nova.conf and the log of nova-compute with a similar host"
+)
+
+
+def find_traits(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+    """Findings about each compute node whose traits were read."""
+    known = [item for item in snapshot.host_nodes if item.provider.uuid in snapshot.traits]
+    owned = {
+        item.node.hypervisor[0] for item in known if _OWNER in snapshot.traits[item.provider.uuid]
+    }
+    services = {each.host: each for each in snapshot.hosts.compute_services}
+    for item in known:
+        traits = snapshot.traits[item.provider.uuid]
+        service = services.get(item.node.host)
+        if service is not None and service.is_reachable:
+            yield from _status(item, traits, is_disabled=not service.is_enabled)
+        if item.node.hypervisor[0] in owned and _OWNER not in traits:
+            yield _owner(item)
+    yield from _compare_peers(snapshot, known)
+
+
+def _status(
+    item: HostNode, traits: frozenset[str], *, is_disabled: bool
+) -> Iterator[ProviderFinding]:
+    if is_disabled == (_DISABLED in traits):
+        return
+    status = "disabled" if is_disabled else "enabled"
+    text = f"its compute service is {status}, and it has {'no' if is_disabled else 'the'} trait"
+    yield Finding(
+        WRONG_STATUS,
+        item.subject,
+        (item.node.host,),
+        Evidence(Code.SERVICE_STATUS, f"{text} {_DISABLED}", {"service_status": status}),
+        _proposal({_DISABLED: is_disabled}),
+        {_DISABLED: is_disabled},
+    )
+
+
+def _owner(item: HostNode) -> ProviderFinding:
+    kind = item.node.hypervisor[0]
+    text = f"other {kind} hosts have the trait {_OWNER}: nova's scheduler can exclude this one"
+    return Finding(
+        MISSING_OWNER,
+        item.subject,
+        (item.node.host,),
+        Evidence(Code.PEERS_DIFFER, text, {"traits": [_OWNER]}),
+        _proposal({_OWNER: True}),
+        {_OWNER: True},
+    )
+
+
+def _compare_peers(
+    snapshot: ProviderSnapshot, known: Sequence[HostNode]
+) -> Iterator[ProviderFinding]:
+    """Compare hosts of the same hypervisor and version."""
+    groups: dict[tuple[str, int], list[HostNode]] = collections.defaultdict(list)
+    for item in known:
+        groups[item.node.hypervisor].append(item)
+    for (name, version), group in groups.items():
+        having = collections.Counter(
+            trait
+            for item in group
+            for trait in snapshot.traits[item.provider.uuid]
+            if trait.startswith(_OF_DRIVER) and trait != _DISABLED
+        )
+        # More hosts without a trait may be another kind of host.
+        few = max(len(group) * _FEW_PERCENT // 100, 1)
+        expected = {
+            trait
+            for trait, count in having.items()
+            if count >= _PEERS and 0 < len(group) - count <= few
+        }
+        for item in group:
+            missing = sorted(expected - snapshot.traits[item.provider.uuid])
+            if missing:
+                peers = min(having[trait] for trait in missing)
+                yield _missing(item, missing, f"{name} {version}", peers)
+
+
+def _missing(item: HostNode, missing: list[str], hypervisor: str, peers: int) -> ProviderFinding:
+    text = f"{peers} other hosts of {hypervisor} have {', '.join(missing)}"
+    fields = {"traits": missing, "hypervisor": hypervisor, "peers": peers}
+    evidence = Evidence(Code.PEERS_DIFFER, text, fields)
+    return Finding(MISSING_TRAIT, item.subject, (item.node.host,), evidence, _COMPARE_HOSTS)
+
+
+def _proposal(traits: Mapping[str, bool]) -> Proposal:
+    text = ", ".join(f"{'add' if has else 'remove'} {name}" for name, has in traits.items())
+    return Proposal(Action.SET_TRAITS, text, {"traits": dict(traits)})
+
+
+UNCONFIGURED_INVENTORY = "unconfigured-inventory"
+UNCONFIGURED_TRAIT = "unconfigured-trait"
+CONFIGURATION_CODES = (UNCONFIGURED_INVENTORY, UNCONFIGURED_TRAIT)
+
+_IRONIC = "ironic"
+_CHECK = Proposal(
+    Action.CHECK_CONFIGURATION, "add it to the provider.yaml of the host, or remove it here"
+)
+
+
+def find_unconfigured(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+    """Findings about each compute node; none if no file was given."""
+    config = snapshot.config
+    if config is None:
+        return
+    for item in snapshot.host_nodes:
+        # Ironic reports the custom classes and traits of its nodes.
+        if item.node.hypervisor[0] == _IRONIC:
+            continue
+        uuid = item.provider.uuid
+        for code, what, has, named in (
+            (
+                UNCONFIGURED_INVENTORY,
+                "inventory of",
+                snapshot.inventories.get(uuid, {}),
+                config.inventories,
+            ),
+            (UNCONFIGURED_TRAIT, "the trait", snapshot.traits.get(uuid, ()), config.traits),
+        ):
+            yield from _unnamed(item, code, what, has, named)
+
+
+def _unnamed(
+    item: HostNode,
+    code: str,
+    what: str,
+    has: Iterable[str],
+    named: Mapping[str, frozenset[str]],
+) -> Iterator[ProviderFinding]:
+    known = frozenset[str]().union(*(named.get(each, ()) for each in _identifications(item)))
+    found = sorted(each for each in has if is_custom(each) and each not in known)
+    if found:
+        text = f"no provider.yaml names {what} {', '.join(found)}"
+        evidence = Evidence(Code.NOT_CONFIGURED, text, {"names": found})
+        yield Finding(code, item.subject, (item.node.host,), evidence, _CHECK)
+
+
+def _identifications(item: HostNode) -> tuple[str, ...]:
+    return (item.provider.uuid, item.provider.name, provider_config.COMPUTE_NODE)

@@ -1,0 +1,291 @@
+"""What the provider audit knows: nova's hosts, neutron's agents, and the providers.
+
+Only ``read`` sends requests; the rest is pure.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from osc_placement import errors
+from osc_placement.client import api, api_errors, lookup, retry
+from osc_placement.model import inventory, provider
+from osc_placement.model.name import and_more
+from osc_placement.neutron import api as neutron_api
+from osc_placement.neutron.api import Agent
+from osc_placement.nova import api as nova_api, hosts as nova_hosts, pci, permission, values
+from osc_placement.nova.provider_config import ProviderConfig
+from osc_placement.plan import change
+from osc_placement.plan.kinds import inventories as inventories_kind
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.findings import Finding
+
+#: A finding about a provider; its repair is ``{trait: whether to have it}``.
+ProviderFinding = Finding[Mapping[str, bool]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostNode:
+    """A compute node, and its provider: that of its UUID, or the root provider of its name."""
+
+    node: values.ComputeNode
+    provider: provider.Provider
+
+    @property
+    def subject(self) -> change.Subject:
+        """The provider, as findings name it."""
+        return change.Subject(self.provider.name, self.provider.uuid)
+
+
+@dataclasses.dataclass(frozen=True)
+class ProviderSnapshot:
+    """The state of all services.
+
+    ``inventories`` is ``{provider: inventories}``, ``traits`` ``{provider: traits}`` of compute
+    nodes, ``used_up`` the one-time-use devices without capacity and without usage. ``computes``
+    are the providers with the trait COMPUTE_NODE. ``sev_es`` is ``{provider: contexts in use}`` of
+    SEV-ES on hosts with SEV-SNP. ``pci_devices`` are the PCI devices that nova-compute manages,
+    ``pci_consumers`` is ``{device: consumers}`` of those that ``pci`` may not match. ``agents``,
+    ``pci`` and ``config`` are None if they
+    were not read. ``read_errors`` is ``{provider: error}``.
+    """
+
+    hosts: values.Hosts
+    providers: Sequence[provider.Provider]
+    inventories: Mapping[str, inventory.Inventories] = dataclasses.field(default_factory=dict)
+    traits: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    used_up: frozenset[str] = frozenset()
+    computes: frozenset[str] = frozenset()
+    sev_es: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    pci_devices: frozenset[str] = frozenset()
+    pci_consumers: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    pci: pci.PciConfiguration | None = None
+    agents: Sequence[Agent] | None = None
+    config: ProviderConfig | None = None
+    read_errors: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def by_uuid(self) -> Mapping[str, provider.Provider]:
+        """``{uuid: provider}``."""
+        return provider.by_uuid(self.providers)
+
+    @functools.cached_property
+    def node_uuids(self) -> frozenset[str]:
+        """The UUIDs of the compute nodes that nova lists."""
+        return frozenset(node.uuid for node in self.nodes)
+
+    @functools.cached_property
+    def roots(self) -> Mapping[str, provider.Provider]:
+        """``{name: root provider}``."""
+        return {item.name: item for item in self.providers if item.parent_uuid is None}
+
+    @functools.cached_property
+    def host_nodes(self) -> list[HostNode]:
+        """The compute nodes that have a provider."""
+        by_uuid, roots = self.by_uuid, self.roots
+        found = ((node, by_uuid.get(node.uuid) or roots.get(node.hostname)) for node in self.nodes)
+        return [HostNode(node, item) for node, item in found if item is not None]
+
+    @functools.cached_property
+    def trees(self) -> Mapping[str, list[provider.Provider]]:
+        """``{root: all providers of its tree}``."""
+        found: dict[str, list[provider.Provider]] = collections.defaultdict(list)
+        for item in self.providers:
+            found[item.root_uuid or item.uuid].append(item)
+        return found
+
+    @functools.cached_property
+    def roots_without_node(self) -> list[provider.Provider]:
+        """The root providers with neither the UUID nor the name of a compute node."""
+        names = {node.hostname for node in self.nodes}
+        return [
+            item
+            for item in self.roots.values()
+            if item.uuid not in self.node_uuids and item.name not in names
+        ]
+
+    @property
+    def nodes(self) -> Sequence[values.ComputeNode]:
+        """The compute nodes that nova lists."""
+        return self.hosts.nodes
+
+    def hosts_of(self, item: provider.Provider) -> tuple[str, ...]:
+        """The host of a provider's tree; the name of a root that is not a compute node."""
+        root = self.by_uuid.get(item.root_uuid or item.uuid, item)
+        return (self._host_of_root.get(root.uuid, root.name),)
+
+    @functools.cached_property
+    def unmatched_devices(self) -> list[provider.Provider]:
+        """The PCI devices that the nova.conf does not match for certain."""
+        return [
+            item
+            for item in self.providers
+            if item.uuid in self.pci_devices and not self.pci_match(item)
+        ]
+
+    def pci_match(self, item: provider.Provider) -> bool | None:
+        """Whether the nova.conf matches a PCI device; None if this cannot be judged."""
+        device = pci.device_of(item.name, self.inventories.get(item.uuid, ()))
+        if device is None or self.pci is None:
+            return None
+        if self.pci.host is not None and self.pci.host not in self.hosts_of(item):
+            return None
+        return self.pci.matches(device)
+
+    @functools.cached_property
+    def _host_of_root(self) -> Mapping[str, str]:
+        return {item.provider.uuid: item.node.host for item in self.host_nodes}
+
+
+def used_up_devices(
+    inventories: Mapping[str, inventory.Inventories], one_time_use: frozenset[str]
+) -> Iterator[str]:
+    """The one-time-use devices of which everything is reserved, in use or not."""
+    for uuid in sorted(one_time_use):
+        offered = inventories.get(uuid, {}).values()
+        if any(0 < item.total <= item.reserved for item in offered):
+            yield uuid
+
+
+T = TypeVar("T")
+
+_NO_AGENTS = "neutron's agents were not read: their providers are not compared"
+_NO_RESOURCES = "nova does not report the resources of hypervisors: totals are not compared"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderAuditRequest:
+    """What to audit: ``hosts`` by nova's names or providers' names, ``only`` these codes.
+
+    Empty sets select everything. ``config``: what the site's provider.yaml files say.
+    ``pci``: what the nova.conf of the compute hosts says about PCI devices.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    only: frozenset[str] = frozenset()
+    repair: bool = False
+    config: ProviderConfig | None = None
+    pci: pci.PciConfiguration | None = None
+
+
+def read(
+    client: api.Client,
+    nova: nova_api.Nova,
+    neutron: neutron_api.Neutron | None,
+    request: ProviderAuditRequest,
+    context: ReadContext,
+) -> ProviderSnapshot:
+    input_errors = errors.InputErrors()
+    hosts = values.Hosts()
+    with permission.collected(input_errors):
+        hosts = nova_hosts.read_all(nova)
+    with permission.collected(input_errors):
+        providers = retry.read(client.list_providers)
+    input_errors.check()
+    agents = None if neutron is None else neutron_api.agents(neutron)
+    snapshot = ProviderSnapshot(
+        hosts, providers, agents=agents, config=request.config, pci=request.pci
+    )
+    read_errors: dict[str, str] = {}
+    read = functools.partial(_each, context=context, read_errors=read_errors)
+    uuids = [item.uuid for item in providers]
+    inventories = read(client.list_inventories, uuids, "reading inventories")
+    nodes = [item.provider.uuid for item in snapshot.host_nodes]
+    traits = read(client.list_provider_traits, nodes, "reading traits")
+    offered = {uuid: item.inventories for uuid, item in inventories.items()}
+    one_time_use = lookup.providers_with_trait(client, inventories_kind.ONE_TIME_USE)
+    devices = list(used_up_devices(offered, one_time_use))
+    sev_es = _sev_es_with_snp(client, snapshot)
+    usages = read(client.list_usages, [*devices, *sev_es], "reading usages")
+    computes: frozenset[str] = frozenset()
+    if snapshot.roots_without_node:
+        computes = lookup.providers_with_trait(client, "COMPUTE_NODE")
+    snapshot = dataclasses.replace(
+        snapshot,
+        inventories=offered,
+        pci_devices=lookup.providers_with_trait(client, pci.MANAGED),
+    )
+    unmatched = [item.uuid for item in snapshot.unmatched_devices] if request.pci else []
+    shares = read(client.list_provider_allocations, unmatched, "reading allocations")
+    return dataclasses.replace(
+        snapshot,
+        pci_consumers={uuid: sorted(share.allocations) for uuid, share in shares.items()},
+        traits={uuid: frozenset(item.traits) for uuid, item in traits.items()},
+        generations={uuid: item.generation for uuid, item in traits.items()},
+        used_up=frozenset(
+            uuid for uuid in devices if uuid in usages and not any(usages[uuid].values())
+        ),
+        computes=computes,
+        sev_es={uuid: usages.get(uuid, {}).get("MEM_ENCRYPTION_CONTEXT", 0) for uuid in sev_es},
+        read_errors=read_errors,
+    )
+
+
+def _sev_es_with_snp(client: api.Client, snapshot: ProviderSnapshot) -> list[str]:
+    """The providers of SEV-ES in trees with SEV-SNP. Requests: one or two listings."""
+    by_uuid = snapshot.by_uuid
+
+    def root(uuid: str) -> str:
+        item = by_uuid.get(uuid)
+        return uuid if item is None else item.root_uuid or uuid
+
+    sev_es = lookup.providers_with_trait(client, "HW_CPU_X86_AMD_SEV_ES")
+    if not sev_es:
+        return []
+    snp = {root(uuid) for uuid in lookup.providers_with_trait(client, "HW_CPU_X86_AMD_SEV_SNP")}
+    return sorted(uuid for uuid in sev_es if uuid in by_uuid and root(uuid) in snp)
+
+
+def _each(
+    call: Callable[[str], T],
+    uuids: Sequence[str],
+    what: str,
+    *,
+    context: ReadContext,
+    read_errors: dict[str, str],
+) -> Mapping[str, T]:
+    """``{uuid: answer}``; a provider that cannot be read is in ``read_errors`` instead."""
+    found = {}
+    for uuid, answer in zip(uuids, context.try_each(call, uuids, what), strict=True):
+        if isinstance(answer, api_errors.ApiError):
+            read_errors[uuid] = str(answer)
+        else:
+            found[uuid] = answer
+    return found
+
+
+def notes(snapshot: ProviderSnapshot, source: str) -> Iterable[str]:
+    if source:
+        yield f"nova's responses come from {source}"
+    if snapshot.agents is None:
+        yield _NO_AGENTS
+    yield from _not_judged(snapshot)
+    if snapshot.nodes and not any(node.resources for node in snapshot.nodes):
+        yield _NO_RESOURCES
+
+
+def _not_judged(snapshot: ProviderSnapshot) -> Iterable[str]:
+    """The PCI devices of which it is not known whether ``[pci]device_spec`` matches them."""
+    if not snapshot.pci_devices:
+        return
+    if snapshot.pci is None:
+        count = len(snapshot.pci_devices)
+        yield f"not judged: {count} PCI devices, without --nova-conf of their hosts"
+    elif snapshot.pci.specs is None:
+        yield f"not judged: PCI devices, because {snapshot.pci.path} has no [pci]device_spec"
+    else:
+        names = [
+            item.name
+            for item in snapshot.unmatched_devices
+            if snapshot.pci_consumers.get(item.uuid) and snapshot.pci_match(item) is None
+        ]
+        if names:
+            yield (
+                f"not judged: {and_more(names, 3)}: in use, and {snapshot.pci.path} does not show"
+                " whether device_spec matches"
+            )
