@@ -80,16 +80,16 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
         self.add_change_options(parser)
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows.mirror import observe
+        from osc_placement.workflows import mirror
 
-        request = observe.MirrorRequest(
+        request = mirror.MirrorRequest(
             hosts=tuple(parsed_args.host),
             host_aggregates=tuple(parsed_args.host_aggregate),
             prune=parsed_args.prune,
             providers=tuple(parsed_args.provider),
             forget=tuple(parsed_args.forget),
         )
-        mirrored = observe.plan_mirror(run.client, run.services.nova, request, run.context)
+        mirrored = mirror.plan_mirror(run.client, run.services.nova, request, run.context)
         self._has_extra_members = bool(mirrored.stale)
         return mirrored.planned
 

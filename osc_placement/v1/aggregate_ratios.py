@@ -42,7 +42,7 @@ openstack placement aggregate ratios --host-aggregate az1"""
         self.add_change_options(parser)
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows.batch import aggregate_ratios
+        from osc_placement.workflows import aggregate_ratios
 
         request = aggregate_ratios.AggregateRatioRequest(
             frozenset(parsed_args.host),

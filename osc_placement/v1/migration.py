@@ -93,11 +93,11 @@ openstack placement migration run --migration import_aggregate_ratios"""
         self.add_allow(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.workflows.migrations import registry, runner
+        from osc_placement.workflows.migrations import registry
 
         invalid = _invalid(parsed_args, [item.name for item in registry.MIGRATIONS])
         if invalid:
-            self.exit_code = runner.Exit.BAD_VALUE
+            self.exit_code = registry.Exit.BAD_VALUE
             self.summary = [invalid]
             return self.column_names, []
         self.check_recording(parsed_args)
@@ -108,8 +108,8 @@ openstack placement migration run --migration import_aggregate_ratios"""
             # Without nova the whole run fails, before the first write.
             _ = cloud.nova, cloud.neutron
         with progress.shown(quiet=self.is_quiet) as shown:
-            result = runner.run(
-                runner.Services(client, cloud, self._context(parsed_args, shown)),
+            result = registry.run(
+                registry.Services(client, cloud, self._context(parsed_args, shown)),
                 self.cmd_name or "",
                 selected,
                 max_count=parsed_args.max_count,

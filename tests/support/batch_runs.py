@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from osc_placement.plan import apply, executor, plan, result
-from osc_placement.workflows import selector
-from osc_placement.workflows.batch import plan as batch_plan
+from osc_placement.workflows import batch, selector
 from tests.support import embedded, plans
 
 IN_AGGREGATE = selector.Selector(member_of=(embedded.AGGREGATE,))
@@ -18,7 +17,7 @@ def amend(
     client: embedded.Client, *texts: str, allow: Sequence[str] = (), **options: Any
 ) -> result.RunReport:
     """Amend the inventories of all hosts in the aggregate."""
-    planned = batch_plan.plan_amend(client, IN_AGGREGATE, texts, allow=allow)
+    planned = batch.plan_amend(client, IN_AGGREGATE, texts, allow=allow)
     return run(client, planned, **options)
 
 

@@ -107,9 +107,9 @@ openstack resource provider aggregate add --aggregate <aggregate> \\
     --name-glob 'rack1-*'"""
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows.batch import plan as batch_plan
+        from osc_placement.workflows import batch
 
-        return batch_plan.plan_aggregates(
+        return batch.plan_aggregates(
             run.client, self.selected, add=parsed_args.aggregate, context=run.context
         )
 
@@ -129,9 +129,9 @@ openstack resource provider aggregate remove --aggregate <aggregate> \\
     --member-of <aggregate>"""
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows.batch import plan as batch_plan
+        from osc_placement.workflows import batch
 
-        return batch_plan.plan_aggregates(
+        return batch.plan_aggregates(
             run.client,
             self.selected,
             remove=parsed_args.aggregate,

@@ -241,9 +241,9 @@ openstack resource provider inventory amend rack1-node7 \\
         self.add_change_options(parser)
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows.batch import plan as batch_plan
+        from osc_placement.workflows import batch
 
-        return batch_plan.plan_amend(
+        return batch.plan_amend(
             run.client,
             self.selected,
             expressions=parsed_args.resource,

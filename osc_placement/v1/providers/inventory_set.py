@@ -100,10 +100,10 @@ openstack resource provider inventory set <aggregate> --aggregate --amend \\
             return aggregate_members.preview_each(
                 members, _ACTION, lambda uuid: _preview(client, uuid, given, parsed_args)
             )
-        from osc_placement.workflows.batch import plan
+        from osc_placement.workflows import batch
 
         amend = parsed_args.amend
-        planned = plan.plan_set_inventories(
+        planned = batch.plan_set_inventories(
             client,
             members,
             lambda found: target_of(found, given, amend=amend),

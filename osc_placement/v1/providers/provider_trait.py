@@ -74,10 +74,10 @@ openstack resource provider trait set rack1-node7 \\
             before, after = _set(client, uuid, traits)
             self._warn_of_removed({*before} - {*after})
             return ("name",), rows.names(after)
-        from osc_placement.workflows.batch import plan as batch_plan
+        from osc_placement.workflows import batch
 
         members = aggregate_members.members(client, parsed_args.uuid)
-        planned = batch_plan.plan_set_traits(client, members, traits)
+        planned = batch.plan_set_traits(client, members, traits)
         data = aggregate_members.apply_each(client, members, "set traits", planned, _rows)
         removed = {trait for item in planned.plan.changes for trait in item.before.names()}
         self._warn_of_removed(removed - {*traits})
@@ -136,9 +136,9 @@ openstack resource provider trait add --trait CUSTOM_GOLD rack1-node7 \\
         self.add_change_options(parser)
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows.batch import plan as batch_plan
+        from osc_placement.workflows import batch
 
-        return batch_plan.plan_traits(
+        return batch.plan_traits(
             run.client,
             self.selected,
             add=parsed_args.trait,
@@ -169,9 +169,9 @@ openstack resource provider trait remove --trait CUSTOM_GOLD \\
         self.add_change_options(parser)
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows.batch import plan as batch_plan
+        from osc_placement.workflows import batch
 
-        return batch_plan.plan_traits(
+        return batch.plan_traits(
             run.client,
             self.selected,
             remove=parsed_args.trait,

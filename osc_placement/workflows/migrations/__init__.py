@@ -1,1 +1,1 @@
-"""Online data migrations: a registry, and a runner that works in batches."""
+"""Online data migrations: ``registry`` lists and runs them."""

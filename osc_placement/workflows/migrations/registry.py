@@ -1,24 +1,359 @@
-"""The online data migrations, in the order in which they run.
+"""Online data migrations: changes that update a cloud's data while it runs.
 
-To add one, write a function that yields slices and add an entry to MIGRATIONS.
+A migration yields *slices*: parts of the cloud in a fixed order, each planned just before it
+is applied. ``run`` applies them in passes. A cursor file keeps the position of a pass, so that the
+next run continues there. To add a migration, write a function that yields slices and add an entry
+to ``MIGRATIONS``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import collections
+import dataclasses
+import enum
+import logging
+import pathlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Protocol
 
+from osc_placement import errors
+from osc_placement.client import api, api_errors
+from osc_placement.neutron import api as neutron_api
+from osc_placement.nova import api as nova_api
+from osc_placement.plan import (
+    apply,
+    attempt,
+    brake,
+    executor,
+    plan,
+    reasons,
+    result as plan_result,
+)
+from osc_placement.workflows import aggregate_ratios, mirror, state_file
 from osc_placement.workflows.allocations import heal, precondition
 from osc_placement.workflows.allocations.heal_request import HealRequest
-from osc_placement.workflows.batch import aggregate_ratios, display_heads
-from osc_placement.workflows.migrations import consumers
-from osc_placement.workflows.migrations.runner import Cursor, Migration, Services, Slice
-from osc_placement.workflows.mirror import observe as mirror_observe
+from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.migrations import consumers, display_heads
+
+LOG = logging.getLogger(__name__)
+
+
+class Cloud(Protocol):
+    """Nova and neutron, which are opened when a migration first uses them."""
+
+    @property
+    def nova(self) -> nova_api.Nova: ...
+
+    @property
+    def neutron(self) -> neutron_api.Neutron: ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Services:
+    """The services of a run, and the context for reading them."""
+
+    client: api.Client
+    cloud: Cloud
+    context: ReadContext = dataclasses.field(default_factory=ReadContext)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slice:
+    """The changes of one part of the cloud; the next slice follows after ``position``.
+
+    ``check_precondition`` checks the preconditions of its changes, ``neutron`` writes its ports.
+    """
+
+    position: str
+    planned: plan.ObservedPlan
+    check_precondition: attempt.PreconditionCheck | None = None
+    neutron: neutron_api.Neutron | None = None
+
+
+#: The statuses of items that a run did not change, although there may be something to do.
+_NOT_MADE = (plan_result.Status.SKIPPED, plan_result.Status.REFUSED, plan_result.Status.STALE)
+
+#: Yields the slices after a position; a pass begins with "".
+Slices = Callable[[Services, str], Iterator[Slice]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Migration:
+    """``slices`` reads and plans; ``remedy`` says how the operator can see skipped changes.
+
+    ``needs`` is the feature that Placement must support. ``by_default``: it runs when the
+    operator names no migration. ``reads_nova``: it cannot run without nova.
+    """
+
+    name: str
+    description: str
+    slices: Slices
+    remedy: str
+    needs: str
+    by_default: bool = True
+    reads_nova: bool = True
+
+
+def _needs_attention(ended: plan_result.ChangeResult) -> bool:
+    """False for items that need no change; true for a server that nova changed since."""
+    is_skipped = ended.status is plan_result.Status.SKIPPED
+    return not is_skipped or ended.code == reasons.Code.CHANGED_IN_NOVA
+
+
+class Exit(enum.IntEnum):
+    """The exit codes of nova-manage's online data migrations."""
+
+    DONE = 0
+    MORE = 1
+    ERRORS = 2
+    BAD_VALUE = 127
+
+
+@dataclasses.dataclass(slots=True)
+class Count:
+    """The applied changes of a run, and the remaining changes of its last pass."""
+
+    done: int = 0
+    left: int = 0
+
+    @property
+    def found(self) -> int:
+        """All changes that the run has planned."""
+        return self.done + self.left
+
+
+@dataclasses.dataclass(slots=True)
+class Result:
+    """``counts`` by migration; ``undo`` files in the order of their creation.
+
+    ``failures`` are the errors of the last pass, ``notes`` the numbers of the items that it did
+    not change. ``incomplete``: the run ended before it tried every change.
+    """
+
+    counts: dict[str, Count]
+    failures: list[str] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    undo: list[str] = dataclasses.field(default_factory=list)
+    exit_code: Exit = Exit.MORE
+    interrupted: bool = False
+    incomplete: bool = False
+
+    @property
+    def done(self) -> int:
+        """The number of applied changes."""
+        return sum(count.done for count in self.counts.values())
+
+
+class Cursor:
+    """The position of each migration in the current pass, in a file."""
+
+    #: The position of a migration without further slices; not a valid host name.
+    END = "(end)"
+    _KEY = "positions"
+
+    def __init__(
+        self, target: str, path: pathlib.Path | None = None, *, from_start: bool = False
+    ) -> None:
+        self._target, self._in_memory = target, from_start
+        self._path = path or state_file.path_of("migrations", target)
+        state = state_file.load(self._path, self._KEY)
+        self.positions, self.error = {} if from_start else dict(state.values), state.error
+
+    def move(self, migration: str, position: str) -> None:
+        """Save the position of a migration."""
+        self.positions[migration] = position
+        self._save()
+
+    def is_at_start(self, migrations: Collection[str]) -> bool:
+        """Whether none of these migrations has a position."""
+        return self.positions.keys().isdisjoint(migrations)
+
+    def restart(self, migrations: Collection[str]) -> None:
+        """Clear the positions of these migrations at the end of a pass."""
+        if not self.is_at_start(migrations):
+            self.positions = {
+                name: position
+                for name, position in self.positions.items()
+                if name not in migrations
+            }
+            self._save()
+
+    def _save(self) -> None:
+        if self._in_memory:
+            return
+        try:
+            state_file.save(self._path, self._target, self._KEY, self.positions)
+        except errors.PlacementError as error:
+            self.error = str(error)
+
+
+def run(
+    services: Services,
+    command: str,
+    migrations: Sequence[Migration],
+    *,
+    max_count: int | None = None,
+    cursor: pathlib.Path | None = None,
+    dry_run: bool = False,
+    allow: Iterable[str] = (),
+    max_percent: int | None = None,
+) -> Result:
+    """Run all migrations in passes, until a pass from the start applies nothing.
+
+    The first pass continues at the position in ``cursor``, a file; by default one per cloud.
+    The exit code is DONE if the last pass had no errors, otherwise ERRORS. With ``max_count``
+    the run ends with MORE after that many changes, and after every pass with a change, even
+    if no change is left. A dry run makes one pass from the start, counts the changes and
+    saves no position. A slice that removes more than ``max_percent`` of what exists stops its
+    migration before the first write, if ``allow`` does not contain the guard.
+    Requests: those of planning and applying in each pass; the last pass only plans.
+    """
+    position = Cursor(services.client.target, cursor, from_start=dry_run)
+    options = _Options(command, max_count, dry_run, frozenset(allow), max_percent)
+    return _Run(services, migrations, options, position).run()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Options:
+    """The arguments of ``run``."""
+
+    command: str
+    max_count: int | None
+    dry_run: bool
+    allow: frozenset[str]
+    max_percent: int | None
+
+
+class _Run:
+    def __init__(
+        self,
+        services: Services,
+        migrations: Sequence[Migration],
+        options: _Options,
+        cursor: Cursor,
+    ) -> None:
+        self._services, self._options = services, options
+        self._migrations, self._cursor = migrations, cursor
+        self._result = Result({item.name: Count() for item in migrations})
+
+    def run(self) -> Result:
+        result = self._result
+        while True:
+            from_the_start, before = self._cursor.is_at_start(result.counts), result.done
+            self._pass()
+            progress = result.done > before
+            if self._options.dry_run:
+                result.exit_code = Exit.ERRORS if result.failures else Exit.DONE
+                break
+            if self._is_finished() or (progress and self._options.max_count is not None):
+                break
+            if from_the_start and not progress:
+                result.exit_code = Exit.ERRORS if result.failures else Exit.DONE
+                break
+        if self._cursor.error:
+            result.notes.append(self._cursor.error)
+        return result
+
+    def _is_finished(self) -> bool:
+        most = self._options.max_count
+        limited = most is not None and self._result.done >= most
+        return limited or self._result.interrupted
+
+    def _pass(self) -> None:
+        """Run each migration from its position to its end, then reset the cursor."""
+        result = self._result
+        result.failures, result.notes, result.incomplete = [], [], False
+        for item in self._migrations:
+            result.counts[item.name].left = 0
+            if not self._is_finished():
+                self._migrate(item)
+        if not self._is_finished():
+            self._cursor.restart(result.counts)
+
+    def _migrate(self, item: Migration) -> None:
+        """Run one migration to its end or to the limit of the run."""
+        after = self._cursor.positions.get(item.name, "")
+        if after == Cursor.END:
+            return
+        not_made: collections.Counter[plan_result.Status] = collections.Counter()
+        try:
+            self._services.client.require_feature(item.needs)
+            for part in item.slices(self._services, after):
+                if not self._slice(item, part, not_made):
+                    return
+        except api_errors.UnsupportedVersion as error:
+            self._result.notes.append(f"{item.name}: not supported by this Placement: {error}")
+        except errors.PlacementError as error:
+            self._result.failures.append(f"{item.name}: {error}")
+            self._result.incomplete = True
+            return
+        finally:
+            counts = [f"{not_made[status]} {status}" for status in _NOT_MADE if not_made[status]]
+            if counts:
+                self._result.notes.append(f"{item.name}: {', '.join(counts)}; {item.remedy}")
+        self._cursor.move(item.name, Cursor.END)
+
+    def _slice(
+        self, item: Migration, part: Slice, not_made: collections.Counter[plan_result.Status]
+    ) -> bool:
+        """Apply a slice and count what was not changed; whether to continue with the next one."""
+        count = self._result.counts[item.name]
+        planned = self._stamped(item, part)
+        found = len(planned.plan.changes)
+        results = plan_result.of_plan(planned.plan)
+        count.left += found
+        refusal = brake.refusal(planned.plan)
+        if refusal:
+            self._result.failures.append(f"{item.name}: {refusal}")
+            return False
+        if found and not self._options.dry_run:
+            report = self._apply(part, planned)
+            self._result.incomplete = self._result.incomplete or report.is_incomplete
+            applied = report.count(plan_result.Status.APPLIED)
+            count.done, count.left = count.done + applied, count.left - applied
+            results = report.results
+            self._record(item, report)
+            if report.is_incomplete:
+                return False
+        not_made.update(ended.status for ended in results if _needs_attention(ended))
+        LOG.info("%s: %d planned, position %s", item.name, found, part.position)
+        self._cursor.move(item.name, part.position)
+        return True
+
+    def _stamped(self, item: Migration, part: Slice) -> plan.ObservedPlan:
+        options = self._options
+        return part.planned.stamped(
+            self._services.client,
+            f"{options.command} --migration {item.name}",
+            allow=options.allow,
+            max_percent=options.max_percent,
+        )
+
+    def _apply(self, part: Slice, planned: plan.ObservedPlan) -> plan_result.RunReport:
+        most, context = self._options.max_count, self._services.context
+        left = None if most is None else most - self._result.done
+        options = apply.Options(
+            limits=executor.Limits(workers=context.workers, max_count=left),
+            progress=context.progress,
+            check_precondition=part.check_precondition,
+            neutron=part.neutron,
+        )
+        return apply.apply_plan(self._services.client, planned, options)
+
+    def _record(self, item: Migration, report: plan_result.RunReport) -> None:
+        self._result.interrupted = report.interrupted
+        self._result.failures += [
+            f"{item.name}: {ended.subject.name}: {ended.reason}"
+            for ended in report.results
+            if ended.status is plan_result.Status.FAILED
+        ]
+        self._result.undo += [str(report.undo_path)] if report.undo_path else []
 
 
 def _mirror(services: Services, _: str) -> Iterator[Slice]:
     """One slice, because the mirror always reads all host aggregates."""
-    planned = mirror_observe.plan_mirror(
-        services.client, services.cloud.nova, mirror_observe.MirrorRequest(), services.context
+    planned = mirror.plan_mirror(
+        services.client, services.cloud.nova, mirror.MirrorRequest(), services.context
     ).planned
     yield Slice(Cursor.END, planned)
 

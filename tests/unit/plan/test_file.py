@@ -18,15 +18,14 @@ from osc_placement.plan import (
     plan as plan_module,
     result,
 )
-from osc_placement.workflows import selector
-from osc_placement.workflows.batch import plan
+from osc_placement.workflows import batch, selector
 from tests.support import embedded, plans
 
 IN_AGGREGATE = selector.Selector(member_of=(embedded.AGGREGATE,))
 
 
 def applied(client: embedded.Client, **options: Any) -> result.RunReport:
-    planned = plan.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
+    planned = batch.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
     limits = executor.Limits(workers=1)
     return plans.apply_new(client, planned, "a test", apply.Options(limits=limits, **options))
 
@@ -98,7 +97,7 @@ def test_an_undo_file_that_cannot_be_narrowed_stays_complete_and_valid(
         write(path, plan)
 
     monkeypatch.setattr(plan_file, "write", once)
-    planned = plan.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
+    planned = batch.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
     report = plans.apply_new(
         client, planned, "a test", apply.Options(limits=executor.Limits(max_count=2))
     )
@@ -163,7 +162,7 @@ def test_an_empty_file_and_a_plan_file_are_replaced(tmp_path: pathlib.Path) -> N
 def test_a_partly_applied_plan_is_not_replaced(tmp_path: pathlib.Path) -> None:
     client = embedded.Client(embedded.hosts(3))
     path = tmp_path / "my plan.json"
-    planned = plan.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
+    planned = batch.plan_amend(client, IN_AGGREGATE, ["VCPU:allocation_ratio+=1"])
     limited = apply.Options(plan_out=path, limits=executor.Limits(workers=1, max_count=1))
     plans.apply_new(client, planned, "a test", limited)
     content = path.read_text()

@@ -22,7 +22,7 @@ from osc_placement.plan.kinds import (
     reshape,
     trait as trait_kind,
 )
-from osc_placement.workflows.batch import membership
+from osc_placement.workflows import batch
 from tests.support import embedded
 
 TEXTS = st.text('ABCDEFGHIJ_:é\n"', min_size=1, max_size=8)
@@ -302,11 +302,11 @@ def test_a_plan_of_a_snapshot_is_accepted_on_its_cloud_and_on_other_snapshots_of
 
 def test_the_order_of_the_input_does_not_change_the_plan() -> None:
     seen = [
-        membership.Observed(one, 1, {"CUSTOM_A": index % 2 == 0})
+        batch.Observed(one, 1, {"CUSTOM_A": index % 2 == 0})
         for index, one in enumerate(embedded.Client(embedded.hosts(9)).list_providers())
     ]
-    request = membership.Request(add=("CUSTOM_A",))
-    assert membership.plan_traits(seen, request) == membership.plan_traits(seen[::-1], request)
+    request = batch.Request(add=("CUSTOM_A",))
+    assert batch.decide_traits(seen, request) == batch.decide_traits(seen[::-1], request)
 
 
 def test_an_irreversible_change_is_skipped_by_undo_with_its_reason() -> None:

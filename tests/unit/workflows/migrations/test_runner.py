@@ -12,10 +12,9 @@ import pytest
 from osc_placement import microversion
 from osc_placement.neutron import api
 from osc_placement.nova import api as nova_api
-from osc_placement.workflows import selector as batch_selector
-from osc_placement.workflows.batch import plan
-from osc_placement.workflows.migrations import registry, runner
-from osc_placement.workflows.migrations.runner import Exit
+from osc_placement.workflows import batch, selector as batch_selector
+from osc_placement.workflows.migrations import registry
+from osc_placement.workflows.migrations.registry import Exit
 from tests.support import embedded, host_aggregates
 
 
@@ -27,18 +26,18 @@ class Cloud:
 
 def services(count: int = 6) -> tuple[embedded.Client, Any]:
     client, nova = host_aggregates.cloud(count)
-    return client, runner.Services(client, Cloud(nova, api.RecordedNeutron({}, "")))
+    return client, registry.Services(client, Cloud(nova, api.RecordedNeutron({}, "")))
 
 
 MIRROR = registry.MIGRATIONS[:1]
 TYPES = ["mirror_host_aggregates", "set_consumer_types"]
 
 
-def run(given: Any, **options: Any) -> runner.Result:
-    return runner.run(given, "a test", MIRROR, **options)
+def run(given: Any, **options: Any) -> registry.Result:
+    return registry.run(given, "a test", MIRROR, **options)
 
 
-def counted(result: runner.Result) -> tuple[int, int]:
+def counted(result: registry.Result) -> tuple[int, int]:
     (count,) = result.counts.values()
     return count.found, count.done
 
@@ -116,27 +115,27 @@ def test_a_dry_run_counts_the_changes_and_keeps_the_cursor(tmp_path: pathlib.Pat
     assert counted(run(given, dry_run=True, cursor=cursor)) == (4, 0)
 
 
-def numbered(count: int, planned_slices: list[str]) -> runner.Migration:
+def numbered(count: int, planned_slices: list[str]) -> registry.Migration:
     """A migration with ``count`` slices that each add a trait to two hosts."""
 
-    def slices(given: runner.Services, after: str) -> Iterator[runner.Slice]:
+    def slices(given: registry.Services, after: str) -> Iterator[registry.Slice]:
         for number in range(int(after or 0), count):
             planned_slices.append(f"slice {number}")
             selector = batch_selector.Selector(providers=(f"h{2 * number}.", f"h{2 * number + 1}."))
-            planned = plan.plan_traits(given.client, selector, add=["CUSTOM_A"])
-            yield runner.Slice(str(number + 1), planned)
+            planned = batch.plan_traits(given.client, selector, add=["CUSTOM_A"])
+            yield registry.Slice(str(number + 1), planned)
 
-    return runner.Migration("numbered", "", slices, "look", "traits")
+    return registry.Migration("numbered", "", slices, "look", "traits")
 
 
 def test_the_next_run_continues_at_the_cursor() -> None:
     client, given = services(6)
     planned_slices: list[str] = []
     item = numbered(3, planned_slices)
-    first = runner.run(given, "a test", [item], max_count=3)
+    first = registry.run(given, "a test", [item], max_count=3)
     assert (first.exit_code, first.done, planned_slices) == (Exit.MORE, 3, ["slice 0", "slice 1"])
     planned_slices.clear()
-    second = runner.run(given, "a test", [item], max_count=3)
+    second = registry.run(given, "a test", [item], max_count=3)
     assert (second.exit_code, second.done, planned_slices) == (Exit.MORE, 3, ["slice 1", "slice 2"])
     assert client.writes == 6
 
@@ -145,36 +144,36 @@ def test_exit_code_0_needs_a_full_pass_from_the_start() -> None:
     client, given = services(6)
     planned_slices: list[str] = []
     item = numbered(3, planned_slices)
-    runner.run(given, "a test", [item], max_count=4)
+    registry.run(given, "a test", [item], max_count=4)
     client.stored("h0.").set_traits()
     for name in ("h4.", "h5."):
         client.stored(name).set_traits("CUSTOM_A")
     planned_slices.clear()
-    result = runner.run(given, "a test", [item], max_count=4)
+    result = registry.run(given, "a test", [item], max_count=4)
     # What follows the cursor is done; the pass from the start finds what came back.
     assert (result.exit_code, result.done) == (Exit.MORE, 1)
     assert planned_slices == ["slice 2", "slice 0", "slice 1", "slice 2"]
-    assert runner.run(given, "a test", [item], max_count=4).exit_code is Exit.DONE
+    assert registry.run(given, "a test", [item], max_count=4).exit_code is Exit.DONE
 
 
 def test_a_lost_cursor_costs_only_time(tmp_path: pathlib.Path) -> None:
     client, given = services(6)
     path, planned_slices = tmp_path / "cursor", []  # type: ignore[var-annotated]
     item = numbered(3, planned_slices)
-    runner.run(given, "a test", [item], max_count=4, cursor=path)
+    registry.run(given, "a test", [item], max_count=4, cursor=path)
     assert "1" in path.read_text()
     path.write_text("{")
-    result = runner.run(given, "a test", [item], max_count=4, cursor=path)
+    result = registry.run(given, "a test", [item], max_count=4, cursor=path)
     assert (result.done, client.writes) == (2, 6)
     path.unlink()
-    assert runner.run(given, "a test", [item], cursor=path).exit_code is Exit.DONE
+    assert registry.run(given, "a test", [item], cursor=path).exit_code is Exit.DONE
 
 
 def test_an_unusable_cursor_is_reported_and_does_not_stop_the_run(
     tmp_path: pathlib.Path,
 ) -> None:
     _, given = services(6)
-    result = runner.run(given, "a test", [numbered(3, [])], cursor=tmp_path)
+    result = registry.run(given, "a test", [numbered(3, [])], cursor=tmp_path)
     assert (result.done, result.exit_code) == (6, Exit.DONE)
     assert str(tmp_path) in result.notes[-1]
 
@@ -184,16 +183,16 @@ def test_a_run_of_some_migrations_keeps_the_positions_of_the_others(
 ) -> None:
     cursor = tmp_path / "cursor"
     _, given = services()
-    runner.run(given, "a test", MIRROR, cursor=cursor, max_count=2)
-    position = runner.Cursor(given.client.target, cursor)
+    registry.run(given, "a test", MIRROR, cursor=cursor, max_count=2)
+    position = registry.Cursor(given.client.target, cursor)
     position.move("other", "h3")
-    runner.run(given, "a test", MIRROR, cursor=cursor)
-    assert runner.Cursor(given.client.target, cursor).positions == {"other": "h3"}
+    registry.run(given, "a test", MIRROR, cursor=cursor)
+    assert registry.Cursor(given.client.target, cursor).positions == {"other": "h3"}
 
 
 def test_an_unsupported_migration_is_noted_and_is_not_an_error() -> None:
     client, given = services()
     given = dataclasses.replace(given, client=client.at(microversion.Microversion(1, 37)))
-    result = runner.run(given, "a test", registry.selected(TYPES))
+    result = registry.run(given, "a test", registry.selected(TYPES))
     assert result.exit_code is Exit.DONE
     assert any("1.38" in note for note in result.notes)

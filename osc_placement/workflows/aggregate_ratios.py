@@ -1,23 +1,79 @@
-"""The allocation ratios that the metadata of nova's host aggregates requests. Pure.
+"""The allocation ratios of nova's host aggregates, set on the inventories of their hosts.
 
-Nova's old filters of CPU, RAM and disk read these keys at each scheduling decision. A host in
-several aggregates had the smallest value, and its own ratio where a value was invalid. Placement
-has ratios of inventories only.
+Nova's old filters of CPU, RAM and disk read these keys of the metadata at each scheduling decision.
+A host in several aggregates had the smallest value, and its own ratio where a value was invalid.
+Placement has ratios of inventories only. ``plan_aggregate_ratios`` reads; the rest is pure.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import decimal
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from osc_placement.nova import flavor, values
+from osc_placement import errors
+from osc_placement.client import api
+from osc_placement.nova import api as nova_api, flavor, lookup, values
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.batch import expression, inventory
-from osc_placement.workflows.compute_nodes import ComputeNodes
+from osc_placement.workflows import amend, batch, selector
+from osc_placement.workflows.compute_nodes import ComputeCloud, ComputeNodes, observe_cloud
+from osc_placement.workflows.context import ReadContext
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AggregateRatioRequest:
+    """The operator's arguments; without hosts and host aggregates (names, ids or UUIDs), all.
+
+    A host of a selected aggregate gets the smallest value of all its aggregates. ``allow`` are
+    the guards that the operator overrides.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    host_aggregates: tuple[str, ...] = ()
+    allow: frozenset[str] = frozenset()
+
+
+def plan_aggregate_ratios(
+    client: api.Client,
+    nova: nova_api.Nova,
+    request: AggregateRatioRequest,
+    context: ReadContext | None = None,
+) -> plan.ObservedPlan:
+    """Plan the ratios of the metadata for the compute nodes of the selected hosts.
+
+    Requests: those of ``observe_cloud``, and one GET per compute node with a ratio. If a ratio
+    becomes smaller, one query for the usages, and one GET per full provider.
+    Errors: InvalidInput with every unknown name, or with every missing permission.
+    """
+    context = context or ReadContext()
+    cloud = observe_cloud(client, nova)
+    hosts = _selected_hosts(cloud, request)
+    nodes = ComputeNodes(cloud.hosts, cloud.providers)
+    requested = request_of(cloud.aggregates, nodes, hosts, request.allow)
+    chosen = tuple(item for item in cloud.providers if item.uuid in requested.by_provider)
+    LOG.info("%d compute nodes are in aggregates with ratios", len(chosen))
+    # The listing of all providers had no filters.
+    selection = selector.Selection(chosen, filters={})
+    planned = batch.plan_observed(client, selection, requested.of, requested.plan, context)
+    return dataclasses.replace(planned, plan=batch.with_skipped(planned.plan, requested.skipped))
+
+
+def _selected_hosts(cloud: ComputeCloud, request: AggregateRatioRequest) -> frozenset[str] | None:
+    """The selected hosts; None for all. Errors: InvalidInput with every unknown name."""
+    input_errors = errors.InputErrors(cloud.unknown_hosts(request.hosts))
+    found = lookup.find_host_aggregates(cloud.aggregates, request.host_aggregates, input_errors)
+    input_errors.check()
+    members = frozenset(host for each in found.values() for host in each.hosts)
+    if not request.host_aggregates:
+        return request.hosts or None
+    return members & request.hosts if request.hosts else members
+
 
 _KIND = inventories.TYPE.name
 
@@ -48,10 +104,10 @@ class HostRatios:
 
     values: Mapping[str, Sequence[_Value]]
 
-    def assignments(self, classes: Iterable[str]) -> tuple[expression.Assignment, ...]:
+    def assignments(self, classes: Iterable[str]) -> tuple[amend.Assignment, ...]:
         """The smallest ratio of each of ``classes``; none of a class with an invalid value."""
         return tuple(
-            expression.Assignment(name, "allocation_ratio", "=", smallest)
+            amend.Assignment(name, "allocation_ratio", "=", smallest)
             for name in self.values
             if name in classes and (smallest := self._smallest(name)) is not None
         )
@@ -85,23 +141,23 @@ class RatioRequest:
     skipped: Sequence[change.Skipped]
     allow: frozenset[str] = frozenset()
 
-    def of(self, observed: inventory.Observed) -> inventory.Request:
+    def of(self, observed: amend.Observed) -> amend.Request:
         """The request for one provider: ratios of the classes that it has."""
         ratios = self.by_provider[observed.provider.uuid]
-        return inventory.Request(ratios.assignments(observed.inventories), allow=self.allow)
+        return amend.Request(ratios.assignments(observed.inventories), allow=self.allow)
 
-    def plan(self, observed: Sequence[inventory.Observed]) -> plan.Plan:
+    def plan(self, observed: Sequence[amend.Observed]) -> plan.Plan:
         """Change the ratios of each provider, or skip it with the reason."""
-        return inventory.plan_items(observed, [*map(self._decide, observed)], self.allow)
+        return amend.plan_items(observed, [*map(self._decide, observed)], self.allow)
 
-    def _decide(self, observed: inventory.Observed) -> inventory.Item:
+    def _decide(self, observed: amend.Observed) -> amend.Item:
         reasons = list(self.by_provider[observed.provider.uuid].reasons(observed.inventories))
         text = "; ".join(map(str, reasons))
         request = self.of(observed)
         if not request.assignments:
             subject = change.Subject(observed.provider.name, observed.provider.uuid)
             return change.Skipped(_KIND, subject, reason=text, code=reasons[0].code)
-        item = inventory.decide(observed, request)
+        item = amend.decide(observed, request)
         return dataclasses.replace(item, reason="; ".join(filter(None, (text, item.reason))))
 
 

@@ -16,8 +16,7 @@ from osc_placement.model import inventory as model_inventory
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import inventories, memberships
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows import selector
-from osc_placement.workflows.batch import inventory, membership, observe
+from osc_placement.workflows import amend, batch, selector
 from osc_placement.workflows.context import ReadContext
 
 LOG = logging.getLogger(__name__)
@@ -41,8 +40,8 @@ class HeadSnapshot:
     ``inventory_count``: of all classes, on all providers.
     """
 
-    observed: Sequence[inventory.Observed]
-    traits: Sequence[membership.Observed]
+    observed: Sequence[amend.Observed]
+    traits: Sequence[batch.Observed]
     unread: Sequence[change.Skipped]
     inventory_count: int
 
@@ -64,7 +63,7 @@ def plan_removal(client: api.Client, context: ReadContext) -> plan.ObservedPlan:
     """
     snapshot = _observe(client, context)
 
-    def with_usages(item: inventory.Observed) -> inventory.Observed:
+    def with_usages(item: amend.Observed) -> amend.Observed:
         usages = retry.read(lambda: client.list_usages(item.provider.uuid))
         return dataclasses.replace(item, usages=usages)
 
@@ -107,26 +106,26 @@ def trait_of(offered: model_inventory.Inventory) -> str | None:
 
 def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
     providers = retry.read(client.list_providers)
-    found = observe.observe_inventories(client, providers, context)
-    read = [item for item in found if isinstance(item, inventory.Observed)]
+    found = batch.observe_inventories(client, providers, context)
+    read = [item for item in found if isinstance(item, amend.Observed)]
     having = [item for item in read if CLASS in item.inventories]
     LOG.info("%d of %d providers have inventory of %s", len(having), len(read), CLASS)
-    traits: list[membership.Observed | change.Skipped] = []
+    traits: list[batch.Observed | change.Skipped] = []
     if having:
         # The listing of all providers had no filters.
         chosen = selector.Selection(tuple(item.provider for item in having), filters={})
         names = list(TRAITS.values())
-        traits = observe.observe_traits(client, chosen, names, context)
+        traits = batch.observe_traits(client, chosen, names, context)
     return HeadSnapshot(
         having,
-        [item for item in traits if isinstance(item, membership.Observed)],
+        [item for item in traits if isinstance(item, batch.Observed)],
         [item for item in [*found, *traits] if isinstance(item, change.Skipped)],
         sum(len(item.inventories) for item in read),
     )
 
 
 def _decide_trait(
-    observed: membership.Observed, offered: model_inventory.Inventory
+    observed: batch.Observed, offered: model_inventory.Inventory
 ) -> change.Change | change.Skipped:
     subject, kind = _subject(observed), memberships.TRAITS.name
     trait, present = trait_of(offered), _names(observed)
@@ -136,12 +135,12 @@ def _decide_trait(
     if present and trait not in present:
         text = _HAS_OTHER.format(", ".join(present))
         return change.Skipped(kind, subject, reason=text, unchanged=True)
-    request = membership.Request(add=(trait,))
-    return membership.decide(memberships.TRAITS, observed, request)
+    request = batch.Request(add=(trait,))
+    return batch.decide(memberships.TRAITS, observed, request)
 
 
 def _decide_removal(
-    observed: inventory.Observed, with_trait: Iterable[str]
+    observed: amend.Observed, with_trait: Iterable[str]
 ) -> change.Change | change.Skipped:
     subject, kind = _subject(observed), inventories.TYPE.name
     used = (observed.usages or {}).get(CLASS, 0)
@@ -155,9 +154,9 @@ def _decide_removal(
     return change.Change(kind, subject, before, after, observed.generation)
 
 
-def _names(observed: membership.Observed) -> list[str]:
+def _names(observed: batch.Observed) -> list[str]:
     return [name for name in TRAITS.values() if observed.has.get(name)]
 
 
-def _subject(observed: inventory.Observed | membership.Observed) -> change.Subject:
+def _subject(observed: amend.Observed | batch.Observed) -> change.Subject:
     return change.Subject(observed.provider.name, observed.provider.uuid)

@@ -11,7 +11,7 @@ from osc_placement.model import inventory as model, provider
 from osc_placement.plan import change, guards, plan
 from osc_placement.plan.kinds import inventories
 from osc_placement.plan.kinds.inventories import InventoryState
-from osc_placement.workflows.batch import expression, inventory
+from osc_placement.workflows import amend as amend_module
 from tests.support import plans
 
 VCPU = model.Inventory(total=32, max_unit=32, allocation_ratio=16.0)
@@ -22,8 +22,8 @@ def observed(
     name: str = "host",
     inventories: model.Inventories | None = None,
     usages: dict[str, int] | None = None,
-) -> inventory.Observed:
-    return inventory.Observed(
+) -> amend_module.Observed:
+    return amend_module.Observed(
         provider.Provider(f"uuid-{name}", name, 7),
         7,
         {"VCPU": VCPU, "DISK_GB": DISK} if inventories is None else inventories,
@@ -31,12 +31,14 @@ def observed(
     )
 
 
-def request(*texts: str, **fields: Any) -> inventory.Request:
-    return inventory.Request(expression.parse(texts), **fields)
+def request(*texts: str, **fields: Any) -> amend_module.Request:
+    return amend_module.Request(amend_module.parse(texts), **fields)
 
 
-def decided(item: inventory.Observed, *texts: str, **fields: Any) -> change.Change | change.Skipped:
-    return inventory.decide(item, request(*texts, **fields))
+def decided(
+    item: amend_module.Observed, *texts: str, **fields: Any
+) -> change.Change | change.Skipped:
+    return amend_module.decide(item, request(*texts, **fields))
 
 
 def test_a_change_has_only_fields_that_differ() -> None:
@@ -118,13 +120,15 @@ def test_a_missing_class_is_skipped_and_other_classes_are_changed() -> None:
 
 
 def test_a_provider_without_any_class_is_skipped() -> None:
-    found = inventory.plan_inventory([observed(), observed("other", {})], request("VCPU:total=64"))
+    found = amend_module.plan_inventory(
+        [observed(), observed("other", {})], request("VCPU:total=64")
+    )
     assert [item.subject.name for item in found.changes] == ["host"]
     assert [(item.subject.name, item.refused) for item in found.skipped] == [("other", False)]
 
 
 def test_a_class_that_no_provider_has_is_refused() -> None:
-    found = inventory.plan_inventory([observed()], request("CUSTOM_GPU:total=1"))
+    found = amend_module.plan_inventory([observed()], request("CUSTOM_GPU:total=1"))
     assert [item.refused for item in found.skipped] == [True]
 
 
@@ -144,7 +148,7 @@ def test_create_needs_a_total() -> None:
 
 
 def test_an_amount_out_of_range_skips_that_provider() -> None:
-    found = inventory.plan_inventory(
+    found = amend_module.plan_inventory(
         [observed("small", {"VCPU": model.Inventory(total=4)}), observed("tall")],
         request("VCPU:total-=8", allow=frozenset({"over-capacity"})),
     )
@@ -154,14 +158,14 @@ def test_an_amount_out_of_range_skips_that_provider() -> None:
 
 def test_a_target_removes_other_classes_without_a_guard() -> None:
     target = {"VCPU": model.Inventory(total=32, max_unit=32)}
-    (found,) = inventory.plan_targets([observed()], lambda _: target, exactly=True).changes
+    (found,) = amend_module.plan_targets([observed()], lambda _: target, exactly=True).changes
     assert inventories.amended({"VCPU": VCPU, "DISK_GB": DISK}, found.after) == target
     late = {"VCPU": dataclasses.replace(VCPU, step_size=2), "DISK_GB": DISK}
     assert inventories.amended(late, found.after) == target
 
 
 def test_a_reached_target_is_unchanged() -> None:
-    made = inventory.plan_targets([observed()], lambda found: found, exactly=False)
+    made = amend_module.plan_targets([observed()], lambda found: found, exactly=False)
     assert [item.unchanged for item in made.skipped] == [True]
 
 
@@ -169,7 +173,7 @@ def test_an_invalid_target_skips_that_provider() -> None:
     def none(_: model.Inventories) -> model.Inventories:
         raise errors.InvalidInput(["it needs a total"])
 
-    made = inventory.plan_targets([observed()], none, exactly=True)
+    made = amend_module.plan_targets([observed()], none, exactly=True)
     assert [(item.reason, item.refused) for item in made.skipped] == [("it needs a total", True)]
 
 
@@ -181,17 +185,17 @@ def test_usages_are_needed_only_where_capacity_shrinks() -> None:
         (["VCPU:reserved+=1"], True),
         (["CUSTOM_GPU:total=1"], False),
     ]:
-        assert inventory.needs_usages(observed(), request(*texts)) is needed
+        assert amend_module.needs_usages(observed(), request(*texts)) is needed
 
 
 def test_an_invalid_request_needs_no_usages() -> None:
     amend = request("CUSTOM_GPU:total*=2", create=True)
-    assert not inventory.needs_usages(observed(), amend)
+    assert not amend_module.needs_usages(observed(), amend)
     assert decided(observed(), "CUSTOM_GPU:total*=2", create=True).refused
 
 
 def test_a_plan_sums_capacity_and_notes_fields_that_nova_overwrites() -> None:
-    made = inventory.plan_inventory(
+    made = amend_module.plan_inventory(
         [observed("b", usages={}), observed("a", usages={"VCPU": 999}), observed("c", {})],
         request("VCPU:allocation_ratio=8"),
     )
@@ -221,10 +225,10 @@ RELATIVE = st.sampled_from(
 @given(INVENTORIES, st.sets(ABSOLUTE, min_size=1))
 def test_planning_after_applying_is_empty(found: model.Inventories, texts: set[str]) -> None:
     amend = request(*sorted(texts), create=True, allow=frozenset({"over-capacity"}))
-    first = inventory.plan_inventory([observed(inventories=found)], amend)
+    first = amend_module.plan_inventory([observed(inventories=found)], amend)
     for item in first.changes:
         after = inventories.amended(found, item.after)
-        assert not inventory.plan_inventory([observed(inventories=after)], amend).changes
+        assert not amend_module.plan_inventory([observed(inventories=after)], amend).changes
 
 
 @given(INVENTORIES, st.sets(RELATIVE, min_size=1))
@@ -232,7 +236,7 @@ def test_applying_a_relative_plan_twice_equals_once(
     found: model.Inventories, texts: set[str]
 ) -> None:
     amend = request(*sorted(texts), allow=frozenset({"over-capacity"}))
-    for item in inventory.plan_inventory([observed(inventories=found)], amend).changes:
+    for item in amend_module.plan_inventory([observed(inventories=found)], amend).changes:
         once = inventories.amended(found, item.after)
         assert inventories.amended(once, item.after) == once
         assert inventories.amended(once, item.before) == found

@@ -6,8 +6,8 @@ import pytest
 
 from osc_placement.model import inventory
 from osc_placement.plan import plan, result
-from osc_placement.workflows.batch import display_heads
 from osc_placement.workflows.context import ReadContext
+from osc_placement.workflows.migrations import display_heads
 from tests.support import embedded, plans
 from tests.support.batch_runs import statuses
 

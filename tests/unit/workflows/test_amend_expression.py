@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from osc_placement import errors
-from osc_placement.workflows.batch import expression
+from osc_placement.workflows import amend
 
 
-def one(text: str) -> expression.Assignment:
-    return expression.parse([text])[0]
+def one(text: str) -> amend.Assignment:
+    return amend.parse([text])[0]
 
 
 @pytest.mark.parametrize(
@@ -72,20 +72,18 @@ def test_integer_fields_are_rounded_down_with_a_note(
 )
 def test_a_malformed_expression_is_an_error_with_the_reason(text: str, message: str) -> None:
     with pytest.raises(errors.InvalidInput, match=message):
-        expression.parse([text])
+        amend.parse([text])
 
 
 def test_all_errors_of_all_expressions_are_reported() -> None:
     with pytest.raises(errors.InvalidInput) as caught:
-        expression.parse(
-            ["vcpu:bogus=four", "VCPU:total=4", "VCPU:total=5", "what", "DISK_GB:total=0"]
-        )
+        amend.parse(["vcpu:bogus=four", "VCPU:total=4", "VCPU:total=5", "what", "DISK_GB:total=0"])
     assert len(caught.value.reasons) == 6
 
 
 def test_no_expression_is_an_error() -> None:
     with pytest.raises(errors.InvalidInput, match="nothing to change"):
-        expression.parse([])
+        amend.parse([])
 
 
 def test_a_relative_value_needs_an_existing_value() -> None:
@@ -95,13 +93,13 @@ def test_a_relative_value_needs_an_existing_value() -> None:
 
 def test_classes_are_also_found_in_invalid_expressions() -> None:
     texts = ["CUSTOM_X:bogus=1", "VCPU:total=no", "nothing", "lower:total=1"]
-    assert expression.resource_classes(texts) == ("CUSTOM_X", "VCPU")
+    assert amend.resource_classes(texts) == ("CUSTOM_X", "VCPU")
 
 
 @given(st.text(max_size=40))
 def test_any_text_is_parsed_or_an_input_error(text: str) -> None:
     with contextlib.suppress(errors.InvalidInput):
-        assert expression.parse([text])
+        assert amend.parse([text])
 
 
 @given(
@@ -120,5 +118,5 @@ def test_shrinking_a_total_never_makes_it_larger(total: int, factor: decimal.Dec
 @pytest.mark.parametrize("text", ["VCPU:total=1.5", "VCPU:reserved=0.1", "VCPU:step_size=15e-1"])
 def test_a_fraction_of_an_amount_is_refused(text: str) -> None:
     with pytest.raises(errors.InvalidInput, match="must be an integer"):
-        expression.parse([text])
-    assert expression.parse(["VCPU:total=1.50e2"])[0].apply(None) == (150, "")
+        amend.parse([text])
+    assert amend.parse(["VCPU:total=1.50e2"])[0].apply(None) == (150, "")

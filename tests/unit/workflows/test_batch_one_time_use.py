@@ -6,8 +6,7 @@ from typing import Any
 
 from osc_placement.model import inventory
 from osc_placement.plan import plan, result
-from osc_placement.workflows import selector
-from osc_placement.workflows.batch import plan as batch_plan
+from osc_placement.workflows import batch, selector
 from tests.support import embedded, plans
 from tests.support.batch_runs import statuses
 
@@ -42,7 +41,7 @@ def cloud() -> embedded.Client:
 
 def release(client: embedded.Client, **fields: Any) -> plan.ObservedPlan:
     selected = fields.pop("selected", EVERYTHING)
-    return batch_plan.plan_amend(client, selected, [f"{CLASS}:reserved=0"], **fields)
+    return batch.plan_amend(client, selected, [f"{CLASS}:reserved=0"], **fields)
 
 
 def by_name(report: result.RunReport) -> dict[str, tuple[str, str]]:
@@ -77,7 +76,7 @@ def test_the_guard_reads_traits_only_where_a_used_up_class_gets_capacity() -> No
     release(client)
     assert client.count()[LISTING] == 2
     client.sent.clear()
-    batch_plan.plan_amend(client, EVERYTHING, [f"{CLASS}:reserved=1"])
+    batch.plan_amend(client, EVERYTHING, [f"{CLASS}:reserved=1"])
     assert client.count()[LISTING] == 1
 
 

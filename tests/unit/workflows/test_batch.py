@@ -9,8 +9,7 @@ from osc_placement.model import inventory
 from osc_placement.nova import values
 from osc_placement.plan import apply, file, plan as plan_module, result
 from osc_placement.plan.kinds import memberships
-from osc_placement.workflows import selector as batch_selector
-from osc_placement.workflows.batch import plan
+from osc_placement.workflows import batch, selector as batch_selector
 from tests.support import embedded, plans
 
 IN_AGGREGATE = batch_selector.Selector(member_of=(embedded.AGGREGATE,))
@@ -120,7 +119,7 @@ def test_a_host_aggregate_is_found_by_name_or_id() -> None:
 
 def test_all_errors_of_a_command_line_are_reported() -> None:
     with pytest.raises(errors.InvalidInput) as caught:
-        plan.plan_amend(
+        batch.plan_amend(
             cloud(),
             batch_selector.Selector(providers=("unknown-host",), in_tree="nowhere"),
             ["VCPU:bogus=1", "CUSTOM_NONE:total=1", "NONSENSE:total=x"],
@@ -139,14 +138,14 @@ def test_all_errors_of_a_command_line_are_reported() -> None:
 
 def test_adding_a_trait_that_all_have_sends_two_listings_and_no_write() -> None:
     client = cloud()
-    report = applied(client, plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_A"]))
+    report = applied(client, batch.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_A"]))
     assert client.count() == {LIST: 2}
     assert report.count(result.Status.UNCHANGED) == 2
 
 
 def test_adding_a_trait_sends_one_read_and_one_write_per_provider_without_it() -> None:
     client = cloud()
-    report = applied(client, plan.plan_traits(client, EVERYTHING, add=["CUSTOM_B"]))
+    report = applied(client, batch.plan_traits(client, EVERYTHING, add=["CUSTOM_B"]))
     assert client.count() == {LIST: 2, READ_TRAITS: 2, WRITE_TRAITS: 2}
     assert all("CUSTOM_B" in item.traits for item in client.all_stored())
     assert client.stored("cmp-1").traits == {"CUSTOM_A", "CUSTOM_B"}
@@ -161,7 +160,7 @@ def test_adding_a_trait_sends_one_read_and_one_write_per_provider_without_it() -
 def test_a_named_provider_is_read_alone() -> None:
     client = cloud()
     selector = batch_selector.Selector(providers=("cmp-1",))
-    applied(client, plan.plan_traits(client, selector, add=["CUSTOM_A"]))
+    applied(client, batch.plan_traits(client, selector, add=["CUSTOM_A"]))
     assert client.count() == {LIST: 1, READ_TRAITS: 1}
 
 
@@ -172,16 +171,16 @@ def test_removing_an_unknown_trait_does_not_advise_to_create_it(
     selected: batch_selector.Selector,
 ) -> None:
     with pytest.raises(errors.InvalidInput, match="unknown trait CUSTOM_NEW") as caught:
-        plan.plan_traits(cloud(), selected, remove=["CUSTOM_NEW"])
+        batch.plan_traits(cloud(), selected, remove=["CUSTOM_NEW"])
     assert "create" not in str(caught.value)
 
 
 def test_an_unknown_trait_is_an_error_with_the_command_that_creates_it() -> None:
     client = cloud()
     with pytest.raises(errors.InvalidInput, match="openstack trait create CUSTOM_NEW"):
-        plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"])
+        batch.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"])
     with pytest.raises(errors.InvalidInput, match="openstack trait create CUSTOM_NEW"):
-        plan.plan_traits(
+        batch.plan_traits(
             client,
             batch_selector.Selector(providers=("cmp-1",)),
             add=["CUSTOM_NEW"],
@@ -191,7 +190,7 @@ def test_an_unknown_trait_is_an_error_with_the_command_that_creates_it() -> None
 
 def test_create_creates_a_custom_trait_first_and_undo_deletes_it_last() -> None:
     client = cloud()
-    planned = plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"], create=True)
+    planned = batch.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"], create=True)
     report = applied(client, planned)
     writes = [request for request in client.sent if request.is_write]
     assert (writes[0].template, writes[0].subject) == (WRITE_TRAIT, "CUSTOM_NEW")
@@ -208,7 +207,7 @@ def test_create_creates_a_custom_trait_first_and_undo_deletes_it_last() -> None:
 def test_a_trait_that_cannot_be_created_stops_the_run() -> None:
     client = cloud()
     client.before_write(embedded.refuse(400, "no such name"))
-    planned = plan.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"], create=True)
+    planned = batch.plan_traits(client, IN_AGGREGATE, add=["CUSTOM_NEW"], create=True)
     report = applied(client, planned)
     assert report.count(result.Status.FAILED) == 1
     assert report.count(result.Status.PLANNED) == 2
@@ -218,12 +217,12 @@ def test_a_trait_that_cannot_be_created_stops_the_run() -> None:
 def test_a_standard_trait_is_not_removed_unless_it_is_allowed() -> None:
     client = embedded.Client([embedded.Host("cmp-1", traits=("HW_CPU_X86_AVX2", "CUSTOM_A"))])
     removal = ["HW_CPU_X86_AVX2", "CUSTOM_A"]
-    report = applied(client, plan.plan_traits(client, IN_AGGREGATE, remove=removal))
+    report = applied(client, batch.plan_traits(client, IN_AGGREGATE, remove=removal))
     assert report.count(result.Status.REFUSED) == 1
     assert report.results[0].code == "standard-traits"
     assert report.exit_code() == 6
     assert "--allow standard-traits" in report.results[0].reason
-    allowed = plan.plan_traits(client, IN_AGGREGATE, remove=removal, allow=["standard-traits"])
+    allowed = batch.plan_traits(client, IN_AGGREGATE, remove=removal, allow=["standard-traits"])
     assert any("nova-compute" in note for note in allowed.plan.notes)
     applied(client, allowed)
     assert client.stored("cmp-1").traits == set()
@@ -233,7 +232,7 @@ def test_setting_the_traits_of_an_aggregate_replaces_all_and_writes_no_files() -
     client = cloud()
     client.stored("cmp-1").set_traits("HW_CPU_X86_AVX2")
     members = client.rival.list_providers(member_of=[embedded.AGGREGATE])
-    report = plans.apply_in_memory(client, plan.plan_set_traits(client, members, ["CUSTOM_B"]))
+    report = plans.apply_in_memory(client, batch.plan_set_traits(client, members, ["CUSTOM_B"]))
     assert [client.stored(item.uuid).traits for item in members] == [{"CUSTOM_B"}] * 2
     assert [item.found for item in report.results] == [memberships.Traits.of(["CUSTOM_B"])] * 2
     assert client.count() == {READ_TRAITS: 2, WRITE_TRAITS: 2}
@@ -257,39 +256,39 @@ def test_setting_inventories_applies_no_guard_and_tolerates_a_concurrent_write(
         client.stored(contested).set_inventory("VCPU", step_size=2)
 
     client.before_write(embedded.about(contested, embedded.once_each(concurrent_write)))
-    planned = plan.plan_set_inventories(client, members, target, exactly=exactly)
+    planned = batch.plan_set_inventories(client, members, target, exactly=exactly)
     report = plans.apply_in_memory(client, planned)
     assert report.count(result.Status.APPLIED) == 2
     inventories = client.stored(contested).inventories
     assert inventories["VCPU"].total == 1
     assert inventories["VCPU"].step_size == (1 if exactly else 2)
     assert ("MEMORY_MB" in inventories) is not exactly
-    again = plan.plan_set_inventories(client, members, target, exactly=exactly)
+    again = batch.plan_set_inventories(client, members, target, exactly=exactly)
     assert len(again.plan.changes) == (0 if exactly else 1)
 
 
 def test_aggregates_are_added_and_removed_and_others_are_kept() -> None:
     client = cloud()
     other = embedded.uuid_of("another aggregate")
-    planned = plan.plan_aggregates(client, EVERYTHING, add=[other], remove=[embedded.AGGREGATE])
+    planned = batch.plan_aggregates(client, EVERYTHING, add=[other], remove=[embedded.AGGREGATE])
     applied(client, planned)
     assert [item.aggregates for item in client.all_stored()] == [{other}] * 4
     assert client.count() == {LIST: 3, READ_AGGREGATES: 4, WRITE_AGGREGATES: 4}
     client.sent.clear()
-    report = applied(client, plan.plan_aggregates(client, EVERYTHING, add=[other]))
+    report = applied(client, batch.plan_aggregates(client, EVERYTHING, add=[other]))
     assert report.count(result.Status.UNCHANGED) == 4
     assert client.count() == {LIST: 2}
 
 
 def test_adding_and_removing_the_same_name_is_an_error() -> None:
     with pytest.raises(errors.InvalidInput, match="at once"):
-        plan.plan_traits(cloud(), EVERYTHING, add=["CUSTOM_A"], remove=["CUSTOM_A"])
+        batch.plan_traits(cloud(), EVERYTHING, add=["CUSTOM_A"], remove=["CUSTOM_A"])
 
 
 def test_a_provider_that_cannot_be_read_is_refused_and_others_are_changed() -> None:
     client = cloud()
     client.before(embedded.about("cmp-1", embedded.refuse(404, "gone")))
-    report = applied(client, plan.plan_amend(client, IN_AGGREGATE, ["VCPU:total=64"]))
+    report = applied(client, batch.plan_amend(client, IN_AGGREGATE, ["VCPU:total=64"]))
     assert [(str(item.status), item.code) for item in report.results] == [
         ("refused", "unreadable"),
         ("applied", ""),

@@ -11,8 +11,8 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.plan import apply, executor, file, result
+from osc_placement.workflows import mirror
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.mirror import observe
 from tests.support import embedded, plans
 from tests.support.host_aggregates import FakeNova, cloud, members
 
@@ -20,11 +20,11 @@ from tests.support.host_aggregates import FakeNova, cloud, members
 def run(
     client: embedded.Client,
     nova: FakeNova,
-    request: observe.MirrorRequest | None = None,
+    request: mirror.MirrorRequest | None = None,
     **options: Any,
 ) -> result.RunReport:
-    mirrored = observe.plan_mirror(
-        client, nova, request or observe.MirrorRequest(prune=True), ReadContext()
+    mirrored = mirror.plan_mirror(
+        client, nova, request or mirror.MirrorRequest(prune=True), ReadContext()
     )
     return plans.apply_new(
         client, mirrored.planned, "placement aggregate mirror", apply.Options(**options)
@@ -115,14 +115,14 @@ def test_an_aggregate_deleted_between_two_runs_is_recognized() -> None:
     run(client, nova, dry_run=True)
     run(client, nova)
     del nova.aggregates["even"]
-    report = run(client, nova, observe.MirrorRequest())
+    report = run(client, nova, mirror.MirrorRequest())
     assert [item.reason for item in report.results if "even" in item.reason] == [
         "in even, but nova has deleted it: --prune removes it"
     ] * 3
     run(client, nova)
     assert members(client, "even") == []
     run(client, nova)
-    assert observe.load_record(client.target).values == {embedded.uuid_of("all"): "all"}
+    assert mirror.load_record(client.target).values == {embedded.uuid_of("all"): "all"}
 
 
 def test_an_aggregate_deleted_before_the_first_run_is_pruned_by_its_uuid() -> None:
@@ -131,13 +131,13 @@ def test_an_aggregate_deleted_before_the_first_run_is_pruned_by_its_uuid() -> No
     client.stored("h1.").set_aggregates(gone)
     run(client, nova)
     assert members(client, "gone") == ["h1."]
-    run(client, nova, observe.MirrorRequest(forget=(gone.upper(),)))
+    run(client, nova, mirror.MirrorRequest(forget=(gone.upper(),)))
     assert members(client, "gone") == []
 
 
 def test_an_unreadable_record_is_reported_and_kept(state_home: pathlib.Path) -> None:
     client, nova = cloud()
-    path = observe.record_path(client.target)
+    path = mirror.record_path(client.target)
     path.parent.mkdir(parents=True)
     for text in ("no json", "[]", json.dumps({"format_version": 9})):
         path.write_text(text)
@@ -157,25 +157,25 @@ def test_a_record_that_cannot_be_written_does_not_stop_the_run(state_home: pathl
 @pytest.mark.parametrize(
     ("invalid", "message"),
     [
-        (observe.MirrorRequest(hosts=("unknown-host",)), "no compute host 'unknown-host'"),
+        (mirror.MirrorRequest(hosts=("unknown-host",)), "no compute host 'unknown-host'"),
         (
-            observe.MirrorRequest(host_aggregates=("rack",)),
+            mirror.MirrorRequest(host_aggregates=("rack",)),
             "no nova host aggregate has the name or id 'rack'",
         ),
         (
-            observe.MirrorRequest(host_aggregates=("1", "all", "2", "twin")),
+            mirror.MirrorRequest(host_aggregates=("1", "all", "2", "twin")),
             "2 nova host aggregates have",
         ),
-        (observe.MirrorRequest(prune=True, providers=("unknown-host",)), "No resource provider"),
-        (observe.MirrorRequest(providers=("h1.",)), "needs --prune or --forget"),
-        (observe.MirrorRequest(forget=("even",)), "not the UUID"),
+        (mirror.MirrorRequest(prune=True, providers=("unknown-host",)), "No resource provider"),
+        (mirror.MirrorRequest(providers=("h1.",)), "needs --prune or --forget"),
+        (mirror.MirrorRequest(forget=("even",)), "not the UUID"),
         (
-            observe.MirrorRequest(forget=(embedded.uuid_of("even"),)),
+            mirror.MirrorRequest(forget=(embedded.uuid_of("even"),)),
             "still has this host aggregate, 'even'",
         ),
     ],
 )
-def test_an_invalid_request_is_an_error(invalid: observe.MirrorRequest, message: str) -> None:
+def test_an_invalid_request_is_an_error(invalid: mirror.MirrorRequest, message: str) -> None:
     client, nova = cloud()
     nova.aggregates["3"] = nova.aggregates["twin"] = []
     nova.aggregates["2"] = []
@@ -186,14 +186,14 @@ def test_an_invalid_request_is_an_error(invalid: observe.MirrorRequest, message:
 
 def test_all_errors_of_a_request_are_reported() -> None:
     with pytest.raises(errors.InvalidInput) as caught:
-        run(*cloud(), observe.MirrorRequest(hosts=("x",), host_aggregates=("y",), forget=("z",)))
+        run(*cloud(), mirror.MirrorRequest(hosts=("x",), host_aggregates=("y",), forget=("z",)))
     assert len(caught.value.reasons) == 3
 
 
 def test_names_ids_and_uuids_select() -> None:
     for word in ("even", "2", embedded.uuid_of("even").upper()):
         client, nova = cloud()
-        run(client, nova, observe.MirrorRequest(host_aggregates=(word,), hosts=("h0", "h1")))
+        run(client, nova, mirror.MirrorRequest(host_aggregates=(word,), hosts=("h0", "h1")))
         assert (members(client, "even"), members(client, "all")) == (["h0."], [])
         assert client.count()["GET /resource_providers"] == 2
 

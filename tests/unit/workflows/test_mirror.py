@@ -14,8 +14,8 @@ from osc_placement.model import provider
 from osc_placement.nova import values
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import memberships
-from osc_placement.workflows.mirror import plan as mirror_plan
-from osc_placement.workflows.mirror.plan import Request
+from osc_placement.workflows import mirror
+from osc_placement.workflows.mirror import Request
 from tests.support import plans
 
 #: Hosts and nodes, in no placement aggregate by default. The name of a node is its host's with a
@@ -42,9 +42,9 @@ PROVIDERS = (*(compute(hostname) for _, hostname in NODES), CHILD, SEGMENT, SHAR
 
 def cloud(
     aggregates: dict[str, str], members: dict[str, str] | None = None, **fields: Any
-) -> mirror_plan.Snapshot:
+) -> mirror.Snapshot:
     """Aggregates as ``{name: "host host"}`` with uuid ``U-name``, members as ``{name: "uuid"}``."""
-    snapshot = mirror_plan.Snapshot(
+    snapshot = mirror.Snapshot(
         aggregates=[
             values.HostAggregate(str(number), name, f"U-{name}", tuple(hosts.split()))
             for number, (name, hosts) in enumerate(aggregates.items(), 1)
@@ -230,16 +230,14 @@ TWO = {"az": "a b", "ssd": "a"}
         ),
     ],
 )
-def test_the_plan_of(
-    snapshot: mirror_plan.Snapshot, request_: Request, expected: list[str]
-) -> None:
-    made = mirror_plan.plan_mirror(snapshot, request_)
+def test_the_plan_of(snapshot: mirror.Snapshot, request_: Request, expected: list[str]) -> None:
+    made = mirror.decide_mirror(snapshot, request_)
     assert lines(made) == expected
-    assert made == mirror_plan.plan_mirror(snapshot, request_)
+    assert made == mirror.decide_mirror(snapshot, request_)
 
 
 def test_a_change_has_its_facts_and_its_reason() -> None:
-    (made, _) = mirror_plan.plan_mirror(cloud(TWO, {"ssd": "n-b."}), PRUNE).changes[::-1]
+    (made, _) = mirror.decide_mirror(cloud(TWO, {"ssd": "n-b."}), PRUNE).changes[::-1]
     assert made == change.Change(
         "aggregates",
         change.Subject("b.", "n-b."),
@@ -268,15 +266,15 @@ def test_a_change_has_its_facts_and_its_reason() -> None:
         ),
     ],
 )
-def test_a_skipped_change_has_its_reason(snapshot: mirror_plan.Snapshot, reason: str) -> None:
-    reasons = [item.reason for item in mirror_plan.plan_mirror(snapshot, ALL).skipped]
+def test_a_skipped_change_has_its_reason(snapshot: mirror.Snapshot, reason: str) -> None:
+    reasons = [item.reason for item in mirror.decide_mirror(snapshot, ALL).skipped]
     assert re.search(reason, "; ".join(reasons))
 
 
 def test_only_stale_compute_nodes_are_counted() -> None:
     snapshot = cloud({"az": "a ghost"}, {"az": "n-a. n-b. n-c. u-share"})
-    assert mirror_plan.stale(mirror_plan.plan_mirror(snapshot, ALL)) == 2
-    assert mirror_plan.stale(mirror_plan.plan_mirror(snapshot, PRUNE)) == 0
+    assert mirror.count_stale(mirror.decide_mirror(snapshot, ALL)) == 2
+    assert mirror.count_stale(mirror.decide_mirror(snapshot, PRUNE)) == 0
 
 
 HOST_NAMES = strategies.sets(strategies.sampled_from(["a", "b", "c", "bm", "idle", "ghost"]))
@@ -300,7 +298,7 @@ def test_planning_after_applying_plans_nothing(
         {name: " ".join(uuids) for name, uuids in members.items()},
     )
     request = Request(prune=prune, hosts=frozenset(narrowed))
-    made = mirror_plan.plan_mirror(snapshot, request)
+    made = mirror.decide_mirror(snapshot, request)
     after = {uuid: set(there) for uuid, there in snapshot.members.items()}
     for item in made.changes:
         for uuid, present in plans.after(item).items():
@@ -308,4 +306,4 @@ def test_planning_after_applying_plans_nothing(
     applied = dataclasses.replace(
         snapshot, members={uuid: frozenset(there) for uuid, there in after.items()}
     )
-    assert mirror_plan.plan_mirror(applied, request).changes == ()
+    assert mirror.decide_mirror(applied, request).changes == ()

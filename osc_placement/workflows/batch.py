@@ -1,0 +1,585 @@
+"""Batch operations: one request about inventories, traits or aggregates of many providers.
+
+The ``plan_`` functions read the selected providers, in bulk where the API has a bulk request, and
+decide the changes; a provider that cannot be read is skipped and does not stop the others. They
+change nothing: ``plan.apply`` applies the plans. The ``decide_`` functions are pure. Public for
+other programs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from osc_placement import errors, microversion
+from osc_placement.client import api, api_errors, lookup, retry
+from osc_placement.engine import standard
+from osc_placement.model import provider
+from osc_placement.model.name import is_custom
+from osc_placement.plan import change, guards, plan
+from osc_placement.plan.kinds import inventories, memberships, trait as trait_kind
+from osc_placement.plan.reasons import Code
+from osc_placement.workflows import amend, selector, selector as batch_selector
+from osc_placement.workflows.context import ReadContext
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_DEFAULT = ReadContext()
+
+
+def plan_amend(
+    client: api.Client,
+    selector: batch_selector.Selector,
+    expressions: Sequence[str],
+    *,
+    create: bool = False,
+    allow: Iterable[str] = (),
+    context: ReadContext = _DEFAULT,
+) -> plan.ObservedPlan:
+    """Plan expressions such as ``VCPU:allocation_ratio=4`` for each selected provider.
+
+    Requests: the selection; one GET per custom class and per provider; if capacity shrinks,
+    those of ``observe_usages``.
+    Errors: InvalidInput with every error of the expressions and the selection.
+    """
+    input_errors = errors.InputErrors()
+    assignments: tuple[amend.Assignment, ...] = ()
+    with input_errors.collected():
+        assignments = amend.parse(expressions)
+    unknown = _unknown_classes(client, amend.resource_classes(expressions))
+    input_errors.reasons += unknown
+    request = amend.Request(assignments, create=create, allow=frozenset(allow))
+    with input_errors.collected():
+        chosen = batch_selector.select(client, selector, context.host_aggregates)
+    input_errors.check()
+    return plan_observed(
+        client,
+        chosen,
+        lambda _: request,
+        lambda observed: amend.plan_inventory(observed, request),
+        context,
+    )
+
+
+def plan_set_inventories(
+    client: api.Client,
+    members: Sequence[provider.Provider],
+    target: amend.Target,
+    *,
+    exactly: bool,
+    allow: Collection[str] = (),
+    context: ReadContext = _DEFAULT,
+) -> plan.ObservedPlan:
+    """Plan ``inventory set AGG --aggregate``: the inventories of ``target`` for every member.
+
+    Only the guard of one-time-use devices applies, unless ``allow`` has it.
+    Requests: one GET per provider; where everything of a class was reserved, one listing of the
+    one-time-use devices, and one GET of the usages of each.
+    """
+    found = observe_inventories(client, members, context)
+    observed, unread = _without_skipped(found)
+    released = [item for item in observed if amend.releases_to(item, target)]
+    if released and guards.ONE_TIME_USE not in allow:
+        released = observe_one_time_use(client, released)
+        devices = [item for item in released if item.one_time_use]
+        filled = observe_usages(client, devices, None, context)
+        by_uuid = {item.provider.uuid: item for item in filled}
+        observed = [by_uuid.get(item.provider.uuid, item) for item in observed]
+    allowed = {*guards.ALL_BUT_DEVICES, *allow}
+    planned = amend.plan_targets(observed, target, allowed, exactly=exactly)
+    known = {
+        _key(inventories.TYPE.name, item.provider): inventories.observed(
+            item.generation, item.inventories
+        )
+        for item in observed
+    }
+    return plan.ObservedPlan(with_skipped(planned, unread), known)
+
+
+def plan_traits(
+    client: api.Client,
+    selector: batch_selector.Selector,
+    *,
+    add: Sequence[str] = (),
+    remove: Sequence[str] = (),
+    create: bool = False,
+    allow: Iterable[str] = (),
+    context: ReadContext = _DEFAULT,
+    count_existing: bool = False,
+) -> plan.ObservedPlan:
+    """Plan traits to add to and remove from each selected provider.
+
+    ``create`` creates missing custom traits.
+    Requests: the selection; those of ``observe_traits``; with ``create``, and for an unknown
+    trait, one GET; with ``count_existing``, those of ``_counted``.
+    Errors: InvalidInput with every error.
+    """
+    client.require_feature("provider required traits", "finding the providers with a trait")
+    request = Request(tuple(add), tuple(remove), frozenset(allow))
+    input_errors = errors.InputErrors(_conflicts(request))
+    with input_errors.collected():
+        chosen = batch_selector.select(client, selector, context.host_aggregates)
+    missing = batch_selector.unknown_traits(client, request.names) if input_errors or create else []
+    created = [item for item in missing if create and item in add and is_custom(item)]
+    input_errors.reasons += [
+        batch_selector.unknown_trait_message(item, advise_create=item not in remove)
+        for item in missing
+        if item not in created
+    ]
+    input_errors.check()
+    existing = [item for item in request.names if item not in created]
+    found = _observed_traits(client, chosen, existing, context, remove)
+    observed, unread = _without_skipped(found)
+    planned = with_skipped(decide_traits(observed, request, created), unread)
+    if count_existing:
+        planned = _counted(client, planned, memberships.TRAITS.unit, "required", request.remove)
+    return plan.ObservedPlan(planned)
+
+
+def plan_set_traits(
+    client: api.Client,
+    members: Sequence[provider.Provider],
+    traits: Sequence[str],
+    context: ReadContext = _DEFAULT,
+) -> plan.ObservedPlan:
+    """Plan ``trait set AGG --aggregate``: replace the traits of every member.
+
+    No guard applies. Requests: one GET per provider.
+    """
+    chosen = batch_selector.Selection(tuple(members))
+    found = observe_traits(client, chosen, traits, context)
+    observed, unread = _without_skipped(found)
+    known = {
+        _key(memberships.TRAITS.name, item.provider): memberships.observed_traits(
+            item.generation, (name for name, has in item.has.items() if has)
+        )
+        for item in observed
+    }
+    return plan.ObservedPlan(with_skipped(decide_replacement(observed, traits), unread), known)
+
+
+def plan_aggregates(
+    client: api.Client,
+    selector: batch_selector.Selector,
+    *,
+    add: Sequence[str] = (),
+    remove: Sequence[str] = (),
+    context: ReadContext = _DEFAULT,
+    count_existing: bool = False,
+) -> plan.ObservedPlan:
+    """Plan aggregates to add to and remove from each selected provider.
+
+    Requests: the selection; those of ``observe_aggregates``; with ``count_existing``, those of
+    ``_counted``.
+    Errors: InvalidInput with every error.
+    """
+    input_errors = errors.InputErrors()
+    uuids: Mapping[str, str] = {}
+    with input_errors.collected():
+        uuids = batch_selector.aggregate_uuids([*add, *remove], context.host_aggregates)
+    with input_errors.collected():
+        chosen = batch_selector.select(client, selector, context.host_aggregates)
+    request = Request(
+        tuple(uuids[text] for text in add if text in uuids),
+        tuple(uuids[text] for text in remove if text in uuids),
+    )
+    input_errors.reasons += _conflicts(request) if uuids else []
+    input_errors.check()
+    found = observe_aggregates(client, chosen, request.names, context)
+    observed, unread = _without_skipped(found)
+    planned = with_skipped(decide_aggregates(observed, request), unread)
+    if count_existing:
+        unit = memberships.AGGREGATES.unit
+        planned = _counted(client, planned, unit, "member_of", request.remove)
+    return plan.ObservedPlan(planned)
+
+
+def _counted(
+    client: api.Client, planned: plan.Plan, unit: str, parameter: str, names: Sequence[str]
+) -> plan.Plan:
+    """The plan with the number of providers in the whole cloud that have the removed names.
+
+    ``brake`` compares its removals with them. Requests: one listing for each name.
+    """
+
+    def count(item: str) -> int:
+        filters: dict[str, Any] = {parameter: [item]}
+        return len(retry.read(functools.partial(client.list_providers, **filters)))
+
+    return dataclasses.replace(planned, existing={unit: sum(map(count, names))})
+
+
+def plan_observed(
+    client: api.Client,
+    chosen: batch_selector.Selection,
+    request_of: Callable[[amend.Observed], amend.Request],
+    decide: Callable[[Sequence[amend.Observed]], plan.Plan],
+    context: ReadContext,
+) -> plan.ObservedPlan:
+    """Read the inventories of the selection, and decide; usages only where a guard needs them.
+
+    ``request_of`` returns the request for one provider.
+    Requests: those of ``observe_inventories`` and ``observe_usages``; one listing of the
+    one-time-use devices, if everything of a class was reserved.
+    """
+    found = observe_inventories(client, chosen.providers, context)
+    observed, unread = _without_skipped(found)
+    if any(amend.releases(item, request_of(item)) for item in observed):
+        observed = observe_one_time_use(client, observed)
+    losing = [item for item in observed if amend.needs_usages(item, request_of(item))]
+    filled = observe_usages(client, losing, chosen.filters, context)
+    with_usages = {item.provider.uuid: item for item in filled}
+    observed = [with_usages.get(item.provider.uuid, item) for item in observed]
+    planned = with_skipped(decide(observed), unread)
+    by_uuid = {item.provider.uuid: item for item in observed}
+    known = {
+        item.key: inventories.observed(
+            by_uuid[item.subject.uuid].generation, by_uuid[item.subject.uuid].inventories
+        )
+        for item in planned.changes
+    }
+    return plan.ObservedPlan(planned, known)
+
+
+def _observed_traits(
+    client: api.Client,
+    chosen: batch_selector.Selection,
+    names: Sequence[str],
+    context: ReadContext,
+    removed: Sequence[str],
+) -> list[Observed | change.Skipped]:
+    """As ``observe_traits``; an unknown trait is an error.
+
+    The server refuses a listing with an unknown trait. Without a listing, one more GET checks
+    the traits that no provider has.
+    """
+    try:
+        found = observe_traits(client, chosen, names, context)
+    except api_errors.ApiError as error:
+        if error.status != 400:
+            raise
+        _check_traits(client, names, removed)
+        raise
+    if chosen.filters is None:
+        had = {name for item in _without_skipped(found)[0] for name in item.has}
+        _check_traits(client, [item for item in names if item not in had], removed)
+    return found
+
+
+def _check_traits(client: api.Client, names: Iterable[str], removed: Sequence[str]) -> None:
+    errors.InputErrors(
+        batch_selector.unknown_trait_message(item, advise_create=item not in removed)
+        for item in batch_selector.unknown_traits(client, names)
+    ).check()
+
+
+def _unknown_classes(client: api.Client, classes: Iterable[str]) -> list[str]:
+    """An error per class that the cloud does not have. Requests: one GET per custom class."""
+    input_errors = []
+    for resource_class in classes:
+        if resource_class in standard.RESOURCE_CLASSES:
+            continue
+        if not client.resource_class_exists(resource_class):
+            remedy = (
+                f"'openstack resource class create {resource_class}' creates it"
+                if is_custom(resource_class)
+                else "'openstack resource class list' shows the classes; names of custom classes"
+                " begin with CUSTOM_"
+            )
+            input_errors.append(f"unknown resource class {resource_class}: {remedy}")
+    return input_errors
+
+
+def _conflicts(request: Request) -> list[str]:
+    both = [item for item in request.add if item in request.remove]
+    input_errors = [f"{item} cannot be added and removed at once" for item in both]
+    return input_errors if request.names else ["nothing to add or to remove"]
+
+
+def _key(which: str, about: provider.Provider) -> str:
+    return change.key(which, change.Subject(about.name, about.uuid))
+
+
+def _without_skipped(found: Iterable[T | change.Skipped]) -> tuple[list[T], list[change.Skipped]]:
+    """The providers that were read, and the skipped ones."""
+    observed: list[T] = []
+    unread: list[change.Skipped] = []
+    for item in found:
+        if isinstance(item, change.Skipped):
+            unread.append(item)
+        else:
+            observed.append(item)
+    return observed, unread
+
+
+def with_skipped(decided: plan.Plan, more: Sequence[change.Skipped]) -> plan.Plan:
+    """The plan with more skipped items: providers that could not be read."""
+    skipped = sorted([*decided.skipped, *more], key=change.Skipped.sort_key)
+    LOG.info("%d changes planned, %d providers skipped", len(decided.changes), len(skipped))
+    return dataclasses.replace(decided, skipped=tuple(skipped))
+
+
+def observe_inventories(
+    client: api.Client,
+    providers: Sequence[provider.Provider],
+    context: ReadContext,
+) -> list[amend.Observed | change.Skipped]:
+    """The inventories of each provider, or the reason why they could not be read.
+
+    Requests: one GET per provider.
+    """
+
+    def observed(item: provider.Provider) -> amend.Observed:
+        answer = client.list_inventories(item.uuid)
+        return amend.Observed(item, answer.generation, answer.inventories)
+
+    return _read_each(observed, inventories.TYPE.name, providers, context)
+
+
+def observe_usages(
+    client: api.Client,
+    observed: Sequence[amend.Observed],
+    filters: Mapping[str, Any] | None,
+    context: ReadContext,
+) -> list[amend.Observed]:
+    """``observed`` with usages.
+
+    Requests: with ``filters`` (of the listing that found the providers), one GET of
+    allocation candidates for all; then one GET per provider that is not in its summaries,
+    because it is full.
+    """
+    summaries: Mapping[str, Mapping[str, int]] = {}
+    if filters is not None and len(observed) > 1:
+        summaries = _usages_in_bulk(client, observed, filters)
+
+    def filled(item: amend.Observed) -> amend.Observed:
+        uuid = item.provider.uuid
+        usages = summaries.get(uuid, {})
+        if not item.inventories.keys() <= usages.keys():
+            usages = retry.read(lambda: client.list_usages(uuid))
+        return dataclasses.replace(item, usages=usages)
+
+    return list(context.each(filled, observed))
+
+
+def observe_one_time_use(
+    client: api.Client, observed: Sequence[amend.Observed]
+) -> list[amend.Observed]:
+    """``observed`` with the knowledge which are one-time-use devices. Requests: one listing."""
+    # A classic command with an older version in use must not release a device either.
+    version = max(client.microversion, microversion.FEATURES["provider required traits"])
+    uuids = lookup.providers_with_trait(client.at(version), inventories.ONE_TIME_USE)
+    return [
+        dataclasses.replace(item, one_time_use=item.provider.uuid in uuids) for item in observed
+    ]
+
+
+def observe_traits(
+    client: api.Client,
+    chosen: selector.Selection,
+    names: Sequence[str],
+    context: ReadContext,
+) -> list[Observed | change.Skipped]:
+    """Which providers have which of the traits ``names``.
+
+    Requests: one listing per trait; without ``filters``, one GET per provider.
+    """
+    if chosen.filters is None:
+
+        def traits(item: provider.Provider) -> Observed:
+            answer = client.list_provider_traits(item.uuid)
+            return Observed(item, answer.generation, dict.fromkeys(answer.traits, True))
+
+        return _read_each(traits, memberships.TRAITS.name, chosen.providers, context)
+    return _read_by_listing(client, chosen, "required", names)
+
+
+def observe_aggregates(
+    client: api.Client,
+    chosen: selector.Selection,
+    uuids: Sequence[str],
+    context: ReadContext,
+) -> list[Observed | change.Skipped]:
+    """Which providers are in which of the aggregates ``uuids``.
+
+    Requests: one listing per aggregate; without ``filters``, one GET per provider.
+    """
+    client.require_feature("aggregate generation", "changing aggregates safely")
+    if chosen.filters is None:
+
+        def aggregates(item: provider.Provider) -> Observed:
+            answer = client.list_aggregates(item.uuid)
+            return Observed(item, answer.generation or 0, dict.fromkeys(answer.aggregates, True))
+
+        return _read_each(aggregates, memberships.AGGREGATES.name, chosen.providers, context)
+    return _read_by_listing(client, chosen, "member_of", uuids)
+
+
+def _read_by_listing(
+    client: api.Client, chosen: selector.Selection, parameter: str, names: Iterable[str]
+) -> list[Observed | change.Skipped]:
+    """Repeat the listing of the selection with one more condition for each name."""
+    filters = dict(chosen.filters or {})
+    having: dict[str, set[str]] = {}
+    for name in names:
+        narrower = {**filters, parameter: [*filters.get(parameter, ()), name]}
+        listing = functools.partial(client.list_providers, **narrower)
+        having[name] = {item.uuid for item in retry.read(listing)}
+    return [
+        Observed(
+            item, item.generation, {name: item.uuid in uuids for name, uuids in having.items()}
+        )
+        for item in chosen.providers
+    ]
+
+
+def _usages_in_bulk(
+    client: api.Client,
+    observed: Sequence[amend.Observed],
+    filters: Mapping[str, Any],
+) -> dict[str, dict[str, int]]:
+    """``{provider uuid: {resource class: used}}`` from the summaries of a candidates query.
+
+    Full providers are missing. The result is empty if the server refuses the query.
+    """
+    counted: dict[str, int] = {}
+    for item in observed:
+        for resource_class in item.inventories:
+            counted[resource_class] = counted.get(resource_class, 0) + 1
+    if not counted or not microversion.supports(client.microversion, "nested candidates"):
+        return {}
+    pairs = [("resources", f"{max(counted, key=lambda name: counted[name])}:1")]
+    pairs += [("member_of", value) for value in filters.get("member_of", ())]
+    pairs += [("in_tree", filters["in_tree"])] if "in_tree" in filters else []
+    try:
+        summaries = client.list_allocation_candidates(pairs).summaries
+    except (api_errors.ApiError, api_errors.UnsupportedVersion):
+        return {}
+    return {
+        uuid: {name: amount.used for name, amount in summary.resources.items()}
+        for uuid, summary in summaries.items()
+    }
+
+
+def _read_each(
+    read: Callable[[provider.Provider], T],
+    kind: str,
+    providers: Sequence[provider.Provider],
+    context: ReadContext,
+) -> list[T | change.Skipped]:
+    """``read`` of each provider; a provider that cannot be read is skipped."""
+    results = context.try_each(read, providers, f"reading {kind}")
+    return [
+        _unreadable(kind, item, found) if isinstance(found, api_errors.ApiError) else found
+        for item, found in zip(providers, results, strict=True)
+    ]
+
+
+def _unreadable(kind: str, item: provider.Provider, error: api_errors.ApiError) -> change.Skipped:
+    subject = change.Subject(item.name, item.uuid)
+    return change.Skipped(kind, subject, reason=str(error), code=Code.UNREADABLE, refused=True)
+
+
+_OWNED = (
+    "compute drivers and nova own standard traits"
+    f" (--allow {guards.STANDARD_TRAITS} to do it anyway)"
+)
+_WRITTEN_BACK = (
+    "nova-compute overwrites changes of the driver's own traits at its next periodic run"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Observed:
+    """A provider, and which traits or aggregates it has: ``{name: whether}``."""
+
+    provider: provider.Provider
+    generation: int
+    has: Mapping[str, bool]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """Traits or aggregates (UUIDs) to add and to remove; ``allow`` holds disabled guards."""
+
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    allow: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names of the request, in the order given."""
+        return tuple(dict.fromkeys((*self.add, *self.remove)))
+
+
+def decide_aggregates(observed: Iterable[Observed], request: Request) -> plan.Plan:
+    """Add and remove aggregates of each provider."""
+    return plan.make(decide(memberships.AGGREGATES, item, request) for item in observed)
+
+
+def decide_traits(
+    observed: Iterable[Observed], request: Request, create: Iterable[str] = ()
+) -> plan.Plan:
+    """Add and remove traits of each provider.
+
+    The custom traits ``create`` are created first. Removing a standard trait needs the guard
+    in ``request.allow``.
+    """
+    kept = () if guards.STANDARD_TRAITS in request.allow else standard.traits()
+    items = [decide(memberships.TRAITS, item, request, kept, _OWNED) for item in observed]
+    created = [trait_kind.creation(name, "the cloud does not have it yet") for name in create]
+    changed = {
+        name
+        for item in items
+        if isinstance(item, change.Change) and isinstance(item.after, memberships.Traits)
+        for name in item.after.present
+    }
+    notes = (_WRITTEN_BACK,) if changed & standard.traits() else ()
+    return plan.make([*created, *items], allow=tuple(sorted(request.allow)), notes=notes)
+
+
+def decide_replacement(observed: Iterable[Observed], traits: Iterable[str]) -> plan.Plan:
+    """Replace the traits of each provider by ``traits``. No guard applies.
+
+    ``has`` of each item must have every trait of the provider.
+    """
+    names = tuple(dict.fromkeys(traits))
+    items = [decide(memberships.TRAITS, item, _replacement(item, names)) for item in observed]
+    return plan.make(items, allow=(guards.STANDARD_TRAITS,))
+
+
+def _replacement(observed: Observed, names: tuple[str, ...]) -> Request:
+    current = sorted(name for name, has in observed.has.items() if has)
+    return Request(names, tuple(name for name in current if name not in names))
+
+
+def decide(
+    kind: memberships.MembershipType[memberships.M],
+    observed: Observed,
+    request: Request,
+    kept: Collection[str] = (),
+    reason: str = "",
+) -> change.Change | change.Skipped:
+    """The change of one provider; skipped for ``reason`` if it would remove a name of ``kept``."""
+    subject = change.Subject(observed.provider.name, observed.provider.uuid)
+    requested = dict.fromkeys(request.add, True) | dict.fromkeys(request.remove, False)
+    after = {name: requested[name] for name in request.names}
+    before = {name: observed.has.get(name, False) for name in after}
+    if before == after:
+        state = kind.state(after)
+        return change.Skipped(kind.name, subject, state, state, unchanged=True)
+    differing = [name for name in after if before[name] != after[name]]
+    old = kind.state({name: before[name] for name in differing})
+    new = kind.state({name: after[name] for name in differing})
+    refused = [name for name in differing if not after[name] and name in kept]
+    if refused:
+        text = f"{', '.join(refused)}: {reason}"
+        return change.Skipped(
+            kind.name, subject, old, new, text, Code.STANDARD_TRAITS, refused=True
+        )
+    return change.Change(kind.name, subject, old, new, observed.generation)

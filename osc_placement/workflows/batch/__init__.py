@@ -1,1 +1,0 @@
-"""Batch operations: one request about inventories, traits or aggregates of many providers."""

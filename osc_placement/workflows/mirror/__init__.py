@@ -1,1 +1,0 @@
-"""Mirror: nova host aggregates as placement aggregates."""
