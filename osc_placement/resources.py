@@ -10,16 +10,14 @@ import sys
 import types
 import warnings
 
-from osc_placement.v1 import resource_class as class_commands, trait as trait_commands
-from osc_placement.v1.allocations import allocation as allocation_commands
-from osc_placement.v1.candidates import candidate as candidate_commands
-from osc_placement.v1.providers import (
-    aggregate as aggregate_commands,
-    inventory as inventory_commands,
-    inventory_set,
+from osc_placement.v1 import (
+    allocation as allocation_module,
+    candidate,
+    inventory as inventory_module,
+    provider,
+    provider_aggregate,
     provider_trait,
-    resource_provider as provider_commands,
-    usage as usage_commands,
+    trait as trait_commands,
 )
 
 warnings.warn(
@@ -40,42 +38,42 @@ def _module(name: str, **commands: type) -> types.ModuleType:
 
 aggregate = _module(
     "aggregate",
-    ListAggregate=aggregate_commands.ListAggregate,
-    SetAggregate=aggregate_commands.SetAggregate,
+    ListAggregate=provider_aggregate.ListAggregate,
+    SetAggregate=provider_aggregate.SetAggregate,
 )
 allocation = _module(
     "allocation",
-    DeleteAllocation=allocation_commands.DeleteAllocation,
-    SetAllocation=allocation_commands.SetAllocation,
-    ShowAllocation=allocation_commands.ShowAllocation,
-    UnsetAllocation=allocation_commands.UnsetAllocation,
+    DeleteAllocation=allocation_module.DeleteAllocation,
+    SetAllocation=allocation_module.SetAllocation,
+    ShowAllocation=allocation_module.ShowAllocation,
+    UnsetAllocation=allocation_module.UnsetAllocation,
 )
 allocation_candidate = _module(
-    "allocation_candidate", ListAllocationCandidate=candidate_commands.ListAllocationCandidate
+    "allocation_candidate", ListAllocationCandidate=candidate.ListAllocationCandidate
 )
 inventory = _module(
     "inventory",
-    DeleteInventory=inventory_commands.DeleteInventory,
-    ListInventory=inventory_commands.ListInventory,
-    SetClassInventory=inventory_commands.SetClassInventory,
-    SetInventory=inventory_set.SetInventory,
-    ShowInventory=inventory_commands.ShowInventory,
+    DeleteInventory=inventory_module.DeleteInventory,
+    ListInventory=inventory_module.ListInventory,
+    SetClassInventory=inventory_module.SetClassInventory,
+    SetInventory=inventory_module.SetInventory,
+    ShowInventory=inventory_module.ShowInventory,
 )
 resource_class = _module(
     "resource_class",
-    CreateResourceClass=class_commands.CreateResourceClass,
-    DeleteResourceClass=class_commands.DeleteResourceClass,
-    ListResourceClass=class_commands.ListResourceClass,
-    SetResourceClass=class_commands.SetResourceClass,
-    ShowResourceClass=class_commands.ShowResourceClass,
+    CreateResourceClass=trait_commands.CreateResourceClass,
+    DeleteResourceClass=trait_commands.DeleteResourceClass,
+    ListResourceClass=trait_commands.ListResourceClass,
+    SetResourceClass=trait_commands.SetResourceClass,
+    ShowResourceClass=trait_commands.ShowResourceClass,
 )
 resource_provider = _module(
     "resource_provider",
-    CreateResourceProvider=provider_commands.CreateResourceProvider,
-    DeleteResourceProvider=provider_commands.DeleteResourceProvider,
-    ListResourceProvider=provider_commands.ListResourceProvider,
-    SetResourceProvider=provider_commands.SetResourceProvider,
-    ShowResourceProvider=provider_commands.ShowResourceProvider,
+    CreateResourceProvider=provider.CreateResourceProvider,
+    DeleteResourceProvider=provider.DeleteResourceProvider,
+    ListResourceProvider=provider.ListResourceProvider,
+    SetResourceProvider=provider.SetResourceProvider,
+    ShowResourceProvider=provider.ShowResourceProvider,
 )
 trait = _module(
     "trait",
@@ -89,6 +87,6 @@ trait = _module(
 )
 usage = _module(
     "usage",
-    ResourceShowUsage=usage_commands.ShowUsage,
-    ShowUsage=usage_commands.ShowProviderUsage,
+    ResourceShowUsage=provider.ShowUsage,
+    ShowUsage=provider.ShowProviderUsage,
 )

@@ -78,13 +78,11 @@ WORKFLOWS = {
 
 #: What every command may import of v1/.
 BELOW_COMMANDS = {
-    "v1.audit_command",
+    "v1.arguments",
     "v1.base",
-    "v1.options",
     "v1.output",
     "v1.plan_command",
     "v1.services",
-    "v1.target",
 }
 #: What commands import from the layers below.
 BELOW_V1 = WORKFLOWS | PLAN | BELOW_PLAN | {"plugin"}
@@ -153,22 +151,15 @@ LAYERS: dict[str, set[str]] = {
     | BELOW_WORKFLOWS,
     "workflows": BELOW_WORKFLOWS,
     "v1.output": PLAN | {"client", "model"},
-    "v1.options": {"client", "model", "workflows.selector"},
-    "v1.target": PLAN | {"client", "plugin"},
-    "v1.base": {"v1.options", "v1.output", "v1.target"} | BELOW_V1,
-    "v1.services": {"v1.base", "v1.options", "v1.output"} | BELOW_V1,
-    "v1.audit_command": BELOW_COMMANDS | BELOW_V1,
+    "v1.arguments": {"client", "model", "workflows.selector"},
+    "v1.base": {"v1.arguments", "v1.output"} | BELOW_V1,
+    "v1.services": {"v1.arguments", "v1.base", "v1.output"} | BELOW_V1,
     "v1.plan_command": BELOW_COMMANDS | BELOW_V1,
-    "v1.allocations": BELOW_COMMANDS | BELOW_V1,
-    "v1.candidates": BELOW_COMMANDS | BELOW_V1,
-    "v1.plans": BELOW_COMMANDS | BELOW_V1,
-    "v1.providers": BELOW_COMMANDS | BELOW_V1,
-    "v1.recipes": BELOW_COMMANDS | BELOW_V1,
     "v1.snapshots": BELOW_COMMANDS | BELOW_V1,
-    "v1": {"v1.candidates", "v1.providers"} | BELOW_COMMANDS | BELOW_V1,
+    "v1": BELOW_COMMANDS | BELOW_V1,
     # Names of osc-placement 4, for one release.
     "http": set(),
-    "resources": {"v1", "v1.allocations", "v1.candidates", "v1.providers"},
+    "resources": {"v1"},
     "version": set(),
     "offline": set(),
     "plugin": {"client", "interrupt", "model", "offline"},

@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import api_errors
-from osc_placement.v1 import base, plan_command, services
-from osc_placement.v1.candidates import candidate_query, nova_request
-from osc_placement.v1.options import arguments
+from osc_placement.v1 import (
+    arguments,
+    base,
+    candidate,
+    nova_request,
+    plan_command,
+    services,
+)
 from osc_placement.v1.output import progress, rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.model import candidate
+    from osc_placement.model.candidate import CandidateQuery
     from osc_placement.nova import request
     from osc_placement.workflows.capacity import nova_servers, show
     from osc_placement.workflows.context import ReadContext
@@ -71,7 +76,7 @@ openstack placement capacity show --flavor m1.small --flavor m1.large
 openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        candidate_query.add_options(parser, limit=False)
+        candidate.add_options(parser, limit=False)
         group = parser.add_argument_group("what to count")
         group.add_argument(
             "--by", choices=PARTS, help="Count each host, aggregate or availability zone alone"
@@ -176,7 +181,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
 
     def _queries(
         self, parsed_args: argparse.Namespace
-    ) -> tuple[api.Client, Mapping[str, candidate.CandidateQuery], Sequence[str]]:
+    ) -> tuple[api.Client, Mapping[str, CandidateQuery], Sequence[str]]:
         """The client, ``{title: query}``, and lines about what was assumed and not judged.
 
         Errors: as the service refuses one.
@@ -188,7 +193,7 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         nova_request.check(self, parsed_args)
         given: query.Pairs = []
         if nova_request.is_given(parsed_args):
-            if candidate_query.has_options(parsed_args) or parsed_args.query:
+            if candidate.has_options(parsed_args) or parsed_args.query:
                 self.usage_error("argument --flavor: not allowed with options of a query")
             opened = nova_request.opened(self, parsed_args)
             known: dict[str, request.NovaRequest] = {}
@@ -217,9 +222,9 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             pairs = [pair for each in queries.values() for pair in query.candidate_pairs(each)]
             client = self.connect(query.candidate_features(pairs).items())
         else:
-            candidate_query.check(self, parsed_args)
-            client = self.connect(candidate_query.features(parsed_args))
-            found = candidate_query.read(client, parsed_args, services.host_aggregates(self))
+            candidate.check(self, parsed_args)
+            client = self.connect(candidate.request_features(parsed_args))
+            found = candidate.read(client, parsed_args, services.host_aggregates(self))
             queries, assumptions = {_title(found): found}, []
             given = query.parse(parsed_args.query or "")
         queries = {name: dataclasses.replace(each, limit=None) for name, each in queries.items()}
@@ -258,7 +263,7 @@ def _check_query(client: api.Client, parameters: Sequence[tuple[str, str]]) -> N
     client.list_allocation_candidates([*pairs, ("limit", "1")])
 
 
-def _title(query: candidate.CandidateQuery) -> str:
+def _title(query: CandidateQuery) -> str:
     """``VCPU:2,DISK_GB:10``."""
     return ",".join(
         f"{name}:{amount}" for group in query.groups for name, amount in group.resources.items()

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
-from osc_placement.v1 import base, plan_command, services
-from osc_placement.v1.candidates import nova_request
+from osc_placement.v1 import base, nova_request, plan_command, services
 from osc_placement.v1.output import progress, rows
 
 if TYPE_CHECKING:

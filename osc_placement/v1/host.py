@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.v1 import base, plan_command, services
-from osc_placement.v1.candidates import nova_request
-from osc_placement.v1.options import arguments
-from osc_placement.v1.output import cells, progress, rows, tables
+from osc_placement.v1 import arguments, base, nova_request, plan_command, services
+from osc_placement.v1.output import progress, rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.workflows.capacity import stop_hosts
@@ -114,7 +112,7 @@ openstack --os-placement-database cloud.sqlite \\
         ]
         fields = _fields(found)
         if parsed_args.commands:
-            fields["commands"] = cells.Script(list(found.commands))
+            fields["commands"] = rows.Script(list(found.commands))
         return tuple(fields), tuple(fields.values())
 
     def answer_tables(self, column_names: Sequence[str], data: Any) -> Sequence[tables.Table]:

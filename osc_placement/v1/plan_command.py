@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
 from osc_placement.plan import guards as plan_guards, workers
-from osc_placement.v1 import base, services
-from osc_placement.v1.options import arguments, selector
-from osc_placement.v1.output import plan_rows, progress, summary, tables
+from osc_placement.v1 import arguments, base, services
+from osc_placement.v1.output import progress, rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -76,7 +75,7 @@ class PlanCommand(base.ReportLister):
     #: Whether changes depend on nova's servers and neutron's ports.
     uses_nova: ClassVar[bool] = False
 
-    column_names: ClassVar[Sequence[str]] = plan_rows.COLUMNS
+    column_names: ClassVar[Sequence[str]] = rows.COLUMNS
 
     table_columns: Sequence[str] = ("name", "before", "after", "status", "reason")
 
@@ -90,7 +89,7 @@ class PlanCommand(base.ReportLister):
             "--all-rows",
             action="store_true",
             help="Print every row on a terminal, instead of a summary of more than"
-            f" {summary.MOST_ROWS} rows",
+            f" {tables.MOST_ROWS} rows",
         )
         parser.add_argument(
             "--changed-only", action="store_true", help="Omit the rows of unchanged items"
@@ -195,7 +194,7 @@ class PlanCommand(base.ReportLister):
         """Columns and rows of the result; sets the exit code and the summary on stderr."""
         self.exit_code = report.exit_code(detailed=parsed_args.detailed_exitcode)
         self.summary = _summary(report, self._to_continue(report, parsed_args))
-        return plan_rows.COLUMNS, plan_rows.ResultRows(report.results, report.names)
+        return rows.COLUMNS, rows.ResultRows(report.results, report.names)
 
     def _to_continue(self, report: result.RunReport, parsed_args: argparse.Namespace) -> str:
         """The command that makes the remaining changes, with the limits of this one."""
@@ -238,17 +237,17 @@ class PlanCommand(base.ReportLister):
             return several
         if not several:
             several = [self._one_table(column_names, data)]
-            if len(data) <= summary.MOST_ROWS:
+            if len(data) <= tables.MOST_ROWS:
                 return ()
-        found = [summary.of_table(table) for table in several]
+        found = [tables.of_table(table) for table in several]
         if found != several:
             self.summary = [*self.summary, "To print every row: --all-rows"]
         return found
 
     def _one_table(self, column_names: Sequence[str], data: Collection[Any]) -> tables.Table:
         places = [column_names.index(name) for name in self.table_columns if name in column_names]
-        rows = [tuple(row[place] for place in places) for row in data]
-        return tables.Table("Summary", [column_names[place] for place in places], rows)
+        cells = [tuple(row[place] for place in places) for row in data]
+        return tables.Table("Summary", [column_names[place] for place in places], cells)
 
     def _context(
         self, parsed_args: argparse.Namespace, shown: plan_progress.Progress
@@ -322,10 +321,10 @@ class SelectorCommand(PlanCommand):
 
     def check_arguments(self, parsed_args: argparse.Namespace) -> None:
         # Once: standard input can be read only once.
-        self.selected = selector.read_selector(parsed_args)
+        self.selected = arguments.read_selector(parsed_args)
 
     def features(self, parsed_args: argparse.Namespace) -> Sequence[tuple[str, str]]:
-        return list(selector.features(parsed_args))
+        return list(arguments.selector_features(parsed_args))
 
     def command_line(self, parsed_args: argparse.Namespace) -> str:
         return f"{super().command_line(parsed_args)} {self.selected}".strip()

@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import plan_command, services
-from osc_placement.v1.options import arguments, selector
-from osc_placement.v1.output import plan_rows, rows
-from osc_placement.v1.providers import tree as provider_tree
+from osc_placement.v1 import arguments, plan_command, provider, services
+from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api
@@ -92,7 +90,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
             action="store_true",
             help="Print the requests of the dry run with their bodies on stderr",
         )
-        selector.add_selector(parser)
+        arguments.add_selector(parser)
         self.add_change_options(parser)
 
     def check_arguments(self, parsed_args: argparse.Namespace) -> None:
@@ -125,8 +123,8 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
 
     def columns_of(self, parsed_args: argparse.Namespace) -> tuple[str, ...]:
         if parsed_args.formatter == "table":
-            return provider_tree.TABLE_COLUMNS + COLUMNS
-        return provider_tree.DATA_COLUMNS + COLUMNS
+            return provider.TABLE_COLUMNS + COLUMNS
+        return provider.DATA_COLUMNS + COLUMNS
 
     def _request(
         self, client: api.Client, parsed_args: argparse.Namespace
@@ -167,33 +165,31 @@ def _rows(
     from osc_placement.workflows.reshape import rows as reshape_rows
 
     found = reshape_rows.Rows(prepared.before, prepared.after, prepared.placed, report.results)
-    for branches, item in provider_tree.draw(found.tree()):
-        cells = provider_tree.tree_cells(branches, item.name, item.parent_uuid, is_table=is_table)
+    for branches, item in provider.draw(found.tree()):
+        cells = provider.tree_cells(branches, item.name, item.parent_uuid, is_table=is_table)
         yield cells + _row(found.provider(item.uuid))
         inner = branches.replace("└─ ", "   ").replace("├─ ", "│  ") + "   "
         for line in found.consumers(item.uuid):
             yield (
-                provider_tree.tree_cells(
-                    inner, line.uuid, item.uuid, is_table=is_table, kind="consumer"
-                )
+                provider.tree_cells(inner, line.uuid, item.uuid, is_table=is_table, kind="consumer")
                 + _row(line)
             )
     for left in report.results:
         if left.after is None:
             yield (
-                *provider_tree.tree_cells("", left.subject.name, None, is_table=is_table),
+                *provider.tree_cells("", left.subject.name, None, is_table=is_table),
                 left.subject.uuid,
                 rows.Usages({}),
                 rows.Usages({}),
                 str(left.status),
-                plan_rows.Reasons(left.reason, left.code),
+                rows.Reasons(left.reason, left.code),
                 str(left.code),
             )
 
 
 def _row(line: reshape_rows.Row) -> rows.Row:
     before, after = (cell if cell is None else dict(cell) for cell in (line.before, line.after))
-    reasons = plan_rows.Reasons(line.reason, line.code)
+    reasons = rows.Reasons(line.reason, line.code)
     usages = rows.Usages(before), rows.Usages(after)
     return (line.uuid, *usages, line.status, reasons, str(line.code))
 

@@ -1,12 +1,11 @@
-"""``trait create | delete | list | show``."""
+"""``trait`` and ``resource class``: ``create | delete | list | show``, and ``class set``."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from osc_placement.v1 import base
-from osc_placement.v1.options import arguments
+from osc_placement.v1 import arguments, base
 from osc_placement.v1.output import rows
 
 
@@ -97,3 +96,94 @@ class ShowTrait(base.ShowOne):
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         self.connect().show_trait(parsed_args.name)
         return ("name",), (parsed_args.name,)
+
+
+def _add_class_name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="<name>", help="Name of the resource class")
+
+
+class CreateResourceClass(base.Command):
+    """Create a new custom resource class
+
+    A name is ``CUSTOM_`` and letters A to Z, digits and underscores. The command fails if
+    the class exists.
+    """
+
+    required_feature = "resource classes"
+    example = "openstack resource class create CUSTOM_BAREMETAL_GOLD"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_class_name(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.connect().create_resource_class(parsed_args.name)
+
+
+class SetResourceClass(base.Command):
+    """Create a custom resource class if it does not exist
+
+    Unlike "resource class create", the command succeeds if the class exists.
+    """
+
+    required_feature = "resource class idempotent put"
+    example = "openstack resource class set CUSTOM_BAREMETAL_GOLD"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_class_name(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.connect().put_resource_class(parsed_args.name)
+
+
+class DeleteResourceClass(base.Command):
+    """Delete a custom resource class that no inventory uses"""
+
+    required_feature = "resource classes"
+    example = "openstack resource class delete CUSTOM_BAREMETAL_GOLD"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_class_name(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.connect().delete_resource_class(parsed_args.name)
+
+
+class ListResourceClass(base.Lister):
+    """List all resource classes
+
+    --long adds the time of the last change, with one request per class.
+    """
+
+    writes = False
+    required_feature = "resource classes"
+    example = "openstack resource class list -f value"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--long",
+            action="store_true",
+            help="Show the time of the last change." + arguments.since("last-modified"),
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        client = self.connect([("last-modified", "--long")] if parsed_args.long else [])
+        found = client.list_resource_classes()
+        if parsed_args.long:
+            return ("name", "updated"), rows.updated(found, client.resource_class_updated)
+        return ("name",), rows.names(found)
+
+
+class ShowResourceClass(base.ShowOne):
+    """Show whether a resource class exists"""
+
+    writes = False
+    required_feature = "resource classes"
+    example = "openstack resource class show VCPU"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        _add_class_name(parser)
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        return ("name",), (self.connect().show_resource_class(parsed_args.name),)

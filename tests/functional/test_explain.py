@@ -13,7 +13,7 @@ import pytest
 from osc_placement import microversion
 from osc_placement.client import api, transport
 from osc_placement.model import candidate, constraint
-from osc_placement.v1.candidates import explain_text
+from osc_placement.v1 import explain as explain_module
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.explain import changes, explain
 from tests.support.candidates import cloud_builder, comparison, explained
@@ -178,7 +178,7 @@ class RandomCloud:
 
     def apply(self, change: changes.Change) -> None:
         """Type the commands of a change; for room to free, reduce an allocation."""
-        commands = explain_text.commands(change, {}, {})
+        commands = explain_module.commands(change, {}, {})
         for step, command in zip(change.steps, commands, strict=True):
             if step.action is changes.Action.FREE:
                 self._free(step)

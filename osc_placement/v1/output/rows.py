@@ -7,7 +7,8 @@ FormattableColumns: text in a table, data in JSON.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cliff import columns
@@ -15,10 +16,11 @@ from cliff import columns
 from osc_placement import microversion
 from osc_placement.client import api_errors
 from osc_placement.model import inventory
-from osc_placement.v1.output import cells
 
 if TYPE_CHECKING:
     from osc_placement.model import allocation, provider
+    from osc_placement.plan import result
+
 
 Row = tuple[Any, ...]
 
@@ -140,7 +142,7 @@ def allocation_rows(
     if microversion.supports(version, "consumer types"):
         owner += (consumer.consumer_type,)
     return [
-        (uuid, generations.get(uuid), cells.PythonText(dict(resources)), *owner)
+        (uuid, generations.get(uuid), PythonText(dict(resources)), *owner)
         for uuid, resources in consumer.allocations.items()
     ]
 
@@ -157,3 +159,131 @@ def updated(items: Iterable[str], when: Callable[[str], str | None]) -> list[Row
         with contextlib.suppress(api_errors.NotFound):
             data.append((item, when(item)))
     return data
+
+
+_TEXT_FORMATS = {"csv", "table", "value"}
+
+
+class Script(columns.FormattableColumn[Any]):
+    """Lines for a shell: ``-f value`` prints them as they are."""
+
+    def human_readable(self) -> str:
+        return "\n".join(self._value)
+
+
+class PythonText(columns.FormattableColumn[Any]):
+    """A structure of upstream's commands: Python's text of it, but data in JSON and YAML."""
+
+    def human_readable(self) -> str:
+        return str(self._value)
+
+
+def printable(text: str) -> str:
+    """Text with escapes instead of control characters, which could change the terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """Text of several lines with escapes instead of other control characters."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def format_rows(formatter: str, rows: Collection[Sequence[Any]]) -> Collection[Sequence[Any]]:
+    """The rows for a formatter of cliff; JSON and YAML get the values."""
+    return [format_row(formatter, row) for row in rows]
+
+
+def format_row(formatter: str, row: Sequence[Any]) -> Sequence[Any]:
+    """One row."""
+    if formatter not in _TEXT_FORMATS:
+        # YAML cannot represent a subclass of str.
+        return tuple(str(cell) if isinstance(cell, str) else cell for cell in row)
+    return tuple(_format(formatter, cell) for cell in row)
+
+
+def _format(formatter: str, cell: Any) -> Any:
+    if isinstance(cell, PythonText):
+        return cell.human_readable()
+    if formatter == "table":
+        if not isinstance(cell, columns.FormattableColumn):
+            return printable(cell) if isinstance(cell, str) else cell
+        return printable_lines(str(cell.human_readable()))
+    if isinstance(cell, Script) and formatter == "value":
+        return printable_lines(cell.human_readable())
+    if isinstance(cell, columns.FormattableColumn):
+        cell = cell.machine_readable()
+    if isinstance(cell, dict | list | tuple | bool):
+        return json.dumps(cell)
+    return printable(cell) if isinstance(cell, str) and formatter == "value" else cell
+
+
+COLUMNS = ("name", "uuid", "before", "after", "status", "reason", "code")
+
+
+class Facts(columns.FormattableColumn[Any]):
+    """``{key: value}``; a table shows ``VCPU:total=4`` or ``no CUSTOM_A``, one fact per line."""
+
+    def __init__(self, facts: Mapping[str, Any], lines: Iterable[str]) -> None:
+        super().__init__(dict(facts))
+        self._lines = lines
+
+    def human_readable(self) -> str:
+        return "\n".join(self._lines)
+
+
+class Reasons(columns.FormattableColumn[str]):
+    """Reasons, separated by semicolons; a table shows one reason per line, and their code."""
+
+    def __init__(self, reasons: str, code: str = "") -> None:
+        super().__init__(reasons)
+        self._code = code
+
+    def human_readable(self) -> str:
+        lines = self._value.split("; ")
+        return "\n".join([*lines, f"[{self._code}]"] if self._code else lines)
+
+
+class ResultRows(Collection[Row]):
+    """The values of COLUMNS for each result. ``names`` is ``{provider uuid: name}``.
+
+    A row exists only while it is printed: those of 100,000 results need 100 MiB.
+    """
+
+    def __init__(self, results: Sequence[result.ChangeResult], names: Mapping[str, str]) -> None:
+        self._results, self._names = results, names
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __iter__(self) -> Iterator[Row]:
+        return (_row(item, self._names) for item in self._results)
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == each for each in self)
+
+
+def _row(item: result.ChangeResult, names: Mapping[str, str]) -> Row:
+    """The column of the UUID is None for kinds whose subjects have only a name, such as traits."""
+    from osc_placement.plan.kinds import registry
+
+    return (
+        item.subject.name,
+        item.subject.uuid if registry.CHANGE_TYPES[item.kind].has_uuid else None,
+        *_facts(item, names),
+        str(item.status),
+        Reasons(item.reason, item.code),
+        str(item.code),
+    )
+
+
+def _facts(item: result.ChangeResult, names: Mapping[str, str]) -> tuple[Facts, Facts]:
+    """The cells of both states; tables show names instead of UUIDs."""
+    from osc_placement.plan.kinds import base, registry
+
+    kind = registry.CHANGE_TYPES[item.kind]
+    facts = registry.facts(item.kind, item.before, item.after)
+    named = registry.facts(item.kind, item.before, item.after, names)
+    return (
+        Facts({fact.key: fact.before for fact in facts}, kind.describe(base.before_side(named))),
+        Facts({fact.key: fact.after for fact in facts}, kind.describe(base.after_side(named))),
+    )

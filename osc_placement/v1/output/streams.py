@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from osc_placement import errors
-from osc_placement.v1.output import cells
+from osc_placement.v1.output import rows
 
 #: The exit code of a command whose output could not be written.
 EXIT_CODE = 8
@@ -82,7 +82,7 @@ class _Stderr:
     def write(self, text: str) -> int:
         """Write as far as possible, with escapes."""
         with contextlib.suppress(OSError):
-            self.raw.write(cells.printable_lines(text))
+            self.raw.write(rows.printable_lines(text))
             self.raw.flush()
         return len(text)
 
@@ -106,10 +106,10 @@ class _Escape(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Accept every record."""
         text = errors.without_credentials(record.getMessage())
-        record.msg, record.args = cells.printable_lines(text), ()
+        record.msg, record.args = rows.printable_lines(text), ()
         if record.exc_info and not record.exc_text:
             trace = logging.Formatter().formatException(record.exc_info)
-            record.exc_text = cells.printable_lines(errors.without_credentials(trace))
+            record.exc_text = rows.printable_lines(errors.without_credentials(trace))
         return True
 
 

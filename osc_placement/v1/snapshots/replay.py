@@ -9,8 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.v1 import base, services
-from osc_placement.v1.options import arguments
+from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import progress, rows
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from osc_placement.v1 import plan_command
-from osc_placement.v1.output import summary, tables
+from osc_placement.v1.output import tables
 from tests.support.commands import COMMANDS, load
 from tests.support.peer import fixtures, shell, target as targets
 
@@ -59,7 +59,7 @@ def cloud(
     hosts = ("--name-glob", "cmp-000[1-4].*")
     openstack.do("resource provider trait add", *hosts, "--trait", "COMPUTE_STATUS_DISABLED")
     pathlib.Path("moves.yaml").write_text(MOVES)
-    monkeypatch.setattr(summary, "MOST_ROWS", 2)
+    monkeypatch.setattr(tables, "MOST_ROWS", 2)
     return openstack
 
 

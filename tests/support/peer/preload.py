@@ -5,8 +5,7 @@ The fork server ignores a module that it cannot import.
 
 from __future__ import annotations
 
-from osc_placement.v1 import plan_command
-from osc_placement.v1.plans import plan
+from osc_placement.v1 import plan, plan_command
 from tests.support.peer import shell
 
 MODULES = (plan_command, plan)

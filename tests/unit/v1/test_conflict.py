@@ -5,9 +5,7 @@ from __future__ import annotations
 import types
 
 from osc_placement.client import api
-from osc_placement.v1 import base
-from osc_placement.v1.allocations import allocation
-from osc_placement.v1.providers import inventory_set, provider_trait
+from osc_placement.v1 import allocation, base, inventory, provider_trait
 from tests.support.scripted import App, Reply, client, fault
 
 U = "11111111-1111-4111-8111-111111111111"
@@ -39,7 +37,7 @@ def test_an_amended_inventory_keeps_concurrent_changes() -> None:
         inventories(1, VCPU=8), CONFLICT, inventories(2, VCPU=16, DISK_GB=5),
         inventories(3, VCPU=16, DISK_GB=5),
     )  # fmt: skip
-    run(inventory_set.SetInventory, api_client, U, "--amend", "--resource", "VCPU:reserved=1")
+    run(inventory.SetInventory, api_client, U, "--amend", "--resource", "VCPU:reserved=1")
     first, second = (body for body in writes(app) if isinstance(body, dict))
     assert (first["resource_provider_generation"], second["resource_provider_generation"]) == (1, 2)
     assert first["inventories"]["VCPU"]["total"] == 8

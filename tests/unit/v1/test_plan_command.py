@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from osc_lib import exceptions
 
-from osc_placement.v1 import aggregate_mirror, migration, plan_command
-from osc_placement.v1.allocations import audit, heal
+from osc_placement.v1 import audit, heal, migration, mirror, plan_command
 
 RECORDED = ("--nova-recording", "12-hosts")
 
@@ -28,7 +27,7 @@ def run(command: type[plan_command.PlanCommand], *arguments: str, **settings: An
     ("command", "arguments"),
     [
         (heal.HealAllocations, ()),
-        (aggregate_mirror.MirrorAggregates, ()),
+        (mirror.MirrorAggregates, ()),
         (audit.AuditAllocations, ("--repair",)),
         (migration.RunMigrations, ()),
     ],

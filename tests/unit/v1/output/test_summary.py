@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from osc_placement.v1.output import cells, plan_rows, rows, summary, tables
+from osc_placement.v1.output import rows, tables
 
 COLUMNS = ("name", "before", "after", "status", "reason")
 Row = tuple[Any, ...]
@@ -13,15 +13,15 @@ Row = tuple[Any, ...]
 
 def ratio(name: str, before: float, status: str = "planned", reason: str = "") -> Row:
     facts = [
-        plan_rows.Facts({"VCPU:allocation_ratio": value}, [f"VCPU:allocation_ratio={value}"])
+        rows.Facts({"VCPU:allocation_ratio": value}, [f"VCPU:allocation_ratio={value}"])
         for value in (before, 4.0)
     ]
-    return (name, *facts, status, plan_rows.Reasons(reason))
+    return (name, *facts, status, rows.Reasons(reason))
 
 
 def summarized(data: Sequence[Row], columns: Sequence[str] = COLUMNS) -> list[Row]:
-    found = summary.of_table(tables.Table("Summary", columns, data))
-    return [tuple(cells.format_row("table", row)) for row in found.rows]
+    found = tables.of_table(tables.Table("Summary", columns, data))
+    return [tuple(rows.format_row("table", row)) for row in found.rows]
 
 
 def hosts(count: int) -> list[str]:
@@ -30,7 +30,7 @@ def hosts(count: int) -> list[str]:
 
 def test_a_short_table_is_not_summarized() -> None:
     table = tables.Table("Summary", COLUMNS, [ratio(name, 16.0) for name in hosts(20)])
-    assert summary.of_table(table) is table
+    assert tables.of_table(table) is table
 
 
 def test_equal_changes_are_one_row_and_outliers_have_names() -> None:
@@ -82,7 +82,7 @@ def test_numbers_differ_last() -> None:
 def test_a_summary_is_short_whatever_the_rows_are() -> None:
     data = [(f"vm-{chr(97 + n // 26)}{chr(97 + n % 26)}",) * 2 for n in range(300)]
     found = summarized(data, ("name", "reason"))
-    assert len(found) == summary.MOST_ROWS
+    assert len(found) == tables.MOST_ROWS
     assert sum(row[0] for row in found) == 300
     assert found[-1][1] == "(other rows)"
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from osc_placement.workflows.capacity import nova_servers
     from osc_placement.workflows.cloud import nova_request
 
+
 #: The request filters that are off by default: the values of --filter, and nova's options.
 FILTERS = {
     "tenant-aggregates": "limit_tenants_to_placement_aggregate",

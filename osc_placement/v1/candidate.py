@@ -1,21 +1,168 @@
-"""The options that say what an allocation candidates query requests."""
+"""``allocation candidate list``, and the options that describe a query."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from osc_placement import errors
+from osc_placement import errors, microversion
 from osc_placement.client import lookup, query
-from osc_placement.v1 import base
-from osc_placement.v1.options import arguments, request_group
+from osc_placement.model import name
+from osc_placement.v1 import arguments, base, nova_request, services
+from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
-    from osc_placement.client import api
+    from osc_placement.client import api, responses
     from osc_placement.model import candidate
     from osc_placement.workflows.context import HostAggregates
+
+
+COLUMNS = ("#", "allocation", "resource provider", "inventory used/capacity")
+
+
+class ListAllocationCandidate(base.Lister):
+    """List allocation candidates for a request for resources
+
+    Rows with the same number form one candidate; "resource provider allocation set" claims
+    it. Options after --group belong to that group, which a single provider must satisfy. The
+    options before it can be satisfied by several providers of a tree. --query sends a query
+    string from nova or a log; --flavor and --server send nova's request for a server. --long
+    adds the names of the providers (one request each, or one listing for more than five), and
+    which providers satisfy which group (1.34).
+    """
+
+    writes = False
+    required_feature = "allocation candidates"
+    example = """\
+openstack allocation candidate list --resource VCPU=1 \\
+    --resource MEMORY_MB=512
+openstack allocation candidate list --resource VCPU=1 \\
+    --group _NET --resource SRIOV_NET_VF=1 --required CUSTOM_PHYSNET1
+openstack allocation candidate list \\
+    --query \\
+    'resources=VCPU:1&root_required=!COMPUTE_STATUS_DISABLED&limit=10'"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_options(parser)
+        nova_request.add_options(parser)
+        parser.add_argument(
+            "--name-glob",
+            metavar="<pattern>",
+            action="append",
+            default=[],
+            help="Candidates with a host or sharing provider (a root) whose name matches this"
+            " pattern, as in ``rack1-*``. May be repeated; one pattern must match. All"
+            " candidates are read, and --limit counts those that match.",
+        )
+        parser.add_argument(
+            "--long", action="store_true", help="Also show root, parent and mappings of groups"
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        mapped = self.shows(parsed_args, "mappings")
+        optional = ["candidate mappings"] if mapped else []
+        check(self, parsed_args)
+        limit = parsed_args.limit
+        if parsed_args.name_glob:
+            parsed_args.limit = None
+        nova_request.check(self, parsed_args)
+        request: candidate.CandidateQuery | query.Pairs
+        if nova_request.is_given(parsed_args):
+            request, features = self._of_nova(parsed_args)
+            client = self.connect(features, optional)
+        else:
+            client = self.connect(request_features(parsed_args), optional)
+            request = read_request(client, parsed_args, services.host_aggregates(self))
+        found = client.list_allocation_candidates(request)
+        if parsed_args.name_glob:
+            found = _on_named_roots(client, found, parsed_args.name_glob, limit)
+        columns, data = _answer(found, client.microversion, long=parsed_args.long, mapped=mapped)
+        if not self.shows(parsed_args, "provider_name"):
+            return columns, data
+        at = COLUMNS.index("resource provider")
+        names = lookup.provider_names(client, [row[at] for row in data])
+        return (*columns, "provider_name"), [(*row, names.get(row[at])) for row in data]
+
+    def _of_nova(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[candidate.CandidateQuery, Iterable[tuple[str, str]]]:
+        """Nova's request, and the features that it needs; ``--limit`` instead of nova's limit."""
+        if has_options(parsed_args) or parsed_args.query:
+            self.usage_error("arguments --flavor and --server: not allowed with options of a query")
+        found, *others = nova_request.read(nova_request.opened(self, parsed_args), parsed_args)
+        request = dataclasses.replace(found.query, limit=parsed_args.limit)
+        pairs = query.candidate_pairs(request)
+        self.summary = [
+            *(f"Assumed: {text}" for text in found.assumptions),
+            *(f"Not judged: {text}" for text in found.not_judged),
+            *(
+                f"The request of {single.title} differs: add --nova-release {single.releases[-1]}"
+                for single in others
+            ),
+        ]
+        return request, query.candidate_features(pairs).items()
+
+
+def _on_named_roots(
+    client: api.Client, found: responses.Candidates, globs: Sequence[str], limit: int | None
+) -> responses.Candidates:
+    """The candidates with a root provider whose name matches; at most ``limit``.
+
+    Requests: those of ``lookup.provider_names`` for the roots.
+    """
+    root_of = {uuid: each.root_uuid or uuid for uuid, each in found.summaries.items()}
+    names = lookup.provider_names(client, dict.fromkeys(root_of.values()))
+    matching = {uuid for uuid, text in names.items() if name.matches_glob(text, globs)}
+    requests = (
+        request
+        for request in found.requests
+        if any(root_of[uuid] in matching for uuid in request.allocations)
+    )
+    return found._replace(requests=tuple(itertools.islice(requests, limit)))
+
+
+def _answer(
+    found: responses.Candidates, version: microversion.Microversion, *, long: bool, mapped: bool
+) -> tuple[tuple[str, ...], list[Any]]:
+    columns = COLUMNS
+    extra: list[str] = []
+    if microversion.supports(version, "candidate required traits"):
+        extra.append("traits")
+    if long and microversion.supports(version, "nested candidates"):
+        extra += ["root_provider_uuid", "parent_provider_uuid"]
+    if mapped and microversion.supports(version, "candidate mappings"):
+        extra.append("mappings")
+    data = [
+        (number, *_row(uuid, resources, found.summaries, request.mappings, extra))
+        for number, request in enumerate(found.requests, start=1)
+        for uuid, resources in request.allocations.items()
+    ]
+    return (*columns, *extra), data
+
+
+def _row(
+    uuid: str,
+    resources: Mapping[str, int],
+    summaries: Mapping[str, responses.ProviderSummary],
+    mappings: Mapping[str, Iterable[str]] | None,
+    extra: Iterable[str],
+) -> rows.Row:
+    summary = summaries[uuid]
+    values = {
+        "traits": ",".join(summary.traits or ()),
+        "root_provider_uuid": summary.root_uuid,
+        "parent_provider_uuid": summary.parent_uuid,
+        "mappings": rows.Mappings({k: list(v) for k, v in (mappings or {}).items()}),
+    }
+    used = {name: f"{amount.used}/{amount.capacity}" for name, amount in summary.resources.items()}
+    return (_pairs(resources), uuid, _pairs(used), *(values[name] for name in extra))
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ",".join(f"{name}={value}" for name, value in values.items())
 
 
 def add_options(parser: argparse._ActionsContainer, *, limit: bool = True) -> None:
@@ -24,7 +171,7 @@ def add_options(parser: argparse._ActionsContainer, *, limit: bool = True) -> No
     parser.add_argument(
         "--group",
         metavar="<group>",
-        action=request_group.Group,
+        action=arguments.Group,
         default=argparse.SUPPRESS,
         help="Start a group: a single provider must satisfy the options after it. The suffix"
         " is a number (Placement API 1.25), or letters, digits, '-' and '_' (1.33). From"
@@ -59,7 +206,7 @@ def check(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> No
     Errors: PlacementError for a ``--query`` without parameters.
     """
     if parsed_args.query is None:
-        if any(group.aggregate_uuid for group in request_group.groups(parsed_args)):
+        if any(group.aggregate_uuid for group in arguments.groups(parsed_args)):
             command.deprecated_option_warning("--aggregate-uuid", "--member-of")
     elif has_options(parsed_args):
         command.usage_error("argument --query: not allowed with other options of the query")
@@ -69,18 +216,18 @@ def check(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> No
 
 def has_options(parsed_args: argparse.Namespace) -> bool:
     """Whether any option besides ``--query`` is given."""
-    groups = request_group.groups(parsed_args)
+    groups = arguments.groups(parsed_args)
     return any(_option_features(parsed_args)) or any(group.resource for group in groups)
 
 
-def features(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
+def request_features(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
     """``(feature, option)`` that the query requires."""
     if parsed_args.query is None:
         return list(_option_features(parsed_args))
     return list(query.candidate_features(query.parse(parsed_args.query)).items())
 
 
-def request(
+def read_request(
     client: api.Client, parsed_args: argparse.Namespace, host_aggregates: HostAggregates | None
 ) -> candidate.CandidateQuery | query.Pairs:
     """The query of the options, or the parameters of ``--query`` as they are.
@@ -159,15 +306,15 @@ def _add(container: argparse._ActionsContainer, option: str, metavar: str, text:
     container.add_argument(
         option,
         metavar=metavar,
-        action=request_group.InGroup,
+        action=arguments.InGroup,
         default=argparse.SUPPRESS,
         help=text,
     )
 
 
 def _option_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    for group in request_group.groups(parsed_args):
-        yield from request_group.features(group)
+    for group in arguments.groups(parsed_args):
+        yield from arguments.group_features(group)
     options = {
         "--limit": (getattr(parsed_args, "limit", None), "candidate limit"),
         "--group-policy": (parsed_args.group_policy, "granular groups"),
@@ -177,7 +324,7 @@ def _option_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str
     for option, (value, feature) in options.items():
         if value:
             yield feature, option
-    if any(not group.resource for group in request_group.groups(parsed_args)[1:]):
+    if any(not group.resource for group in arguments.groups(parsed_args)[1:]):
         yield "candidate same_subtree", "--group without --resource"
 
 
@@ -186,16 +333,16 @@ def _query(
 ) -> candidate.CandidateQuery:
     from osc_placement.model import candidate
 
-    groups = request_group.groups(parsed_args)
+    groups = arguments.groups(parsed_args)
     problems = errors.InputErrors()
     if not any(group.resource for group in groups):
         others = getattr(parsed_args, "request_options", "")
         instead = f" Or give {others}." if others else ""
         problems.add(f"At least one --resource must be specified.{instead}")
     uuids: dict[str, str] = {}
-    parsed = [request_group.read(group, problems) for group in groups]
+    parsed = [arguments.read(group, problems) for group in groups]
     with problems.collected():
-        texts = request_group.provider_texts(groups)
+        texts = arguments.provider_texts(groups)
         uuids = lookup.provider_uuids(client, texts, check=True)
     named = [name for group in parsed for names in _aggregates(group) for name in names]
     if named:

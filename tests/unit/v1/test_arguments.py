@@ -6,8 +6,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.model import inventory, provider
-from osc_placement.v1.options import allocation_argument, arguments
-from osc_placement.v1.providers import inventory_set, tree as provider_tree
+from osc_placement.v1 import arguments, inventory as inventory_module, provider as provider_module
 
 
 def test_member_of_accepts_the_forms_of_upstream_and_of_the_api() -> None:
@@ -47,22 +46,22 @@ def test_all_errors_of_resources_are_reported() -> None:
 def test_only_an_existing_class_can_lack_a_total() -> None:
     existing = {"VCPU": inventory.Inventory(total=8, max_unit=4)}
     given = {"VCPU": {"reserved": 1}}
-    amended = inventory_set.target_of(existing, given, amend=True)
+    amended = inventory_module.target_of(existing, given, amend=True)
     assert amended == {"VCPU": inventory.Inventory(total=8, max_unit=4, reserved=1)}
     with pytest.raises(errors.InvalidInput, match="'total' is a required property"):
-        inventory_set.target_of(existing, given, amend=False)
+        inventory_module.target_of(existing, given, amend=False)
 
 
 def test_amend_is_idempotent() -> None:
     given = {"VCPU": {"allocation_ratio": 4.0}, "DISK_GB": {"total": 9}}
-    once = inventory_set.target_of({"VCPU": inventory.Inventory(total=8)}, given, amend=True)
-    assert inventory_set.target_of(once, given, amend=True) == once
+    once = inventory_module.target_of({"VCPU": inventory.Inventory(total=8)}, given, amend=True)
+    assert inventory_module.target_of(once, given, amend=True) == once
 
 
 def test_allocations_are_parsed_for_each_consumer() -> None:
     problems = errors.InputErrors()
     texts = ["rp=a,VCPU=1", "consumer=c2,MEMORY_MB=2,rp=a", "rp=b,VCPU=3"]
-    parts = allocation_argument.parse(texts, ["c1", "c2"], problems)
+    parts = arguments.parse(texts, ["c1", "c2"], problems)
     problems.check()
     assert parts == {
         "c1": {"a": {"VCPU": 1}, "b": {"VCPU": 3}},
@@ -72,7 +71,7 @@ def test_allocations_are_parsed_for_each_consumer() -> None:
 
 def test_a_consumer_without_allocations_is_an_error() -> None:
     problems = errors.InputErrors()
-    allocation_argument.parse(["consumer=c1,rp=a,VCPU=1"], ["c1", "c2"], problems)
+    arguments.parse(["consumer=c1,rp=a,VCPU=1"], ["c1", "c2"], problems)
     assert problems.reasons == ["At least one resource allocation must be specified"]
 
 
@@ -81,7 +80,7 @@ def test_a_tree_is_drawn_with_its_branches() -> None:
     tree = provider.ProviderTree(
         provider.Provider(name, name, 0, "root", parent) for name, parent in parents.items()
     )
-    assert [mark + item.name for mark, item in provider_tree.draw(tree)] == [
+    assert [mark + item.name for mark, item in provider_module.draw(tree)] == [
         "root",
         "├─ a",
         "│  ├─ a1",

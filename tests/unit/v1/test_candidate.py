@@ -8,7 +8,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.nova import values
-from osc_placement.v1.candidates import candidate_query
+from osc_placement.v1 import candidate
 from tests.support import embedded
 
 AZ1, SSD = embedded.uuid_of("az1"), embedded.uuid_of("ssd")
@@ -16,7 +16,7 @@ AZ1, SSD = embedded.uuid_of("az1"), embedded.uuid_of("ssd")
 
 def parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    candidate_query.add_options(parser)
+    candidate.add_options(parser)
     return parser.parse_args(["--resource", "VCPU=1", *words])
 
 
@@ -26,18 +26,18 @@ def host_aggregates() -> list[values.HostAggregate]:
 
 def test_host_aggregates_are_named_by_name_id_or_uuid() -> None:
     words = ("--member-of", f"az1,{SSD}", "--not-member-of", "8")
-    (group,) = candidate_query.read(embedded.Client(), parsed(*words), host_aggregates).groups
+    (group,) = candidate.read(embedded.Client(), parsed(*words), host_aggregates).groups
     assert group.member_of == (frozenset({AZ1, SSD}),)
     assert group.forbidden_aggregates == {SSD}
 
 
 def test_nova_is_not_asked_for_uuids() -> None:
-    (group,) = candidate_query.read(embedded.Client(), parsed("--member-of", AZ1), None).groups
+    (group,) = candidate.read(embedded.Client(), parsed("--member-of", AZ1), None).groups
     assert group.member_of == (frozenset({AZ1}),)
 
 
 def test_unknown_names_are_errors() -> None:
     with pytest.raises(errors.InvalidInput, match="no nova host aggregate has the name or id 'x'"):
-        candidate_query.read(embedded.Client(), parsed("--member-of", "x"), host_aggregates)
+        candidate.read(embedded.Client(), parsed("--member-of", "x"), host_aggregates)
     with pytest.raises(errors.InvalidInput, match="without a compute service"):
-        candidate_query.read(embedded.Client(), parsed("--member-of", "az1"), None)
+        candidate.read(embedded.Client(), parsed("--member-of", "az1"), None)

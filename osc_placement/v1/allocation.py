@@ -1,22 +1,23 @@
-"""``resource provider allocation show | set | unset | amend | delete``."""
+"""``resource provider allocation show | set | unset | amend | delete`` and ``… consumer list``."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
-from osc_placement.client import lookup, retry
+from osc_placement.client import api_errors, lookup, retry
 from osc_placement.model import name
-from osc_placement.v1 import base
-from osc_placement.v1.options import allocation_argument, arguments
+from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.model import allocation
+    from osc_placement.model import allocation, provider
+
 
 #: Later versions require a consumer type, which nova's consumers may not have. A write at
 #: this version keeps the stored type.
@@ -81,7 +82,7 @@ openstack resource provider allocation set <consumer_uuid> \\
         parser.add_argument(
             "uuid", metavar="<uuid>", nargs="+", help="UUID of the consumer. May be repeated."
         )
-        allocation_argument.add(
+        arguments.add(
             parser,
             "Provider (name or UUID) and amounts to allocate from it. May be repeated. With"
             " several consumers, an argument with consumer=<uuid> applies to this one only.",
@@ -107,8 +108,8 @@ openstack resource provider allocation set <consumer_uuid> \\
         client = self.connect(_many(parsed_args))
         self._require_owner(parsed_args, client.microversion)
         problems = errors.InputErrors()
-        parts = allocation_argument.parse(parsed_args.allocation, parsed_args.uuid, problems)
-        target = allocation_argument.resolve(client, parts, problems)
+        parts = arguments.parse(parsed_args.allocation, parsed_args.uuid, problems)
+        target = arguments.resolve(client, parts, problems)
         self._warn(parsed_args, client.microversion)
         retry.on_conflict(lambda: _replace(client, parsed_args, target))
         return _shown(client, parsed_args.uuid)
@@ -198,7 +199,7 @@ openstack resource provider allocation amend <consumer_uuid> \\
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_consumer(parser)
-        allocation_argument.add(
+        arguments.add(
             parser,
             "Provider (name or UUID) and the new amounts to allocate from it. May be repeated.",
         )
@@ -206,10 +207,8 @@ openstack resource provider allocation amend <consumer_uuid> \\
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         client = self.connect()
         problems = errors.InputErrors()
-        parts = allocation_argument.parse(
-            parsed_args.allocation, [parsed_args.uuid], problems, minimum=0
-        )
-        changes = allocation_argument.resolve(client, parts, problems)[parsed_args.uuid]
+        parts = arguments.parse(parsed_args.allocation, [parsed_args.uuid], problems, minimum=0)
+        changes = arguments.resolve(client, parts, problems)[parsed_args.uuid]
 
         def attempt() -> None:
             found = _existing(client, parsed_args.uuid)
@@ -327,3 +326,71 @@ def _shown(client: api.Client, uuids: Iterable[str]) -> tuple[tuple[str, ...], l
             for row in rows.allocation_rows(found.consumer, found.provider_generations, version)
         )
     return (*columns, "consumer") if len(consumers) > 1 else columns, data
+
+
+COLUMNS = ("consumer", "server_name", "project_id", "user_id")
+TYPE_COLUMN = ("consumer_type",)
+
+
+class ListConsumers(base.ReportLister):
+    """List the consumers of a resource provider, with their resources on it
+
+    One row per consumer. The names of servers come from nova, with one request for each 1000
+    servers of the compute node; without nova they are missing. Sends one request per consumer
+    for project, user and, from Placement API 1.38, type.
+    """
+
+    writes = False
+    required_feature = "allocation dict form"
+    example = "openstack resource provider consumer list rack1-node7"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_provider(parser)
+        services.add_recording(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        client = self.connect(optional=["consumer types"])
+        found = lookup.find_providers(client, [parsed_args.uuid]).get(parsed_args.uuid)
+        if found is None:
+            raise api_errors.UnknownProvider([lookup.unknown_provider(parsed_args.uuid)])
+        held = client.list_provider_allocations(found.uuid).allocations
+        consumers = self.read_each("reading consumers", client.show_allocations, sorted(held))
+        names = self._server_names(client, found, held, parsed_args) if held else {}
+        has_type = microversion.supports(client.microversion, "consumer types")
+        data = [
+            (item.uuid, names.get(item.uuid), item.project_id, item.user_id)
+            + ((item.consumer_type,) if has_type else ())
+            + (rows.Amounts(_amounts(held[item.uuid].resources)),)
+            for item in consumers
+        ]
+        data.sort(key=lambda row: (row[1] is None, row[1], row[0]))
+        return (*COLUMNS, *(TYPE_COLUMN if has_type else ()), "resources"), data
+
+    def _server_names(
+        self,
+        client: api.Client,
+        found: provider.Provider,
+        consumers: Collection[str],
+        parsed_args: argparse.Namespace,
+    ) -> dict[str, str]:
+        """``{server uuid: name}`` for the consumers on the node of this provider's tree.
+
+        Empty, with a note on stderr, if nova cannot be read.
+        """
+        from osc_placement.nova import servers
+
+        node = found
+        if found.root_uuid not in (None, found.uuid):
+            node = client.show_provider(str(found.root_uuid))
+        try:
+            nova = services.Services(self, parsed_args).nova
+            listed = servers.servers(nova, node=node.name)
+        except errors.PlacementError as error:
+            if not self.is_quiet:
+                sys.stderr.write(f"Without the names of servers: {error}\n")
+            return {}
+        return {item.uuid: item.name for item in listed if item.uuid in consumers and item.name}
+
+
+def _amounts(resources: allocation.Resources) -> dict[str, int]:
+    return dict(sorted(resources.items()))

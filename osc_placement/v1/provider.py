@@ -1,4 +1,4 @@
-"""``resource provider create | delete | list | set | show | unset``."""
+"""``resource provider create | delete | list | set | show | unset``, trees and usages."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import contextlib
 import dataclasses
 import functools
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import api_errors, lookup
-from osc_placement.v1 import base, services
-from osc_placement.v1.options import arguments, selector
-from osc_placement.v1.output import cells, rows
+from osc_placement.v1 import arguments, base, services
+from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
-    from osc_placement.client import api
+    from osc_placement.client import api, responses
     from osc_placement.model import provider
 
 
@@ -85,7 +84,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
             action="store_true",
             help="Also show traits, aggregates, inventories, updated",
         )
-        selector.add_selector(parser, selector.OPTIONAL)
+        arguments.add_selector(parser, arguments.OPTIONAL)
         parser.add_argument("--aggregate-uuid", action="append", default=[], help=argparse.SUPPRESS)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
@@ -103,7 +102,7 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
         with problems.collected():
             in_tree = in_tree and lookup.provider_uuid(client, in_tree)
         # A listing accepts the UUID of no provider, and has no rows; a selector refuses it.
-        selected = dataclasses.replace(selector.read_selector(parsed_args), in_tree=None)
+        selected = dataclasses.replace(arguments.read_selector(parsed_args), in_tree=None)
         list_providers = functools.partial(
             selection.listed,
             client,
@@ -333,7 +332,7 @@ def _parent_feature(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
 def _list_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     if parsed_args.resource:
         yield "provider resources", "--resource"
-    yield from selector.features(parsed_args)
+    yield from arguments.selector_features(parsed_args)
 
 
 def _shown(item: provider.Provider, client: api.Client) -> tuple[tuple[str, ...], tuple[Any, ...]]:
@@ -341,14 +340,14 @@ def _shown(item: provider.Provider, client: api.Client) -> tuple[tuple[str, ...]
     return rows.provider_columns(version), rows.provider_row(item, version)
 
 
-def _allocations(client: api.Client, uuid: str) -> cells.PythonText:
+def _allocations(client: api.Client, uuid: str) -> rows.PythonText:
     """A provider's allocations, in the form of the API."""
     found: dict[str, dict[str, Any]] = {}
     for consumer, share in client.list_provider_allocations(uuid).allocations.items():
         found[consumer] = {"resources": dict(share.resources)}
         if share.consumer_generation is not None:
             found[consumer]["consumer_generation"] = share.consumer_generation
-    return cells.PythonText(found)
+    return rows.PythonText(found)
 
 
 #: ``(feature, column)`` of --long.
@@ -369,3 +368,170 @@ def _long_value(client: api.Client, item: provider.Provider, column: str) -> Any
         inventories = client.list_inventories(item.uuid).inventories
         return rows.InventoryTotals({name: held.as_dict() for name, held in inventories.items()})
     return client.show_provider(item.uuid).updated
+
+
+#: The first columns of a row of a tree: a table draws the tree.
+TABLE_COLUMNS = ("tree",)
+DATA_COLUMNS = ("name", "parent", "depth", "kind")
+
+TREE_COLUMNS = ("uuid", "generation", "used/capacity", "traits")
+LONG_COLUMNS = ("parent_provider_uuid", "aggregates", "inventories")
+
+
+class ShowResourceProviderTree(base.ReportLister):
+    """Show the provider tree of a resource provider
+
+    One row per provider, root first, with used amounts, capacities and traits. A table draws
+    the tree; other formats have the columns name, parent, depth and kind instead. Sends three
+    requests per provider.
+    """
+
+    writes = False
+    required_feature = "nested providers"
+    example = "openstack resource provider tree show rack1-node7"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_provider(parser)
+        parser.add_argument(
+            "--long", action="store_true", help="Also show parent, aggregates and inventories"
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        from osc_placement.model import provider
+
+        client = self.connect()
+        uuid = lookup.provider_uuid(client, parsed_args.uuid)
+        found = client.list_providers(in_tree=uuid)
+        if not found and (named := lookup.named_like_uuid(client, uuid)):
+            found = client.list_providers(in_tree=named)
+        if not found:
+            raise errors.PlacementError(f"No resource provider with uuid {uuid} found")
+        tree = provider.ProviderTree(found)
+        is_table = parsed_args.formatter == "table"
+        lines, long = draw(tree), parsed_args.long
+        values = self.read_each(
+            "reading providers", lambda line: _row(client, line[1], long=long), lines
+        )
+        data = [
+            tree_cells(branches, item.name, item.parent_uuid, is_table=is_table) + row
+            for (branches, item), row in zip(lines, values, strict=True)
+        ]
+        columns = (TABLE_COLUMNS if is_table else DATA_COLUMNS) + TREE_COLUMNS
+        return columns + (LONG_COLUMNS if parsed_args.long else ()), data
+
+
+def tree_cells(
+    branches: str, name: str, parent: str | None, *, is_table: bool, kind: str = "provider"
+) -> rows.Row:
+    """The values of TABLE_COLUMNS or DATA_COLUMNS; ``branches`` has three characters per level."""
+    if is_table:
+        return (branches + name,)
+    return (name, parent, len(branches) // 3, kind)
+
+
+def draw(tree: provider.ProviderTree) -> list[tuple[str, provider.Provider]]:
+    """``(branches to draw before its name, provider)``, parents before their children."""
+    lines: list[tuple[str, provider.Provider]] = []
+
+    def add_children(parent: provider.Provider, indent: str) -> None:
+        children = tree.children(parent.uuid)
+        for child in children:
+            is_last = child is children[-1]
+            lines.append((indent + ("└─ " if is_last else "├─ "), child))
+            add_children(child, indent + ("   " if is_last else "│  "))
+
+    for root in tree.roots():
+        lines.append(("", root))
+        add_children(root, "")
+    return lines
+
+
+def _row(client: api.Client, item: provider.Provider, *, long: bool) -> rows.Row:
+    """The values of COLUMNS, and of LONG_COLUMNS."""
+    inventories = client.list_inventories(item.uuid).inventories
+    usages = client.list_usages(item.uuid)
+    used = {
+        resource_class: {"used": usages.get(resource_class, 0), "capacity": held.capacity}
+        for resource_class, held in inventories.items()
+    }
+    traits = list(client.list_provider_traits(item.uuid).traits)
+    row = (item.uuid, item.generation, rows.Usages(used), rows.Lines(traits))
+    if not long:
+        return row
+    aggregates = rows.Lines(list(client.list_aggregates(item.uuid).aggregates))
+    fields = {name: held.as_dict() for name, held in inventories.items()}
+    return (*row, item.parent_uuid, aggregates, rows.InventoryTotals(fields))
+
+
+USAGE_COLUMNS = ("resource_class", "usage")
+
+
+class ShowProviderUsage(base.Lister):
+    """Show the used amount of each resource class of a resource provider"""
+
+    writes = False
+    example = "openstack resource provider usage show rack1-node7"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        arguments.add_provider(parser)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        client = self.connect()
+        usages = client.list_usages(lookup.provider_uuid(client, parsed_args.uuid))
+        return USAGE_COLUMNS, rows.usage_rows(usages)
+
+
+class ShowUsage(base.Lister):
+    """Show the used amount of each resource class of a project or user
+
+    With --long or --consumer-type the output has one row per consumer type and resource class,
+    with the type and the number of its consumers. From Placement API 1.38 it has one row per
+    consumer type without these options.
+    """
+
+    writes = False
+    required_feature = "usages by project"
+    example = """\
+openstack resource usage show <project-uuid> --user-id <user-uuid>
+openstack resource usage show <project-uuid> --consumer-type INSTANCE"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("project_id", metavar="<project-uuid>", help="ID of the project")
+        parser.add_argument("--user-id", metavar="<user-uuid>", help="ID of the user")
+        parser.add_argument(
+            "--consumer-type",
+            metavar="<consumer_type>",
+            help="Only consumers of this type; 'unknown' selects consumers without a type, 'all'"
+            " adds all types up." + arguments.since("consumer types"),
+        )
+        parser.add_argument(
+            "--long",
+            action="store_true",
+            help="Show consumer types and counts also if no version is pinned."
+            + arguments.since("consumer types"),
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
+        typed = self.shows(parsed_args, "consumer_type", "consumer_count")
+        options = {"--consumer-type": parsed_args.consumer_type, "--long": typed}
+        client = self.connect(
+            [("consumer types", option) for option, given in options.items() if given]
+        )
+        usages = client.show_usages(
+            parsed_args.project_id, parsed_args.user_id, parsed_args.consumer_type
+        )
+        if any(options.values()):
+            return (*USAGE_COLUMNS, "consumer_type", "consumer_count"), list(_typed_rows(usages))
+        if microversion.supports(client.microversion, "consumer types"):
+            return USAGE_COLUMNS, [
+                (item.consumer_type, rows.PythonText(item.sent)) for item in usages
+            ]
+        return USAGE_COLUMNS, [row for usage in usages for row in rows.usage_rows(usage.resources)]
+
+
+def _typed_rows(usages: Iterable[responses.Usage]) -> list[rows.Row]:
+    return [
+        (name, amount, usage.consumer_type, usage.consumer_count)
+        for usage in usages
+        for name, amount in usage.resources.items()
+    ]

@@ -1,1 +1,0 @@
-"""Commands about allocations and consumers, with heal and audit."""

@@ -1,0 +1,504 @@
+"""Arguments that several commands share, and the parsing of their values.
+
+Every error of a command line is collected before InvalidInput is raised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement import errors, microversion
+from osc_placement.client import lookup
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.model import allocation, candidate
+    from osc_placement.workflows import selector
+
+
+#: The attribute of parsed arguments that lists those which name resource providers.
+PROVIDER_ARGUMENTS = "provider_arguments"
+
+_HUNDRED = 100
+
+_SEVERAL = re.compile(r"[\w:]+=[^,=]+(,[\w:]+=[^,=]+)+")
+
+RESOURCE_FORM = "Arguments to --resource must be of form <resource_class>=<value>"
+
+
+def since(feature: str) -> str:
+    """The end of an option's help: the microversion that it needs."""
+    return f" Needs Placement API {microversion.FEATURES[feature]} or later."
+
+
+def positive(text: str) -> int:
+    """An argparse type: an integer of at least 1."""
+    try:
+        number = int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"invalid int value: {text!r}") from error
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def non_negative(text: str) -> int:
+    """An argparse type: an integer of at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 0")
+    return int(text)
+
+
+def percent(text: str) -> int:
+    """An argparse type: an integer from 0 to 100."""
+    if not text.isdecimal() or int(text) > _HUNDRED:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0 to 100")
+    return int(text)
+
+
+def read_file(path: pathlib.Path) -> str:
+    """The text of a file that the operator names; ``-`` is standard input.
+
+    Raises PlacementError.
+    """
+    try:
+        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.PlacementError(
+            f"{path} cannot be read: {errors.file_reason(error)}"
+        ) from error
+
+
+def add_provider(parser: argparse.ArgumentParser, more_help: str = "") -> None:
+    """Add the positional provider; its ``dest`` is ``uuid``, as in upstream's commands."""
+    parser.add_argument(
+        "uuid", metavar="<provider>", help=f"Name or UUID of the resource provider{more_help}"
+    )
+    name_providers(parser, "uuid")
+
+
+def name_providers(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Declare the arguments (by ``dest``) that name resource providers, by name or UUID."""
+    parser.set_defaults(**{PROVIDER_ARGUMENTS: names})
+
+
+def add_consumer(parser: argparse.ArgumentParser) -> None:
+    """Add the positional consumer."""
+    parser.add_argument("uuid", metavar="<uuid>", help="UUID of the consumer")
+
+
+def add_traits(parser: argparse._ActionsContainer, what: str, feature: str) -> None:
+    """Add ``--required`` and ``--forbidden``, both repeatable."""
+    parser.add_argument(
+        "--required",
+        metavar="<required>",
+        action="append",
+        default=[],
+        help=(
+            f"A trait that {what} must have. May be repeated. Several separated by commas:"
+            " at least one of them, from Placement API 1.39." + since(feature)
+        ),
+    )
+    parser.add_argument(
+        "--forbidden",
+        metavar="<forbidden>",
+        action="append",
+        default=[],
+        help=f"A trait that {what} must not have. May be repeated." + since("forbidden traits"),
+    )
+
+
+def old_aggregates(values: Sequence[str]) -> list[str]:
+    """The values of ``--aggregate-uuid``, as one alternative of ``--member-of``."""
+    return [",".join(values)] if values else []
+
+
+def member_of(values: Iterable[str], forbidden: Iterable[str] = ()) -> list[str]:
+    """Query values of ``--member-of A,B`` and ``--not-member-of A``, or the API's own forms."""
+    return [_alternatives(value) for value in values] + [
+        f"!{_alternatives(value)}" for value in forbidden
+    ]
+
+
+def _alternatives(value: str) -> str:
+    mark = "!" if value.startswith("!") else ""
+    uuids = value.removeprefix("!").removeprefix("in:")
+    return f"{mark}in:{uuids}" if "," in uuids else f"{mark}{uuids}"
+
+
+def required(values: Iterable[str], forbidden: Iterable[str] = ()) -> list[str]:
+    """Query values of ``--required A``, ``--required A,B`` and ``--forbidden A``."""
+    traits = [f"in:{value.removeprefix('in:')}" if "," in value else value for value in values]
+    return traits + [f"!{value}" for value in forbidden]
+
+
+def trait_features(
+    values: Sequence[str], forbidden: Sequence[str], base: str
+) -> Iterator[tuple[str, str]]:
+    """``(feature, option)`` for these values of ``--required`` and ``--forbidden``."""
+    if values:
+        yield base, "--required"
+    if any("," in value for value in values):
+        yield "any traits", "--required with alternatives"
+    if forbidden:
+        yield base, "--forbidden"
+        yield "forbidden traits", "--forbidden"
+
+
+def aggregate_features(
+    values: Sequence[str], forbidden: Sequence[str], base: str
+) -> Iterator[tuple[str, str]]:
+    """``(feature, option)`` for these values of ``--member-of`` and ``--not-member-of``."""
+    if values:
+        yield base, "--member-of"
+    if any(value.startswith("!") for value in values):
+        yield "forbidden aggregates", "--member-of with !"
+    if forbidden:
+        yield "forbidden aggregates", "--not-member-of"
+    if len(values) + len(forbidden) > 1:
+        yield "member_of repeated", "--member-of given twice"
+
+
+def resources(values: Iterable[str], problems: errors.InputErrors) -> dict[str, int]:
+    """``{resource class: amount}`` of ``CLASS=AMOUNT`` arguments."""
+    found: dict[str, int] = {}
+    for value in values:
+        name, equals, amount = value.partition("=")
+        if not (name and equals and amount):
+            problems.add(f"{RESOURCE_FORM}: {value!r}")
+        elif name in found:
+            problems.add(f"--resource {name} is given twice")
+        else:
+            found[name] = integer(amount, value, problems)
+    return found
+
+
+def several_hint(argument: str) -> str:
+    """What to do about ``CLASS=AMOUNT,CLASS=AMOUNT``; empty for another argument."""
+    form = _SEVERAL.fullmatch(argument)
+    options = " ".join(f"--resource {part}" for part in argument.split(",")) if form else ""
+    return f"; repeat the option for each resource class: {options}" if form else ""
+
+
+def integer(text: str, argument: str, problems: errors.InputErrors, minimum: int = 1) -> int:
+    """An integer of at least ``minimum``; otherwise 0, and an error in ``problems``."""
+    try:
+        number = int(text)
+    except ValueError:
+        problems.add(f"invalid int value: {text!r} in {argument!r}{several_hint(argument)}")
+        return 0
+    if number < minimum:
+        problems.add(f"{number} is less than {minimum} in {argument!r}")
+    return number
+
+
+#: ``{consumer uuid: {provider name or uuid: {resource class: amount}}}``
+Parts = dict[str, dict[str, dict[str, int]]]
+
+
+def add(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add the argument; ``text`` is its help."""
+    parser.add_argument(
+        "--allocation",
+        metavar="<rp=provider,resource_class=amount,...>",
+        action="append",
+        default=[],
+        help=text,
+    )
+
+
+def parse(
+    texts: Iterable[str],
+    consumers: Sequence[str],
+    problems: errors.InputErrors,
+    minimum: int = 1,
+) -> Parts:
+    """The amounts that the arguments give each of ``consumers``."""
+    parts: Parts = {uuid: {} for uuid in consumers}
+    for text in texts:
+        pairs = [item.partition("=")[::2] for item in text.split(",")]
+        fields = dict(pairs)
+        provider, consumer = fields.pop("rp", ""), fields.pop("consumer", None)
+        if not provider or not fields or not all(name and amount for name, amount in pairs):
+            problems.add(f"Incorrect allocation string format: {text!r}")
+        elif len(dict(pairs)) < len(pairs):
+            problems.add(f"A name is given twice in {text!r}")
+        elif consumer is not None and consumer not in parts:
+            problems.add(f"{consumer} in {text!r} is not one of the consumers given")
+        else:
+            amounts = {n: integer(a, text, problems, minimum) for n, a in fields.items()}
+            for uuid in consumers if consumer is None else [consumer]:
+                _add(parts[uuid], provider, amounts, problems)
+    if not all(parts.values()) and not problems.reasons:
+        problems.add("At least one resource allocation must be specified")
+    return parts
+
+
+def _add(
+    parts: dict[str, dict[str, int]],
+    provider: str,
+    amounts: Mapping[str, int],
+    problems: errors.InputErrors,
+) -> None:
+    known = parts.setdefault(provider, {})
+    for name in amounts.keys() & known.keys():
+        problems.add(f"Conflict detected for resource provider {provider} resource class {name}")
+    known.update(amounts)
+
+
+def resolve(
+    client: api.Client, parts: Parts, problems: errors.InputErrors
+) -> dict[str, allocation.Allocations]:
+    """The same with UUIDs of providers. Raises InvalidInput for all errors so far."""
+    texts = [provider for given in parts.values() for provider in given]
+    uuids: dict[str, str] = {}
+    with problems.collected():
+        # A PUT for an unknown provider leaves a consumer, so that a second PUT is refused.
+        uuids = lookup.provider_uuids(client, texts, check=True)
+    problems.check()
+    found: Parts = {consumer: {} for consumer in parts}
+    for consumer, given in parts.items():
+        for provider, amounts in given.items():
+            _add(found[consumer], uuids[provider], amounts, problems)
+    problems.check()
+    return dict(found)
+
+
+@dataclasses.dataclass
+class GroupArguments:
+    """The options of one group, as they are on the command line."""
+
+    suffix: str = ""
+    resource: list[str] = dataclasses.field(default_factory=list)
+    required: list[str] = dataclasses.field(default_factory=list)
+    forbidden: list[str] = dataclasses.field(default_factory=list)
+    member_of: list[str] = dataclasses.field(default_factory=list)
+    not_member_of: list[str] = dataclasses.field(default_factory=list)
+    aggregate_uuid: list[str] = dataclasses.field(default_factory=list)
+    in_tree: list[str] = dataclasses.field(default_factory=list)
+
+
+def groups(parsed_args: argparse.Namespace) -> list[GroupArguments]:
+    """The groups of a command line; the first one has no suffix."""
+    found: list[GroupArguments] | None = getattr(parsed_args, "groups", None)
+    if found is None:
+        found = [GroupArguments()]
+        parsed_args.groups = found
+    return found
+
+
+class Group(argparse.Action):
+    """``--group SUFFIX``: the following options belong to a new group."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        known = groups(namespace)
+        if any(group.suffix == values for group in known):
+            parser.error(f"argument --group: group {values!r} is given twice")
+        known.append(GroupArguments(values))
+
+
+class InGroup(argparse.Action):
+    """An option of the preceding group."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        getattr(groups(namespace)[-1], self.dest).append(values)
+
+
+def group_features(group: GroupArguments) -> Iterator[tuple[str, str]]:
+    """``(feature, option)`` that a group requires."""
+    if group.suffix:
+        numbered = group.suffix.isdecimal()
+        yield ("granular groups" if numbered else "string suffixes"), f"--group {group.suffix}"
+    yield from trait_features(group.required, group.forbidden, "candidate required traits")
+    yield from aggregate_features(aggregates(group), group.not_member_of, "candidate member_of")
+    if group.in_tree:
+        yield "candidate in_tree", "--in-tree"
+
+
+def aggregates(group: GroupArguments) -> list[str]:
+    """The values of ``--member-of``, and those of ``--aggregate-uuid`` as one alternative."""
+    return group.member_of + old_aggregates(group.aggregate_uuid)
+
+
+def read(group: GroupArguments, problems: errors.InputErrors) -> candidate.RequestGroup:
+    """The request group; the provider of ``--in-tree`` is not looked up yet."""
+    from osc_placement.model import candidate
+
+    member_of, forbidden = _aggregates(group)
+    title = f"group {group.suffix}" if group.suffix else "the unsuffixed group"
+    if len(group.in_tree) > 1:
+        problems.add(f"--in-tree is given twice for {title}")
+    return candidate.RequestGroup(
+        suffix=group.suffix,
+        resources=resources(group.resource, problems),
+        required=tuple(_set(value) for value in group.required),
+        forbidden=frozenset(group.forbidden),
+        member_of=member_of,
+        forbidden_aggregates=forbidden,
+        in_tree=group.in_tree[-1] if group.in_tree else None,
+    )
+
+
+def _aggregates(group: GroupArguments) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
+    values = member_of(aggregates(group), group.not_member_of)
+    required = tuple(_set(value) for value in values if not value.startswith("!"))
+    forbidden = frozenset[str]().union(*(_set(value[1:]) for value in values if value[:1] == "!"))
+    return required, forbidden
+
+
+def _set(value: str) -> frozenset[str]:
+    return frozenset(value.removeprefix("in:").split(","))
+
+
+def provider_texts(groups: Sequence[GroupArguments]) -> list[str]:
+    """The names and UUIDs of all providers of ``--in-tree``, for one look-up."""
+    return [text for group in groups for text in group.in_tree]
+
+
+#: What a batch operation does with an empty selection, and a list.
+REQUIRED = "An empty selection is an error."
+OPTIONAL = "Without options all providers match."
+
+
+def add_selector(parser: argparse.ArgumentParser, empty: str = REQUIRED) -> None:
+    """Add the arguments of SELECTOR; ``empty`` describes an empty selection."""
+    group = parser.add_argument_group(
+        "which providers", f"A provider must match every option that is given. {empty}"
+    )
+    group.add_argument(
+        "providers", metavar="<provider>", nargs="*", help="Name or UUID of a resource provider"
+    )
+    group.add_argument(
+        "--providers-from",
+        metavar="<file>",
+        help="File with more provider names or UUIDs, one per line; - is standard input",
+    )
+    _add_conditions(group)
+    group.add_argument(
+        "--unused",
+        action="store_true",
+        help="Providers from which nothing is allocated. One request for each provider that"
+        " matches the other options.",
+    )
+    group.add_argument(
+        "--all", dest="everything", action="store_true", help="Every provider of the cloud"
+    )
+
+
+def _add_conditions(group: argparse._ArgumentGroup) -> None:
+    """The options that compare properties of a provider."""
+    group.add_argument(
+        "--member-of",
+        metavar="<aggregate>",
+        action="append",
+        default=[],
+        help="Members of this aggregate: a UUID, or the name or id of a nova host aggregate."
+        " Several separated by commas: members of at least one. With '!' before it: not a"
+        " member. May be repeated; all conditions must hold.",
+    )
+    group.add_argument(
+        "--not-member-of",
+        metavar="<aggregate>",
+        action="append",
+        default=[],
+        help="Providers that are not a member of this aggregate. May be repeated.",
+    )
+    group.add_argument("--in-tree", metavar="<provider>", help="Providers in this provider's tree")
+    add_traits(group, "the provider", "provider required traits")
+    group.add_argument(
+        "--name-glob",
+        metavar="<pattern>",
+        action="append",
+        default=[],
+        help="Providers with a name that matches this pattern, as in ``rack1-*``. May be"
+        " repeated; one pattern must match.",
+    )
+
+
+def read_selector(parsed_args: argparse.Namespace) -> selector.Selector:
+    """The selection of a command line. Raises PlacementError for an unreadable file."""
+    from osc_placement.workflows import selector
+
+    return selector.Selector(
+        providers=(*parsed_args.providers, *_from_file(parsed_args.providers_from)),
+        member_of=tuple(member_of(parsed_args.member_of, parsed_args.not_member_of)),
+        in_tree=parsed_args.in_tree,
+        required=tuple(required(parsed_args.required)),
+        forbidden=tuple(parsed_args.forbidden),
+        name_globs=tuple(parsed_args.name_glob),
+        everything=parsed_args.everything,
+        unused=parsed_args.unused,
+    )
+
+
+def selector_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """``(feature, option)`` that the selection requires."""
+    if parsed_args.in_tree:
+        yield "nested providers", "--in-tree"
+    yield from trait_features(
+        parsed_args.required, parsed_args.forbidden, "provider required traits"
+    )
+    yield from aggregate_features(
+        parsed_args.member_of, parsed_args.not_member_of, "provider member_of"
+    )
+
+
+def _from_file(path: str | None) -> tuple[str, ...]:
+    from osc_placement.workflows import selector
+
+    if path is None:
+        return ()
+    try:
+        text = sys.stdin.read() if path == "-" else pathlib.Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.PlacementError(
+            f"--providers-from {path} cannot be read: {errors.file_reason(error)}"
+        ) from error
+    found = selector.provider_lines(text.splitlines())
+    if not found:
+        where = "standard input" if path == "-" else path
+        raise errors.PlacementError(f"--providers-from: {where} contains no provider")
+    return found
+
+
+#: How a host is named, for the help of options that accept providers too.
+FORMS = " Nova's name of the host, or name or UUID of a provider. May be repeated."
+
+
+def add_hosts(group: argparse._ArgumentGroup, host_aggregate: str) -> None:
+    """Add ``--host`` and ``--host-aggregate``, both repeatable.
+
+    ``host_aggregate`` says what a host aggregate selects.
+    """
+    group.add_argument(
+        "--host",
+        metavar="<host>",
+        action="append",
+        default=[],
+        help="Only the compute nodes of this host. May be repeated.",
+    )
+    group.add_argument(
+        "--host-aggregate",
+        metavar="<aggregate>",
+        action="append",
+        default=[],
+        help=f"{host_aggregate}: name, id or UUID. May be repeated.",
+    )

@@ -1,0 +1,340 @@
+"""``placement allocation audit`` and ``placement provider audit``.
+
+Both show findings as rows; ``--repair`` makes the proposed repairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from osc_placement.plan import guards as plan_guards
+from osc_placement.v1 import arguments, base, plan_command, services
+from osc_placement.v1.output import rows
+
+if TYPE_CHECKING:
+    from osc_placement.nova.pci import PciConfiguration
+    from osc_placement.nova.provider_config import ProviderConfig
+    from osc_placement.plan import result
+    from osc_placement.plan.plan import ObservedPlan
+    from osc_placement.workflows import findings
+
+
+COLUMNS = ("code", "name", "uuid", "hosts", "evidence", "proposed", "cause", "action")
+REPAIR_COLUMNS = (*COLUMNS, "status", "reason", "reason_code")
+
+#: The exit code of a repair after which no finding that can be repaired is left.
+REPAIRED = 9
+
+EXIT_CODES: Mapping[int, str] = {
+    **base.EXIT_CODES,
+    0: "no findings that can be repaired; with --strict: no findings",
+    3: "findings that can be repaired, or are left; with --strict: any findings",
+    5: "the limit of --max-count is reached and findings are left",
+    6: "some repairs failed, or a guard refused them",
+    7: "some items are stale: they changed after they were read",
+    REPAIRED: "all findings that can be repaired were repaired",
+    130: "interrupted; repairs in progress were finished",
+}
+
+_REQUIRE_REPAIR = (
+    "dry_run",
+    "detailed_exitcode",
+    "plan_out",
+    "undo_out",
+    "max_count",
+    "max_percent",
+)
+
+
+class AuditCommand(plan_command.PlanCommand):
+    """A command that reports findings, and repairs those that it can.
+
+    ``plan`` of a subclass sets ``findings``. All findings about one subject have one change.
+    """
+
+    exit_codes = EXIT_CODES
+    column_names = REPAIR_COLUMNS
+
+    findings: Sequence[findings.Finding[Any]] = ()
+
+    def codes(self) -> Sequence[str]:
+        """The codes of findings, in the order of the summary."""
+        raise NotImplementedError
+
+    def add_audit_options(self, group: argparse._ActionsContainer) -> None:
+        """Add the options that select and repair findings."""
+        group.add_argument(
+            "--host",
+            metavar="<host>",
+            action="append",
+            default=[],
+            help="Only findings about this host (nova's name), or the provider with this name."
+            " May be repeated.",
+        )
+        group.add_argument(
+            "--only",
+            metavar="<code>",
+            action="append",
+            default=[],
+            choices=self.codes(),
+            help=f"Only findings with this code: {', '.join(self.codes())}. May be repeated.",
+        )
+        group.add_argument(
+            "--strict",
+            action="store_true",
+            help="Exit with 3 also if no finding can be repaired",
+        )
+        group.add_argument("--repair", action="store_true", help="Make the proposed repairs")
+        services.add_recording(group)
+
+    def check_arguments(self, parsed_args: argparse.Namespace) -> None:
+        given = [name for name in _REQUIRE_REPAIR if getattr(parsed_args, name, None)]
+        if given and not parsed_args.repair:
+            self.usage_error(f"--{given[0].replace('_', '-')} requires --repair")
+        # An audit without --repair is a dry run of the repair.
+        parsed_args.dry_run = parsed_args.dry_run or not parsed_args.repair
+
+    def finish(
+        self, report: result.RunReport, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[Any]]:
+        findings, strict = self.findings, parsed_args.strict
+        if not parsed_args.repair:
+            self.exit_code = _code(findings, strict=strict)
+            notes = [f"Note: {note}" for note in report.notes]
+            self.summary = [f"On {report.target}: {self._counts()}", *notes]
+            return COLUMNS, [_row(item) for item in findings]
+        super().finish(report, parsed_args)
+        self.summary = [*self.summary[:1], f"Found: {self._counts()}", *self.summary[1:]]
+        results = {item.subject.uuid: item for item in report.results}
+        if report.dry_run:
+            self.exit_code = _code(findings, strict=strict)
+        elif not self.exit_code:
+            self.exit_code = _code_after(findings, results, strict=strict)
+        return REPAIR_COLUMNS, [_row(item) + _end(item, results) for item in findings]
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """The table of a repair has no room for the evidence."""
+        repaired = "status" in column_names
+        end = ("proposed", "status", "reason") if repaired else ("evidence", "proposed")
+        self.table_columns = ("code", "name", *end)
+        return super().produce_output(parsed_args, column_names, data)
+
+    def _counts(self) -> str:
+        """``7 findings: 4 orphaned, 2 doubled, 1 unknown``."""
+        findings = self.findings
+        counts = collections.Counter(str(item.code) for item in findings)
+        parts = ", ".join(f"{counts[code]} {code}" for code in self.codes() if counts[code])
+        count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
+        return f"{count}: {parts}" if findings else "no findings"
+
+
+def _code(findings: Sequence[findings.Finding[Any]], *, strict: bool) -> int:
+    return 3 if any(strict or item.is_repairable for item in findings) else 0
+
+
+def _code_after(
+    findings: Sequence[findings.Finding[Any]],
+    results: Mapping[str, result.ChangeResult],
+    *,
+    strict: bool,
+) -> int:
+    """The exit code of a repair without failures."""
+    repairable = [item for item in findings if item.is_repairable]
+    if any(not results[item.subject.uuid].succeeded for item in repairable):
+        return 3
+    if strict and len(repairable) < len(findings):
+        return 3
+    return REPAIRED if repairable else 0
+
+
+def _row(item: findings.Finding[Any]) -> rows.Row:
+    """The values of COLUMNS."""
+    return (
+        str(item.code),
+        item.subject.name,
+        item.subject.uuid,
+        rows.Lines([*item.hosts]),
+        rows.Described(item.evidence.fields, item.evidence.text),
+        rows.Described(item.proposed.fields, item.proposed.text),
+        str(item.evidence.cause),
+        str(item.proposed.action),
+    )
+
+
+def _end(item: findings.Finding[Any], results: Mapping[str, result.ChangeResult]) -> rows.Row:
+    """Status, reason and its code; all findings about a subject have the same."""
+    if not item.is_repairable:
+        return ("skipped", rows.Reasons(""), str(item.evidence.cause))
+    found = results[item.subject.uuid]
+    reason = "" if str(found.status) in {"applied", "planned"} else found.reason
+    return (str(found.status), rows.Reasons(reason), str(found.code))
+
+
+#: Nova's own last steps of a move or a deletion take seconds.
+_MIN_AGE = 60
+
+
+class AuditAllocations(AuditCommand):
+    """Find allocations that do not match nova's servers, and repair them
+
+    Each finding has a code (see --only), its evidence and a proposed repair; for programs also
+    the cause of the code and the proposed action, as codes. The expected
+    allocations of a moving server depend on the phase of its move. The code is unknown if a
+    deviation may be correct, if its repair is not certain, or if the consumer may belong to
+    another service.
+
+    --repair makes the proposed repairs. Each write replaces all allocations of one consumer
+    under its generation, so that concurrent changes are never overwritten, and nova is read
+    again just before it. Unknown findings and providers are never changed; the proposal
+    describes what the operator can do. Nothing is changed if the repairs would remove more than
+    --max-percent of all allocations: a policy that hides servers makes them look orphaned.
+    """
+
+    required_feature = "consumer generation"
+    exit_codes = {
+        **EXIT_CODES,
+        6: "some repairs failed, or all were refused (see --max-percent)",
+        7: "some consumers are stale: they changed after they were read",
+    }
+    guards = (plan_guards.MANY, plan_guards.RECORDED_NOVA)
+    limits_removals = True
+    example = """\
+openstack placement allocation audit
+openstack placement allocation audit --repair --only orphaned \\
+    --only doubled --dry-run
+openstack placement allocation audit --repair --host cmp-0001"""
+
+    uses_nova = True
+    recorded_arguments = (
+        "repair",
+        "host",
+        "only",
+        "check_owners",
+        "skip_port_allocations",
+        "min_age",
+        "max_percent",
+    )
+
+    def codes(self) -> Sequence[str]:
+        from osc_placement.workflows.allocations.audit import audit
+
+        return audit.CODES
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group("what to audit")
+        self.add_audit_options(group)
+        group.add_argument(
+            "--min-age",
+            metavar="<seconds>",
+            type=arguments.non_negative,
+            default=_MIN_AGE,
+            help="Report as unknown what nova changed in the last seconds, and do not repair it"
+            f" (default: {_MIN_AGE})",
+        )
+        services.add_check_owners(group)
+        services.add_skip_port_allocations(group)
+        self.add_change_options(parser)
+
+    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+        from osc_placement.workflows.allocations.audit import audit
+
+        request = audit.AuditRequest(
+            hosts=frozenset(parsed_args.host),
+            min_age=parsed_args.min_age,
+            repair=parsed_args.repair,
+            only=frozenset(parsed_args.only),
+            check_owners=parsed_args.check_owners,
+        )
+        audited = audit.audit_cloud(
+            run.client, run.services.nova, request, run.context, run.services.neutron_for_ports
+        )
+        self.findings = audited.findings
+        return audited.planned
+
+
+class AuditProviders(AuditCommand):
+    """Find resource providers that do not match nova's hosts and neutron's agents
+
+    Each finding has a code (see --only), its evidence and a proposal; for programs also the cause
+    of the code and the proposed action, as codes. Nothing is reported about hosts of a cell that
+    is down.
+
+    --repair makes the repairs that are certain: the trait COMPUTE_STATUS_DISABLED of hosts with a
+    compute service of another status, and the trait OWNER_NOVA of compute nodes, if others have
+    it. For all other findings the proposal describes what the operator can do.
+    """
+
+    required_feature = "provider required traits"
+    guards = (plan_guards.RECORDED_NOVA,)
+    recorded_arguments = ("repair", "host", "only", "provider_config", "nova_conf")
+    example = """\
+openstack placement provider audit
+openstack placement provider audit --repair --only wrong-status --dry-run
+openstack placement provider audit --provider-config \\
+    /etc/nova/provider_config/*.yaml"""
+
+    _config: ProviderConfig | None = None
+    _pci: PciConfiguration | None = None
+
+    def codes(self) -> Sequence[str]:
+        from osc_placement.workflows.providers import audit
+
+        return audit.CODES
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group("what to audit")
+        self.add_audit_options(group)
+        group.add_argument(
+            "--provider-config",
+            metavar="<file>",
+            type=pathlib.Path,
+            nargs="+",
+            action="extend",
+            default=[],
+            help="The provider.yaml files of the compute hosts: also report custom inventories and"
+            " traits of compute nodes that none of them names",
+        )
+        group.add_argument(
+            "--nova-conf",
+            metavar="<file>",
+            type=pathlib.Path,
+            help="The nova.conf of the compute hosts: also report PCI devices in use that its"
+            " [pci]device_spec does not match. Where the hosts differ, run the command once for"
+            " each file, with --host.",
+        )
+        group.add_argument(
+            "--skip-agents", action="store_true", help="Do not read neutron's agents"
+        )
+        self.add_change_options(parser)
+
+    def check_arguments(self, parsed_args: argparse.Namespace) -> None:
+        super().check_arguments(parsed_args)
+        if parsed_args.provider_config:
+            from osc_placement.nova import provider_config
+
+            self._config = provider_config.read(parsed_args.provider_config)
+        if parsed_args.nova_conf is not None:
+            from osc_placement.nova import pci
+
+            self._pci = pci.read_device_spec(parsed_args.nova_conf)
+
+    def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
+        from osc_placement.workflows.providers import audit, observe
+
+        request = observe.ProviderAuditRequest(
+            hosts=frozenset(parsed_args.host),
+            only=frozenset(parsed_args.only),
+            repair=parsed_args.repair,
+            config=self._config,
+            pci=self._pci,
+        )
+        neutron = None if parsed_args.skip_agents else run.services.neutron
+        audited = audit.audit_providers(
+            run.client, run.services.nova, neutron, request, run.context
+        )
+        self.findings = audited.findings
+        return audited.planned

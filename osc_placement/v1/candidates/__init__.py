@@ -1,1 +1,0 @@
-"""Commands about allocation candidates, and the options that describe a request."""

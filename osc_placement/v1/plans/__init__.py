@@ -1,1 +1,0 @@
-"""The `placement plan` commands: list, show, apply, undo and prune."""

@@ -1,1 +1,0 @@
-"""Commands about resource providers: inventories, traits, aggregates, trees and usages."""

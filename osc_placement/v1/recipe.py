@@ -1,0 +1,565 @@
+"""``placement reshape recipe``: each command writes a document for ``placement reshape``."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from osc_placement import errors, microversion
+from osc_placement.model import name as names
+from osc_placement.v1 import arguments, base, services
+
+if TYPE_CHECKING:
+    from osc_placement.client import api
+    from osc_placement.workflows.context import ReadContext
+    from osc_placement.workflows.reshape.recipe import (
+        device_recipes,
+        evidence,
+        recipe,
+        replace_host,
+    )
+
+
+class Recipe(base.Command):
+    """A command that writes a document for ``placement reshape``. It changes nothing."""
+
+    writes = False
+    required_feature = "reshaper"
+    default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--out",
+            metavar="<file>",
+            type=pathlib.Path,
+            help="Write the document to this file, which must not exist (default: stdout)",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from osc_placement.workflows.context import ReadContext
+        from osc_placement.workflows.reshape.recipe import recipe
+
+        client = self.connect()
+        text = recipe.write(self.recipe(client, parsed_args, ReadContext()))
+        if parsed_args.out is None:
+            sys.stdout.write(text)
+        else:
+            _write(parsed_args.out, text)
+
+    def recipe(
+        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
+    ) -> recipe.Recipe:
+        """Read the cloud and plan the moves."""
+        raise NotImplementedError
+
+
+def add_host(parser: argparse.ArgumentParser) -> None:
+    """The option for the compute node."""
+    parser.add_argument("host", metavar="<provider>", help="Name or UUID of the compute node")
+
+
+def add_evidence(parser: argparse.ArgumentParser, form: str, what: str, output: str) -> None:
+    """The options for what servers use."""
+    parser.add_argument(
+        "--assign", metavar=form, action="append", default=[], help=f"{what}. May be repeated."
+    )
+    parser.add_argument(
+        "--assign-from",
+        metavar="<file>",
+        type=pathlib.Path,
+        action="append",
+        default=[],
+        help=f"A file with more of these, one per line, or with {output}. May be repeated.",
+    )
+
+
+def add_traits(parser: argparse.ArgumentParser, form: str, what: str) -> None:
+    """The option for the traits of new providers."""
+    parser.add_argument(
+        "--trait",
+        metavar=f"{form}=<trait>",
+        action="append",
+        default=[],
+        help=f"A trait of this {what}'s provider. May be repeated.",
+    )
+
+
+def device_tables(
+    parsed_args: argparse.Namespace,
+    name: Callable[[str], str],
+    problems: errors.InputErrors,
+    default: str = "",
+) -> Iterator[tuple[str, dict[str, int], tuple[str, ...]]]:
+    """``(name, resources, traits)`` of each device; ``name`` returns its canonical form."""
+    traits: dict[str, list[str]] = {}
+    for device, trait in pairs("--trait", parsed_args.trait, problems):
+        traits.setdefault(name(device), []).append(trait)
+    for given, offered in pairs("--device", parsed_args.device, problems):
+        device = name(given)
+        found = resource_texts("--device", offered, problems, default)
+        yield device, found, tuple(traits.pop(device, ()))
+    for device in traits:
+        problems.add(f"--trait {device}: no --device has this name")
+
+
+def read_evidence(
+    parsed_args: argparse.Namespace, reader: evidence.Reader, problems: errors.InputErrors
+) -> Iterator[tuple[str, str]]:
+    """``(server uuid, what it uses)`` from the command line and the files."""
+    from osc_placement.workflows.reshape.recipe import evidence
+
+    for server, uses in pairs("--assign", parsed_args.assign, problems):
+        if names.is_uuid(server):
+            yield names.canonical_uuid(server), uses
+        else:
+            problems.add(f"--assign {server}: not a UUID")
+    files = ((str(path), arguments.read_file(path)) for path in parsed_args.assign_from)
+    yield from evidence.read(files, reader, problems)
+
+
+def pairs(
+    option: str, texts: Iterable[str], problems: errors.InputErrors
+) -> Iterator[tuple[str, str]]:
+    """``(name, value)`` of each text ``<name>=<value>``."""
+    for text in texts:
+        one, equals, other = text.partition("=")
+        if one and equals and other:
+            yield one, other
+        else:
+            problems.add(f"{option} {text}: must be of the form <name>=<value>")
+
+
+def resource_texts(
+    option: str, text: str, problems: errors.InputErrors, default: str = ""
+) -> dict[str, int]:
+    """``{resource class: amount}``; ``4`` is 4 of the default class, if there is one."""
+    example = "4 or SRIOV_NET_VF:2" if default else "PCPU:16"
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        given, colon, amount = part.rpartition(":")
+        resource_class = given if colon else default
+        if resource_class in found:
+            problems.add(f"{option} {text}: {resource_class} is given more than once")
+        elif amount.isdecimal() and int(amount) and resource_class:
+            found[resource_class] = int(amount)
+        else:
+            problems.add(f"{option}: {part!r} is not an amount, such as {example}")
+    return found
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    """Raises PlacementError, also for an existing file, which the operator may have edited."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise errors.PlacementError(
+            f"{path} cannot be written: {error.strerror}. Give another file, or delete this one"
+        ) from error
+
+
+class WriteVgpuRecipe(Recipe):
+    """Write the moves of VGPU from a compute node to its physical GPUs
+
+    Each GPU gets a child provider with the name and the inventory that nova's libvirt driver
+    gives it. The command changes nothing: review the document, then run "placement reshape"
+    with it. Its comments list the steps on the host.
+    """
+
+    example = """\
+openstack placement reshape recipe vgpu cn1 \\
+    --device pci_0000_84_00_0=4 \\
+    --device pci_0000_85_00_0=VGPU:4,SRIOV_NET_VF:2 \\
+    --trait pci_0000_84_00_0=CUSTOM_VGPU_A \\
+    --assign 0c57cadb-fc21-585e-9f39-000d38c633c0=pci_0000_85_00_0 \\
+    --out vgpu.yaml"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_host(parser)
+        parser.add_argument(
+            "--device",
+            metavar="<gpu>=<total>",
+            action="append",
+            required=True,
+            help="A physical GPU (libvirt's name or PCI address) and its number of VGPU, or its"
+            " inventory, as in VGPU:4,SRIOV_NET_VF:2. May be repeated.",
+        )
+        add_traits(parser, "<gpu>", "GPU")
+        add_evidence(
+            parser,
+            "<server>=<gpu>",
+            "The GPU that a server uses",
+            "the output of 'virsh dumpxml' for servers, with that of 'mdevctl list' or 'virsh"
+            " nodedev-dumpxml' for their mediated devices",
+        )
+        super().add_arguments(parser)
+
+    def recipe(
+        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
+    ) -> recipe.Recipe:
+        from osc_placement.workflows.reshape.recipe import device_recipes, recipe
+
+        request = _vgpu_request(parsed_args)
+        trees, root = recipe.read_tree(client, parsed_args.host, context)
+        return device_recipes.plan_vgpu(trees, root, request)
+
+
+def _vgpu_request(parsed_args: argparse.Namespace) -> device_recipes.VgpuRequest:
+    """Raises InvalidInput for all errors of the arguments."""
+    from osc_placement.workflows.reshape.recipe import device_recipes, evidence
+
+    problems = errors.InputErrors()
+    devices = tuple(
+        device_recipes.Device(*each)
+        for each in device_tables(
+            parsed_args, device_recipes.device_name, problems, device_recipes.VGPU
+        )
+    )
+    pairs = tuple(
+        (server, device_recipes.device_name(device))
+        for server, device in read_evidence(parsed_args, evidence.mediated_devices, problems)
+    )
+    problems.check()
+    return device_recipes.VgpuRequest(devices, pairs)
+
+
+class WritePciRecipe(Recipe):
+    """Write the moves of PCI devices from a compute node to one provider per device
+
+    Each device gets a child provider with the name, the inventory and the traits that
+    nova-compute with [pci]report_in_placement gives it. The command changes nothing: review
+    the document, then run "placement reshape" with it. Its comments list the steps on the host.
+    """
+
+    example = """\
+openstack placement reshape recipe pci cn1 \\
+    --device 0000:81:00.0=CUSTOM_GPU:1 --device 0000:82:00.0=CUSTOM_GPU:1 \\
+    --as CUSTOM_GPU=10de:1eb8 --trait 0000:81:00.0=CUSTOM_FAST \\
+    --assign-from evidence --out pci.yaml"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_host(parser)
+        parser.add_argument(
+            "--device",
+            metavar="<address>=<class>:<amount>",
+            action="append",
+            required=True,
+            help="The address of a PCI device, or of a physical function for its virtual"
+            " functions; and what the node offers for it. May be repeated.",
+        )
+        parser.add_argument(
+            "--as",
+            dest="becomes",
+            metavar="<class>=<class>",
+            action="append",
+            default=[],
+            help="The new class of a class of the node; 10de:1eb8 is CUSTOM_PCI_10DE_1EB8, nova's"
+            " class of these devices. May be repeated.",
+        )
+        add_traits(parser, "<address>", "device")
+        add_evidence(
+            parser,
+            "<server>=<address>",
+            "A device that a server uses, or the physical function of it",
+            "the output of 'virsh dumpxml' for servers, and of 'virsh nodedev-dumpxml' for virtual"
+            " functions",
+        )
+        super().add_arguments(parser)
+
+    def recipe(
+        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
+    ) -> recipe.Recipe:
+        from osc_placement.workflows.reshape.recipe import device_recipes, recipe
+
+        request = _request(parsed_args)
+        trees, root = recipe.read_tree(client, parsed_args.host, context)
+        return device_recipes.plan_pci(trees, root, request)
+
+
+def _request(parsed_args: argparse.Namespace) -> device_recipes.PciRequest:
+    """Raises InvalidInput for all errors of the arguments."""
+    from osc_placement.workflows.reshape.recipe import device_recipes, evidence, recipe
+
+    problems = errors.InputErrors()
+    devices = tuple(
+        recipe.Child(address, resources, traits)
+        for address, resources, traits in device_tables(
+            parsed_args, device_recipes.address, problems
+        )
+    )
+    for device in devices:
+        if evidence.pci_address(device.name) is None:
+            problems.add(f"--device {device.name}: must be a PCI address, such as 0000:81:00.0")
+    becomes = _new_classes(parsed_args, problems)
+    offered = {name for device in devices for name in device.resources}
+    for old in sorted(becomes.keys() - offered):
+        problems.add(f"--as {old}: no --device has this class")
+    pairs = tuple(
+        (server, device_recipes.address(device))
+        for server, device in read_evidence(parsed_args, evidence.pci_devices, problems)
+    )
+    problems.check()
+    return device_recipes.PciRequest(devices, becomes, pairs)
+
+
+def _new_classes(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> dict[str, str]:
+    """``{class of the node: new class}``"""
+    from osc_placement.workflows.reshape.recipe import device_recipes
+
+    becomes: dict[str, str] = {}
+    for old, text in pairs("--as", parsed_args.becomes, problems):
+        new = device_recipes.class_name(text)
+        if old in becomes:
+            problems.add(f"--as {old}: given more than once")
+        elif not names.is_symbol(new):
+            problems.add(
+                f"--as {old}: {text!r} is neither a resource class, such as CUSTOM_GPU, nor"
+                " vendor:product, such as 10de:1eb8"
+            )
+        becomes[old] = new
+    return becomes
+
+
+class WriteSevRecipe(Recipe):
+    """Write the move of MEM_ENCRYPTION_CONTEXT from a compute node to <node>_amd_sev
+
+    Nova reports memory encryption on one child provider per model. The command changes
+    nothing: review the document, then run "placement reshape" with it.
+    """
+
+    example = """\
+openstack placement reshape recipe sev cn1 --out sev.yaml
+openstack placement reshape recipe sev cn1 \\
+    --model amd-sev=10 --model amd-sev-es=5 --assign-from evidence"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_host(parser)
+        parser.add_argument(
+            "--model",
+            metavar="<model>=<total>",
+            action="append",
+            default=[],
+            help="A model (amd-sev, amd-sev-es, amd-sev-snp or intel-tdx) and its number of"
+            " encrypted servers. May be repeated. Default: amd-sev with all.",
+        )
+        add_evidence(
+            parser,
+            "<server>=<model>",
+            "The model that a server uses",
+            "the output of 'virsh dumpxml' for servers",
+        )
+        super().add_arguments(parser)
+
+    def recipe(
+        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
+    ) -> recipe.Recipe:
+        from osc_placement.workflows.reshape.recipe import device_recipes, evidence, recipe
+
+        problems = errors.InputErrors()
+        models = _models(parsed_args, problems)
+        pairs = tuple(read_evidence(parsed_args, evidence.encryption_model, problems))
+        problems.check()
+        trees, root = recipe.read_tree(client, parsed_args.host, context)
+        return device_recipes.plan_sev(trees, root, models, pairs)
+
+
+def _models(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> dict[str, int]:
+    from osc_placement.workflows.reshape.recipe import device_recipes
+
+    models: dict[str, int] = {}
+    for model, total in pairs("--model", parsed_args.model, problems):
+        if model not in device_recipes.MODEL_TRAITS:
+            problems.add(
+                f"--model {model}: the models are {', '.join(device_recipes.MODEL_TRAITS)}"
+            )
+        elif model in models:
+            problems.add(f"the model {model} is given more than once")
+        elif not total.isdecimal() or not int(total):
+            problems.add(f"--model {model}: {total!r} is not a number of servers")
+        else:
+            models[model] = int(total)
+    return models
+
+
+class WritePcpuRecipe(Recipe):
+    """Write the change of VCPU to PCPU for a compute node with dedicated CPUs
+
+    Servers with dedicated CPUs in their flavor or image, as nova reports them, get PCPU;
+    others keep VCPU. The command changes nothing: review the document, then run "placement
+    reshape" with it.
+    """
+
+    example = """\
+openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
+    --out pcpu.yaml"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_host(parser)
+        parser.add_argument(
+            "--cpu-dedicated-set",
+            metavar="<cpus>",
+            required=True,
+            help="The future value in nova.conf: VCPU become PCPU until there are as many PCPU",
+        )
+        parser.add_argument(
+            "--cpu-shared-set",
+            metavar="<cpus>",
+            help="The future value in nova.conf; the document warns if nova-compute will report"
+            " another number of VCPU",
+        )
+        add_evidence(
+            parser,
+            "<server>=<class>",
+            "The class that a server uses, PCPU or VCPU",
+            "the output of 'virsh dumpxml' for servers",
+        )
+        services.add_recording(parser)
+        super().add_arguments(parser)
+
+    def recipe(
+        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
+    ) -> recipe.Recipe:
+        from osc_placement.workflows.reshape.recipe import evidence, pcpu, recipe
+
+        problems = errors.InputErrors()
+        pairs = tuple(read_evidence(parsed_args, evidence.cpu_class, problems))
+        problems.check()
+        request = pcpu.make_request(
+            parsed_args.cpu_dedicated_set, parsed_args.cpu_shared_set, pairs
+        )
+        nova = services.Services(self, parsed_args).nova
+        trees, root = recipe.read_tree(client, parsed_args.host, context)
+        servers, moves = recipe.servers_of(nova, trees.consumers_of(root, pcpu.VCPU))
+        return pcpu.plan_pcpu(trees, root, servers, moves, request)
+
+
+class WriteNumaRecipe(Recipe):
+    """Write the moves of CPUs and memory from a node to one provider per NUMA node
+
+    No release of nova reports this shape: "placement reshape" refuses it for nodes of
+    nova-compute. The command changes nothing: review the document, then run "placement
+    reshape" with it.
+    """
+
+    example = """\
+openstack placement reshape recipe numa cn1 \\
+    --numa-node 0=PCPU:16,MEMORY_MB:131072 \\
+    --numa-node 1=PCPU:16,MEMORY_MB:131072 \\
+    --assign-from evidence --out numa.yaml"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_host(parser)
+        parser.add_argument(
+            "--numa-node",
+            metavar="<number>=<class>:<amount>",
+            action="append",
+            required=True,
+            help="A NUMA node and its resources, as in 0=PCPU:16,MEMORY_MB:131072. May be"
+            " repeated.",
+        )
+        add_evidence(
+            parser,
+            "<server>=<number>",
+            "The NUMA node that a server uses",
+            "the output of 'virsh dumpxml' for servers",
+        )
+        super().add_arguments(parser)
+
+    def recipe(
+        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
+    ) -> recipe.Recipe:
+        from osc_placement.workflows.reshape.recipe import evidence, numa, recipe
+
+        problems = errors.InputErrors()
+        nodes = list(_nodes(parsed_args, problems))
+        pairs = tuple(read_evidence(parsed_args, evidence.numa_nodes, problems))
+        problems.check()
+        trees, root = recipe.read_tree(client, parsed_args.host, context)
+        return numa.plan_numa(trees, root, nodes, pairs)
+
+
+def _nodes(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> list[recipe.Child]:
+    from osc_placement.workflows.reshape.recipe import recipe
+
+    option, nodes = "--numa-node", []
+    for number, offered in pairs(option, parsed_args.numa_node, problems):
+        if not number.isdecimal():
+            problems.add(f"{option} {number}: must be the number of a NUMA node")
+        resources = resource_texts(option, offered, problems)
+        nodes.append(recipe.Child(number, resources))
+    return nodes
+
+
+class WriteReplaceHostRecipe(Recipe):
+    """Write the moves from a compute node to its renamed or rebuilt successor
+
+    The new provider gets the inventories, allocations, traits, aggregates and children of
+    the old one. Nova's services on both hosts must be down and disabled, and the servers must
+    be on the new host. The command changes nothing: review the document, then run "placement
+    reshape" with it.
+    """
+
+    example = """\
+openstack placement reshape recipe replace-host cn1 cn1 \\
+    --uuid 0f8b1f2c-55c5-4c6f-8a8e-6b0a5f3b1d20 --out replace.yaml
+openstack placement reshape recipe replace-host cn1 cn1.example.org"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("old", metavar="<old>", help="Name or UUID of the old provider")
+        parser.add_argument(
+            "new",
+            metavar="<new>",
+            help="Name of the new provider: the name of nova-compute's node; or its UUID, if it"
+            " exists",
+        )
+        parser.add_argument(
+            "--uuid",
+            metavar="<uuid>",
+            help="UUID of the new provider (/var/lib/nova/compute_id), if neither Placement nor"
+            " nova knows it",
+        )
+        parser.add_argument(
+            "--host",
+            metavar="<host>",
+            help="Nova's name of the new host (default: from nova, or the old host's name)",
+        )
+        services.add_recording(parser)
+        super().add_arguments(parser)
+
+    def recipe(
+        self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
+    ) -> recipe.Recipe:
+        from osc_placement.workflows.reshape import observe
+        from osc_placement.workflows.reshape.recipe import recipe, replace_host
+
+        uuid = parsed_args.uuid
+        if uuid is not None and not names.is_uuid(uuid):
+            self.usage_error(f"argument --uuid: {uuid!r} is not a UUID")
+        nova = services.Services(self, parsed_args).nova
+        request = _replacement(client, parsed_args)
+        roots = {request.old.uuid}
+        if request.new is not None:
+            roots.add(request.new.root_uuid or request.new.uuid)
+        observed = observe.read_trees(client, roots, context)
+        nova_state = recipe.nova_state(nova, observed.consumers)
+        if any(node.provider.parent_uuid == request.old.uuid for node in observed.inside.values()):
+            client.require_feature("re-parenting", "taking children along")
+        return replace_host.plan_replacement(observed, nova_state, request)
+
+
+def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replace_host.Request:
+    from osc_placement.client import lookup
+    from osc_placement.workflows.reshape.recipe import recipe, replace_host
+
+    old = recipe.find_root(client, parsed_args.old)
+    uuid = names.canonical_uuid(parsed_args.uuid) if parsed_args.uuid else None
+    found = lookup.find_providers(client, filter(None, (uuid, parsed_args.new)))
+    new = found.get(uuid or "") or found.get(parsed_args.new)
+    if new is not None and new.uuid == old.uuid:
+        new = None
+    given = names.is_uuid(parsed_args.new)
+    name = new.name if new is not None and given else parsed_args.new
+    return replace_host.Request(old, name, new, uuid, parsed_args.host)

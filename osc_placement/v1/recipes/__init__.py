@@ -1,1 +1,0 @@
-"""The commands ``placement reshape recipe``, one module each."""
