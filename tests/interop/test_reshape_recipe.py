@@ -170,15 +170,6 @@ def domain(lab: Cloud, server: str, buses: tuple[str, ...]) -> str:
     return f"<domain type='kvm'><uuid>{uuid}</uuid><devices>{devices}</devices></domain>\n"
 
 
-def arrange_numa(lab: Cloud) -> None:
-    """Evidence for the servers of a host."""
-    lab.heal("--host cmp-0012 --skip-port-allocations", code=0)
-    path = f"/resource_providers/{lab.seed['providers'][GPUS]}/allocations"
-    servers = sorted(lab.ask("placement", "GET", path)["allocations"])
-    lines = (f"{uuid}={number % 2}\n" for number, uuid in enumerate(servers))
-    (lab.folder / "nodes").write_text("".join(lines))
-
-
 @pytest.mark.parametrize(
     ("title", "arrange"),
     [
@@ -187,7 +178,6 @@ def arrange_numa(lab: Cloud) -> None:
         ("VCPU to PCPU", arrange_pinned),
         ("Memory encryption", arrange_encrypted),
         ("PCI devices", arrange_devices),
-        ("NUMA nodes", arrange_numa),
     ],
 )
 def test_guide_shows_the_real_output_and_undo_restores_everything(

@@ -1,8 +1,9 @@
-"""The recipes sev, pci and numa on every target, and ``placement reshape`` with their documents."""
+"""The recipes sev and pci on every target, and ``placement reshape`` with their documents."""
 
 from __future__ import annotations
 
 import pathlib
+import textwrap
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.support.peer import shell, target as targets
 
 CONTEXT, GPU = "MEM_ENCRYPTION_CONTEXT", "CUSTOM_PCI_10DE_1EB8"
 HOST = node(9)
+GUIDE = pathlib.Path(__file__).parents[3] / "doc/source/user/reshape/reshape-recipes.rst"
 
 
 @pytest.fixture(autouse=True)
@@ -119,23 +121,20 @@ def test_a_document_is_not_overwritten(openstack: shell.OpenStack) -> None:
     assert pathlib.Path("sev.yaml").read_text() == "mine"
 
 
-def test_numa_nodes_are_refused_for_a_node_of_nova(
+def test_numa_nodes_of_the_guide_are_refused_for_a_node_of_nova(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
+    text = GUIDE.read_text().partition(".. code-block:: yaml\n\n")[2].partition("\n\nStop the")[0]
+    text = text.replace("cmp-0012.lab.example.org", HOST)
+    pathlib.Path("numa.yaml").write_text(f"{textwrap.dedent(text)}\n")
     before = recipes.everything(target)
-    nodes = [
-        word for n in (0, 1) for word in ("--numa-node", f"{n}=VCPU:32,MEMORY_MB:{262144 // 2}")
-    ]
-    text = openstack.do(f"{RECIPE} numa", HOST, *nodes)
-    unknown = [line.split()[1].rstrip(":") for line in text.splitlines() if ": ?  #" in line]
-    assert {SERVERS["vm-00007"], SERVERS["vm-00017"]} <= set(unknown)
-    evidence = [word for uuid in unknown for word in ("--assign", f"{uuid}=1")]
-    openstack.do(f"{RECIPE} numa", HOST, *nodes, *evidence, "--out", "numa.yaml")
-    _, error = openstack.fails("placement reshape", "numa.yaml")
+    _, error = openstack.fails("placement reshape", "numa.yaml", "--strategy", "pack")
     assert f"nova-compute owns the tree of {HOST} and writes MEMORY_MB on {HOST}" in error
-    recipes.reshape(openstack, "numa.yaml", "--allow", "nova-owned", "--undo-out", "undo.json")
-    uuids = children(openstack)
-    assert held(target, "vm-00007")[uuids["numa_1"]] == {"VCPU": 1, "MEMORY_MB": 1024}
+    anyway = ("--strategy", "pack", "--allow", "nova-owned", "--undo-out", "undo.json")
+    openstack.do("placement reshape", "numa.yaml", *anyway)
+    numa = [children(openstack)[f"numa_{number}"] for number in (0, 1)]
+    uses = [held(target, "vm-00007").get(uuid) for uuid in numa]
+    assert {"VCPU": 1, "MEMORY_MB": 1024} in uses
     assert offered(target)[f"{HOST}_numa_0"][0]["MEMORY_MB"]["reserved"] == 2048
     openstack.do("placement plan undo", "undo.json")
     assert recipes.everything(target) == before

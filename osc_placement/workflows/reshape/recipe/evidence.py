@@ -86,16 +86,6 @@ def pci_devices(domain: xml.etree.ElementTree.Element) -> Iterator[str]:
         yield _address_of(element)
 
 
-def numa_nodes(domain: xml.etree.ElementTree.Element) -> Iterator[str]:
-    """The NUMA nodes of the host that have the memory of a domain; none if it has no affinity."""
-    nodes = {element.get("nodeset", "") for element in domain.iterfind("./numatune/memnode")}
-    memory = domain.find("./numatune/memory")
-    if not nodes and memory is not None:
-        nodes = {memory.get("nodeset", "")}
-    if all(map(str.isdecimal, nodes)):
-        yield from sorted(nodes)
-
-
 def pci_address(text: str) -> str | None:
     """``0000:84:00.0``, also for ``0000_84_00_0``; None for any other text."""
     if re.fullmatch(_PCI, text, re.IGNORECASE) is None:

@@ -1,13 +1,9 @@
-"""Recipes that move resources of a node to its children: encryption, PCI devices, NUMA nodes."""
+"""Recipes that move resources of a node to its children: encryption, PCI devices."""
 
 from __future__ import annotations
 
-import dataclasses
-
-import pytest
-
 from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.recipe import device_recipes, numa, recipe as recipe_module
+from osc_placement.workflows.reshape.recipe import device_recipes, recipe as recipe_module
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.recipes import held, outcome, problems
@@ -101,40 +97,3 @@ def test_ids_and_addresses_get_the_form_of_nova() -> None:
         == device_recipes.address("0000:81:00.0")
         == "0000:81:00.0"
     )
-
-
-NODES = (
-    recipe_module.Child("0", {"PCPU": 4, "MEMORY_MB": 500}),
-    recipe_module.Child("1", {"PCPU": 4, "MEMORY_MB": 501}),
-)
-
-
-def test_cpus_and_memory_of_a_server_move_to_the_same_numa_node() -> None:
-    recipe = numa.plan_numa(cloud(), CN1, NODES, ((A, "0"), (B, "1"), (C, "1")))
-    after = outcome(recipe, cloud())
-    assert held(after, "a")["cn1_numa_0"] == {"PCPU": 4, "MEMORY_MB": 100}
-    assert held(after, "b")["cn1_numa_1"] == {"PCPU": 2, "MEMORY_MB": 200}
-    assert held(after, "c") == {"cn1": {"VCPU": 1, "CUSTOM_GPU": 1}}
-    traits = {node.provider.name: node.traits for node in after.nodes.values()}
-    assert traits["cn1_numa_0"] == {"HW_NUMA_ROOT"}
-
-
-def test_a_server_on_several_numa_nodes_stays_undecided_with_a_comment() -> None:
-    recipe = numa.plan_numa(cloud(), CN1, NODES, ((A, "0"), (A, "1"), (B, "1")))
-    assert recipe.undecided == (A,)
-    text = recipe_module.write(recipe)
-    assert (
-        f"# {A}: ?  # 100 MEMORY_MB, 4 PCPU on the NUMA nodes 0 and 1: give its amounts of" in text
-    )
-
-
-@pytest.mark.parametrize(("reserved", "shares"), [(10, [4, 6]), (1, [0, 1]), (0, [0, 0])])
-def test_numa_nodes_share_the_reserved_amount(reserved: int, shares: list[int]) -> None:
-    before = cloud()
-    node = before.nodes[CN1]
-    memory = dataclasses.replace(node.inventories["MEMORY_MB"], reserved=reserved)
-    changed = dataclasses.replace(node, inventories={**node.inventories, "MEMORY_MB": memory})
-    before = dataclasses.replace(before, nodes={**before.nodes, CN1: changed})
-    after = outcome(numa.plan_numa(before, CN1, NODES, ((A, "0"), (B, "1"))), before)
-    found = {one.provider.name: one.inventories for one in after.nodes.values()}
-    assert [found[f"cn1_numa_{n}"]["MEMORY_MB"].reserved for n in (0, 1)] == shares

@@ -152,24 +152,6 @@ def test_the_launch_security_of_a_domain_is_its_model(security: str, models: lis
 
 
 @pytest.mark.parametrize(
-    ("tuning", "nodes"),
-    [
-        ("<memory mode='strict' nodeset='1'/>", ["1"]),
-        (
-            "<memory mode='strict' nodeset='0-1'/><memnode cellid='0' nodeset='1'/>"
-            "<memnode cellid='1' nodeset='0'/>",
-            ["0", "1"],
-        ),
-        ("<memory mode='strict' nodeset='0-1'/>", []),
-        ("", []),
-    ],
-)
-def test_the_memory_of_a_domain_names_its_numa_nodes(tuning: str, nodes: list[str]) -> None:
-    found = read(with_parts(f"<numatune>{tuning}</numatune>"), reader=evidence.numa_nodes)
-    assert [node for _, node in found] == nodes
-
-
-@pytest.mark.parametrize(
     "part",
     ["<domain ", "<device>", "<!--", "<?xml ", "</domain>", "<domain><device><!--", "<domain>a="],
 )
