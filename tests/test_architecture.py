@@ -51,8 +51,6 @@ BELOW_WORKFLOWS = (
 WORKFLOWS = {
     "workflows",
     "workflows.allocations",
-    "workflows.allocations.audit",
-    "workflows.allocations.heal",
     "workflows.aggregate_ratios",
     "workflows.amend",
     "workflows.batch",
@@ -128,8 +126,6 @@ LAYERS: dict[str, set[str]] = {
     "workflows.snapshot": BELOW_WORKFLOWS,
     "workflows.snapshot.anonymize": {"workflows.snapshot"} | BELOW_WORKFLOWS,
     "workflows.allocations": BELOW_WORKFLOWS,
-    "workflows.allocations.heal": {"workflows.allocations"} | BELOW_WORKFLOWS,
-    "workflows.allocations.audit": {"workflows.allocations"} | BELOW_WORKFLOWS,
     "workflows.reshape.snapshot": BELOW_WORKFLOWS,
     "workflows.reshape.document": {"workflows.reshape.snapshot", "model"},
     "workflows.reshape": {
@@ -142,7 +138,6 @@ LAYERS: dict[str, set[str]] = {
     # A data migration is a run of another workflow.
     "workflows.migrations": {
         "workflows.allocations",
-        "workflows.allocations.heal",
         "workflows.aggregate_ratios",
         "workflows.amend",
         "workflows.batch",
@@ -362,11 +357,8 @@ def test_no_module_has_a_name_without_a_subject() -> None:
         ("workflows.batch", "from osc_placement.server import create_app"),
         ("workflows.batch", "from osc_placement.workflows import mirror"),
         ("workflows.context", "from osc_placement.workflows import batch"),
-        ("workflows.allocations.owners", "from osc_placement.workflows.allocations.heal import x"),
-        (
-            "workflows.allocations.audit.plan",
-            "from osc_placement.workflows.allocations import heal",
-        ),
+        ("workflows.allocations.owners", "from osc_placement.workflows.migrations import registry"),
+        ("workflows.allocations.audit", "from osc_placement.workflows.providers import audit"),
         ("workflows.reshape.document.parse", "from osc_placement.workflows.reshape import plan"),
         ("workflows.reshape.sandbox", "from osc_placement.server.handlers import trait"),
         ("v1.trait", "from osc_placement.engine import state"),
@@ -388,10 +380,7 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
         ("plan.apply", "from osc_placement.plan.kinds import registry"),
         ("workflows.batch", "from osc_placement.engine import standard"),
         ("workflows.mirror", "from osc_placement.workflows import state_file"),
-        (
-            "workflows.allocations.heal",
-            "from osc_placement.workflows.allocations import owners",
-        ),
+        ("workflows.allocations.heal", "from osc_placement.workflows.allocations import owners"),
         ("workflows.reshape.sandbox", "from osc_placement.server import create_app"),
         ("plugin", "from osc_placement import server"),
         ("server.store.sqlite", "import sqlite3"),

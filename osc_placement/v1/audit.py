@@ -220,7 +220,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
     )
 
     def codes(self) -> Sequence[str]:
-        from osc_placement.workflows.allocations.audit import audit
+        from osc_placement.workflows.allocations import audit
 
         return audit.CODES
 
@@ -240,7 +240,7 @@ openstack placement allocation audit --repair --host cmp-0001"""
         self.add_change_options(parser)
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
-        from osc_placement.workflows.allocations.audit import audit
+        from osc_placement.workflows.allocations import audit
 
         request = audit.AuditRequest(
             hosts=frozenset(parsed_args.host),

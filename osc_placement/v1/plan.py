@@ -142,12 +142,12 @@ openstack placement plan apply ratios.json"""
 
     def _with_services(self, options: apply.Options, opened: services.Services) -> apply.Options:
         """Also with nova, for a plan that depends on its servers."""
-        from osc_placement.workflows.allocations import precondition
+        from osc_placement.workflows.allocations import location
 
         options = super()._with_services(options, opened)
         if not self._plan.has_preconditions:
             return options
-        check = precondition.for_plan(opened.nova, self._plan.created)
+        check = location.preconditions_of_plan(opened.nova, self._plan.created)
         return dataclasses.replace(options, check_precondition=check)
 
     def run_plan(

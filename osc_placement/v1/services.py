@@ -79,10 +79,10 @@ class Services:
 
     def apply_options(self) -> dict[str, Any]:
         """The fields of ``apply.Options`` for a plan that was made from nova's responses."""
-        from osc_placement.workflows.allocations import precondition
+        from osc_placement.workflows.allocations import location
 
         return {
-            "check_precondition": precondition.NovaPreconditions(self.nova, self._opened),
+            "check_precondition": location.NovaPreconditions(self.nova, self._opened),
             "neutron": self.neutron_for_ports,
         }
 

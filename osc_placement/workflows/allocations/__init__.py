@@ -1,1 +1,1 @@
-"""Allocations compared with nova: what heal and audit share."""
+"""Allocations compared with nova: ``heal`` creates what lacks, ``audit`` finds what is wrong."""

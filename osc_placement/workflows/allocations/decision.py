@@ -1,33 +1,121 @@
-"""What each server lacks and gets: allocations, the right owner, bindings of its ports. Pure.
+"""What to heal, and what each server lacks and gets: allocations, its owner, its ports. Pure.
 
-Heal plans these decisions, the audit reports them. The oldest server is first, as in
-nova-manage, because each decision reduces the free capacity for the next. Where several
-allocations are possible, one is taken if it is certain or if the operator decides; a choice that
-is not certain is marked as guessed.
+``HealRequest`` says which servers a run covers and how it heals them; the audit makes one for
+servers without allocations. Heal plans these decisions, the audit reports them. The oldest server
+is first, as in nova-manage, because each decision reduces the free capacity for the next. Where
+several allocations are possible, one is taken if it is certain or if the operator decides; a choice
+that is not certain is marked as guessed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from osc_placement.model import allocation
-from osc_placement.nova import values
-from osc_placement.plan import change, reasons
+from osc_placement import errors
+from osc_placement.model import allocation, name
+from osc_placement.nova import api, lookup, values
+from osc_placement.plan import change, plan, reasons
+from osc_placement.plan.kinds import allocations, bound_ports, registry
 from osc_placement.plan.reasons import Code, Reason
+from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.allocations import expected, ports
-from osc_placement.workflows.allocations.capacity import FreeCapacity
-from osc_placement.workflows.allocations.expected import Expected, Option
-from osc_placement.workflows.allocations.heal_request import PACK, HealOptions, HealRequest
-from osc_placement.workflows.allocations.location import (
-    ON_NO_HOST,
-    elsewhere,
-    locate,
-    skip_reason,
-)
+from osc_placement.workflows.allocations.expected import Expected, FreeCapacity, Option
+from osc_placement.workflows.allocations.location import ON_NO_HOST, elsewhere, locate, skip_reason
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scope:
+    """Hosts by nova's names and servers by UUID. None selects all; both together narrow."""
+
+    hosts: frozenset[str] | None = None
+    servers: frozenset[str] | None = None
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the scope leaves out some servers."""
+        return self.hosts is not None or self.servers is not None
+
+    def contains(self, server: values.Server) -> bool:
+        """Whether a server is in the scope."""
+        if self.servers is not None and server.uuid not in self.servers:
+            return False
+        return self.hosts is None or server.host in self.hosts
+
+    def unknown_hosts(self, hosts: values.Hosts) -> list[str]:
+        """An error for each host that nova does not have; none if nova reports no host."""
+        known = hosts.services | hosts.of_host().keys()
+        return compute_nodes.unknown_hosts(self.hosts or (), known) if known else []
+
+    def select(self, servers: Iterable[values.Server]) -> list[values.Server]:
+        """The servers in the scope, the oldest first."""
+        selected = [server for server in servers if self.contains(server)]
+        return sorted(selected, key=lambda server: (server.created, server.uuid))
+
+
+WHOLE_CLOUD = Scope()
+
+
+def from_options(
+    nova: api.Nova,
+    *,
+    hosts: Sequence[str] = (),
+    host_aggregates: Sequence[str] = (),
+    servers: Sequence[str] = (),
+) -> Scope:
+    """The scope of ``--host``, ``--host-aggregate`` (names or ids) and ``--server`` (UUIDs).
+
+    Requests: one to nova if host aggregates are given. Errors: InvalidInput with all errors.
+    """
+    found_errors = errors.InputErrors(
+        f"{text!r} is not the UUID of a server" for text in servers if not name.is_uuid(text)
+    )
+    aggregates = api.host_aggregates(nova) if host_aggregates else []
+    matching = lookup.find_host_aggregates(aggregates, host_aggregates, found_errors)
+    members = {host for item in matching.values() for host in item.hosts}
+    found_errors.check()
+    selected = [frozenset(hosts)] if hosts else []
+    selected += [frozenset(members)] if host_aggregates else []
+    return Scope(
+        hosts=frozenset.intersection(*selected) if selected else None,
+        servers=frozenset(map(name.canonical_uuid, servers)) if servers else None,
+    )
+
+
+PACK, SPREAD = "pack", "spread"
+STRATEGIES = (PACK, SPREAD)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HealOptions:
+    """The operator's choice among several possible providers.
+
+    ``assigned``: ``{server uuid: names or UUIDs of providers}``. ``strategy`` is for servers
+    that are not assigned: ``pack`` takes the fullest providers, ``spread`` the emptiest.
+    Both assume that an image has no properties that nova does not report.
+    """
+
+    strategy: str | None = None
+    assigned: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HealRequest:
+    """Which servers to heal and how.
+
+    ``consumer_type`` is for new consumers, None below 1.38. ``bind``: write the providers of
+    ports to their binding profiles. ``check_owners``: read every consumer for its owner.
+    """
+
+    scope: Scope = WHOLE_CLOUD
+    consumer_type: str | None = allocation.INSTANCE
+    options: HealOptions = dataclasses.field(default_factory=HealOptions)
+    bind: bool = True
+    check_owners: bool = False
+
 
 LOG = logging.getLogger(__name__)
 
@@ -279,3 +367,38 @@ def _alternatives(options: Sequence[Option], names: change.Names) -> str:
     more = len(texts) - _SHOWN
     shown = texts[:_SHOWN] + ([f"one of {more} more"] if more > 0 else [])
     return " or ".join(dict.fromkeys(shown))
+
+
+def observed_plan(planned: plan.Plan, snapshot: CloudSnapshot) -> plan.ObservedPlan:
+    """The plan with the consumers that were read one by one, so that none is read again."""
+    known = {
+        change.key(allocations.TYPE.name, each.subject): allocations.observed(
+            snapshot.consumer(each.subject.uuid)
+        )
+        for each in planned.changes
+        if each.subject.uuid in snapshot.owners
+    }
+    return plan.ObservedPlan(planned, known)
+
+
+def with_bindings(
+    planned: change.Change, snapshot: CloudSnapshot, bindings: Bindings
+) -> change.Change:
+    """The change of a server's consumer, and of the binding profiles of its ports."""
+    if not bindings:
+        return planned
+    ports = [port for port in snapshot.ports[planned.subject.uuid] if port.uuid in bindings]
+    before = {port.uuid: port.allocation for port in ports}
+    return bound_ports.with_ports(planned, before, bindings)
+
+
+def provider_names(planned: plan.Plan, snapshot: CloudSnapshot) -> dict[str, str]:
+    """The names of the providers in a plan."""
+    uuids = {
+        uuid
+        for item in planned.items()
+        for state in (item.before, item.after)
+        if state is not None
+        for uuid in registry.CHANGE_TYPES[item.kind].providers(state)
+    }
+    return {uuid: name for uuid, name in snapshot.provider_names.items() if uuid in uuids}

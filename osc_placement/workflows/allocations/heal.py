@@ -15,9 +15,15 @@ from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations
-from osc_placement.workflows.allocations import needs, plans, precondition
-from osc_placement.workflows.allocations.decision import Decision, decide
-from osc_placement.workflows.allocations.heal_request import HealRequest
+from osc_placement.workflows.allocations import location, observe
+from osc_placement.workflows.allocations.decision import (
+    Decision,
+    HealRequest,
+    decide,
+    observed_plan,
+    provider_names,
+    with_bindings,
+)
 from osc_placement.workflows.allocations.observe import CloudReader
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.context import ReadContext
@@ -44,7 +50,7 @@ def plan_healing(
     Errors: as ``read_cloud``, and those of neutron.
     """
     reader = CloudReader(client, nova, neutron, context, request)
-    snapshot = reader.complete(reader.read_cloud(), needs.HEAL_ROUNDS, reader.request)
+    snapshot = reader.complete(reader.read_cloud(), observe.HEAL_ROUNDS, reader.request)
     return _plan(snapshot, reader.request, nova.source)
 
 
@@ -65,13 +71,13 @@ def plan_missing(
     reader = CloudReader(client, nova, neutron, context, request)
     for scope, snapshot in reader.read_parts(after):
         part = dataclasses.replace(reader.request, scope=scope)
-        snapshot = reader.complete(snapshot, needs.MISSING_ROUNDS, part)
+        snapshot = reader.complete(snapshot, observe.MISSING_ROUNDS, part)
         yield max(scope.hosts or ()), _plan(snapshot, part, nova.source)
 
 
 def _plan(snapshot: CloudSnapshot, request: HealRequest, source: str) -> plan.ObservedPlan:
     """The plan; ``source`` names the recording if nova's responses are recorded."""
-    notes = needs.unchecked_owners(snapshot, request)
+    notes = observe.unchecked_owners(snapshot, request)
     if source:
         notes.append(f"nova's responses come from {source}")
     if source and snapshot.ports:
@@ -79,7 +85,7 @@ def _plan(snapshot: CloudSnapshot, request: HealRequest, source: str) -> plan.Ob
             f"neutron's responses come from {source}: the binding profiles of ports are not written"
         )
     planned = plan_heal(snapshot, request)
-    return plans.observed_plan(dataclasses.replace(planned, notes=tuple(notes)), snapshot)
+    return observed_plan(dataclasses.replace(planned, notes=tuple(notes)), snapshot)
 
 
 def plan_heal(snapshot: CloudSnapshot, request: HealRequest) -> plan.Plan:
@@ -88,7 +94,7 @@ def plan_heal(snapshot: CloudSnapshot, request: HealRequest) -> plan.Plan:
     ``snapshot`` contains what ``needs.heal_rounds`` reads.
     """
     planned = plan.make(_item(snapshot, decision) for decision in decide(snapshot, request))
-    return dataclasses.replace(planned, names=plans.provider_names(planned, snapshot))
+    return dataclasses.replace(planned, names=provider_names(planned, snapshot))
 
 
 def _item(snapshot: CloudSnapshot, decision: Decision) -> change.Change | change.Skipped:
@@ -99,9 +105,9 @@ def _item(snapshot: CloudSnapshot, decision: Decision) -> change.Change | change
             decision.before,
             decision.after,
             reason=decision.reason.text,
-            precondition=precondition.of(server),
+            precondition=location.precondition_of(server),
         )
-        return plans.with_bindings(planned, snapshot, decision.bindings)
+        return with_bindings(planned, snapshot, decision.bindings)
     state = kinds_allocations.ConsumerState.of(decision.before)
     subject = change.Subject(server.name or server.uuid, server.uuid)
     return change.Skipped(

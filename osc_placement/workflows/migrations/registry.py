@@ -30,8 +30,8 @@ from osc_placement.plan import (
     result as plan_result,
 )
 from osc_placement.workflows import aggregate_ratios, mirror, state_file
-from osc_placement.workflows.allocations import heal, precondition
-from osc_placement.workflows.allocations.heal_request import HealRequest
+from osc_placement.workflows.allocations import heal, location
+from osc_placement.workflows.allocations.decision import HealRequest
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.migrations import consumers, display_heads
 
@@ -379,7 +379,7 @@ def _head_inventories(services: Services, _: str) -> Iterator[Slice]:
 
 
 def _heal(services: Services, after: str) -> Iterator[Slice]:
-    check = precondition.NovaPreconditions(services.cloud.nova)
+    check = location.NovaPreconditions(services.cloud.nova)
     parts = heal.plan_missing(
         services.client,
         services.cloud.nova,

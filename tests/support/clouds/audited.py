@@ -7,8 +7,8 @@ import datetime
 from typing import Any
 
 from osc_placement.nova.flavor import Flavor
-from osc_placement.workflows.allocations.audit import audit
-from osc_placement.workflows.allocations.audit.repair import AllocationFinding, AuditContext
+from osc_placement.workflows.allocations import audit
+from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from tests.support import plans
 from tests.support.clouds.small import SMALL, server

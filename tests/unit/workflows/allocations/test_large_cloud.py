@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from osc_placement.nova import api as nova_api
-from osc_placement.workflows.allocations import heal, owners
-from osc_placement.workflows.allocations.audit import audit
-from osc_placement.workflows.allocations.heal_request import HealRequest
+from osc_placement.workflows.allocations import audit, heal, owners
+from osc_placement.workflows.allocations.decision import HealRequest
 from osc_placement.workflows.allocations.observe import CloudReader
 from tests.support import embedded
 from tests.support.clouds import large

@@ -16,8 +16,8 @@ from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, change, file, plan, result
 from osc_placement.plan.kinds import bound_ports, registry
-from osc_placement.workflows.allocations import heal, precondition
-from osc_placement.workflows.allocations.heal_request import HealOptions, HealRequest
+from osc_placement.workflows.allocations import heal, location
+from osc_placement.workflows.allocations.decision import HealOptions, HealRequest
 from tests.support import embedded, plans, scripted
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES
@@ -90,7 +90,7 @@ class Run:
         return heal.plan_healing(self.client, self.nova, request, neutron=self.neutron)
 
     def apply_planned(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
-        preconditions = precondition.NovaPreconditions(self.nova)
+        preconditions = location.NovaPreconditions(self.nova)
         how = apply.Options(check_precondition=preconditions, neutron=self.neutron, **options)
         return plans.apply_new(self.client, planned, "heal", how)
 
@@ -234,7 +234,8 @@ def test_kill_between_neutron_and_placement_resumes(
     run.client.before_write(embedded.about("vm-0003", embedded.kill))
     stored = file.read(path)
     options = apply.Options(
-        check_precondition=precondition.for_plan(run.nova, stored.created), neutron=run.neutron
+        check_precondition=location.preconditions_of_plan(run.nova, stored.created),
+        neutron=run.neutron,
     )
     with pytest.raises(embedded.Killed):
         plans.apply_file(run.client, stored, path, options)

@@ -14,8 +14,7 @@ from osc_placement import errors
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, executor, file, result
-from osc_placement.workflows.allocations import precondition
-from osc_placement.workflows.allocations.audit import audit
+from osc_placement.workflows.allocations import audit, location
 from tests.support import embedded, plans
 from tests.support.clouds import caching_scheduler
 from tests.support.clouds.caching_scheduler import USES
@@ -93,7 +92,7 @@ class Run:
         concurrently()
         how = apply.Options(
             limits=executor.Limits(workers=workers),
-            check_precondition=precondition.NovaPreconditions(self.nova),
+            check_precondition=location.NovaPreconditions(self.nova),
             **options,
         )
         return plans.apply_new(self.client, audited.planned, "audit", how)
@@ -273,7 +272,7 @@ def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) 
     run.repaired(dry_run=True, plan_out=path)
     stored = file.read(path)
     options = apply.Options(
-        allow=("many",), check_precondition=precondition.for_plan(run.nova, stored.created)
+        allow=("many",), check_precondition=location.preconditions_of_plan(run.nova, stored.created)
     )
 
     run.client.after_write(embedded.kill)

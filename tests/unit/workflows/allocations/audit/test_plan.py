@@ -12,7 +12,7 @@ from osc_placement.model.candidate import RequestGroup
 from osc_placement.neutron import api
 from osc_placement.nova.flavor import Flavor
 from osc_placement.workflows import findings
-from osc_placement.workflows.allocations.audit import audit
+from osc_placement.workflows.allocations import audit
 from osc_placement.workflows.allocations.snapshot import Owner
 from tests.support import plans
 from tests.support.clouds.audited import (

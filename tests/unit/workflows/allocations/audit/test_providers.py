@@ -9,7 +9,7 @@ import pytest
 
 from osc_placement.model import inventory
 from osc_placement.nova import values
-from osc_placement.workflows.allocations.audit import audit, providers
+from osc_placement.workflows.allocations import audit, providers
 from tests.support.clouds.audited import GONE, context, find, on, repaired
 from tests.support.clouds.small import NODES, USES, cloud, server
 

@@ -14,8 +14,8 @@ from osc_placement import errors, microversion
 from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, executor, file, plan, result
-from osc_placement.workflows.allocations import heal, heal_request, precondition
-from osc_placement.workflows.allocations.heal_request import HealRequest
+from osc_placement.workflows.allocations import decision, heal, location
+from osc_placement.workflows.allocations.decision import HealRequest
 from tests.support import embedded, plans
 from tests.support.clouds import caching_scheduler
 from tests.support.embedded import uuid_of
@@ -55,7 +55,7 @@ class Run:
     def apply_planned(self, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
         names = ("max_count", "workers")
         limits = executor.Limits(**{name: options.pop(name) for name in names if name in options})
-        preconditions = precondition.NovaPreconditions(self.nova)
+        preconditions = location.NovaPreconditions(self.nova)
         how = apply.Options(limits=limits, check_precondition=preconditions, **options)
         return plans.apply_new(self.client, planned, "heal", how)
 
@@ -125,7 +125,7 @@ def test_whole_cloud_needs_no_request_per_consumer(run: Run) -> None:
 
 def test_one_server_needs_few_requests() -> None:
     run = Run(hosts=20, servers=200)
-    planned = run.planned(scope=heal_request.Scope(servers=frozenset({uuid_of("vm-0003")})))
+    planned = run.planned(scope=decision.Scope(servers=frozenset({uuid_of("vm-0003")})))
     assert [item.subject.name for item in planned.plan.changes] == ["vm-0003"]
     assert run.client.count() == {
         "GET /resource_providers": 2,
@@ -139,7 +139,7 @@ def test_narrow_scope_sees_allocations_on_other_hosts(run: Run) -> None:
     other = uuid_of(run.cloud.host(1))
     elsewhere = allocation.Consumer(uuid_of("vm-0003"), {other: {"VCPU": 1}}, "acme", "alice")
     run.client.write_allocations([dataclasses.replace(elsewhere, consumer_type="INSTANCE")])
-    within = heal_request.Scope(hosts=frozenset({run.cloud.host(0)}))
+    within = decision.Scope(hosts=frozenset({run.cloud.host(0)}))
     planned = run.planned(scope=within).plan
     assert len(planned.items()) == 10
     skipped = {item.subject.name: item.reason for item in planned.skipped if not item.unchanged}
@@ -148,9 +148,9 @@ def test_narrow_scope_sees_allocations_on_other_hosts(run: Run) -> None:
 
 def test_unknown_hosts_and_servers_are_refused(run: Run) -> None:
     with pytest.raises(errors.InvalidInput, match="nova has no compute host 'nowhere'"):
-        run.planned(scope=heal_request.Scope(hosts=frozenset({"nowhere"})))
+        run.planned(scope=decision.Scope(hosts=frozenset({"nowhere"})))
     with pytest.raises(errors.InvalidInput, match="nova has no server"):
-        run.planned(scope=heal_request.Scope(servers=frozenset({uuid_of("unknown")})))
+        run.planned(scope=decision.Scope(servers=frozenset({uuid_of("unknown")})))
 
 
 def test_swapped_owners_show_only_with_check_owners(run: Run) -> None:
@@ -219,7 +219,7 @@ def test_plan_file_is_stale_where_nova_changed(run: Run, tmp_path: pathlib.Path)
     run.healed(dry_run=True, plan_out=path)
     run.cloud.moves(3, **TASK)
     stored = file.read(path)
-    check = precondition.for_plan(run.nova, stored.created)
+    check = location.preconditions_of_plan(run.nova, stored.created)
     report = plans.apply_file(run.client, stored, path, apply.Options(check_precondition=check))
     assert statuses(report) == {"applied": 23, "stale": 1, "unchanged": 6}
     with pytest.raises(plan.PlanRefused, match="nova is not available"):
@@ -231,8 +231,8 @@ def test_old_plan_notices_archived_server(run: Run) -> None:
     item = planned.plan.changes[-1]
     run.cloud.listed[:] = [one for one in run.cloud.listed if one["id"] != item.subject.uuid]
     day = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
-    assert precondition.NovaPreconditions(run.nova, day)(item) == "nova has no such server any more"
-    assert precondition.NovaPreconditions(run.nova)(item) == ""
+    assert location.NovaPreconditions(run.nova, day)(item) == "nova has no such server any more"
+    assert location.NovaPreconditions(run.nova)(item) == ""
 
 
 def test_changes_since_uses_novas_clock(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_changes_since_uses_novas_clock(run: Run, monkeypatch: pytest.MonkeyPatc
         type(run.nova), "ask", lambda self, path, version: requests.append(path) or _NOTHING
     )
     planned = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
-    precondition.NovaPreconditions(run.nova, planned)(item)
+    location.NovaPreconditions(run.nova, planned)(item)
     assert {path.partition("changes-since=")[2][:19] for path in requests[1:]} == {
         "2026-01-01T08%3A50%"
     }
@@ -258,7 +258,7 @@ def test_migration_is_noticed_before_its_server_changes(
     move = {"uuid": "m", "instance_uuid": item.subject.uuid, "status": "queued", **ends, **times}
     changed = {"servers": [], "migrations": [move]}
     monkeypatch.setattr(type(run.nova), "ask", lambda self, path, version: changed)
-    assert precondition.NovaPreconditions(run.nova)(item) == "its migration is queued"
+    assert location.NovaPreconditions(run.nova)(item) == "its migration is queued"
 
 
 @pytest.mark.parametrize(("source", "reads"), [("", 2), ("nova.json", 1)])
@@ -268,7 +268,7 @@ def test_precondition_reads_nova_again_after_two_seconds_and_a_recording_once(
     run.nova.source = source
     item = run.planned().plan.changes[-1]
     now = [100.0]
-    check = precondition.NovaPreconditions(run.nova, clock=lambda: now[0])
+    check = location.NovaPreconditions(run.nova, clock=lambda: now[0])
     run.nova.requests.clear()
     for later in (0.0, 1.9, 0.2, 1.0):
         now[0] += later
@@ -312,7 +312,9 @@ def test_killed_run_resumes_to_the_same_state(run: Run, tmp_path: pathlib.Path) 
     run.healed(dry_run=True, plan_out=path)
     stored = file.read(path)
 
-    options = apply.Options(check_precondition=precondition.for_plan(run.nova, stored.created))
+    options = apply.Options(
+        check_precondition=location.preconditions_of_plan(run.nova, stored.created)
+    )
     run.client.after_write(embedded.kill)
     with pytest.raises(embedded.Killed):
         plans.apply_file(run.client, stored, path, options)
@@ -341,7 +343,7 @@ def test_empty_providers_are_not_read() -> None:
 
 def test_narrow_scope_reads_servers_or_providers_whichever_are_fewer() -> None:
     run = Run(hosts=3, servers=60)
-    run.planned(scope=heal_request.Scope(hosts=frozenset({run.cloud.host(0)})))
+    run.planned(scope=decision.Scope(hosts=frozenset({run.cloud.host(0)})))
     assert run.client.count() == {
         "GET /resource_providers": 2,
         "GET /resource_providers/{}/allocations": 3,

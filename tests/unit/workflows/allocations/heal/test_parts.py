@@ -6,8 +6,8 @@ import pytest
 
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply
-from osc_placement.workflows.allocations import heal, observe, precondition
-from osc_placement.workflows.allocations.heal_request import HealRequest
+from osc_placement.workflows.allocations import heal, location, observe
+from osc_placement.workflows.allocations.decision import HealRequest
 from tests.support import embedded, plans
 from tests.support.clouds import caching_scheduler
 
@@ -67,7 +67,7 @@ def test_part_reads_its_hosts_and_servers_without_allocations(
         "GET /resource_providers/{}/inventories": 2,
         "GET /allocations/{}": lacking,
     }
-    how = apply.Options(check_precondition=precondition.NovaPreconditions(nova))
+    how = apply.Options(check_precondition=location.NovaPreconditions(nova))
     plans.apply_new(client, planned, "a test", how)
     (_, again), *_ = heal.plan_missing(client, nova, HealRequest())
     assert not again.plan.changes

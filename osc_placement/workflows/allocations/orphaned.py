@@ -13,9 +13,8 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.precondition import Precondition
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.allocations import location, precondition
-from osc_placement.workflows.allocations.audit import repair
-from osc_placement.workflows.allocations.audit.repair import AllocationFinding, AuditContext, Repair
+from osc_placement.workflows.allocations import location, repair
+from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from osc_placement.workflows.findings import UNKNOWN, Action, Evidence, Finding, Proposal
 
@@ -137,7 +136,7 @@ def _of_unknown(
     }
     evidence = Evidence(Code.NOT_IN_NOVA, text, fields)
     subject = change.Subject(uuid, uuid)
-    found = _orphaned(snapshot, subject, held, evidence, precondition.NOT_IN_NOVA)
+    found = _orphaned(snapshot, subject, held, evidence, location.NOT_IN_NOVA)
     reason = (
         Reason(Code.UNREADABLE, snapshot.unconfirmed.get(uuid, ""))
         or _why_hidden(snapshot, held)
@@ -236,7 +235,7 @@ def _orphaned(
     subject: change.Subject,
     held: allocation.Allocations,
     evidence: Evidence,
-    nova: Precondition | None = precondition.NOT_A_SERVER,
+    nova: Precondition | None = location.NOT_A_SERVER,
 ) -> AllocationFinding:
     return Finding(
         ORPHANED,

@@ -14,11 +14,15 @@ from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.allocations import expected, precondition
-from osc_placement.workflows.allocations.audit import repair
-from osc_placement.workflows.allocations.audit.repair import AllocationFinding, AuditContext, Repair
-from osc_placement.workflows.allocations.capacity import FreeCapacity
-from osc_placement.workflows.allocations.location import Location, elsewhere, locate
+from osc_placement.workflows.allocations import expected, repair
+from osc_placement.workflows.allocations.expected import FreeCapacity
+from osc_placement.workflows.allocations.location import (
+    Location,
+    elsewhere,
+    locate,
+    precondition_of,
+)
+from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
 
@@ -117,7 +121,7 @@ def _removed(
         repair.hosts_of(snapshot, away),
         evidence,
         repair.propose_removal(snapshot, away),
-        Repair(repair.removal(away), precondition=precondition.of(server), frees=True),
+        Repair(repair.removal(away), precondition=precondition_of(server), frees=True),
     )
 
 
@@ -154,7 +158,7 @@ def _moved(
             f"{repair.describe(snapshot, correction.parts)} instead",
             {"allocations": correction.parts, "removed": away},
         ),
-        Repair({**repair.removal(away), **correction.parts}, precondition=precondition.of(server)),
+        Repair({**repair.removal(away), **correction.parts}, precondition=precondition_of(server)),
     )
 
 
@@ -260,7 +264,7 @@ def _judge_size(
             f"{repair.describe(snapshot, correction.parts)} instead",
             {"allocations": correction.parts},
         ),
-        Repair(correction.parts, precondition=precondition.of(server)),
+        Repair(correction.parts, precondition=precondition_of(server)),
     )
 
 

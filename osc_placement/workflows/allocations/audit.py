@@ -19,13 +19,18 @@ from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import allocations as kinds_allocations, inventories
 from osc_placement.plan.precondition import Precondition
 from osc_placement.workflows import findings
-from osc_placement.workflows.allocations import needs, plans
-from osc_placement.workflows.allocations.audit import missing, orphaned, providers, wrong
-from osc_placement.workflows.allocations.audit.repair import AllocationFinding, AuditContext, Repair
-from osc_placement.workflows.allocations.heal_request import HealRequest
-from osc_placement.workflows.allocations.needs import Reads
-from osc_placement.workflows.allocations.observe import CloudReader
+from osc_placement.workflows.allocations import (
+    decision,
+    missing,
+    observe,
+    orphaned,
+    providers,
+    wrong,
+)
+from osc_placement.workflows.allocations.decision import HealRequest
+from osc_placement.workflows.allocations.observe import CloudReader, Reads
 from osc_placement.workflows.allocations.ports import Bindings
+from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.findings import UNKNOWN, AuditResult, Finding
@@ -138,7 +143,7 @@ def plan_repair(snapshot: CloudSnapshot, found: Iterable[AllocationFinding]) -> 
     ``snapshot`` contains these consumers with their owners.
     """
     planned = findings.plan_repair(found, lambda repairs: _change(snapshot, repairs))
-    return dataclasses.replace(planned, names=plans.provider_names(planned, snapshot))
+    return dataclasses.replace(planned, names=decision.provider_names(planned, snapshot))
 
 
 def _change(
@@ -161,7 +166,7 @@ def _change(
         stage=_FREEING if all(repair.frees for _, repair in repairs) else _TAKING,
         precondition=precondition,
     )
-    return plans.with_bindings(planned, snapshot, bindings)
+    return decision.with_bindings(planned, snapshot, bindings)
 
 
 _COMPUTE_NODE = "COMPUTE_NODE"
@@ -206,7 +211,7 @@ def audit_cloud(
     reader = CloudReader(client, nova, neutron, context, heal_request)
     snapshot = reader.read_cloud(with_deleted=True)
     findings.check_hosts(request.hosts, _existing_hosts(snapshot))
-    snapshot = reader.complete(snapshot, needs.AUDIT_ROUNDS, reader.request)
+    snapshot = reader.complete(snapshot, observe.AUDIT_ROUNDS, reader.request)
     audit_context = AuditContext(
         now=datetime.datetime.now(datetime.UTC) - nova_api.clock_offset(nova),
         min_age=request.min_age,
@@ -221,7 +226,7 @@ def audit_cloud(
         request=reader.request,
     )
     found = _find(snapshot, audit_context, request)
-    notes = needs.unchecked_owners(snapshot, reader.request)
+    notes = observe.unchecked_owners(snapshot, reader.request)
     if nova.source:
         notes.append(f"nova's responses come from {nova.source}")
     if not request.repair:
@@ -231,7 +236,7 @@ def audit_cloud(
     # A consumer may have changed since its allocations were read.
     found = _find(snapshot, audit_context, request)
     planned = _plan(snapshot, found, notes)
-    return AuditResult(found, plans.observed_plan(planned, snapshot))
+    return AuditResult(found, decision.observed_plan(planned, snapshot))
 
 
 def _find(

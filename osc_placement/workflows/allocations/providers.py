@@ -13,8 +13,8 @@ from osc_placement.nova import flavor
 from osc_placement.plan import change, reasons
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows import compute_nodes, findings
-from osc_placement.workflows.allocations.audit import repair
-from osc_placement.workflows.allocations.audit.repair import AllocationFinding, AuditContext
+from osc_placement.workflows.allocations import repair
+from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot
 from osc_placement.workflows.findings import Action, Evidence, Finding, Proposal
 

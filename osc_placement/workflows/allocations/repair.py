@@ -11,7 +11,7 @@ from osc_placement.nova import values
 from osc_placement.plan import reasons
 from osc_placement.plan.precondition import Precondition
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.allocations.heal_request import HealRequest
+from osc_placement.workflows.allocations.decision import HealRequest
 from osc_placement.workflows.allocations.ports import Bindings
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from osc_placement.workflows.findings import Action, Fields, Finding, Proposal

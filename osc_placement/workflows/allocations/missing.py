@@ -11,11 +11,16 @@ from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.allocations import expected, precondition
-from osc_placement.workflows.allocations.audit import repair
-from osc_placement.workflows.allocations.audit.repair import AllocationFinding, AuditContext, Repair
+from osc_placement.workflows.allocations import expected, repair
 from osc_placement.workflows.allocations.decision import Decision, decide
-from osc_placement.workflows.allocations.location import BUILDING, CELL_DOWN, ON_NO_HOST, locate
+from osc_placement.workflows.allocations.location import (
+    BUILDING,
+    CELL_DOWN,
+    ON_NO_HOST,
+    locate,
+    precondition_of,
+)
+from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
 from osc_placement.workflows.findings import UNKNOWN, Action, Evidence, Fields, Finding, Proposal
 
@@ -47,7 +52,7 @@ def _changes(snapshot: CloudSnapshot, decision: Decision) -> list[AllocationFind
     before, after = decision.before, decision.after
     hosts = _hosts(snapshot, decision.server)
     owner = Owner(after.project_id, after.user_id, after.consumer_type)
-    nova = precondition.of(decision.server)
+    nova = precondition_of(decision.server)
     parts = {
         uuid: part
         for uuid, part in after.allocations.items()

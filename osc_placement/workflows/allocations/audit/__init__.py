@@ -1,1 +1,0 @@
-"""Audit: find wrong allocations, each with a reason code, and repair them."""
