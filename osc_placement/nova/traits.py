@@ -44,6 +44,8 @@ _SNP, _TDX = "amd-sev-snp", "intel-tdx"
 _SEV = "HW_CPU_X86_AMD_SEV"
 _TPM_INTERFACE_SINCE = 30
 _STATELESS_NEEDS_UEFI_UNTIL = 33
+#: This release compares a boolean of the flavor with the text of the image.
+_PACKED_NEVER_AGREES = 29
 _HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 
 #: ``{model: (the first release that has it, trait)}``
@@ -279,9 +281,15 @@ def accelerators(specs: Properties, _: Properties, __: int) -> Iterator[Trait]:
         )
 
 
-def packed(specs: Properties, image: Properties, _: int) -> Iterator[Trait]:
+def packed(specs: Properties, image: Properties, release: int) -> Iterator[Trait]:
     """The packed virtqueue."""
-    value = _agreed_switch(specs, image, "hw:virtio_packed_ring", "hw_virtio_packed_ring")
+    key, own = "hw:virtio_packed_ring", "hw_virtio_packed_ring"
+    if release == _PACKED_NEVER_AGREES and key in specs and own in image:
+        raise Refused(
+            f"nova {release} accepts only one of {key}={specs[key]} and the image's"
+            f" {own}={image[own]}, even if they agree"
+        )
+    value = _agreed_switch(specs, image, key, own)
     if value and is_true(value.text):
         step = "request filter: packed virtqueue"
         yield Trait("COMPUTE_NET_VIRTIO_PACKED", Source(step, value.origin))
@@ -331,6 +339,6 @@ def tpm_secrets(specs: Properties, image: Properties, _: int) -> Iterator[Trait]
 def _agreed_switch(specs: Properties, image: Properties, spec: str, key: str) -> _Value | None:
     """A boolean of the flavor or the image. Raises Refused if they differ."""
     flavor, own = specs.get(spec), image.get(key)
-    if flavor and own and is_true(flavor) != is_true(own):
+    if flavor is not None and own is not None and is_true(flavor) != is_true(own):
         raise Refused(f"{spec}={flavor} contradicts the image's {key}={own}")
     return _either(specs, image, spec, key)

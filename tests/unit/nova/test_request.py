@@ -236,6 +236,29 @@ def test_a_rule_counts_from_its_release_on(
         assert (trait in text) is (release >= since), release
 
 
+SWITCHES = ("hw:virtio_packed_ring", "hw:ephemeral_encryption")
+
+
+@pytest.mark.parametrize("release", traits.RELEASES)
+@pytest.mark.parametrize("spec_key", SWITCHES)
+@pytest.mark.parametrize("own", ["true", "1", "no", "off", ""])
+@pytest.mark.parametrize("flavor_value", ["yes", "True", "0", "false", ""])
+def test_a_switch_of_the_flavor_that_differs_from_that_of_the_image_is_refused(
+    release: int, spec_key: str, own: str, flavor_value: str
+) -> None:
+    """Nova 29 refuses the packed virtqueue with both, even if they agree."""
+    packed = spec_key == SWITCHES[0]
+    server = spec({spec_key: flavor_value}, {spec_key.replace(":", "_"): own})
+    agree = (flavor_value in ("yes", "True")) == (own in ("true", "1"))
+    if packed and release < 29:
+        agree = True
+    if agree and not (packed and release == 29):
+        parameters(server, release=release)
+    else:
+        with pytest.raises(errors.InvalidInput, match=f"the image's {spec_key.replace(':', '_')}"):
+            parameters(server, release=release)
+
+
 @pytest.mark.parametrize(("model", "since"), [("amd-sev-snp", 34), ("intel-tdx", 34)])
 def test_models_of_encrypted_memory_are_refused_before_their_release(
     model: str, since: int
