@@ -200,8 +200,8 @@ class _Explainer:
         base, query, last = self._base, self._query, len(self._order)
         roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
         own = _hosts_of(base, query)
-        steps = {root: self._relaxations.step(root) for root in roots}
-        steps = {root: step for root, step in steps.items() if root in own or step == last}
+        every = {root: self._relaxations.step(root) for root in roots}
+        steps = {root: step for root, step in every.items() if root in own or step == last}
         names = {base.providers[root].name: root for root in steps if steps[root] == last}
         judged = self._judge_filters(names) if names else ()
         refused = nova_filters.refused(judged)
@@ -210,6 +210,9 @@ class _Explainer:
         excluded = {*down, *(names[name] for name in refused)}
         failing = [root for root, step in steps.items() if step < last]
         failing = [root for root in failing if root not in down] or failing
+        # Placement has candidates in other trees too: a change with a part that gives one is not
+        # the smallest.
+        elsewhere = [root for root in roots if root not in steps and root not in down]
         hosts = [root for root in steps if root in own]
         members = {} if serving and not named else self._request.nova_members()
         chosen = list(dict.fromkeys(named.values())) or (
@@ -220,7 +223,8 @@ class _Explainer:
             if root not in serving:
                 found += changes.of_host(base, query, root, members, serving, excluded)
         if not serving:
-            found += changes.of_query(base, query, self._relaxations, failing, excluded)
+            trees = [*failing, *elsewhere]
+            found += changes.of_query(base, query, self._relaxations, trees, excluded)
         return Explanation(
             len(steps),
             tuple(self._funnel(steps)),

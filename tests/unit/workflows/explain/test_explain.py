@@ -14,7 +14,7 @@ import pytest
 
 from osc_placement import microversion, server
 from osc_placement.client import api, api_errors, query as queries, responses, wsgi
-from osc_placement.engine import state
+from osc_placement.engine import standard, state
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Kind
 from osc_placement.testing import service
@@ -100,16 +100,26 @@ def test_no_host_that_the_compute_filter_refuses_can_serve_a_request(cloud: Clou
                 assert able == set(found.explained) or not able
 
 
+def hosts_of_request(base: state.State, query: candidate.CandidateQuery) -> set[str]:
+    """The root UUIDs of trees with a requested class, or of all trees, that do more than share."""
+    classes = {name for group in query.groups for name in group.resources}
+    alone = [each for each in base.providers.values() if standard.SHARING_TRAIT not in each.traits]
+    offering = {each.root_uuid for each in alone if classes & each.inventories.keys()}
+    return offering or {each.root_uuid for each in alone}
+
+
 def test_the_funnel_counts_the_hosts_of_each_partial_query(cloud: Cloud) -> None:
     for query in cloud.queries():
         found = cloud.explain(cloud.file, query)
+        hosts = hosts_of_request(cloud.base, query)
+        hosts |= {cloud.base.named[name] for name in found.candidates}
         for count, step in enumerate(found.funnel, start=1):
             rest = [each.constraint for each in found.funnel[count:]]
             partial = constraint.without(query, rest)
             # A class that follows may be the only one that a host has.
             if all(each.kind is not Kind.RESOURCES for each in rest) and rest:
                 search = HostSearch(cloud.base, partial)
-                meeting = [each for each in cloud.base.tree if search.meets(each)]
+                meeting = [each for each in hosts if search.meets(each)]
                 assert step.hosts == len(meeting)
 
 
