@@ -13,7 +13,7 @@ import webob
 from hypothesis import strategies as st
 
 from osc_placement import server
-from osc_placement.server import context, schemas, validation
+from osc_placement.server import context, http_errors, schemas, validation
 from osc_placement.server.handlers import resource_class
 
 UUID = "00000000-0000-4000-8000-000000000001"
@@ -152,13 +152,43 @@ documents = st.recursive(
 )
 
 
+def accepts(schema: validation.Schema, document: Any) -> bool:
+    try:
+        schema.check(document, "")
+    except http_errors.InvalidDocument:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_compiled_schemas_agree_with_jsonschema(name: str) -> None:
+def test_a_document_is_valid_where_jsonschema_says_so(name: str) -> None:
     schema = SCHEMAS[name]
 
     @hypothesis.settings(max_examples=30, database=None)
     @hypothesis.given(documents)
     def check(document: Any) -> None:
-        assert schema._is_valid(document) == schema._validator.is_valid(document)
+        assert accepts(schema, document) == schema._validator.is_valid(document)
 
     check()
+
+
+def test_a_name_that_ends_with_a_line_feed_is_valid_as_in_placement() -> None:
+    assert accepts(schemas.INVENTORY_ADD, {"resource_class": "CUSTOM_A\n", "total": 1})
+    assert not accepts(schemas.INVENTORY_ADD, {"resource_class": "CUSTOM-A", "total": 1})
+
+
+@pytest.mark.parametrize("group", ["a", "a.b", "a[0]", "a]"])
+def test_the_error_of_a_large_document_names_its_first_invalid_part(group: str) -> None:
+    claim = {
+        "allocations": {},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "mappings": {group: [*[UUID] * 2000, "not a UUID"]},
+        "consumer_type": "A",
+    }
+    with pytest.raises(http_errors.InvalidDocument) as refused:
+        schemas.ALLOCATIONS_WRITE[38].check(claim, "")
+    assert "'not a UUID' is not a 'uuid'" in refused.value.detail
+    shown = f"instance['mappings']['{group}'][2000]" if group == "a" else "instance['mappings']:"
+    assert shown in refused.value.detail
