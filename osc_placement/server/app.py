@@ -19,7 +19,7 @@ from webob import acceptparse, exc
 
 from osc_placement import microversion
 from osc_placement.engine import errors, record
-from osc_placement.server import auth, context, fragments, http_errors, policy, routes
+from osc_placement.server import auth, context, http_errors, policy, routes
 from osc_placement.server.auth import AuthConfigInvalid
 from osc_placement.server.store import document, errors as store_errors, repository, sqlite
 
@@ -61,7 +61,6 @@ class App:
         self.threads = THREADS + self.limits.searches + self.limits.waiting
         self._authenticate = auth.keystone if config_file else auth.noauth2
         self._enforcer = enforcer or policy.Defaults()
-        self._fragments = fragments.Fragments()
         self._wsgi: Callable[[dict[str, Any], Any], Iterable[bytes]] = self._handle
         if config_file:
             self._wsgi = auth.keystone_middleware(self._handle, config_file)
@@ -136,7 +135,6 @@ class App:
             params=params,
             rule=route.rule,
             limits=self.limits,
-            fragments=self._fragments,
         )
         if route.rule and not route.authorizes_itself:
             request_context.authorize()

@@ -23,7 +23,7 @@ from webob import multidict
 
 from osc_placement import microversion
 from osc_placement.engine.candidates import search
-from osc_placement.server import auth, fragments, http_errors, policy, validation
+from osc_placement.server import auth, http_errors, policy, validation
 from osc_placement.server.store import repository
 
 JSON = "application/json"
@@ -47,7 +47,6 @@ class RequestContext:
     params: Mapping[str, str]
     rule: str
     limits: Limits
-    fragments: fragments.Fragments
     error_fields: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def at_least(self, minor: int) -> bool:

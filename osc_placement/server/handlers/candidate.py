@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -146,29 +145,20 @@ def _summaries(
     classes = None
     if not microversion.supports(context.version, "candidate whole summaries"):
         classes = frozenset(name for group in candidate_query.groups for name in group.resources)
-    uuids = summary.summary_providers(base, named, whole_trees=candidate_query.nested)
-    encode = functools.partial(_encode_summary, context.version, base, classes)
-    if classes is None:
-        encoded = context.fragments.summaries(base, uuids, context.version.minor, encode)
-    else:
-        encoded = map(encode, uuids)
-    while batch := list(itertools.islice(encoded, BATCH)):
-        yield b",".join(batch)
+    with_traits = microversion.supports(context.version, "candidate required traits")
+    nested = microversion.supports(context.version, "nested candidates")
 
+    def view(uuid: str) -> dict[str, Any]:
+        summarized = summary.summarize(base, uuid, classes)
+        provider = summarized.provider
+        shown: dict[str, Any] = {"resources": summarized.resources}
+        if with_traits:
+            shown["traits"] = standard.in_order(provider.traits)
+        if nested:
+            shown["parent_provider_uuid"] = provider.parent_uuid
+            shown["root_provider_uuid"] = provider.root_uuid
+        return shown
 
-def _encode_summary(
-    version: microversion.Microversion,
-    base: state.State,
-    classes: Collection[str] | None,
-    uuid: str,
-) -> bytes:
-    """One provider summary as a member of a JSON object."""
-    summarized = summary.summarize(base, uuid, classes)
-    provider = summarized.provider
-    entry: dict[str, Any] = {"resources": summarized.resources}
-    if microversion.supports(version, "candidate required traits"):
-        entry["traits"] = standard.in_order(provider.traits)
-    if microversion.supports(version, "nested candidates"):
-        entry["parent_provider_uuid"] = provider.parent_uuid
-        entry["root_provider_uuid"] = provider.root_uuid
-    return encode({uuid: entry})[1:-1]
+    uuids = iter(summary.summary_providers(base, named, whole_trees=candidate_query.nested))
+    while batch := list(itertools.islice(uuids, BATCH)):
+        yield encode({uuid: view(uuid) for uuid in batch})[1:-1]
