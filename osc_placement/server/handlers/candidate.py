@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import webob
 
 from osc_placement import microversion
 from osc_placement.engine import standard, state
-from osc_placement.engine.candidates import names, search, summary
+from osc_placement.engine.candidates import names, search
 from osc_placement.model import candidate as model
 from osc_placement.server import http_errors, query, schemas, validation
 from osc_placement.server.context import RequestContext, encode, encoded_response
@@ -149,9 +149,14 @@ def _summaries(
     nested = microversion.supports(context.version, "nested candidates")
 
     def view(uuid: str) -> dict[str, Any]:
-        summarized = summary.summarize(base, uuid, classes)
-        provider = summarized.provider
-        shown: dict[str, Any] = {"resources": summarized.resources}
+        provider, used = base.providers[uuid], base.used(uuid)
+        shown: dict[str, Any] = {
+            "resources": {
+                name: {"capacity": item.capacity, "used": used.get(name, 0)}
+                for name, item in provider.inventories.items()
+                if classes is None or name in classes
+            }
+        }
         if with_traits:
             shown["traits"] = standard.in_order(provider.traits)
         if nested:
@@ -159,6 +164,17 @@ def _summaries(
             shown["root_provider_uuid"] = provider.root_uuid
         return shown
 
-    uuids = iter(summary.summary_providers(base, named, whole_trees=candidate_query.nested))
+    uuids = iter(_summarized(base, named, whole_trees=candidate_query.nested))
     while batch := list(itertools.islice(uuids, BATCH)):
         yield encode({uuid: view(uuid) for uuid in batch})[1:-1]
+
+
+def _summarized(base: state.State, named: Iterable[str], whole_trees: bool) -> dict[str, None]:
+    """The uuids of the providers with a summary: those of the candidates, as an ordered set.
+
+    ``whole_trees`` (since 1.29) adds every provider of their trees.
+    """
+    if not whole_trees:
+        return dict.fromkeys(named)
+    roots = dict.fromkeys(base.providers[uuid].root_uuid for uuid in named)
+    return {uuid: None for root_uuid in roots for uuid in base.tree[root_uuid]}

@@ -2,42 +2,56 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
-from collections.abc import Iterable, Iterator
 from typing import Any
 
+import orjson
 import webob
 
 from osc_placement import microversion
 from osc_placement.engine import errors, listing, provider as rules, record, state
 from osc_placement.model import candidate, name as names
 from osc_placement.server import query, schemas, validation
-from osc_placement.server.context import RequestContext, empty_response, json_response
+from osc_placement.server.context import RequestContext, empty_response, encode, json_response
 
 _SINCE = {"inventories": 0, "usages": 0, "aggregates": 1, "traits": 6, "allocations": 11}
 _NESTED = microversion.FEATURES["nested providers"].minor
 
 
-def _views(providers: Iterable[record.ProviderRecord], minor: int) -> Iterator[dict[str, Any]]:
-    """Providers as microversion 1.``minor`` shows them."""
-    links = [("self", ""), *((name, f"/{name}") for name, at in _SINCE.items() if at <= minor)]
-    for provider in providers:
-        path = f"/resource_providers/{provider.uuid}"
-        view = {
-            "uuid": provider.uuid,
-            "name": provider.name,
-            "generation": provider.generation,
-            "links": [{"rel": name, "href": path + suffix} for name, suffix in links],
-        }
-        if minor >= _NESTED:
-            view["parent_provider_uuid"] = provider.parent_uuid
-            view["root_provider_uuid"] = provider.root_uuid
-        yield view
+@functools.lru_cache(maxsize=1 << 16)
+def _encoded(
+    uuid: str, name: str, generation: int, parent_uuid: str | None, root_uuid: str, minor: int
+) -> orjson.Fragment:
+    """One provider as JSON, encoded once: few providers change between two lists."""
+    path = f"/resource_providers/{uuid}"
+    links = [{"rel": "self", "href": path}]
+    links += [
+        {"rel": relation, "href": f"{path}/{relation}"}
+        for relation, since in _SINCE.items()
+        if since <= minor
+    ]
+    shown = {"uuid": uuid, "name": name, "generation": generation, "links": links}
+    if minor >= _NESTED:
+        shown |= {"parent_provider_uuid": parent_uuid, "root_provider_uuid": root_uuid}
+    return orjson.Fragment(encode(shown))
+
+
+def _view(provider: record.ProviderRecord, minor: int) -> orjson.Fragment:
+    """A provider as microversion 1.``minor`` shows it."""
+    return _encoded(
+        provider.uuid,
+        provider.name,
+        provider.generation,
+        provider.parent_uuid,
+        provider.root_uuid,
+        minor,
+    )
 
 
 def _response(context: RequestContext, provider: record.ProviderRecord) -> webob.Response:
-    (view,) = _views([provider], context.version.minor)
-    return json_response(context, view, updated=[provider.updated_at])
+    shown = _view(provider, context.version.minor)
+    return json_response(context, shown, updated=[provider.updated_at])
 
 
 def require(base: state.State, uuid: str) -> record.ProviderRecord:
@@ -79,7 +93,8 @@ def list_all(context: RequestContext) -> webob.Response:
 def _list_response(
     context: RequestContext, providers: list[record.ProviderRecord]
 ) -> webob.Response:
-    shown = {"resource_providers": list(_views(providers, context.version.minor))}
+    minor = context.version.minor
+    shown = {"resource_providers": [_view(provider, minor) for provider in providers]}
     updated = [provider.updated_at for provider in providers] or None
     return json_response(context, shown, updated=updated)
 

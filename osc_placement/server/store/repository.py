@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import threading
 import time
@@ -11,16 +12,26 @@ from typing import Protocol
 
 from osc_placement.engine import draft, record, state
 from osc_placement.server.store import errors
-from osc_placement.server.store.part import Part
 
 #: Seconds that a write waits for snapshots to end: for short ones, a copy takes longer.
 SNAPSHOT_SECONDS = 0.05
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class FilePart:
+    """All providers with their aggregates, but only these resource classes and traits.
+
+    One consumer has the sums of all allocations. Providers keep the trait of sharing providers.
+    """
+
+    resource_classes: frozenset[str]
+    traits: frozenset[str]
+
+
 class Store(Protocol):
     """Keeps records."""
 
-    def load(self, part: Part | None = None) -> record.Changes:
+    def load(self, part: FilePart | None = None) -> record.Changes:
         """All records, or those of a part."""
 
     def commit(self, changes: record.Changes) -> None:
@@ -67,7 +78,7 @@ class Repository:
         self._snapshots = 0
         self._state = state.State()
         self._is_open = False
-        self._part: Part | None = None
+        self._part: FilePart | None = None
         if not lazily:
             self.open()
 
@@ -80,9 +91,9 @@ class Repository:
 
         Everything that follows sees only this part, and cannot write. Raises StoreError.
         """
-        self._open(Part(resource_classes, traits))
+        self._open(FilePart(resource_classes, traits))
 
-    def _open(self, part: Part | None) -> None:
+    def _open(self, part: FilePart | None) -> None:
         with self._changed:
             if not self._is_open:
                 with _without_collection():

@@ -10,15 +10,15 @@ import functools
 import os
 import reprlib
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
 
-from osc_placement.engine import record
-from osc_placement.model import allocation, name as names
+from osc_placement.engine import record, standard
+from osc_placement.model import allocation, inventory, name as names
 from osc_placement.model.recording import CompressedResponses
-from osc_placement.server.store import database_file, document, errors, part as parts, snapshot
+from osc_placement.server.store import database_file, document, errors, repository, snapshot
 
 _PROVIDER = (
     "uuid",
@@ -83,13 +83,13 @@ class SqliteStore:
             self._connection.close()
             raise
 
-    def load(self, part: parts.Part | None = None) -> record.Changes:
+    def load(self, part: repository.FilePart | None = None) -> record.Changes:
         """All records of the file, or those of a part.
 
         Raises NotADatabase if it is damaged, with all problems.
         """
         problems: list[str] = []
-        reader = None if part is None else parts.PartReader(part)
+        reader = None if part is None else FilePartReader(part)
         try:
             changes = record.Changes(
                 providers=self._read(
@@ -288,3 +288,69 @@ def _date(value: Any) -> float:
 
 def _json(value: object) -> str:
     return orjson.dumps(value).decode()
+
+
+#: The consumer of everything that is used.
+USAGE = "usage"
+
+#: Different texts of one column that are kept.
+_TEXTS = 65_536
+
+
+class FilePartReader:
+    """The records of a part, from rows of the file.
+
+    Reading the whole file takes two to three times the time for 10,000 hosts with 100,000
+    consumers. Many rows have equal texts, which are parsed once.
+    """
+
+    def __init__(self, part: repository.FilePart) -> None:
+        self._classes = part.resource_classes
+        self._traits = part.traits | {standard.SHARING_TRAIT}
+        self._inventories_of = functools.lru_cache(_TEXTS)(self._read_inventories)
+        self._traits_of = functools.lru_cache(_TEXTS)(self._read_traits)
+        self._aggregates_of = functools.lru_cache(_TEXTS)(self._read_aggregates)
+
+    def provider(self, row: tuple[Any, ...]) -> record.ProviderRecord:
+        """The part of a provider. Raises TypeError or ValueError for a damaged row."""
+        uuid, name, generation, root_uuid, parent_uuid, inventories, traits, aggregates, at = row
+        return record.ProviderRecord(
+            uuid,
+            name,
+            root_uuid,
+            parent_uuid,
+            generation,
+            self._inventories_of(inventories),
+            self._traits_of(traits),
+            self._aggregates_of(aggregates),
+            at,
+        )
+
+    def usage(
+        self, rows: Iterable[tuple[str, str]], problems: list[str]
+    ) -> dict[str, record.ConsumerRecord]:
+        """One consumer with the sums, from ``(uuid, allocations)`` of all consumers."""
+        used: dict[str, dict[str, int]] = {}
+        for uuid, text in rows:
+            try:
+                for provider_uuid, resources in orjson.loads(text).items():
+                    for name, amount in resources.items():
+                        if name in self._classes:
+                            sums = used.setdefault(provider_uuid, {})
+                            sums[name] = sums.get(name, 0) + amount
+            except (TypeError, ValueError, AttributeError) as error:
+                problems.append(f"table consumer, row {uuid!r}: {document.reason(error)}")
+        return {USAGE: record.ConsumerRecord(USAGE, 0, "", "", used)} if used else {}
+
+    def _read_inventories(self, text: str) -> inventory.Inventories:
+        return {
+            name: document.inventory_of(name, fields)
+            for name, fields in orjson.loads(text).items()
+            if name in self._classes
+        }
+
+    def _read_traits(self, text: str) -> frozenset[str]:
+        return self._traits.intersection(orjson.loads(text))
+
+    def _read_aggregates(self, text: str) -> tuple[str, ...]:
+        return tuple(orjson.loads(text))

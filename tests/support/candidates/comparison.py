@@ -10,7 +10,7 @@ from typing import Any
 
 from osc_placement import microversion
 from osc_placement.engine import record, standard, state
-from osc_placement.engine.candidates import search as candidate_search, summary as summary_rules
+from osc_placement.engine.candidates import search as candidate_search
 from osc_placement.model import candidate
 from tests.support.candidates import cloud_builder, oracle
 
@@ -136,29 +136,40 @@ def result_of_search(case: Case) -> Answer:
 
 
 def _shown(case: Case, found: Iterable[oracle.Answer]) -> Counter[Request]:
-    summary_rules = microversion.supports(case.version, "candidate mappings")
+    with_mappings = microversion.supports(case.version, "candidate mappings")
     return Counter(
-        (allocations, mappings if summary_rules else None) for allocations, mappings in found
+        (allocations, mappings if with_mappings else None) for allocations, mappings in found
     )
 
 
 def summaries(case: Case, requests: Iterable[Request]) -> dict[str, Any]:
     """The provider summaries for these requests."""
     version = case.version
-    named = (uuid for allocations, _ in requests for uuid, _ in allocations)
+    named = {uuid for allocations, _ in requests for uuid, _ in allocations}
     nested = microversion.supports(version, "nested candidates")
-    classes = None
-    if not microversion.supports(version, "candidate whole summaries"):
-        classes = {name for group in case.query.groups for name in group.resources}
-    shown = {}
-    for uuid in summary_rules.summary_providers(case.base, named, nested):
-        summary = summary_rules.summarize(case.base, uuid, classes)
-        shown[uuid] = entry = {"resources": summary.resources}
+    whole = microversion.supports(version, "candidate whole summaries")
+    requested = {name for group in case.query.groups for name in group.resources}
+    roots = {case.base.providers[uuid].root_uuid for uuid in named}
+    shown: dict[str, Any] = {}
+    for uuid, provider in case.base.providers.items():
+        if not (provider.root_uuid in roots if nested else uuid in named):
+            continue
+        entry: dict[str, Any] = {
+            "resources": {
+                name: {
+                    "capacity": int((item.total - item.reserved) * item.allocation_ratio),
+                    "used": case.base.used(uuid).get(name, 0),
+                }
+                for name, item in provider.inventories.items()
+                if whole or name in requested
+            }
+        }
+        shown[uuid] = entry
         if microversion.supports(version, "candidate required traits"):
-            entry["traits"] = sorted(summary.provider.traits)
+            entry["traits"] = sorted(provider.traits)
         if nested:
-            entry["root_provider_uuid"] = summary.provider.root_uuid
-            entry["parent_provider_uuid"] = summary.provider.parent_uuid
+            entry["root_provider_uuid"] = provider.root_uuid
+            entry["parent_provider_uuid"] = provider.parent_uuid
     return shown
 
 
