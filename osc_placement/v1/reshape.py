@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.plan import result
     from osc_placement.plan.plan import ObservedPlan
-    from osc_placement.workflows.reshape import decide, plan as reshape_plan, rows as reshape_rows
+    from osc_placement.workflows.reshape import plan as reshape_plan
 
 COLUMNS = ("uuid", "before", "after", "status", "reason", "code")
 
@@ -128,12 +128,16 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
 
     def _request(
         self, client: api.Client, parsed_args: argparse.Namespace
-    ) -> decide.ReshapeRequest:
-        from osc_placement.workflows.reshape import consumers, decide, plan as reshape_plan
-        from osc_placement.workflows.reshape.document import parse, target_tree
+    ) -> reshape_plan.ReshapeRequest:
+        from osc_placement.workflows.reshape import (
+            consumers,
+            documents,
+            plan as reshape_plan,
+            target_tree,
+        )
 
         selected = self.selected
-        request = decide.ReshapeRequest(
+        request = reshape_plan.ReshapeRequest(
             options=consumers.AssignOptions(parsed_args.strategy, float(parsed_args.timeout)),
             allow=frozenset(parsed_args.allow),
         )
@@ -142,7 +146,7 @@ openstack placement reshape every-host.yaml --member-of <aggregate>"""
                 self.usage_error("--to-tree contains its tree: remove the selected providers")
             tree = target_tree.parse(*_document(parsed_args.to_tree))
             return dataclasses.replace(request, tree=tree)
-        moves = parse.parse(*_document(parsed_args.file))
+        moves = documents.parse(*_document(parsed_args.file))
         if target_tree.is_template(moves) != bool(selected):
             self.usage_error(
                 "the file contains $root: select providers"
@@ -162,9 +166,9 @@ def _document(path: pathlib.Path) -> tuple[str, str]:
 def _rows(
     prepared: reshape_plan.Prepared, report: result.RunReport, *, is_table: bool
 ) -> Iterator[rows.Row]:
-    from osc_placement.workflows.reshape import rows as reshape_rows
+    from osc_placement.workflows.reshape import plan as reshape_plan
 
-    found = reshape_rows.Rows(prepared.before, prepared.after, prepared.placed, report.results)
+    found = reshape_plan.Rows(prepared.before, prepared.after, prepared.placed, report.results)
     for branches, item in provider.draw(found.tree()):
         cells = provider.tree_cells(branches, item.name, item.parent_uuid, is_table=is_table)
         yield cells + _row(found.provider(item.uuid))
@@ -187,7 +191,7 @@ def _rows(
             )
 
 
-def _row(line: reshape_rows.Row) -> rows.Row:
+def _row(line: reshape_plan.Row) -> rows.Row:
     before, after = (cell if cell is None else dict(cell) for cell in (line.before, line.after))
     reasons = rows.Reasons(line.reason, line.code)
     usages = rows.Usages(before), rows.Usages(after)

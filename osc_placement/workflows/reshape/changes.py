@@ -6,6 +6,7 @@ reshape per group of trees that share consumers, and then the deletions, from th
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import standard
@@ -13,7 +14,7 @@ from osc_placement.model import allocation, inventory, provider
 from osc_placement.model.name import and_more
 from osc_placement.plan import change
 from osc_placement.plan.kinds import memberships, provider as provider_kind, reshape, trait
-from osc_placement.workflows.reshape import consumers, decide, resolve, snapshot
+from osc_placement.workflows.reshape import consumers, resolve, snapshot
 
 _CUSTOM_TRAITS, _RENAMES, _PARENTS = -1, 1, 2
 
@@ -21,13 +22,26 @@ _NEEDED = "the reshape needs it"
 _DELETED = "its provider is deleted"
 
 
-def changes(decision: decide.Decision) -> list[change.Change]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decision:
+    """All demands with their targets, and the snapshots before and after the reshape.
+
+    ``after`` still has the providers that are deleted once they are empty.
+    """
+
+    resolved: resolve.Resolved
+    placed: Sequence[consumers.Placed]
+    before: snapshot.TreeSnapshot
+    after: snapshot.TreeSnapshot
+
+
+def list_changes(decision: Decision) -> list[change.Change]:
     """All changes of a decision, and the deletions of empty providers."""
     return list(_Changes(decision).all())
 
 
 class _Changes:
-    def __init__(self, decision: decide.Decision) -> None:
+    def __init__(self, decision: Decision) -> None:
         before, after, resolved = decision.before, decision.after, decision.resolved
         self._before, self._after, self._deleted = before, after, resolved.deleted
         self._reasons = _reasons(after, decision.placed)

@@ -13,10 +13,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from osc_placement import errors
 from osc_placement.model import allocation, inventory
-from osc_placement.workflows.reshape import assignment, resolve, snapshot
-from osc_placement.workflows.reshape.document import values
+from osc_placement.workflows.reshape import assignment, documents, resolve, snapshot
 
 
 class Option(NamedTuple):
@@ -63,25 +61,23 @@ def demands(
     before: snapshot.TreeSnapshot,
     resolved: resolve.Resolved,
     inventories: Mapping[str, inventory.Inventories],
-    problems: errors.InputErrors,
-) -> list[Demand]:
-    """All demands, by consumer. Evidence that does not fit is added to ``problems``."""
+) -> tuple[list[Demand], list[str]]:
+    """All demands, by consumer; and the evidence that does not fit."""
     destinations = _destinations(resolved, inventories)
     found = {
         uuid: list(_demands_of(consumer, destinations))
         for uuid, consumer in sorted(before.consumers.items())
     }
-    evidence = {
-        item.consumer: _Evidence(item, resolved, problems) for item in resolved.document.assign
-    }
+    evidence = {item.consumer: _Evidence(item, resolved) for item in resolved.document.assign}
     for uuid, item in evidence.items():
         item.check(found.get(uuid, []), is_known=uuid in before.consumers)
-    return [
+    parts = [
         part
         for uuid, items in found.items()
         for demand in items
         for part in (evidence[uuid].apply(demand) if uuid in evidence else [demand])
     ]
+    return parts, [reason for item in evidence.values() for reason in item.reasons]
 
 
 def _destinations(
@@ -118,10 +114,9 @@ def _demands_of(
 class _Evidence:
     """The evidence on one consumer, applied to its demands."""
 
-    def __init__(
-        self, item: values.Evidence, resolved: resolve.Resolved, problems: errors.InputErrors
-    ) -> None:
-        self._item, self._resolved, self._problems = item, resolved, problems
+    def __init__(self, item: documents.Evidence, resolved: resolve.Resolved) -> None:
+        self.reasons: list[str] = []
+        self._item, self._resolved = item, resolved
 
     def check(self, found: Sequence[Demand], *, is_known: bool) -> None:
         """Evidence for all classes must fit one of them; other classes must move."""
@@ -190,7 +185,7 @@ class _Evidence:
 
     def _add_problem(self, what: str) -> None:
         where = self._resolved.document.at(self._item.line)
-        self._problems.add(f"{where}consumer {self._item.consumer}{what}")
+        self.reasons.append(f"{where}consumer {self._item.consumer}{what}")
 
 
 def _part(demand: Demand, resources: Mapping[str, int]) -> Demand:
@@ -223,9 +218,8 @@ def assign(
     resolved: resolve.Resolved,
     inventories: Mapping[str, inventory.Inventories],
     options: AssignOptions,
-    problems: errors.InputErrors,
-) -> list[Placed]:
-    """The target of each demand. Why demands cannot be placed is added to ``problems``."""
+) -> tuple[list[Placed], list[str]]:
+    """The target of each demand, and why demands cannot be placed."""
     end = time.monotonic() + options.timeout
     moving: dict[resolve.Place, dict[str, int]] = {}
     for demand in demands:
@@ -233,11 +227,16 @@ def assign(
             held = moving.setdefault((demand.source, resource_class), {})
             held[demand.consumer] = held.get(demand.consumer, 0) + amount
     placed: list[Placed] = []
+    reasons: list[str] = []
     for group in _groups(demands):
         LOG.debug("assigning targets to %d allocations", len(group))
         one = _Question(group, before, resolved, inventories, moving)
-        placed += one.answer(options, max(end - time.monotonic(), 0.1), problems)
-    return placed
+        answer = one.answer(options, max(end - time.monotonic(), 0.1))
+        if isinstance(answer, str):
+            reasons.append(answer)
+        else:
+            placed += answer
+    return placed, reasons
 
 
 def _groups(demands: Iterable[Demand]) -> list[list[Demand]]:
@@ -285,10 +284,8 @@ class _Question:
                     becomes.setdefault((option.target, name), set()).add(there)
         self._ambiguous = {place for place, classes in becomes.items() if len(classes) > 1}
 
-    def answer(
-        self, options: AssignOptions, seconds: float, problems: errors.InputErrors
-    ) -> list[Placed]:
-        """All demands placed; or none, and the reason in ``problems``."""
+    def answer(self, options: AssignOptions, seconds: float) -> list[Placed] | str:
+        """All demands placed; or why they cannot be."""
         together = frozenset(
             name for each in self._demands if len(each.resources) > 1 for name in each.resources
         )
@@ -300,8 +297,7 @@ class _Question:
         answer = assignment.assign(inputs, self._targets(), rules, seconds)
         if isinstance(answer, assignment.Assigned):
             return [self._placed(each, answer, options) for each in self._demands]
-        problems.add(self._explain(answer, options))
-        return []
+        return self._explain(answer, options)
 
     def _explain(self, answer: assignment.Answer, options: AssignOptions) -> str:
         classes = ", ".join(sorted({name for each in self._demands for name in each.resources}))

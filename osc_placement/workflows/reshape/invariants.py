@@ -290,22 +290,20 @@ def check(
     resolved: resolve.Resolved,
     inventories: Mapping[str, inventory.Inventories],
     allow: Collection[str],
-    problems: errors.InputErrors,
+    reasons: Iterable[str],
 ) -> None:
-    """Raise InvalidInput with ``problems`` and all refusals; ``allow`` are the guards to skip.
+    """Raise InvalidInput with ``reasons`` and all refusals; ``allow`` are the guards to skip.
 
     ``inventories`` are those after the reshape, by provider.
     """
-    problems.reasons += _impossible_deletions(before, resolved, inventories)
+    wrong = [*reasons, *_impossible_deletions(before, resolved, inventories)]
     devices = [] if guards.ONE_TIME_USE in allow else [*_released(before, resolved, inventories)]
-    if devices and not problems:
-        raise DeviceReleased(devices)
-    problems.reasons += devices
     owned = [] if guards.NOVA_OWNED in allow else _nova_owned(before, resolved)
-    if owned and not problems:
+    if devices and not wrong:
+        raise DeviceReleased(devices)
+    if owned and not (wrong or devices):
         raise NovaOwned(owned)
-    problems.reasons += owned
-    problems.check()
+    errors.InputErrors([*wrong, *devices, *owned]).check()
 
 
 def _released(

@@ -18,8 +18,7 @@ from osc_placement.client import api, api_errors, lookup, responses, retry
 from osc_placement.engine import standard
 from osc_placement.model import allocation, name as names, provider
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.document import target_tree, values
+from osc_placement.workflows.reshape import documents, snapshot, target_tree
 
 LOG = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ class _Detail:
 
 def observe(
     client: api.Client,
-    document: values.Document | target_tree.Tree,
+    document: documents.Document | target_tree.Tree,
     roots: Iterable[provider.Provider],
     context: ReadContext,
 ) -> snapshot.TreeSnapshot:
@@ -66,7 +65,7 @@ def observe(
     return dataclasses.replace(trees, traits=custom_traits)
 
 
-def _check_traits(client: api.Client, targets: Iterable[values.Target]) -> frozenset[str]:
+def _check_traits(client: api.Client, targets: Iterable[documents.Target]) -> frozenset[str]:
     """The custom traits that exist. An unknown standard trait is an error."""
     traits = sorted({trait for target in targets for trait in target.traits})
     if not traits:

@@ -1,8 +1,16 @@
-"""Planning a reshape: read the trees, decide, list the changes, rehearse them.
+"""Planning a reshape: read the trees, decide, list the changes, rehearse them, show the result.
 
 ``placement reshape`` calls ``plan_reshape`` and applies the plan; a program can do the same. The
-rehearsal applies the plan to an embedded Placement that holds the snapshot, under Placement's own
-rules, and compares the result with the expected snapshot.
+decision is a pure function of the snapshot: a document or a target tree gives moves of inventories
+(``resolve``), these give the allocations that move (``consumers``), and both give the snapshot
+after the reshape, which ``invariants`` checks. ``changes`` are the differences of both snapshots.
+The rehearsal applies them to an embedded Placement that holds the first snapshot, and compares the
+result with the second::
+
+    - {from: cn1, resources: {VGPU: 8}, to: {name: cn1_gpu}}
+    before  cn1: 8 VGPU, c0 has 2 of them
+    after   cn1: nothing; cn1_gpu: 8 VGPU, c0 has 2 of them
+    changes create cn1_gpu; POST /reshaper with both inventories and the allocation of c0
 """
 
 from __future__ import annotations
@@ -11,26 +19,47 @@ import collections
 import dataclasses
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors, microversion
 from osc_placement.client import api
 from osc_placement.engine import standard
 from osc_placement.model import allocation, name as names, provider
 from osc_placement.plan import attempt, change, executor, journal, plan, result
-from osc_placement.plan.kinds import base, memberships, reshape
-from osc_placement.workflows import selector as batch_selector
+from osc_placement.plan.kinds import base, memberships, registry, reshape
+from osc_placement.plan.reasons import Code
+from osc_placement.workflows import selector
 from osc_placement.workflows.context import HostAggregates, ReadContext
 from osc_placement.workflows.reshape import (
-    changes as reshape_changes,
+    changes,
     consumers,
-    decide,
+    documents,
     invariants,
     observe,
     resolve,
     sandbox,
     snapshot,
+    target_tree,
 )
+
+LOG = logging.getLogger(__name__)
+
+
+_NOTHING_TO_MOVE = "it has no inventory that the document moves"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReshapeRequest:
+    """A ``document`` of moves, or the target ``tree``.
+
+    ``roots`` are the roots of the trees to which a document with ``$root`` applies, one by one.
+    """
+
+    document: documents.Document = dataclasses.field(default_factory=documents.Document)
+    tree: target_tree.Tree | None = None
+    roots: tuple[provider.Provider, ...] = ()
+    options: consumers.AssignOptions = dataclasses.field(default_factory=consumers.AssignOptions)
+    allow: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,25 +76,35 @@ class Prepared:
     rehearsal: Rehearsal | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """``requests`` are the writes in their order; ``result`` is the snapshot after them."""
+
+    requests: tuple[sandbox.Request, ...]
+    result: snapshot.TreeSnapshot
+
+
+class Refused(errors.PlacementError):
+    """The rehearsal failed; no change was sent to the cloud."""
+
+
 def select_roots(
     client: api.Client,
-    selector: batch_selector.Selector,
+    selection: selector.Selector,
     host_aggregates: HostAggregates | None = None,
 ) -> tuple[provider.Provider, ...]:
     """The root providers among the selected providers. Requests: those of ``select``.
 
     Errors: InvalidInput for an invalid selection, or one without a root.
     """
-    chosen = batch_selector.select(client, selector, host_aggregates).providers
+    chosen = selector.select(client, selection, host_aggregates).providers
     roots = tuple(item for item in chosen if item.root_uuid in (None, item.uuid))
     if not roots:
         raise errors.InvalidInput(["none of the selected providers is the root of a tree"])
     return roots
 
 
-def plan_reshape(
-    client: api.Client, request: decide.ReshapeRequest, context: ReadContext
-) -> Prepared:
+def plan_reshape(client: api.Client, request: ReshapeRequest, context: ReadContext) -> Prepared:
     """Plan a reshape and rehearse it. Requests: those of ``observe``; nothing is written.
 
     Errors: InvalidInput with all errors of a document; Refused when the rehearsal fails.
@@ -73,16 +112,16 @@ def plan_reshape(
     """
     client.require_feature("reshaper", "reshaping")
     trees = observe.observe(client, request.tree or request.document, request.roots, context)
-    decision, skipped = decide.decide_request(request, trees)
-    changes = reshape_changes.changes(decision)
+    decision, skipped = decide_request(request, trees)
+    made = changes.list_changes(decision)
     full_plan = plan.make(
-        [*changes, *skipped],
+        [*made, *skipped],
         # A relative plan keeps its file, and is never computed again after concurrent changes.
         relative=True,
         allow=tuple(sorted(request.allow)),
         names=decision.after.names(),
         notes=notes(decision),
-        capacities=capacities(decision.before, changes),
+        capacities=capacities(decision.before, made),
     )
     after = decision.after.without(decision.resolved.deleted)
     prepared = Prepared(
@@ -90,13 +129,106 @@ def plan_reshape(
     )
     if not full_plan.changes:
         return prepared
-    rehearsal = rehearse(
-        decision.before, after, full_plan.changes, decision.allowed, client.microversion
-    )
+    allowed = invariants.expected(decision.resolved)
+    rehearsal = rehearse(decision.before, after, full_plan.changes, allowed, client.microversion)
     return dataclasses.replace(prepared, rehearsal=rehearsal)
 
 
-def notes(decision: decide.Decision) -> tuple[str, ...]:
+def decide_request(
+    request: ReshapeRequest, before: snapshot.TreeSnapshot
+) -> tuple[changes.Decision, list[change.Skipped]]:
+    """Decide a request. Errors: InvalidInput with all reasons.
+
+    With ``roots``, a tree that cannot be reshaped is skipped instead.
+    """
+    document = target_tree.moves(request.tree, before) if request.tree else request.document
+    parts: Iterable[target_tree.Part] = [target_tree.Part(None, document, before)]
+    if request.roots:
+        parts = target_tree.for_trees(document, request.roots, before)
+    taken = {text for uuid, node in before.nodes.items() for text in (uuid, node.provider.name)}
+    decisions, skipped = [], []
+    for root, own, tree in parts:
+        try:
+            if own is None:
+                raise errors.InvalidInput([_NOTHING_TO_MOVE])
+            decision = decide(own, tree, request.options, request.allow, taken if root else ())
+        except errors.InvalidInput as error:
+            if root is None:
+                raise
+            subject = change.Subject(root.name, root.uuid)
+            reason, refused = "; ".join(error.reasons), own is not None
+            code = _code(error) if refused else Code.NOTHING_TO_MOVE
+            LOG.info("skipping the tree of %s: %s", root.name, reason)
+            skipped.append(
+                change.Skipped(
+                    reshape.TYPE.name, subject, reason=reason, code=code, refused=refused
+                )
+            )
+        else:
+            taken |= decision.resolved.new_names
+            decisions.append(decision)
+    return (_merge(decisions, before) if request.roots else decisions[0]), skipped
+
+
+def _code(error: errors.InvalidInput) -> Code:
+    if isinstance(error, invariants.NovaOwned):
+        return Code.NOVA_OWNED
+    is_device = isinstance(error, invariants.DeviceReleased)
+    return Code.ONE_TIME_USE if is_device else Code.RESHAPE_REFUSED
+
+
+def decide(
+    document: documents.Document,
+    before: snapshot.TreeSnapshot,
+    options: consumers.AssignOptions,
+    allow: Collection[str] = (),
+    taken: Collection[str] = (),
+) -> changes.Decision:
+    """Decide one document. ``taken`` are the UUIDs and names in other trees.
+
+    Errors: InvalidInput with all reasons.
+    """
+    resolved = resolve.resolve(document, before, taken)
+    inventories, reasons = resolve.inventories(resolved)
+    demands, misfits = consumers.demands(before, resolved, inventories)
+    invariants.check(before, resolved, inventories, allow, [*reasons, *misfits])
+    placed, reasons = consumers.assign(demands, before, resolved, inventories, options)
+    errors.InputErrors(reasons).check()
+    after = before.after(resolved.nodes, inventories, [one.move for one in placed])
+    decision = changes.Decision(resolved, placed, before, after)
+    errors.InputErrors(
+        (
+            *invariants.misplaced(after, placed),
+            *invariants.violations(before, after, invariants.expected(resolved)),
+            *invariants.unexpected_changes(
+                before, after, resolved.moves, resolved.fields, resolved.growth
+            ),
+        )
+    ).check()
+    return decision
+
+
+def _merge(decisions: Sequence[changes.Decision], trees: snapshot.TreeSnapshot) -> changes.Decision:
+    """The decisions on several trees as one."""
+    resolved = resolve.Resolved(
+        decisions[0].resolved.document if len(decisions) == 1 else documents.Document(),
+        {uuid: node for each in decisions for uuid, node in each.resolved.nodes.items()},
+        tuple(move for each in decisions for move in each.resolved.moves),
+        {place: given for each in decisions for place, given in each.resolved.fields.items()},
+        deleted=frozenset().union(*(each.resolved.deleted for each in decisions)),
+    )
+    placed = [one for each in decisions for one in each.placed]
+    before = trees.restricted_to(resolved.nodes)
+    inventories = {
+        uuid: each.after.nodes[uuid].inventories
+        for each in decisions
+        for uuid in each.resolved.nodes
+    }
+    after = before.after(resolved.nodes, inventories, [each.move for each in placed])
+    return changes.Decision(resolved, placed, before, after)
+
+
+def notes(decision: changes.Decision) -> tuple[str, ...]:
     """All notes of a plan."""
     before, after = decision.before, decision.after
     return (
@@ -155,21 +287,6 @@ def _guesses(after: snapshot.TreeSnapshot, placed: Iterable[consumers.Placed]) -
             found.setdefault(key, []).append(each.demand.consumer)
     for (name, guess), guessed in sorted(found.items()):
         yield f"guessed ({guess}): to {name}: {', '.join(dict.fromkeys(guessed))}"
-
-
-LOG = logging.getLogger(__name__)
-
-
-class Refused(errors.PlacementError):
-    """The rehearsal failed; no change was sent to the cloud."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rehearsal:
-    """``requests`` are the writes in their order; ``result`` is the snapshot after them."""
-
-    requests: tuple[sandbox.Request, ...]
-    result: snapshot.TreeSnapshot
 
 
 def rehearse(
@@ -259,3 +376,126 @@ def _failures(results: Sequence[result.ChangeResult]) -> str:
         if item.status is not result.Status.PLANNED
     ]
     return "\n".join(["the rehearsal of the plan failed, so nothing was changed:", *lines])
+
+
+#: ``{resource class: {"used": amount, "capacity": amount}}`` of a provider, or ``{resource
+#: class: amount}`` of a consumer on it; None if there is none.
+Cell = Mapping[str, object] | None
+
+
+#: The status of a row with several changes is the first of these.
+_WORST = (
+    result.Status.FAILED,
+    result.Status.STALE,
+    result.Status.REFUSED,
+    result.Status.SKIPPED,
+    result.Status.PLANNED,
+    result.Status.APPLIED,
+    result.Status.UNCHANGED,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One provider, or one consumer on a provider."""
+
+    uuid: str
+    before: Cell
+    after: Cell
+    status: str
+    reason: str = ""
+    code: str = ""
+
+
+class Rows:
+    """The rows of a reshape with the results of its changes."""
+
+    def __init__(
+        self,
+        before: snapshot.TreeSnapshot,
+        after: snapshot.TreeSnapshot,
+        placed: Sequence[consumers.Placed],
+        results: Iterable[result.ChangeResult],
+    ) -> None:
+        self._before, self._after = before, after
+        self._names = {**before.names(), **after.names()}
+        self._results: dict[str, list[result.ChangeResult]] = {}
+        for item in results:
+            for uuid in _providers(item) or [item.subject.uuid]:
+                self._results.setdefault(uuid, []).append(item)
+        self._guesses: dict[tuple[str, str], str] = {}
+        for one in placed:
+            key = one.demand.consumer, one.option.target
+            reason = "assigned" if one.demand.assigned else ""
+            reason = f"guessed ({one.guess})" if one.guess else reason
+            self._guesses[key] = self._guesses.get(key, "") or reason
+        self._consumers = self._changed()
+
+    def tree(self) -> provider.ProviderTree:
+        """All providers before or after the reshape, in their tree after it."""
+        nodes = {**self._before.inside, **self._after.inside}
+        ordered = sorted(nodes.values(), key=lambda node: node.provider.name)
+        return provider.ProviderTree(node.provider for node in ordered)
+
+    def provider(self, uuid: str) -> Row:
+        """The row of a provider."""
+        was, now = self._before.nodes.get(uuid), self._after.nodes.get(uuid)
+        results = self._results.get(uuid, [])
+        reason = _reason(uuid, results, self._names)
+        status = _status(results)
+        return Row(uuid, _usage(was), _usage(now), status, reason, _row_code(results, status))
+
+    def consumers(self, uuid: str) -> Iterator[Row]:
+        """The rows of the consumers whose allocation on a provider changes."""
+        results = [item for item in self._results.get(uuid, []) if _providers(item)]
+        for consumer in self._consumers.get(uuid, ()):
+            was = self._before.consumers[consumer].allocations.get(uuid)
+            now = self._after.consumers[consumer].allocations.get(uuid)
+            guess = self._guesses.get((consumer, uuid), "") if now else ""
+            status = _status(results)
+            yield Row(consumer, was, now, status, guess, _row_code(results, status))
+
+    def _changed(self) -> dict[str, list[str]]:
+        """``{provider uuid: consumers whose allocation on it changes}``"""
+        found: dict[str, list[str]] = {}
+        for uuid, consumer in sorted(self._after.consumers.items()):
+            was = self._before.consumers[uuid].allocations
+            for key in sorted({*was, *consumer.allocations}):
+                if dict(was.get(key, {})) != dict(consumer.allocations.get(key, {})):
+                    found.setdefault(key, []).append(uuid)
+        return found
+
+
+def _providers(item: result.ChangeResult) -> list[str]:
+    """The providers of a change of several providers; empty for any other change."""
+    return [] if item.after is None else [*registry.CHANGE_TYPES[item.kind].providers(item.after)]
+
+
+def _usage(node: snapshot.Node | None) -> Cell:
+    if node is None:
+        return None
+    return {
+        name: {"used": node.used.get(name, 0), "capacity": held.capacity}
+        for name, held in sorted(node.inventories.items())
+    }
+
+
+def _status(results: Sequence[result.ChangeResult]) -> str:
+    statuses = {item.status for item in results}
+    return next((str(status) for status in _WORST if status in statuses), "unchanged")
+
+
+def _row_code(results: Sequence[result.ChangeResult], status: str) -> str:
+    """The code of the change that the status of a row is from."""
+    return next((item.code for item in results if item.status == status), "")
+
+
+def _reason(uuid: str, results: Sequence[result.ChangeResult], names: change.Names) -> str:
+    """The other changes of a provider, and why changes were not applied."""
+    reasons = []
+    for item in results:
+        reasons += registry.describe_change(item.kind, item.before, item.after, names)
+        is_good = item.status in (result.Status.PLANNED, result.Status.APPLIED)
+        if not is_good or (_providers(item) and item.subject.uuid == uuid):
+            reasons.append(item.reason)
+    return "; ".join(dict.fromkeys(filter(None, reasons)))

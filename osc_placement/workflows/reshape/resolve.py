@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.model import inventory, name as names, provider
-from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.document import values
+from osc_placement.workflows.reshape import documents, snapshot
 
 _HINT = "'openstack resource provider list' shows all providers"
 
@@ -52,10 +51,10 @@ class Resolved:
     providers to create.
     """
 
-    document: values.Document
+    document: documents.Document
     nodes: Mapping[str, snapshot.Node]
     moves: tuple[InventoryMove, ...]
-    fields: Mapping[Place, values.Fields] = dataclasses.field(default_factory=dict)
+    fields: Mapping[Place, documents.Fields] = dataclasses.field(default_factory=dict)
     deleted: frozenset[str] = frozenset()
     new_names: frozenset[str] = frozenset()
 
@@ -84,16 +83,15 @@ class Resolved:
 
 
 def resolve(
-    document: values.Document,
+    document: documents.Document,
     before: snapshot.TreeSnapshot,
-    problems: errors.InputErrors,
     taken: Collection[str] = (),
 ) -> Resolved:
-    """Resolve all providers and amounts of a document. Errors are added to ``problems``.
+    """Resolve all providers and amounts of a document. Errors: InvalidInput with all reasons.
 
     ``taken`` are the UUIDs and names that a new provider must not have.
     """
-    index = ProviderIndex(document, before, problems)
+    index = ProviderIndex(document, before)
     for target in document.providers:
         index.add(target, None)
     for item in document.moves:
@@ -109,6 +107,7 @@ def resolve(
     for move in _circular(merged):
         what = f"{move.resource_class} of {index.name_of(move.source)}"
         index.add_problem(move.line, f"{what} would return to its own provider")
+    errors.InputErrors(index.reasons).check()
     return Resolved(
         document,
         index.nodes,
@@ -123,12 +122,15 @@ class ProviderIndex:
     """The providers of the named trees by name and UUID, including those to create."""
 
     def __init__(
-        self, document: values.Document, before: snapshot.TreeSnapshot, problems: errors.InputErrors
+        self,
+        document: documents.Document,
+        before: snapshot.TreeSnapshot,
     ) -> None:
         self.nodes = before.inside
         self.fields: dict[Place, dict[str, int | float]] = {}
         self._existing = dict(self.nodes)
-        self._document, self._problems = document, problems
+        self.reasons: list[str] = []
+        self._document = document
         self._by_name = {node.provider.name: uuid for uuid, node in self.nodes.items()}
         self._parents: dict[str, tuple[str | None, int]] = {}
         self._renamed: set[str] = set()
@@ -150,12 +152,12 @@ class ProviderIndex:
 
     def add_problem(self, line: int, what: str) -> None:
         """Add an error of the document."""
-        self._problems.add(self._document.at(line) + what)
+        self.reasons.append(self._document.at(line) + what)
 
     def name_of(self, uuid: str) -> str:
         return self.nodes[uuid].provider.name
 
-    def add(self, target: values.Target, source: str | None) -> None:
+    def add(self, target: documents.Target, source: str | None) -> None:
         """Add a target, existing or described; ``source`` is the provider that moves to it."""
         uuid = self.known(target.text)
         if uuid is None and not target.described:
@@ -172,7 +174,7 @@ class ProviderIndex:
         if uuid is not None:
             self._describe(uuid, target)
 
-    def _describe(self, uuid: str, target: values.Target) -> None:
+    def _describe(self, uuid: str, target: documents.Target) -> None:
         """Apply the traits, aggregates and inventory fields of a description."""
         node = self.nodes[uuid]
         aggregates = {names.canonical_uuid(text) for text in target.aggregates}
@@ -190,7 +192,7 @@ class ProviderIndex:
                     what = f"{field} of {resource_class} of {self.name_of(uuid)}"
                     self.add_problem(target.line, f"{what} is given as {known[field]} and {value}")
 
-    def _check_existing(self, uuid: str, target: values.Target, source: str | None) -> None:
+    def _check_existing(self, uuid: str, target: documents.Target, source: str | None) -> None:
         """Check that a description and the existing provider are the same."""
         name = self.name_of(uuid)
         renamed = self._renames.get(name) or self._renames.get(uuid)
@@ -199,7 +201,7 @@ class ProviderIndex:
                 target.line, f"provider {uuid} has the name {name!r}, not {target.name!r}"
             )
         origin = self.known(source or "")
-        has_parent = not target.described or target.parent != values.DEFAULT_PARENT
+        has_parent = not target.described or target.parent != documents.DEFAULT_PARENT
         if has_parent or uuid not in self._existing or origin not in self._existing:
             return
         # A child that is described without its parent is expected in the tree of the source.
@@ -211,7 +213,7 @@ class ProviderIndex:
                 " that provider",
             )
 
-    def _create(self, target: values.Target, source: str | None) -> str | None:
+    def _create(self, target: documents.Target, source: str | None) -> str | None:
         """Add a described provider that does not exist. None if that is an error."""
         if not target.name:
             self.add_problem(
@@ -229,7 +231,7 @@ class ProviderIndex:
         owner = self._by_name.setdefault(target.name, uuid)
         if owner != uuid and not {target.name, owner} & self._renames.keys():
             self.add_problem(target.line, f"there is another provider {target.name!r}")
-        parent = source if target.parent == values.DEFAULT_PARENT else target.parent
+        parent = source if target.parent == documents.DEFAULT_PARENT else target.parent
         self._parents[uuid] = parent, target.line
         return uuid
 
@@ -238,7 +240,7 @@ class ProviderIndex:
         given: dict[str, tuple[str | None, int]] = {}
         for target in self._document.targets:
             uuid = self.known(target.text)
-            if uuid is None or target.parent == values.DEFAULT_PARENT:
+            if uuid is None or target.parent == documents.DEFAULT_PARENT:
                 continue
             first = given.setdefault(uuid, (target.parent, target.line))[0]
             if self.known(first or "") != self.known(target.parent or ""):
@@ -268,7 +270,7 @@ class ProviderIndex:
             return self.known(pending[0])
         return self.nodes[uuid].provider.parent_uuid if uuid in self.nodes else None
 
-    def rename(self, named: values.Named) -> None:
+    def rename(self, named: documents.Named) -> None:
         """Give a provider another name."""
         uuid = self.find(named.text, named.line)
         if uuid is None:
@@ -310,7 +312,7 @@ class ProviderIndex:
         """Check that the providers to create take no name and no UUID of another tree."""
         for uuid, name in sorted(self.new.items()):
             if uuid in taken or name in taken:
-                self._problems.add(
+                self.reasons.append(
                     f"another provider has or gets the name {name!r} or its UUID: put $root into"
                     " its name, and give no uuid"
                 )
@@ -325,7 +327,7 @@ def new_uuid(name: str) -> str:
     return str(uuid_module.uuid5(uuid_module.NAMESPACE_URL, f"osc-placement:{name}"))
 
 
-def _moves(item: values.Move, index: ProviderIndex) -> Iterator[tuple[InventoryMove, int | str]]:
+def _moves(item: documents.Move, index: ProviderIndex) -> Iterator[tuple[InventoryMove, int | str]]:
     """The inventory moves of one move, with their amounts as written."""
     source, target = index.find(item.source, item.line), index.known(item.target.text)
     if source is None or target is None:
@@ -354,7 +356,7 @@ def _with_amounts(
     for (source, resource_class), group in by_origin.items():
         total = index.nodes[source].inventories[resource_class].total
         left = total - sum(amount for _, amount in group if isinstance(amount, int))
-        count_all = sum(amount == values.ALL for _, amount in group)
+        count_all = sum(amount == documents.ALL for _, amount in group)
         if left < 0 or count_all > 1 or (count_all and not left):
             what = f"{index.name_of(source)} has {total} {resource_class}"
             index.add_problem(group[-1][0].line, f"{what}, and {_excess(left, count_all)}")
@@ -401,27 +403,26 @@ def _circular(moves: Iterable[InventoryMove]) -> Iterator[InventoryMove]:
 Inventories = dict[str, dict[str, inventory.Inventory]]
 
 
-def inventories(resolved: Resolved, problems: errors.InputErrors) -> Inventories:
-    """The inventories of the named trees after the reshape. Errors are added to ``problems``."""
+def inventories(resolved: Resolved) -> tuple[Inventories, list[str]]:
+    """The inventories of the named trees after the reshape, and what is wrong with them."""
     after = {uuid: dict(node.inventories) for uuid, node in resolved.nodes.items()}
     by_origin: dict[Place, list[InventoryMove]] = {}
     for move in resolved.moves:
         by_origin.setdefault(move.origin, []).append(move)
-    problems.reasons += _different_sources(resolved)
+    reasons = [*_different_sources(resolved)]
     for origin, moves in by_origin.items():
-        _move(after, origin, moves, resolved, problems)
+        reasons += _move(after, origin, moves, resolved)
     for (uuid, resource_class), fields in resolved.fields.items():
         held = _with_total(after[uuid].get(resource_class), fields.get("total"))
         if fields.get("total") == 0:
             after[uuid].pop(resource_class, None)
         elif held is None:
             what = f"{resolved.name_of(uuid)} gets no {resource_class} to set fields of"
-            problems.add(resolved.document.at(0) + what)
+            reasons.append(resolved.document.at(0) + what)
         else:
             values = {**held.as_dict(), **fields}
             after[uuid][resource_class] = inventory.Inventory.from_dict(values)
-    problems.reasons += _excess_reserved(after, resolved)
-    return after
+    return after, [*reasons, *_excess_reserved(after, resolved)]
 
 
 def _move(
@@ -429,9 +430,8 @@ def _move(
     origin: Place,
     moves: Sequence[InventoryMove],
     resolved: Resolved,
-    problems: errors.InputErrors,
-) -> None:
-    """Move the amounts of one class of one provider."""
+) -> list[str]:
+    """Move the amounts of one class of one provider; what is wrong with them."""
     source, resource_class = origin
     before = resolved.nodes[source].inventories[resource_class]
     moved = sum(move.amount for move in moves)
@@ -441,15 +441,16 @@ def _move(
         after[source][resource_class] = _resize(present, present.total - moved)
     elif not kept:
         del after[source][resource_class]
-    reserved = 0
+    reserved, reasons = 0, []
     if not kept and before.reserved:
         if len(moves) == 1:
             reserved = before.reserved
         elif not any("reserved" in resolved.fields.get(move.destination, {}) for move in moves):
-            problems.add(_undecided_reserved(before, moves[0], resolved))
+            reasons.append(_undecided_reserved(before, moves[0], resolved))
     for move in moves:
         held = after[move.target].get(move.becomes)
         after[move.target][move.becomes] = _add(before, held, move, reserved)
+    return reasons
 
 
 #: The fields of an inventory that a new one takes from its source.

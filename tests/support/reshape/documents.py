@@ -11,11 +11,11 @@ from osc_placement.plan import change
 from osc_placement.workflows.reshape import (
     changes as reshape_changes,
     consumers as consumers_module,
-    decide,
+    documents,
+    plan,
     resolve,
     snapshot,
 )
-from osc_placement.workflows.reshape.document import parse
 from tests.support.reshape import cloud_builder
 
 PACK = consumers_module.AssignOptions("pack")
@@ -52,8 +52,8 @@ def decided(
     text: str,
     before: snapshot.TreeSnapshot | None = None,
     options: consumers_module.AssignOptions = PLAIN,
-) -> decide.Decision:
-    return decide.decide(parse.parse(text, "m"), before or cloud(), options)
+) -> plan.Decision:
+    return plan.decide(documents.parse(text, "m"), before or cloud(), options)
 
 
 def refused(
@@ -72,7 +72,7 @@ def changes(
     options: consumers_module.AssignOptions = PACK,
 ) -> list[change.Change]:
     before = before or cloud()
-    found = reshape_changes.changes(decided(text, before, options))
+    found = reshape_changes.list_changes(decided(text, before, options))
     return sorted(found, key=change.Change.sort_key)
 
 

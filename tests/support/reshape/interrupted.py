@@ -9,8 +9,7 @@ from typing import Any
 from osc_placement import microversion
 from osc_placement.plan import apply as plan_apply, file, result
 from osc_placement.workflows.context import ReadContext
-from osc_placement.workflows.reshape import consumers, decide, plan as reshape_plan
-from osc_placement.workflows.reshape.document import parse
+from osc_placement.workflows.reshape import consumers, documents, plan as reshape_plan
 from tests.support import embedded, plans
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
@@ -56,8 +55,8 @@ class Cloud:
         return cloud_builder.without_generations(self.client.export())
 
     def prepare(self, moves: str = MOVES) -> reshape_plan.Prepared:
-        request = decide.ReshapeRequest(
-            parse.parse(moves, "m"), options=consumers.AssignOptions("pack")
+        request = reshape_plan.ReshapeRequest(
+            documents.parse(moves, "m"), options=consumers.AssignOptions("pack")
         )
         return reshape_plan.plan_reshape(self.client, request, READING)
 

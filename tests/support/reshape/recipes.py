@@ -9,8 +9,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.nova import flavor, values
-from osc_placement.workflows.reshape import consumers, decide, invariants, snapshot
-from osc_placement.workflows.reshape.document import parse
+from osc_placement.workflows.reshape import consumers, documents, invariants, plan, snapshot
 from osc_placement.workflows.reshape.recipe import device_recipes, recipe as recipe_module
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
@@ -54,9 +53,9 @@ def outcome(
     recipe: recipe_module.Recipe, before: snapshot.TreeSnapshot, *allow: str
 ) -> snapshot.TreeSnapshot:
     """The snapshot after the document of a recipe."""
-    moves = parse.parse(recipe_module.write(recipe), "recipe.yaml")
-    decided = decide.decide(moves, before, consumers.AssignOptions(), allow)
-    assert invariants.violations(before, decided.after, decided.allowed) == []
+    moves = documents.parse(recipe_module.write(recipe), "recipe.yaml")
+    decided = plan.decide(moves, before, consumers.AssignOptions(), allow)
+    assert invariants.violations(before, decided.after, invariants.expected(decided.resolved)) == []
     return decided.after.without(decided.resolved.deleted)
 
 

@@ -9,10 +9,7 @@ import pytest
 from osc_placement.model import inventory
 from osc_placement.plan import change, guards
 from osc_placement.plan.kinds import registry
-from osc_placement.workflows.reshape import (
-    decide,
-)
-from osc_placement.workflows.reshape.document import parse
+from osc_placement.workflows.reshape import documents, plan
 from tests.support import plans
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
@@ -155,7 +152,7 @@ def test_a_tree_of_nova_compute_is_refused() -> None:
     (reason,) = refused(wrong, before)
     assert "writes VCPU on cn1 at its next periodic run" in reason
     assert "--allow nova-owned" in reason
-    assert decide.decide(parse.parse(wrong, "m"), before, PACK, [guards.NOVA_OWNED]).placed == []
+    assert plan.decide(documents.parse(wrong, "m"), before, PACK, [guards.NOVA_OWNED]).placed == []
     own_shape = f"moves: [{{from: cn1, resources: {{VGPU: all}}, to: {B}}}]"
     assert decided(own_shape, before).placed == []
 

@@ -168,13 +168,14 @@ assign: {{{uuid_of("c")}: n1}}
 def test_a_consumer_that_is_not_on_its_assigned_target_is_detected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def swapped(*given: Any) -> list[Any]:
+    def swapped(*arguments: Any) -> tuple[list[Any], list[str]]:
         """A faulty assignment that swaps the GPUs."""
         other = {new(A): uuid_of(B), uuid_of(B): new(A)}
+        placed, reasons = original(*arguments)
         return [
             dataclasses.replace(item, option=item.option._replace(target=other[item.option.target]))
-            for item in original(*given)
-        ]
+            for item in placed
+        ], reasons
 
     original = consumers_module.assign
     text = f"{MOVES}assign: {{{uuid_of('one')}: {A}, {uuid_of('moving')}: {B}}}"

@@ -14,12 +14,11 @@ from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import (
     consumers,
-    decide,
+    documents,
     invariants,
     observe,
     plan as reshape_plan,
 )
-from osc_placement.workflows.reshape.document import parse
 from tests.support.reshape import cases, cloud_builder
 
 READING = ReadContext(workers=2)
@@ -30,8 +29,8 @@ FEW = hypothesis.settings(
 
 
 def prepare(client: api.Client, case: cases.Case) -> reshape_plan.Prepared:
-    moves = parse.parse(case.moves, "moves")
-    request = decide.ReshapeRequest(moves, options=consumers.AssignOptions(case.strategy, 5))
+    moves = documents.parse(case.moves, "moves")
+    request = reshape_plan.ReshapeRequest(moves, options=consumers.AssignOptions(case.strategy, 5))
     return reshape_plan.plan_reshape(client, request, READING)
 
 

@@ -10,11 +10,9 @@ from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import (
     consumers as consumers_module,
-    decide,
+    documents,
     plan as reshape_plan,
-    rows,
 )
-from osc_placement.workflows.reshape.document import parse
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.documents import CONSUMERS, MOVES, PROVIDERS, A, B, new
@@ -24,17 +22,17 @@ def prepared(document_text: str, state: object = None) -> reshape_plan.Prepared:
     with service.InProcessPlacement(
         load=state or cloud_builder.state(PROVIDERS, CONSUMERS)
     ) as placement:  # type: ignore[arg-type]
-        request = decide.ReshapeRequest(
-            parse.parse(document_text, "m"), options=consumers_module.AssignOptions("pack")
+        request = reshape_plan.ReshapeRequest(
+            documents.parse(document_text, "m"), options=consumers_module.AssignOptions("pack")
         )
         return reshape_plan.plan_reshape(
             placement.client(microversion.MAXIMUM), request, ReadContext()
         )
 
 
-def shown(found: reshape_plan.Prepared) -> rows.Rows:
+def shown(found: reshape_plan.Prepared) -> reshape_plan.Rows:
     outcomes = result.of_plan(found.planned.plan)
-    return rows.Rows(found.before, found.after, found.placed, outcomes)
+    return reshape_plan.Rows(found.before, found.after, found.placed, outcomes)
 
 
 def test_providers_and_consumers_are_shown_before_and_after() -> None:

@@ -9,12 +9,11 @@ from osc_placement.model import inventory
 from osc_placement.plan import change
 from osc_placement.workflows.reshape import (
     changes as reshape_changes,
-    decide,
     invariants,
     plan,
     snapshot,
+    target_tree,
 )
-from osc_placement.workflows.reshape.document import target_tree
 from tests.support.embedded import uuid_of
 from tests.support.reshape.documents import MOVES, PACK, A, B, cloud, decided, new, refused
 
@@ -27,12 +26,12 @@ MOVE = "moves: [{from: cn1, resources: {VGPU: %s}, to: {name: gpu, inventories: 
 KEEP = "providers: [{name: cn1, inventories: {%s: {%s}}}]\n"
 
 
-def to_tree(text: str, before: snapshot.TreeSnapshot) -> decide.Decision:
-    request = decide.ReshapeRequest(tree=target_tree.parse(text, "t"), options=PACK)
-    return decide.decide_request(request, before)[0]
+def to_tree(text: str, before: snapshot.TreeSnapshot) -> plan.Decision:
+    request = plan.ReshapeRequest(tree=target_tree.parse(text, "t"), options=PACK)
+    return plan.decide_request(request, before)[0]
 
 
-def offered(found: decide.Decision, name: str) -> dict[str, int]:
+def offered(found: plan.Decision, name: str) -> dict[str, int]:
     inventories = found.after.nodes[uuid_of(name)].inventories
     return {resource_class: held.total for resource_class, held in inventories.items()}
 
@@ -42,7 +41,9 @@ def test_a_given_total_is_set_after_the_moves() -> None:
     assert (offered(found, "cn1"), offered(found, "gpu")) == ({"VCPU": 4}, {"VGPU": 8})
     assert found.resolved.growth == {(uuid_of("gpu"), "VGPU"): 2}
     assert "the document changes the totals: VGPU +2 in sum" in plan.notes(found)
-    assert invariants.violations(found.before, found.after, found.allowed) == []
+    assert (
+        invariants.violations(found.before, found.after, invariants.expected(found.resolved)) == []
+    )
     assert invariants.violations(found.before, found.after, invariants.Expected()) == [
         "the trees would have 8 VGPU in sum instead of 6"
     ]
@@ -111,14 +112,14 @@ def test_a_target_tree_changes_sums_only_of_the_listed_classes() -> None:
         found = to_tree(tree % f"VGPU: {total}" + "change_totals: [VGPU]", SMALL)
         assert (offered(found, "cn1"), offered(found, "gpu")) == ({"VCPU": 4}, {"VGPU": total})
         again = to_tree(tree % f"VGPU: {total}" + "change_totals: [VGPU]", found.after)
-        assert reshape_changes.changes(again) == []
+        assert reshape_changes.list_changes(again) == []
     with pytest.raises(errors.InvalidInput, match="2 VGPU used of 0"):
         to_tree(tree % "" + "change_totals: [VGPU]", SMALL)
 
 
 def test_a_target_tree_may_remove_a_provider_with_its_inventory() -> None:
     found = to_tree("tree: {name: cn1}\nchange_totals: [VGPU]", SMALL)
-    assert [item.kind for item in reshape_changes.changes(found)] == ["reshape", "provider"]
+    assert [item.kind for item in reshape_changes.list_changes(found)] == ["reshape", "provider"]
     assert found.resolved.growth == {(uuid_of("gpu"), "VGPU"): -2}
 
 
@@ -126,7 +127,7 @@ def test_one_reshape_has_the_moves_and_the_new_totals() -> None:
     text = MOVES.replace(f"to: {B}", f"to: {{name: {B}, inventories: {{VGPU: {{total: 6}}}}}}")
     found = decided(text, options=PACK)
     reshapes: list[change.Change] = [
-        item for item in reshape_changes.changes(found) if item.kind == "reshape"
+        item for item in reshape_changes.list_changes(found) if item.kind == "reshape"
     ]
     (only,) = reshapes
     totals = {

@@ -9,10 +9,11 @@ from osc_placement.model import inventory
 from osc_placement.plan import change
 from osc_placement.workflows.reshape import (
     changes as reshape_changes,
-    decide,
+    documents,
+    plan,
     snapshot,
+    target_tree,
 )
-from osc_placement.workflows.reshape.document import parse, target_tree
 from tests.support import plans
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
@@ -29,8 +30,8 @@ from tests.support.reshape.documents import (
 
 
 def to_tree(text: str, before: snapshot.TreeSnapshot) -> list[change.Change]:
-    request = decide.ReshapeRequest(tree=target_tree.parse(text, "t"), options=PACK)
-    return reshape_changes.changes(decide.decide_request(request, before)[0])
+    request = plan.ReshapeRequest(tree=target_tree.parse(text, "t"), options=PACK)
+    return reshape_changes.list_changes(plan.decide_request(request, before)[0])
 
 
 def test_the_moves_to_a_target_tree_follow_from_it() -> None:
@@ -147,25 +148,25 @@ moves:
 - {from: $root, resources: {VGPU: 1}, to: {name: "${root}-1"}}
 """
     roots = [before.nodes[uuid_of(name)].provider for name in providers]
-    request = decide.ReshapeRequest(parse.parse(text, "m"), roots=tuple(roots), options=PACK)
-    found, skipped = decide.decide_request(request, before)
+    request = plan.ReshapeRequest(documents.parse(text, "m"), roots=tuple(roots), options=PACK)
+    found, skipped = plan.decide_request(request, before)
     assert {move.source for move in found.resolved.moves} == {uuid_of("a"), uuid_of("d")}
     assert {(item.subject.name, item.refused, item.code) for item in skipped} == {
         ("b", True, "reshape-refused"),
         ("c", False, "nothing-to-move"),
     }
     assert found.before.consumers.keys() == {uuid_of("both")}
-    listed = reshape_changes.changes(found)
+    listed = reshape_changes.list_changes(found)
     assert [item.subject.name for item in listed if item.kind == "reshape"] == ["a, d"]
 
 
 def test_evidence_on_a_consumer_outside_the_trees_is_an_error() -> None:
     text = 'moves: [{from: $root, resources: {VGPU: 1}, to: {name: "${root}-0"}}]\n'
-    moves = parse.parse(f"{text}assign: {{{uuid_of('unknown')}: x}}\n", "m")
+    moves = documents.parse(f"{text}assign: {{{uuid_of('unknown')}: x}}\n", "m")
     root = cloud().nodes[uuid_of("cn1")].provider
-    request = decide.ReshapeRequest(moves, roots=(root,), options=PACK)
+    request = plan.ReshapeRequest(moves, roots=(root,), options=PACK)
     with pytest.raises(errors.InvalidInput, match="has no allocation in the selected trees"):
-        decide.decide_request(request, cloud())
+        plan.decide_request(request, cloud())
 
 
 def test_a_described_child_of_another_tree_is_an_error() -> None:

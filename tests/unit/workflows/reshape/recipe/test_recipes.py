@@ -11,8 +11,7 @@ import pytest
 from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.nova import values
-from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.document import parse
+from osc_placement.workflows.reshape import documents, snapshot
 from osc_placement.workflows.reshape.recipe import (
     device_recipes,
     evidence,
@@ -67,7 +66,7 @@ def test_an_undecided_consumer_is_listed_as_a_comment() -> None:
     assert recipe.undecided == tuple(sorted((uuid_of("a"), uuid_of("b"))))
     text = recipe_module.write(recipe)
     assert f"\n# assign:\n#   {recipe.undecided[0]}: ?" in text
-    assert parse.parse(text, "x").assign == ()
+    assert documents.parse(text, "x").assign == ()
 
 
 def test_devices_must_match_the_node_and_evidence_must_match_both() -> None:
@@ -204,7 +203,7 @@ def test_an_invalid_set_of_cpus_is_an_error(text: str) -> None:
 def test_a_name_with_a_line_break_cannot_leave_its_comment() -> None:
     multiline = dataclasses.replace(server("a"), name="x\nmoves: []")
     recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), servers(multiline), {}, pcpu.Request(8))
-    assert len(parse.parse(recipe_module.write(recipe), "x").moves) == 1
+    assert len(documents.parse(recipe_module.write(recipe), "x").moves) == 1
 
 
 SERVER = "11111111-0000-4000-8000-000000000001"

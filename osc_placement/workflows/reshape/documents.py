@@ -1,11 +1,12 @@
-"""Reading a document of moves or a target tree: YAML or JSON text to values, or all errors by line.
+"""The parts of a document of moves, as values.
 
-The schemas are published in ``doc/source/user/reshape/reshape.schema.json`` and
-``reshape-tree.schema.json``; a test compares both.
+They name providers by name or UUID as the operator wrote them. ``line`` is the line in the file,
+for errors that are found later.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,42 +15,168 @@ from jsonschema import exceptions
 
 from osc_placement import errors
 from osc_placement.model import inventory, name, yaml_lines
-from osc_placement.workflows.reshape.document import values
+
+#: ``{field: value}`` of an inventory; only the fields that the operator gave.
+Fields = Mapping[str, int | float]
+
+#: In ``resources``: the whole total.
+ALL = "all"
+
+#: A parent that is not given: the provider that the resources come from.
+DEFAULT_PARENT = ""
+
+#: A template has these for the name of each tree's root.
+ROOT_WORDS = ("${root}", "$root")
 
 
-def parse(text: str, source: str) -> values.Document:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """The provider that resources move to: an existing one, or a described one.
+
+    A ``described`` provider is created if it does not exist. ``parent`` None means a root.
+    ``traits`` and ``aggregates`` are added, or replace those of the provider where ``only`` lists
+    them. ``inventories`` has fields per class; ``total`` is the total after the moves, and 0
+    removes the inventory.
+    """
+
+    name: str
+    uuid: str = ""
+    parent: str | None = DEFAULT_PARENT
+    traits: tuple[str, ...] = ()
+    aggregates: tuple[str, ...] = ()
+    inventories: Mapping[str, Fields] = dataclasses.field(default_factory=dict)
+    described: bool = False
+    only: frozenset[str] = frozenset()
+    line: int = 0
+
+    @property
+    def text(self) -> str:
+        """The UUID or name that identifies it."""
+        return self.uuid or self.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names and UUIDs in it."""
+        return self.uuid, self.name, self.parent or ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Move:
+    """Amounts of some classes that move from one provider to another.
+
+    ``resources`` is ``{resource class: amount, or ALL}``; ``classes`` is ``{resource class: new
+    class}`` for classes that change.
+    """
+
+    source: str
+    resources: Mapping[str, int | str]
+    target: Target
+    classes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    line: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Evidence:
+    """The known targets of a consumer: ``{resource class, or "" for all: target}``.
+
+    A target is given as a provider, or as the new class of the resources. ``parts`` is
+    ``{resource class: {target: amount}}`` for a consumer with several targets.
+    """
+
+    consumer: str
+    targets: Mapping[str, str]
+    line: int = 0
+    parts: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Named:
+    """A provider to rename or delete; ``name`` is the new name."""
+
+    text: str
+    name: str = ""
+    line: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Document:
+    """A whole document; ``source`` is the file's name. Renames come first, deletions last.
+
+    ``providers`` are described without a move.
+    """
+
+    moves: tuple[Move, ...] = ()
+    providers: tuple[Target, ...] = ()
+    assign: tuple[Evidence, ...] = ()
+    rename: tuple[Named, ...] = ()
+    delete: tuple[Named, ...] = ()
+    source: str = ""
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """All providers that resources move to or that are described."""
+        return (*self.providers, *(move.target for move in self.moves))
+
+    @property
+    def names(self) -> list[str]:
+        """The names and UUIDs that may belong to existing providers, without ``$root``."""
+        found = [move.source for move in self.moves]
+        found += [text for target in self.targets for text in target.names]
+        for named in (*self.rename, *self.delete):
+            found += [named.text, named.name]
+        return [
+            text
+            for text in dict.fromkeys(found)
+            if text and not any(word in text for word in ROOT_WORDS)
+        ]
+
+    @property
+    def classes(self) -> set[str]:
+        """The classes that the trees may not have: new ones of resources, and given totals."""
+        given = {
+            name
+            for target in self.targets
+            for name, fields in target.inventories.items()
+            if fields.get("total")
+        }
+        return given | {name for move in self.moves for name in move.classes.values()}
+
+    def at(self, line: int) -> str:
+        """The location of a line, as the beginning of an error message."""
+        return f"{self.source}:{line}: " if line else f"{self.source}: "
+
+
+def parse(text: str, source: str) -> Document:
     """Read a document; ``source`` is its name in messages.
 
     Errors: InvalidInput with all errors, each with its line.
     """
-    problems = errors.InputErrors()
-    found = read(text, source, MOVES, problems)
-    document = values.Document(
+    found = read(text, source, MOVES)
+    assign, reasons = evidence(found, source)
+    document = Document(
         moves=tuple(_move(found, at) for at in range(len(found.data["moves"]))),
         providers=tuple(
             _target(item, found.line("providers", at))
             for at, item in enumerate(found.data.get("providers", ()))
         ),
-        assign=evidence(found, source, problems),
+        assign=assign,
         rename=tuple(
-            values.Named(old, new, found.line("rename", old))
+            Named(old, new, found.line("rename", old))
             for old, new in found.data.get("rename", {}).items()
         ),
         delete=tuple(
-            values.Named(item, line=found.line("delete", at))
+            Named(item, line=found.line("delete", at))
             for at, item in enumerate(found.data.get("delete", ()))
         ),
         source=source,
     )
-    problems.reasons += _invalid_values(document)
-    problems.check()
+    errors.InputErrors([*reasons, *_invalid_values(document)]).check()
     return document
 
 
-def read(
-    text: str, source: str, json_schema: Mapping[str, Any], problems: errors.InputErrors
-) -> yaml_lines.Data:
+def read(text: str, source: str, json_schema: Mapping[str, Any]) -> yaml_lines.Data:
     """Read a text and validate it. Errors: InvalidInput with all errors, each with its line."""
+    problems = errors.InputErrors()
     found = yaml_lines.load(text, source, problems)
     problems.check()
     for line, what in validate(found, json_schema):
@@ -58,25 +185,24 @@ def read(
     return found
 
 
-def evidence(
-    found: yaml_lines.Data, source: str, problems: errors.InputErrors
-) -> tuple[values.Evidence, ...]:
-    """The optional part ``assign``. A consumer that is listed twice is an error."""
-    by_consumer: dict[str, values.Evidence] = {}
+def evidence(found: yaml_lines.Data, source: str) -> tuple[tuple[Evidence, ...], list[str]]:
+    """The optional part ``assign``; and an error per consumer that is listed twice."""
+    reasons = []
+    by_consumer: dict[str, Evidence] = {}
     for text, given in found.data.get("assign", {}).items():
         consumer, line = name.canonical_uuid(text), found.line("assign", text)
         if consumer in by_consumer:
-            problems.add(f"{source}:{line}: consumer {consumer} is listed twice")
+            reasons.append(f"{source}:{line}: consumer {consumer} is listed twice")
         by_class = {"": given} if isinstance(given, str) else given
         targets = {key: value for key, value in by_class.items() if isinstance(value, str)}
         parts = {key: value for key, value in by_class.items() if not isinstance(value, str)}
-        by_consumer[consumer] = values.Evidence(consumer, targets, line, parts)
-    return tuple(by_consumer.values())
+        by_consumer[consumer] = Evidence(consumer, targets, line, parts)
+    return tuple(by_consumer.values()), reasons
 
 
-def _move(found: yaml_lines.Data, position: int) -> values.Move:
+def _move(found: yaml_lines.Data, position: int) -> Move:
     data = found.data["moves"][position]
-    return values.Move(
+    return Move(
         source=data["from"],
         resources=data["resources"],
         target=_target(data["to"], found.line("moves", position, "to")),
@@ -85,14 +211,14 @@ def _move(found: yaml_lines.Data, position: int) -> values.Move:
     )
 
 
-def _target(data: str | Mapping[str, Any], line: int) -> values.Target:
+def _target(data: str | Mapping[str, Any], line: int) -> Target:
     if isinstance(data, str):
-        return values.Target(data, line=line)
+        return Target(data, line=line)
     uuid = data.get("uuid")
-    return values.Target(
+    return Target(
         name=data.get("name", ""),
         uuid=name.canonical_uuid(uuid) if uuid else "",
-        parent=data.get("parent", values.DEFAULT_PARENT),
+        parent=data.get("parent", DEFAULT_PARENT),
         traits=tuple(data.get("traits", ())),
         aggregates=tuple(data.get("aggregates", ())),
         inventories=data.get("inventories", {}),
@@ -101,7 +227,7 @@ def _target(data: str | Mapping[str, Any], line: int) -> values.Target:
     )
 
 
-def _invalid_values(document: values.Document) -> Iterator[str]:
+def _invalid_values(document: Document) -> Iterator[str]:
     """Errors that the schema does not find."""
     for move in document.moves:
         for resource_class in move.classes:
@@ -114,7 +240,7 @@ def _invalid_values(document: values.Document) -> Iterator[str]:
         yield from invalid_memberships(target, where)
 
 
-def invalid_memberships(target: values.Target, where: str) -> Iterator[str]:
+def invalid_memberships(target: Target, where: str) -> Iterator[str]:
     """Traits that are not trait names, aggregates that are not UUIDs."""
     for trait in target.traits:
         if not name.is_symbol(trait):

@@ -13,15 +13,14 @@ from typing import Any, NamedTuple
 
 from osc_placement import errors
 from osc_placement.model import allocation, name as names, provider, yaml_lines
-from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.document import parse as document_parse, values
+from osc_placement.workflows.reshape import documents, snapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Branch:
     """A provider of the target tree; ``totals`` None leaves its inventories unchanged."""
 
-    target: values.Target
+    target: documents.Target
     totals: Mapping[str, int] | None = None
 
 
@@ -33,12 +32,12 @@ class Tree:
     """
 
     branches: tuple[Branch, ...]
-    assign: tuple[values.Evidence, ...] = ()
+    assign: tuple[documents.Evidence, ...] = ()
     source: str = ""
     change_totals: frozenset[str] = frozenset()
 
     @property
-    def targets(self) -> tuple[values.Target, ...]:
+    def targets(self) -> tuple[documents.Target, ...]:
         return tuple(branch.target for branch in self.branches)
 
     @property
@@ -54,21 +53,20 @@ class Tree:
 
 def parse(text: str, source: str) -> Tree:
     """Read a target tree. Errors: InvalidInput with all errors, each with its line."""
-    problems = errors.InputErrors()
-    found = document_parse.read(text, source, document_parse.TREE, problems)
+    found = documents.read(text, source, documents.TREE)
+    assign, reasons = documents.evidence(found, source)
     branches = tuple(_branches(found.data["tree"], None, ("tree",), found))
     for branch in branches:
         where = f"{source}:{branch.target.line}: "
-        problems.reasons += document_parse.invalid_memberships(branch.target, where)
+        reasons += documents.invalid_memberships(branch.target, where)
     called = [branch.target.name for branch in branches]
     for name in sorted({name for name in called if called.count(name) > 1}):
-        problems.add(f"{source}: the tree has more than one {name!r}")
-    assign = document_parse.evidence(found, source, problems)
-    problems.check()
+        reasons.append(f"{source}: the tree has more than one {name!r}")
+    errors.InputErrors(reasons).check()
     return Tree(branches, assign, source, frozenset(found.data.get("change_totals", ())))
 
 
-def moves(tree: Tree, before: snapshot.TreeSnapshot) -> values.Document:
+def moves(tree: Tree, before: snapshot.TreeSnapshot) -> documents.Document:
     """The document that changes the present tree to the target tree.
 
     Errors: InvalidInput if the root does not exist, or if the totals differ.
@@ -83,13 +81,13 @@ def moves(tree: Tree, before: snapshot.TreeSnapshot) -> values.Document:
     deficits = _deficits(tree, before, deleted)
     _check_sums(tree, before, deficits)
     found = tuple(_moves(tree, deficits))
-    return values.Document(
+    return documents.Document(
         moves=found,
         providers=tuple(_with_totals(tree, before, deleted, _unmoved(deficits, found))),
         # The same file a second time moves nothing, and its evidence is already true.
         assign=tuple(item for item in tree.assign if found or not _is_met(item, before)),
         rename=tuple(_renames(tree, before)),
-        delete=tuple(values.Named(uuid) for uuid in deleted),
+        delete=tuple(documents.Named(uuid) for uuid in deleted),
         source=tree.source,
     )
 
@@ -102,7 +100,7 @@ def _branches(
         for name, given in data.get("inventories", {}).items()
     }
     totals = {name: fields.pop("total", -1) for name, fields in inventories.items()}
-    target = values.Target(
+    target = documents.Target(
         name=data["name"],
         uuid=names.canonical_uuid(data["uuid"]) if "uuid" in data else "",
         parent=parent,
@@ -118,14 +116,14 @@ def _branches(
         yield from _branches(child, target.text, (*path, "children", position), found)
 
 
-def _find(target: values.Target, before: snapshot.TreeSnapshot) -> str | None:
+def _find(target: documents.Target, before: snapshot.TreeSnapshot) -> str | None:
     if target.uuid:
         return target.uuid if target.uuid in before.nodes else None
     found = (uuid for uuid, node in before.inside.items() if node.provider.name == target.name)
     return next(found, None)
 
 
-def _is_met(item: values.Evidence, before: snapshot.TreeSnapshot) -> bool:
+def _is_met(item: documents.Evidence, before: snapshot.TreeSnapshot) -> bool:
     """Whether a consumer uses its targets already, or is deleted."""
     if item.consumer not in before.consumers:
         return True
@@ -146,11 +144,11 @@ def _is_met(item: values.Evidence, before: snapshot.TreeSnapshot) -> bool:
     return all(parts) and all(targets)
 
 
-def _renames(tree: Tree, before: snapshot.TreeSnapshot) -> Iterator[values.Named]:
+def _renames(tree: Tree, before: snapshot.TreeSnapshot) -> Iterator[documents.Named]:
     for target in tree.targets:
         uuid = _find(target, before)
         if uuid is not None and before.name_of(uuid) != target.name:
-            yield values.Named(uuid, target.name, target.line)
+            yield documents.Named(uuid, target.name, target.line)
 
 
 #: ``{class: {provider: the amount that it lacks}}``; negative for a surplus.
@@ -180,18 +178,18 @@ def _check_sums(tree: Tree, before: snapshot.TreeSnapshot, deficits: _Deficits) 
     ).check()
 
 
-def _moves(tree: Tree, deficits: _Deficits) -> Iterator[values.Move]:
+def _moves(tree: Tree, deficits: _Deficits) -> Iterator[documents.Move]:
     """Moves from providers with a surplus to providers with a deficit, in the tree's order."""
     targets = {target.text: target for target in tree.targets}
     for name, of in deficits.items():
         for source, text, amount in _pair(of):
             target = targets[text]
-            yield values.Move(
-                source, {name: amount}, values.Target(target.name, target.uuid), line=target.line
+            yield documents.Move(
+                source, {name: amount}, documents.Target(target.name, target.uuid), line=target.line
             )
 
 
-def _unmoved(deficits: _Deficits, moves: Iterable[values.Move]) -> dict[str, set[str]]:
+def _unmoved(deficits: _Deficits, moves: Iterable[documents.Move]) -> dict[str, set[str]]:
     """``{provider: classes}`` whose total differs from the target after the moves."""
     left = {name: dict(of) for name, of in deficits.items()}
     for move in moves:
@@ -208,7 +206,7 @@ def _unmoved(deficits: _Deficits, moves: Iterable[values.Move]) -> dict[str, set
 
 def _with_totals(
     tree: Tree, before: snapshot.TreeSnapshot, deleted: list[str], unmoved: dict[str, set[str]]
-) -> Iterator[values.Target]:
+) -> Iterator[documents.Target]:
     """The described providers, with a total for each class that moves do not complete."""
     for branch in tree.branches:
         target, totals = branch.target, branch.totals or {}
@@ -217,12 +215,12 @@ def _with_totals(
             inventories.setdefault(name, {})["total"] = max(totals.get(name, 0), 0)
         yield dataclasses.replace(target, inventories=inventories)
     for uuid in deleted:
-        removed: dict[str, values.Fields] = {
+        removed: dict[str, documents.Fields] = {
             name: {"total": 0} for name in sorted(unmoved.get(uuid, ()))
         }
         if removed:
             name = before.name_of(uuid)
-            yield values.Target(name, uuid, inventories=removed, described=True)
+            yield documents.Target(name, uuid, inventories=removed, described=True)
 
 
 def _hint(tree: Tree, before: snapshot.TreeSnapshot, resource_class: str) -> str:
@@ -275,23 +273,23 @@ class Part(NamedTuple):
     """
 
     root: provider.Provider | None
-    document: values.Document | None
+    document: documents.Document | None
     tree: snapshot.TreeSnapshot
 
 
-def is_template(document: values.Document) -> bool:
+def is_template(document: documents.Document) -> bool:
     """Whether a document contains ``$root``."""
     return fill(document, "") != document
 
 
-def fill(document: values.Document, root: str) -> values.Document:
+def fill(document: documents.Document, root: str) -> documents.Document:
     """The document for the tree of one root, named ``root``."""
-    filled: values.Document = _fill(document, root)
+    filled: documents.Document = _fill(document, root)
     return dataclasses.replace(filled, source=document.source)
 
 
 def for_trees(
-    document: values.Document, roots: Iterable[provider.Provider], before: snapshot.TreeSnapshot
+    document: documents.Document, roots: Iterable[provider.Provider], before: snapshot.TreeSnapshot
 ) -> Iterator[Part]:
     """The part of each root, by name.
 
@@ -309,8 +307,8 @@ def for_trees(
 
 
 def _for_tree(
-    document: values.Document, root: str, tree: snapshot.TreeSnapshot
-) -> values.Document | None:
+    document: documents.Document, root: str, tree: snapshot.TreeSnapshot
+) -> documents.Document | None:
     filled = fill(document, root)
     offered = {
         (text, resource_class)
@@ -327,7 +325,7 @@ def _for_tree(
 
 def _fill(part: Any, root: str) -> Any:
     if isinstance(part, str):
-        for word in values.ROOT_WORDS:
+        for word in documents.ROOT_WORDS:
             part = part.replace(word, root)
         return part
     if isinstance(part, tuple):

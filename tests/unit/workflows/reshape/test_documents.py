@@ -9,7 +9,7 @@ import re
 import pytest
 
 from osc_placement import errors
-from osc_placement.workflows.reshape.document import parse as document_parse, target_tree, values
+from osc_placement.workflows.reshape import documents, target_tree
 
 CONSUMER = "0c57cadb-fc21-585e-9f39-000d38c633c0"
 MOVES = f"""\
@@ -28,19 +28,19 @@ providers:
 """
 
 
-def problems(text: str, parse: object = document_parse.parse) -> list[str]:
+def problems(text: str, parse: object = documents.parse) -> list[str]:
     with pytest.raises(errors.InvalidInput) as caught:
         parse(text, "moves.yaml")  # type: ignore[operator]
     return list(caught.value.reasons)
 
 
 def test_yaml_is_read_with_the_lines_of_its_parts() -> None:
-    found = document_parse.parse(MOVES, "moves.yaml")
+    found = documents.parse(MOVES, "moves.yaml")
     first, second, third = found.moves
-    assert first == values.Move(
+    assert first == documents.Move(
         "cn1",
         {"VGPU": 4},
-        values.Target(
+        documents.Target(
             "cn1_pci_0000_84_00_0",
             parent="cn1",
             traits=("CUSTOM_VGPU_A",),
@@ -54,17 +54,17 @@ def test_yaml_is_read_with_the_lines_of_its_parts() -> None:
         False,
     )
     assert third.classes == {"VCPU": "PCPU"}
-    assert found.assign == (values.Evidence(CONSUMER, {"": "cn1_pci_0000_85_00_0"}, 8),)
+    assert found.assign == (documents.Evidence(CONSUMER, {"": "cn1_pci_0000_85_00_0"}, 8),)
     assert (found.rename, found.delete) == (
-        (values.Named("cn1", "cn-one", 9),),
-        (values.Named("cn0", line=10),),
+        (documents.Named("cn1", "cn-one", 9),),
+        (documents.Named("cn0", line=10),),
     )
-    assert found.providers == (values.Target("cn1_ens1", parent="cn2", described=True, line=12),)
+    assert found.providers == (documents.Target("cn1_ens1", parent="cn2", described=True, line=12),)
 
 
 def test_json_is_read_too() -> None:
     moves = [{"from": "a", "resources": {"VGPU": 1}, "to": {"name": "b", "parent": None}}]
-    (found,) = document_parse.parse(json.dumps({"moves": moves}), "moves.json").moves
+    (found,) = documents.parse(json.dumps({"moves": moves}), "moves.json").moves
     assert (found.source, found.target.parent) == ("a", None)
 
 
@@ -78,12 +78,12 @@ def test_aliases_that_expand_beyond_the_limit_are_refused_unexpanded() -> None:
 def test_a_few_aliases_and_many_consumers_are_accepted() -> None:
     consumers = [f"  {CONSUMER[:-6]}{n:06}: &t{n} cn2" for n in range(6000)]
     moves = "moves:\n- &m {from: cn1, resources: {VGPU: 4}, to: cn2}\n- *m\nassign:\n"
-    found = document_parse.parse(moves + "\n".join(consumers), "m")
+    found = documents.parse(moves + "\n".join(consumers), "m")
     assert (len(found.moves), len(found.assign)) == (2, 6000)
 
 
 def test_a_whole_float_is_read_as_an_integer() -> None:
-    (found,) = document_parse.parse("moves: [{from: a, resources: {VGPU: 4.0}, to: b}]", "m").moves
+    (found,) = documents.parse("moves: [{from: a, resources: {VGPU: 4.0}, to: b}]", "m").moves
     amount = found.resources["VGPU"]
     assert (amount, type(amount)) == (4, int)
 
@@ -185,31 +185,31 @@ assign: {{{CONSUMER}: cn1_gpu}}
 
 def test_root_is_replaced_by_the_name_of_each_tree() -> None:
     text = 'moves: [{from: $root, resources: {VGPU: all}, to: {name: "${root}_gpu"}}]'
-    found = document_parse.parse(text, "moves.yaml")
+    found = documents.parse(text, "moves.yaml")
     assert target_tree.is_template(found)
-    assert not target_tree.is_template(document_parse.parse(MOVES, "moves.yaml"))
+    assert not target_tree.is_template(documents.parse(MOVES, "moves.yaml"))
     (filled,) = target_tree.fill(found, "cn7").moves
     assert (filled.source, filled.target.name) == ("cn7", "cn7_gpu")
 
 
 def test_the_published_schemas_are_those_of_the_code() -> None:
-    folder = pathlib.Path(__file__).parents[5] / "doc" / "source" / "user" / "reshape"
+    folder = pathlib.Path(__file__).parents[4] / "doc" / "source" / "user" / "reshape"
     for name, expected in (
-        ("reshape", document_parse.MOVES),
-        ("reshape-tree", document_parse.TREE),
+        ("reshape", documents.MOVES),
+        ("reshape-tree", documents.TREE),
     ):
         assert json.loads((folder / f"{name}.schema.json").read_text()) == expected
 
 
 def test_the_documents_of_the_guide_are_valid() -> None:
     guide = (
-        pathlib.Path(__file__).parents[5] / "doc" / "source" / "user" / "reshape" / "reshape.rst"
+        pathlib.Path(__file__).parents[4] / "doc" / "source" / "user" / "reshape" / "reshape.rst"
     )
     blocks = re.findall(r"::\n\n((?:    .*\n)+)", guide.read_text())
     moves = [block for block in blocks if block.strip().startswith("moves:")]
     trees = [block for block in blocks if block.strip().startswith("tree:")]
     assert (len(moves), len(trees)) == (2, 2)
     for block in moves:
-        document_parse.parse(block, "guide")
+        documents.parse(block, "guide")
     for block in trees:
         target_tree.parse(block, "guide")

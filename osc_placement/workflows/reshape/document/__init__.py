@@ -1,1 +1,0 @@
-"""Reshape documents: reading and validating the YAML files of an operator."""
