@@ -44,6 +44,7 @@ BELOW_WORKFLOWS = (
         "workflows.compute_nodes",
         "workflows.context",
         "workflows.findings",
+        "workflows.on_a_copy",
         "workflows.selector",
         "workflows.state_file",
     }
@@ -60,6 +61,7 @@ WORKFLOWS = {
     "workflows.context",
     "workflows.explain",
     "workflows.findings",
+    "workflows.on_a_copy",
     "workflows.flavors",
     "workflows.migrations",
     "workflows.mirror",
@@ -113,6 +115,7 @@ LAYERS: dict[str, set[str]] = {
     "workflows.context": PLAN | BELOW_PLAN,
     "workflows.cloud": {"search", "workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
     "workflows.findings": {"plan"} | CHANGE_LEVEL,
+    "workflows.on_a_copy": {"workflows.cloud"} | PLAN | BELOW_PLAN | ENGINE,
     "workflows.selector": {"workflows.context"} | PLAN | BELOW_PLAN | ENGINE,
     "workflows.state_file": PLAN,
     "workflows.aggregate_ratios": {"workflows.amend", "workflows.batch"} | BELOW_WORKFLOWS,
@@ -168,7 +171,7 @@ SERVER_API = ("osc_placement.server", "osc_placement.server.store")
 SERVER_USERS = (
     "plugin",
     "programs",
-    "workflows.capacity.after",
+    "workflows.on_a_copy",
     "workflows.reshape.sandbox",
     "workflows.snapshot",
 )

@@ -167,14 +167,15 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
         nova: nova_servers.NovaReader,
     ) -> contextlib.AbstractContextManager[api.Client]:
         """The client; of a service that must be read whole, a client of its temporary copy."""
-        from osc_placement.workflows.capacity import after
+        from osc_placement.workflows import on_a_copy
+        from osc_placement.workflows.cloud import observe
         from osc_placement.workflows.snapshot import temporary
 
-        if after.has_every_record(client) or not (request.keep or request.after):
+        if observe.is_file(client) or not (request.keep or request.after):
             return contextlib.nullcontext(client)
         # Find a plan of another cloud, or a missing right in nova, before the cloud is read.
         if request.after is not None:
-            after.check_plan(request.after[0], client)
+            on_a_copy.check_plan(request.after[0], client)
         if request.keep:
             nova.servers([])
         return temporary.copied(client, context)

@@ -14,16 +14,8 @@ from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
 from osc_placement.nova.values import HostAggregate
 from osc_placement.plan import plan as plan_module
-from osc_placement.workflows import compute_nodes
-from osc_placement.workflows.capacity import (
-    after,
-    count,
-    keep,
-    moves,
-    names,
-    nova_servers,
-    servers,
-)
+from osc_placement.workflows import compute_nodes, on_a_copy
+from osc_placement.workflows.capacity import count, keep, moves, names, nova_servers, servers
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.context import ReadContext
 
@@ -105,10 +97,10 @@ def show(
     Errors: UnknownProvider, PlanRefused, PlacementError.
     """
     if request.keep is not None:
-        after.require_copy(client, "--keep")
+        on_a_copy.require_copy(client, "--keep")
     if request.after is not None:
-        after.require_copy(client, "--after")
-        after.check_plan(request.after[0], client)
+        on_a_copy.require_copy(client, "--after")
+        on_a_copy.check_plan(request.after[0], client)
     rows: list[Row] = []
     failures: tuple[str, ...] = ()
     parts = _Parts(request.by, host_aggregates)
@@ -127,7 +119,7 @@ def show(
             shown = _State(base, query, request, parts, title, known, nova.compute)
             rows += shown.rows(is_after=False)
             if request.after is not None:
-                with after.applied(base, *request.after) as changed:
+                with on_a_copy.applied(base, *request.after) as changed:
                     shown = _State(changed.state, query, request, parts, title, known, nova.compute)
                     rows += shown.rows(is_after=True)
                     failures = changed.failures

@@ -10,14 +10,9 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from osc_placement import microversion, server
-from osc_placement.client import api, api_errors, wsgi
-from osc_placement.plan import (
-    apply,
-    file as plan_file,
-    journal,
-    plan as plan_module,
-    result as plan_result,
-)
+from osc_placement.client import api, api_errors
+from osc_placement.plan import file as plan_file, result as plan_result
+from osc_placement.workflows import on_a_copy
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.snapshot import file, queries
 
@@ -86,11 +81,8 @@ def opened(path: pathlib.Path) -> Iterator[api.Client]:
         # Only a check: it names an unusable file before the first request.
         pass
     name = str(path.resolve())
-    client = api.Client(wsgi.in_process(lambda: server.create_app(name), name))
-    try:
+    with on_a_copy.opened(lambda: server.create_app(name), name, None) as client:
         yield client
-    finally:
-        client.close()
 
 
 def check_comparable(paths: Sequence[pathlib.Path]) -> None:
@@ -114,15 +106,8 @@ def after_plan(
         with file.opened(path) as snapshot, file.explained():
             snapshot.copy_to(str(copy))
         name = str(path.resolve())
-        client = api.Client(
-            wsgi.in_process(lambda: server.create_app(str(copy)), name), microversion.MAXIMUM
-        )
-        options = apply.Options(journal=journal.MemoryJournal(), check_precondition=lambda _: "")
-        try:
-            planned = plan_module.ObservedPlan(plan_file.read(plan_path))
-            yield client, apply.apply_plan(client, planned, options, path=plan_path)
-        finally:
-            client.close()
+        with on_a_copy.opened(lambda: server.create_app(str(copy)), name) as client:
+            yield client, on_a_copy.apply_plan(client, plan_file.read(plan_path), plan_path)
 
 
 def compare(

@@ -1,0 +1,108 @@
+"""Copies of a cloud: clients of embedded Placements, and plans that are applied to them.
+
+The embedded Placement is the reference server: it accepts and refuses what Placement does. Nothing
+of a run on a copy is kept, and no other service is asked or changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Callable, Iterator
+
+from osc_placement import errors, microversion, server
+from osc_placement.client import api, transport, wsgi
+from osc_placement.engine import state
+from osc_placement.plan import apply, executor, guards, journal, plan, result
+from osc_placement.plan.kinds import registry
+from osc_placement.server.store import document
+from osc_placement.workflows.cloud import observe
+
+_NAME = "a copy in memory"
+
+
+@contextlib.contextmanager
+def opened(
+    open_app: Callable[[], wsgi.WsgiApp],
+    name: str = _NAME,
+    version: microversion.Microversion | None = microversion.MAXIMUM,
+) -> Iterator[api.Client]:
+    """A client of an application in this process, which is opened at the first request."""
+    client = api.Client(wsgi.in_process(open_app, name), version)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def apply_plan(
+    client: api.Client, planned: plan.Plan, path: pathlib.Path, allow: tuple[str, ...] = ()
+) -> result.RunReport:
+    """Apply the plan of the file ``path``; conditions on nova's servers count as met.
+
+    ``allow``: guards that do not refuse. Errors: PlanRefused, as for every plan.
+    """
+    options = apply.Options(
+        allow=allow,
+        limits=executor.Limits(workers=1),
+        journal=journal.MemoryJournal(),
+        check_precondition=lambda _: "",
+    )
+    return apply.apply_plan(client, plan.ObservedPlan(planned), options, path=path)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class After:
+    """The state after a plan, and one line for each change that could not be applied."""
+
+    state: state.State
+    failures: tuple[str, ...]
+
+
+@contextlib.contextmanager
+def applied(base: state.State, planned: plan.Plan, path: pathlib.Path) -> Iterator[After]:
+    """The state after the plan of the file ``path``, during the block; ``base`` does not change.
+
+    Changes in other services and conditions on nova's servers are left out. Guards do not refuse.
+    Errors: PlanRefused for an undo plan, because only a journal says what it undoes.
+    """
+    if planned.undoes:
+        raise plan.PlanRefused(
+            f"{path} is an undo file: only the journal of the run shows which of its changes were"
+            " applied. Give a plan of new changes"
+        )
+    app = server.create_app(load=document.dump_document(base))
+    with opened(lambda: app) as client:
+        report = apply_plan(client, _for_copy(planned, client.target), path, tuple(guards.ALL))
+        with app.repository.snapshot() as after:
+            yield After(after, tuple(_failures(report)))
+
+
+def _for_copy(planned: plan.Plan, target: str) -> plan.Plan:
+    """The plan for the copy, without what it changes in other services."""
+    changes = tuple(registry.CHANGE_TYPES[item.kind].in_placement(item) for item in planned.changes)
+    identity = transport.identity_of(target)
+    return dataclasses.replace(
+        planned, changes=changes, target=str(target), identity=identity, origin=""
+    )
+
+
+def _failures(report: result.RunReport) -> Iterator[str]:
+    for item in report.results:
+        if item.status not in (result.Status.APPLIED, result.Status.SKIPPED):
+            yield f"{item.kind} {item.subject.name}: {item.status}: {item.reason}"
+
+
+def check_plan(planned: plan.Plan, client: api.Client) -> None:
+    """Refuse a plan of another cloud. Errors: PlanRefused."""
+    plan.check_target(planned, client.target, client.origin)
+
+
+def require_copy(client: api.Client, option: str) -> None:
+    """Refuse an option that needs every record of the cloud. Errors: PlacementError."""
+    if not observe.is_file(client):
+        raise errors.PlacementError(
+            f"{option} needs all allocations of the cloud: run the command on a snapshot"
+            " ('placement snapshot save', then --os-placement-database)"
+        )
