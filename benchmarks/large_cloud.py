@@ -118,7 +118,7 @@ def operations(
     providers = sum(1 + len(host.devices) for host in cloud.hosts)
     group, hosts = cloud.aggregates[0][0], len(cloud.hosts)
     members = len([host for host in cloud.aggregates[0][1] if host not in cloud.unmirrored])
-    nova = ["--nova-recording", str(recording)]
+    nova = ["--os-nova-recording", str(recording)]
     listing = ["resource", "provider", "list"]
 
     def rows(expected: int) -> Callable[[Any], tuple[Any, Any]]:

@@ -95,7 +95,7 @@ def served(peer: str, state: dict[str, Any], folder: pathlib.Path) -> Iterator[s
 def measure(url: str, folder: pathlib.Path, workers: int, state: dict[str, Any]) -> Iterator[Step]:
     """Save, refresh, save without owners, anonymize, show and open the file."""
     cloud_options = ["--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", url]
-    save = [*cloud_options, "placement", "snapshot", "save", "--workers", str(workers)]
+    save = [*cloud_options, "placement", "snapshot", "save", "--os-placement-workers", str(workers)]
     snapshot = ["placement", "snapshot"]
     yield _run("save", [*save, "cloud.sqlite"], folder)
     yield _run("refresh, nothing changed", [*save, "cloud.sqlite", "--refresh"], folder)

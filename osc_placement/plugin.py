@@ -47,6 +47,8 @@ _CONFIG_SETTING = "placement_config"
 #: The options that run Placement in this process, and their settings.
 _LOCAL = {_DATABASE_OPTION: _DATABASE_SETTING, _CONFIG_OPTION: _CONFIG_SETTING}
 _TIMEOUT_SETTING = "placement_timeout"
+WORKERS_SETTING, RATE_SETTING = "placement_workers", "placement_rate"
+RECORDING_SETTING = "nova_recording"
 
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -94,7 +96,40 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
             " clouds.yaml)"
         ),
     )
+    # Commands check the values: "server list" must not fail for an invalid one.
+    for setting, metavar, text in (
+        (
+            WORKERS_SETTING,
+            "<count>",
+            "The most requests to Placement that run at the same time; fewer while Placement is"
+            " slow or refuses requests because of its load (default: 16",
+        ),
+        (
+            RATE_SETTING,
+            "<count>",
+            "The most requests to Placement that start in a second (default: no limit",
+        ),
+        (
+            RECORDING_SETTING,
+            "<file>",
+            "Commands about Placement read nova's and neutron's responses from this JSON file"
+            ' ({"GET /v2.1/os-aggregates": ...}), to rehearse on a --os-placement-database.'
+            " 12-hosts is the recording of the sample cloud (default: read the cloud",
+        ),
+    ):
+        variable = f"OS_{setting.upper()}"
+        parser.add_argument(
+            global_option(setting),
+            metavar=metavar,
+            default=os.environ.get(variable) or None,
+            help=f"{text}; Env: {variable}; clouds.yaml: {setting})",
+        )
     return parser
+
+
+def global_option(setting: str) -> str:
+    """``--os-placement-workers`` for ``placement_workers``."""
+    return f"--os-{setting.replace('_', '-')}"
 
 
 def make_client(instance: Any) -> api.Client:

@@ -346,7 +346,6 @@ class ListConsumers(base.ReportLister):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         arguments.add_provider(parser)
-        services.add_recording(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         client = self.connect(optional=["consumer types"])

@@ -286,7 +286,7 @@ class GroupArguments:
 
 def groups(parsed_args: argparse.Namespace) -> list[GroupArguments]:
     """The groups of a command line; the first one has no suffix."""
-    found: list[GroupArguments] | None = getattr(parsed_args, "groups", None)
+    found: list[GroupArguments] | None = parsed_args.groups
     if found is None:
         found = [GroupArguments()]
         parsed_args.groups = found

@@ -89,10 +89,9 @@ class AuditCommand(plan_command.PlanCommand):
             help="Exit with 3 also if no finding can be repaired",
         )
         group.add_argument("--repair", action="store_true", help="Make the proposed repairs")
-        services.add_recording(group)
 
     def check_arguments(self, parsed_args: argparse.Namespace) -> None:
-        given = [name for name in _REQUIRE_REPAIR if getattr(parsed_args, name, None)]
+        given = [name for name in _REQUIRE_REPAIR if getattr(parsed_args, name)]
         if given and not parsed_args.repair:
             self.usage_error(f"--{given[0].replace('_', '-')} requires --repair")
         # An audit without --repair is a dry run of the repair.

@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 #: In ``hints``: a word where the command has none, and the word itself in the right command line.
 WORD = "<word>"
 
+#: ``{argument: its setting}``. Without the former option of the command, which is hidden, the
+#: value is that of the global option, the environment or clouds.yaml.
+_SETTINGS = {
+    "workers": plugin.WORKERS_SETTING,
+    "rate": plugin.RATE_SETTING,
+    "nova_recording": plugin.RECORDING_SETTING,
+}
+
 #: The beginning of argparse's error about unknown arguments.
 _UNKNOWN = "unrecognized arguments: "
 
@@ -51,6 +59,20 @@ class CommandRefused(exceptions.CommandError, ValueError):
     """The command refuses its input: osc-placement 4 raised one or the other base."""
 
 
+#: The values of options that a command does not declare.
+_DEFAULTS: Mapping[str, Any] = {
+    **dict.fromkeys(_SETTINGS),
+    arguments.PROVIDER_ARGUMENTS: (),
+    "allow": (),
+    "dry_run": False,
+    "file": None,
+    "max_percent": None,
+    "plan_out": None,
+    "skip_port_allocations": False,
+    "undo_out": None,
+}
+
+
 class TargetCommand(command.Command):
     """A command that checks its target before the first request."""
 
@@ -63,7 +85,7 @@ class TargetCommand(command.Command):
     #: The guards that ``--allow`` can override, besides that of a running service.
     guards: ClassVar[Collection[str]] = ()
 
-    _arguments: argparse.Namespace = argparse.Namespace()
+    _arguments: argparse.Namespace = argparse.Namespace(**_DEFAULTS)
 
     @property
     def auth_required(self) -> bool:
@@ -108,8 +130,7 @@ class TargetCommand(command.Command):
         if not application.users:
             return
         used = f"{client.target} is in use: {', '.join(application.users)}"
-        allowed = getattr(self._arguments, "allow", ())
-        if self._may_write and plan_guards.RUNNING_SERVICE not in allowed:
+        if self._may_write and plan_guards.RUNNING_SERVICE not in self._arguments.allow:
             raise errors.PlacementError(
                 f"{used}; nothing was changed. Stop the Placement services, or --allow"
                 f" {plan_guards.RUNNING_SERVICE}"
@@ -128,7 +149,7 @@ class TargetCommand(command.Command):
 
     @property
     def _may_write(self) -> bool:
-        return self.writes and not getattr(self._arguments, "dry_run", False)
+        return self.writes and not self._arguments.dry_run
 
     def _is_local(self) -> bool:
         """Whether Placement runs in this process."""
@@ -181,6 +202,9 @@ class PlacementCommand(TargetCommand):
     #: ``{option that operators give to the wrong command, or WORD: the right command line}``.
     hints: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
+    #: Whether the command still takes ``--workers``, ``--rate`` and ``--os-nova-recording``.
+    has_former_options: ClassVar[bool] = False
+
     #: The exit code of a run that raised no error. cliff's own classes always return 0.
     exit_code: int = 0
 
@@ -193,8 +217,13 @@ class PlacementCommand(TargetCommand):
         self._parser.formatter_class = help_format.HelpFormatter
         # The first two groups are argparse's own: positional arguments and options.
         inherited = [*self._parser._actions[1:], *self._parser._action_groups[2:]]
+        self._parser.set_defaults(**_DEFAULTS)
         self.add_arguments(self._parser)
-        if self.writes and self._parser.get_default("allow") is None:
+        if self.has_former_options:
+            for name in _SETTINGS:
+                option = f"--{name.replace('_', '-')}"
+                self._parser.add_argument(option, help=argparse.SUPPRESS)
+        if self.writes and "--allow" not in self._parser._option_string_actions:
             self.add_allow(self._parser)
         help_format.own_options_first(self._parser, inherited)
         refuse = self._parser.error
@@ -247,6 +276,7 @@ class PlacementCommand(TargetCommand):
         contradiction = plugin.contradiction(self._command_line())
         if contradiction:
             self.usage_error(contradiction)
+        self._read_settings(parsed_args)
         try:
             with streams.checked(self.app):
                 code = self._run(parsed_args)
@@ -262,6 +292,24 @@ class PlacementCommand(TargetCommand):
         finally:
             self._close()
         return code or self.exit_code
+
+    def _read_settings(self, parsed_args: argparse.Namespace) -> None:
+        """Set the arguments of _SETTINGS. Exits with a usage error for an invalid number."""
+        settings = self._settings()
+        for name, setting in _SETTINGS.items():
+            option = plugin.global_option(setting)
+            value = getattr(parsed_args, name)
+            if value is not None:
+                former = f"--{name.replace('_', '-')}"
+                self.log.warning("%s is deprecated: use %s", former, option)
+            else:
+                value = settings.get(setting)
+            if value is not None and name != "nova_recording":
+                try:
+                    value = arguments.positive(str(value))
+                except argparse.ArgumentTypeError as error:
+                    self.usage_error(f"argument {option}: {error}")
+            setattr(parsed_args, name, value or (pace.MOST if name == "workers" else None))
 
     def _run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command; once more if the UUID of no provider is the name of one.
@@ -280,7 +328,7 @@ class PlacementCommand(TargetCommand):
         from osc_placement.client import lookup
 
         replaced = False
-        for argument in getattr(parsed_args, arguments.PROVIDER_ARGUMENTS, ()):
+        for argument in getattr(parsed_args, arguments.PROVIDER_ARGUMENTS):
             value = getattr(parsed_args, argument)
             texts = value if isinstance(value, list) else [value]
             found = [text and lookup.named_like_uuid(self._client(), text) for text in texts]
@@ -362,8 +410,8 @@ class PlacementCommand(TargetCommand):
         if not self._is_connected:
             self._check_target(client)
         self._is_connected = True
-        client.transport.pace.most = getattr(self._arguments, "workers", pace.MOST)
-        client.transport.pace.rate = getattr(self._arguments, "rate", None)
+        client.transport.pace.most = self._arguments.workers or pace.MOST
+        client.transport.pace.rate = self._arguments.rate
         return client
 
     def client(self) -> api.Client:
@@ -377,8 +425,8 @@ class PlacementCommand(TargetCommand):
 
     @property
     def nova_recording(self) -> str | None:
-        """The file of ``--nova-recording``; None without it."""
-        recording: str | None = getattr(self._arguments, "nova_recording", None)
+        """The file of ``--os-nova-recording``; None without it."""
+        recording: str | None = self._arguments.nova_recording
         return recording
 
     def _version(self, client: api.Client, features: Iterable[str]) -> microversion.Microversion:
@@ -453,6 +501,8 @@ class ShowOne(PlacementCommand, command.ShowOne):
 
 class Report(PlacementCommand, display.DisplayCommandBase[Any]):
     """A command that upstream does not have: its tables fit the terminal, and a summary follows."""
+
+    has_former_options = True
 
     #: The columns of a table, unless the operator selects others; empty for all columns.
     table_columns: Sequence[str] = ()

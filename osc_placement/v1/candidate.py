@@ -167,6 +167,7 @@ def _pairs(values: Mapping[str, Any]) -> str:
 
 def add_options(parser: argparse._ActionsContainer, *, limit: bool = True) -> None:
     """Add the options of ``allocation candidate list``; ``limit``: with ``--limit``."""
+    parser.set_defaults(groups=None, limit=None)
     _add_grouped(parser)
     parser.add_argument(
         "--group",
@@ -316,7 +317,7 @@ def _option_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str
     for group in arguments.groups(parsed_args):
         yield from arguments.group_features(group)
     options = {
-        "--limit": (getattr(parsed_args, "limit", None), "candidate limit"),
+        "--limit": (parsed_args.limit, "candidate limit"),
         "--group-policy": (parsed_args.group_policy, "granular groups"),
         "--root-required": (parsed_args.root_required, "candidate root_required"),
         "--same-subtree": (parsed_args.same_subtree, "candidate same_subtree"),
@@ -336,7 +337,7 @@ def _query(
     groups = arguments.groups(parsed_args)
     problems = errors.InputErrors()
     if not any(group.resource for group in groups):
-        others = getattr(parsed_args, "request_options", "")
+        others = parsed_args.request_options
         instead = f" Or give {others}." if others else ""
         problems.add(f"At least one --resource must be specified.{instead}")
     uuids: dict[str, str] = {}
@@ -360,7 +361,7 @@ def _query(
         same_subtree=tuple(frozenset(value.split(",")) for value in parsed_args.same_subtree),
         root_required=frozenset(trait for trait in root if not trait.startswith("!")),
         root_forbidden=frozenset(trait[1:] for trait in root if trait.startswith("!")),
-        limit=getattr(parsed_args, "limit", None),
+        limit=parsed_args.limit,
     )
 
 

@@ -17,7 +17,6 @@ from osc_placement.v1 import (
     base,
     candidate,
     nova_request,
-    plan_command,
     services,
 )
 from osc_placement.v1.output import progress, rows, tables
@@ -109,7 +108,6 @@ openstack placement capacity show --flavor m1.large --keep 1 --by zone"""
             default=60,
             help="How long to search for --keep (default: 60)",
         )
-        plan_command.add_workers(group)
         nova_request.add_options(parser, several=True)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:

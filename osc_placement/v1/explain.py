@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
 from osc_placement.client import query as queries
-from osc_placement.v1 import arguments, base, candidate, nova_request, plan_command, services
+from osc_placement.v1 import arguments, base, candidate, nova_request, services
 from osc_placement.v1.output import progress, rows, tables
 
 if TYPE_CHECKING:
@@ -138,7 +138,6 @@ openstack allocation candidate explain \\
             default=3,
             help="Explain this many hosts that fail the fewest constraints (default: 3)",
         )
-        plan_command.add_workers(parser)
         nova_request.add_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:

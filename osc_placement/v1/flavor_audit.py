@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
-from osc_placement.v1 import base, nova_request, plan_command, services
+from osc_placement.v1 import base, nova_request, services
 from osc_placement.v1.output import progress, rows
 
 if TYPE_CHECKING:
@@ -79,8 +79,6 @@ openstack placement flavor audit --fail-on unknown_name \\
             " all but not_judged. May be repeated.",
         )
         nova_request.add_scheduler_options(parser)
-        plan_command.add_workers(parser)
-        services.add_recording(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.workflows import compute_nodes

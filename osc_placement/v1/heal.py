@@ -92,7 +92,6 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
             type=pathlib.Path,
             help='JSON file with the providers of servers: {"<server>": ["<provider>", ...]}',
         )
-        services.add_recording(group)
         self.add_change_options(parser)
 
     def features(self, parsed_args: argparse.Namespace) -> Sequence[tuple[str, str]]:

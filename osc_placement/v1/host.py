@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import microversion
-from osc_placement.v1 import arguments, base, nova_request, plan_command, services
+from osc_placement.v1 import arguments, base, nova_request, services
 from osc_placement.v1.output import progress, rows, tables
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class OkToStop(base.ReportShowOne):
     or if nova has servers on the hosts that have no allocations. With --max, the answer is
     about a largest set of the named hosts. Compute services, traits, aggregates, zones and
     server groups are those of nova: of the cloud, of a snapshot that was saved --with-nova, or
-    of --nova-recording. What is not judged is listed. Only reads.
+    of --os-nova-recording. What is not judged is listed. Only reads.
     """
 
     writes = False
@@ -74,9 +74,7 @@ openstack --os-placement-database cloud.sqlite \\
             action="store_true",
             help="Also show the moves as commands: 'openstack server migrate ...'",
         )
-        plan_command.add_workers(parser)
         nova_request.add_scheduler_options(parser)
-        services.add_recording(parser)
 
     def take_action(
         self, parsed_args: argparse.Namespace

@@ -88,8 +88,6 @@ openstack placement migration run --migration import_aggregate_ratios"""
             help="File that records the position of the run (default: a file for each cloud in"
             " $XDG_STATE_HOME/osc-placement). Without the file a run begins at the start.",
         )
-        plan_command.add_workers(parser)
-        services.add_recording(parser)
         self.add_allow(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:

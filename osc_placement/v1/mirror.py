@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.plan import guards as plan_guards
-from osc_placement.v1 import arguments, plan_command, services
+from osc_placement.v1 import arguments, plan_command
 
 if TYPE_CHECKING:
     from osc_placement.plan import result
@@ -75,7 +75,6 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
             " nova has deleted. Not needed for host aggregates deleted since the last run:"
             " --prune removes their members. May be repeated.",
         )
-        services.add_recording(group)
         self.add_change_options(parser)
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:
@@ -129,7 +128,6 @@ openstack placement aggregate ratios --host-aggregate az1"""
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("which hosts")
         arguments.add_hosts(group, "Only the hosts of this host aggregate")
-        services.add_recording(group)
         self.add_change_options(parser)
 
     def plan(self, run: plan_command.Run, parsed_args: argparse.Namespace) -> ObservedPlan:

@@ -63,7 +63,6 @@ def add_options(parser: argparse.ArgumentParser, *, several: bool = False) -> No
         help="A port of neutron with a resource request. May be repeated.",
     )
     add_scheduler_options(group)
-    services.add_recording(group)
 
 
 def add_scheduler_options(group: argparse._ActionsContainer) -> None:

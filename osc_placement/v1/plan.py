@@ -86,7 +86,6 @@ class _PlanFileCommand(plan_command.PlanCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         _add_file(parser)
-        services.add_recording(parser)
         self.add_change_options(parser)
 
     def check_arguments(self, parsed_args: argparse.Namespace) -> None:

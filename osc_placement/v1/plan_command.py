@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import errors, microversion
-from osc_placement.plan import guards as plan_guards, workers
+from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import arguments, base, services
 from osc_placement.v1.output import progress, rows, tables
 
@@ -34,6 +34,7 @@ EXIT_CODES: Mapping[int, str] = {
 
 #: Arguments that a continued run has too; plan files do not record them.
 _REPEATED = ("max_count", "allow", "nova_recording")
+_OPTIONS = {"nova_recording": "os_nova_recording"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class PlanCommand(base.ReportLister):
 
     def _prints_plan(self, parsed_args: argparse.Namespace) -> bool:
         """Whether standard output gets the plan, and not the rows."""
-        return getattr(parsed_args, "plan_out", None) == pathlib.Path("-")
+        return bool(parsed_args.plan_out == pathlib.Path("-"))
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -135,15 +136,15 @@ class PlanCommand(base.ReportLister):
 
     def check_recording(self, parsed_args: argparse.Namespace) -> None:
         """Refuse to change a live Placement from a recording of nova."""
-        recording = getattr(parsed_args, "nova_recording", None)
-        is_dry_run = getattr(parsed_args, "dry_run", False)
-        if recording is None or is_dry_run or self._database() is not None:
+        recording = parsed_args.nova_recording
+        if recording is None or parsed_args.dry_run or self._database() is not None:
             return
         if plan_guards.RECORDED_NOVA not in parsed_args.allow:
             raise errors.PlacementError(
-                f"--nova-recording {recording}: servers may have changed since nova's responses"
-                " were recorded; nothing was changed. Read nova itself (without --nova-recording),"
-                " rehearse on a database file (--os-placement-database), or --allow"
+                f"--os-nova-recording {recording}: servers may have changed since nova's responses"
+                " were recorded; nothing was changed. Read nova itself (without"
+                " --os-nova-recording), rehearse on a database file"
+                " (--os-placement-database), or --allow"
                 f" {plan_guards.RECORDED_NOVA}"
             )
 
@@ -165,8 +166,8 @@ class PlanCommand(base.ReportLister):
         planned = planned.stamped(
             run.client,
             self.command_line(parsed_args),
-            allow=getattr(parsed_args, "allow", ()),
-            max_percent=getattr(parsed_args, "max_percent", None),
+            allow=parsed_args.allow,
+            max_percent=parsed_args.max_percent,
         )
         return apply.apply_plan(run.client, planned, self.apply_options(run, parsed_args))
 
@@ -176,9 +177,9 @@ class PlanCommand(base.ReportLister):
 
         return apply.Options(
             dry_run=parsed_args.dry_run,
-            allow=tuple(getattr(parsed_args, "allow", ())),
+            allow=tuple(parsed_args.allow),
             plan_out=parsed_args.plan_out,
-            undo_out=getattr(parsed_args, "undo_out", None),
+            undo_out=parsed_args.undo_out,
             limits=executor.Limits(
                 workers=parsed_args.workers,
                 max_count=parsed_args.max_count,
@@ -286,7 +287,6 @@ class PlanCommand(base.ReportLister):
             type=arguments.positive,
             help="Make at most this many changes",
         )
-        add_workers(group)
         group.add_argument(
             "--on-error",
             choices=("continue", "stop"),
@@ -334,7 +334,7 @@ def recorded_words(parsed_args: argparse.Namespace, names: Sequence[str]) -> Ite
     """The words of a command line for these arguments; arguments without a value are omitted."""
     for name in names:
         value = getattr(parsed_args, name)
-        option = "--" + name.replace("_", "-")
+        option = "--" + _OPTIONS.get(name, name).replace("_", "-")
         if name == "file":
             yield from [] if value is None else [str(value)]
         elif isinstance(value, list):
@@ -344,24 +344,6 @@ def recorded_words(parsed_args: argparse.Namespace, names: Sequence[str]) -> Ite
             yield option
         elif value is not None and value is not False:
             yield from (option, str(value))
-
-
-def add_workers(group: argparse._ActionsContainer) -> None:
-    """Add ``--workers`` and ``--rate``."""
-    group.add_argument(
-        "--workers",
-        metavar="<count>",
-        type=arguments.positive,
-        default=workers.DEFAULT,
-        help="The most requests that run at the same time; fewer while Placement is slow"
-        f" or refuses requests because of its load (default: {workers.DEFAULT})",
-    )
-    group.add_argument(
-        "--rate",
-        metavar="<count>",
-        type=arguments.positive,
-        help="The most requests to Placement that start in a second (default: no limit)",
-    )
 
 
 def undo_command(path: pathlib.Path | str) -> str:
@@ -407,6 +389,6 @@ def _normalized(column: str) -> str:
 def _files(parsed_args: argparse.Namespace) -> dict[str, pathlib.Path]:
     """``{argument: plan file}``; no two arguments may name the same file."""
     names = {"<file>": "file", "--plan-out": "plan_out", "--undo-out": "undo_out"}
-    given = {text: getattr(parsed_args, name, None) for text, name in names.items()}
+    given = {text: getattr(parsed_args, name) for text, name in names.items()}
     found = {text: path.resolve() for text, path in given.items() if path is not None}
     return {text: path for text, path in found.items() if path.is_file() or not path.exists()}

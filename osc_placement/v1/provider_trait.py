@@ -243,7 +243,6 @@ openstack resource provider trait matrix --member-of az1 --differing"""
             action="store_true",
             help="Only traits that some of the providers have and others do not have",
         )
-        plan_command.add_workers(parser)
         arguments.add_selector(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:

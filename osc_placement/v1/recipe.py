@@ -27,6 +27,7 @@ class Recipe(base.Command):
     """A command that writes a document for ``placement reshape``. It changes nothing."""
 
     writes = False
+    has_former_options = True
     required_feature = "reshaper"
     default_version: ClassVar[microversion.Microversion] = microversion.MAXIMUM
 
@@ -416,7 +417,6 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
             "The class that a server uses, PCPU or VCPU",
             "the output of 'virsh dumpxml' for servers",
         )
-        services.add_recording(parser)
         super().add_arguments(parser)
 
     def recipe(
@@ -469,7 +469,6 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
             metavar="<host>",
             help="Nova's name of the new host (default: from nova, or the old host's name)",
         )
-        services.add_recording(parser)
         super().add_arguments(parser)
 
     def recipe(

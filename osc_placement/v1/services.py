@@ -1,6 +1,6 @@
 """Nova and neutron, for the commands that compare Placement with them.
 
-The answers come from the cloud, or from a file (``--nova-recording``).
+The answers come from the cloud, or from a file (``--os-nova-recording``).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Services:
             authenticate(
                 shell,
                 "reads nova",
-                "Select a cloud (OS_CLOUD), a recording of nova's responses (--nova-recording) or a"
-                " snapshot that was saved --with-nova",
+                "Select a cloud (OS_CLOUD), a recording of nova's responses (--os-nova-recording)"
+                " or a snapshot that was saved --with-nova",
             )
         return _session_nova(shell.client_manager.sdk_connection)
 
@@ -74,8 +74,7 @@ class Services:
     @property
     def neutron_for_ports(self) -> neutron_api.Neutron | None:
         """Neutron, or None with ``--skip-port-allocations``."""
-        skip = getattr(self._parsed_args, "skip_port_allocations", False)
-        return None if skip else self.neutron
+        return None if self._parsed_args.skip_port_allocations else self.neutron
 
     def apply_options(self) -> dict[str, Any]:
         """The fields of ``apply.Options`` for a plan that was made from nova's responses."""
@@ -177,17 +176,6 @@ def not_counted_rows(not_counted: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"host": host, "reason": why} for host, why in sorted(not_counted.items())]
 
 
-def add_recording(parser: argparse._ActionsContainer) -> None:
-    """Add ``--nova-recording``."""
-    parser.add_argument(
-        "--nova-recording",
-        metavar="<file>",
-        help="Read nova's and neutron's responses from this JSON file"
-        ' ({"GET /v2.1/os-aggregates": ...}) instead of the cloud, to rehearse on a'
-        " --os-placement-database. 12-hosts is the recording of the sample cloud.",
-    )
-
-
 def add_check_owners(parser: argparse._ActionsContainer) -> None:
     """Add ``--check-owners``."""
     parser.add_argument(
@@ -221,7 +209,7 @@ def _session_nova(connection: Any) -> nova_api.SessionNova:
 
     if not nova_api.has_endpoint(connection):
         raise errors.PlacementError(
-            "this cloud has no nova: its catalog lists no compute service. Give --nova-recording"
+            "this cloud has no nova: its catalog lists no compute service. Give --os-nova-recording"
         )
     return nova_api.SessionNova(connection)
 

@@ -12,7 +12,7 @@ from osc_placement import testing
 from tests.support.peer import shell, target as targets
 
 RATIOS = "placement aggregate ratios"
-RECORDED = ("--nova-recording", "12-hosts", "--allow", "recorded-nova")
+RECORDED = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
 NOVA = testing.sample_nova("12-hosts")
 NODES = {
     item["hypervisor_hostname"]: item["service"]["host"]

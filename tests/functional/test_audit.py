@@ -17,7 +17,7 @@ from tests.support import commands, guide
 from tests.support.peer import shell, target as targets
 
 AUDIT = "placement allocation audit"
-RECORDED = ("--nova-recording", "12-hosts")
+RECORDED = ("--os-nova-recording", "12-hosts")
 
 NOVA = testing.sample_nova("12-hosts")
 LISTED = "GET /v2.1/servers/detail?all_tenants=1"
@@ -233,7 +233,7 @@ def test_invalid_options_are_refused(openstack: shell.OpenStack) -> None:
         (("--only", "odd"), 2, "invalid choice"),
         (("--min-age", "-1"), 2, "not an integer of at least 0"),
         (("--host", "nowhere"), 1, "no compute host 'nowhere'"),
-        (("--nova-recording", "nofile.json"), 1, "nofile.json"),
+        (("--os-nova-recording", "nofile.json"), 1, "nofile.json"),
     ):
         found, text = openstack.fails(AUDIT, *RECORDED, *arguments)
         assert (found, message in text, "Traceback" in text) == (code, True, False), text

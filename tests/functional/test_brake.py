@@ -44,7 +44,7 @@ def hiding(tmp_path: pathlib.Path, path: str, name: str) -> tuple[str, ...]:
     }
     file = tmp_path / "nova.json"
     file.write_text(json.dumps(answers))
-    return ("--nova-recording", str(file))
+    return ("--os-nova-recording", str(file))
 
 
 def rows(openstack: shell.OpenStack, *command: str, code: int) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def test_an_audit_deletes_nothing_where_nova_lists_no_servers(
 def test_a_mirror_removes_nothing_where_nova_lists_no_host_aggregates(
     openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
 ) -> None:
-    openstack.run(MIRROR, "--nova-recording", "12-hosts", *ALLOWED)
+    openstack.run(MIRROR, "--os-nova-recording", "12-hosts", *ALLOWED)
     recorded = hiding(tmp_path, "os-aggregates", "aggregates")
     before = state(target)
     refused = rows(openstack, MIRROR, *recorded, "--prune", *ALLOWED, code=6)
@@ -95,7 +95,7 @@ def test_a_mirror_removes_nothing_where_nova_lists_no_host_aggregates(
 
 def test_the_limit_can_be_lower(openstack: shell.OpenStack, target: targets.Target) -> None:
     before = state(target)
-    only = ("--nova-recording", "12-hosts", "--repair", "--only", "doubled", *ALLOWED)
+    only = ("--os-nova-recording", "12-hosts", "--repair", "--only", "doubled", *ALLOWED)
     refused = rows(openstack, AUDIT, *only, "--max-percent", "0", code=6)
     assert [row["status"] for row in refused] == ["refused"]
     assert state(target) == before
@@ -107,7 +107,7 @@ def test_the_percentage_is_checked(openstack: shell.OpenStack) -> None:
         (("--repair", "--max-percent", "101"), "is not an integer from 0 to 100"),
         (("--max-percent", "5"), "--max-percent requires --repair"),
     ):
-        code, text = openstack.fails(AUDIT, "--nova-recording", "12-hosts", *arguments)
+        code, text = openstack.fails(AUDIT, "--os-nova-recording", "12-hosts", *arguments)
         assert (code, message in text) == (2, True), text
 
 
@@ -162,7 +162,7 @@ def test_an_amendment_has_a_limit_of_capacity_on_request(
 def test_ratios_have_a_limit_of_capacity_on_request(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
-    recorded = ("--nova-recording", "12-hosts", *ALLOWED, "--allow", "over-capacity")
+    recorded = ("--os-nova-recording", "12-hosts", *ALLOWED, "--allow", "over-capacity")
     node = "cmp-0001.lab.example.org"
     openstack.run(AMEND, "--resource", "VCPU:allocation_ratio=64", node)
     before = inventories(target)

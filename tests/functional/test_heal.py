@@ -13,7 +13,7 @@ from osc_placement import testing
 from tests.support.peer import shell, target as targets
 
 HEAL = "placement allocation heal"
-RECORDED = ("--nova-recording", "12-hosts", "--allow", "recorded-nova")
+RECORDED = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
 DOMAIN = "lab.example.org"
 
 NOVA = testing.sample_nova("12-hosts")
@@ -187,7 +187,7 @@ def test_plan_file_checks_nova_again(openstack: shell.OpenStack, target: targets
     (moved,) = (one for one in document[LISTED]["servers"] if one["name"] == "st-stopped")
     moved["OS-EXT-STS:task_state"] = "powering-on"
     pathlib.Path("nova.json").write_text(json.dumps(document))
-    later = ("--nova-recording", "nova.json", "--allow", "recorded-nova")
+    later = ("--os-nova-recording", "nova.json", "--allow", "recorded-nova")
     outcome = openstack.run("placement plan apply", "plan.json", *later, "-f", "json")
     # Refused changes decide the exit code, not stale ones.
     assert outcome.code == 6, outcome

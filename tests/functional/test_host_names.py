@@ -9,7 +9,7 @@ import pytest
 from osc_placement import testing
 from tests.support.peer import shell, target as targets
 
-RECORDED = ("--nova-recording", "12-hosts")
+RECORDED = ("--os-nova-recording", "12-hosts")
 REQUEST = ("--flavor", "m1.small")
 NODES = testing.sample_nova("12-hosts")["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
 

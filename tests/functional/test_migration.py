@@ -28,7 +28,7 @@ def cloud(target: targets.Target) -> None:
 
 def run(openstack: shell.OpenStack, *arguments: str) -> tuple[int, Counts, str]:
     """The exit code, ``{migration: (found, done)}``, and stderr."""
-    recording = ("--nova-recording", "12-hosts", "--allow", "recorded-nova")
+    recording = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
     ended = openstack.run(RUN, *recording, *arguments, "-f", "json")
     rows = json.loads(ended.stdout)
     counts = {row["migration"]: (row["found"], row["done"]) for row in rows}
@@ -74,7 +74,7 @@ def test_a_migration_that_changes_capacities_runs_only_when_it_is_named(
     code, counts, message = run(openstack, "--migration", "import_aggregate_ratios")
     assert (code, counts) == (0, {"import_aggregate_ratios": (7, 7)})
     assert "'openstack placement aggregate ratios --dry-run' shows them" in message
-    recording = ("--nova-recording", "12-hosts", "--allow", "recorded-nova")
+    recording = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
     ended = openstack.run(RUN, *recording, "--migration", "nothing")
     assert ended.code == 127
     assert "unknown migration nothing: use mirror_host_aggregates, " in ended.stderr
@@ -82,7 +82,7 @@ def test_a_migration_that_changes_capacities_runs_only_when_it_is_named(
 
 @fixtures.ON_ONE_TARGET
 def test_a_table_output_lists_migrations_and_problems(openstack: shell.OpenStack) -> None:
-    recording = ("--nova-recording", "12-hosts", "--allow", "recorded-nova")
+    recording = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
     ended = openstack.run(RUN, *recording)
     titles = [line for line in ended.stdout.splitlines() if line[:1].isalpha()]
     assert titles == ["Migrations", "Problems"]
@@ -93,7 +93,7 @@ def test_a_table_output_lists_migrations_and_problems(openstack: shell.OpenStack
 def test_the_counts_are_those_of_the_commands_that_the_notes_name(
     openstack: shell.OpenStack,
 ) -> None:
-    recording = ("--nova-recording", "12-hosts", "--dry-run")
+    recording = ("--os-nova-recording", "12-hosts", "--dry-run")
     notes = openstack.run(RUN, *recording).stdout
     for name, command in (
         ("mirror_host_aggregates", "placement aggregate mirror"),

@@ -15,7 +15,7 @@ from tests.support import fake_nova
 from tests.support.peer import shell, target as targets
 
 MIRROR = "placement aggregate mirror"
-RECORDED = ("--nova-recording", "12-hosts", "--allow", "recorded-nova")
+RECORDED = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
 DOMAIN = "lab.example.org"
 
 NOVA = testing.sample_nova("12-hosts")
@@ -162,7 +162,7 @@ def test_a_limited_plan_is_continued(openstack: shell.OpenStack, target: targets
 def answers(tmp_path: pathlib.Path, document: Any) -> tuple[str, ...]:
     path = tmp_path / "nova.json"
     path.write_text(json.dumps(document))
-    return ("--nova-recording", str(path), "--allow", "recorded-nova")
+    return ("--os-nova-recording", str(path), "--allow", "recorded-nova")
 
 
 def test_a_deleted_host_aggregate_is_known_from_the_last_run(
@@ -186,7 +186,7 @@ def test_a_compute_service_or_a_recording_is_required(
     openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
 ) -> None:
     for nova, message in (
-        (("--nova-recording", "nofile.json"), "nofile.json"),
+        (("--os-nova-recording", "nofile.json"), "nofile.json"),
         (answers(tmp_path, {"GET /v2.1/servers": {}}), "os-aggregates"),
         ((), "nova"),
     ):

@@ -150,7 +150,7 @@ def test_all_hosts_are_reshaped_with_the_template_of_the_user_guide(
 
 def test_a_recording_of_nova_does_not_change_this_placement(openstack: shell.OpenStack) -> None:
     code, text = openstack.fails(
-        "placement allocation audit", "--nova-recording", "12-hosts", "--repair"
+        "placement allocation audit", "--os-nova-recording", "12-hosts", "--repair"
     )
     assert (code, "--allow recorded-nova" in text) == (1, True)
 

@@ -143,7 +143,7 @@ def test_every_module_that_writes_inventories_has_the_guard() -> None:
 
 
 def over_capacity(openstack: shell.OpenStack) -> set[str]:
-    audit = ("placement allocation audit", "--nova-recording", "12-hosts")
+    audit = ("placement allocation audit", "--os-nova-recording", "12-hosts")
     outcome = openstack.run(*audit, "--only", "over-capacity", "-f", "json")
     return {row["name"] for row in json.loads(outcome.stdout)}
 

@@ -138,7 +138,7 @@ def audited(
     openstack: shell.OpenStack, nova: dict[str, Any], *arguments: str, code: int
 ) -> list[dict[str, Any]]:
     pathlib.Path("nova.json").write_text(json.dumps(nova))
-    outcome = openstack.run(AUDIT, "--nova-recording", "nova.json", *arguments, "-f", "json")
+    outcome = openstack.run(AUDIT, "--os-nova-recording", "nova.json", *arguments, "-f", "json")
     assert outcome.code == code, outcome
     found: list[dict[str, Any]] = json.loads(outcome.stdout)
     return found
@@ -226,7 +226,7 @@ def test_invalid_files_and_hosts_are_refused(
 ) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("meta: {schema_version: '1.0'}\nproviders: [{identification: {id: 1}}]")
-    recorded = ("--nova-recording", "12-hosts")
+    recorded = ("--os-nova-recording", "12-hosts")
     for arguments, message in (
         (("--provider-config", str(bad)), "providers[0].identification: "),
         (("--provider-config", "nofile.yaml"), "nofile.yaml"),
@@ -265,8 +265,10 @@ def test_a_pci_device_out_of_spec_is_found_while_a_server_uses_it(
     assert found["evidence"] == {"consumers": [consumer]}
     assert (found["cause"], found["action"]) == ("out-of-spec", "check-configuration")
     assert not audited(openstack, recording(), *only, code=0)
-    text = openstack.run(AUDIT, "--nova-recording", "nova.json").stderr
+    text = openstack.run(AUDIT, "--os-nova-recording", "nova.json").stderr
     assert "not judged: 3 PCI devices, without --nova-conf" in text
     config.write_text("[pci]\ndevice_spec = none\n")
-    code, text = openstack.fails(AUDIT, "--nova-recording", "nova.json", "--nova-conf", str(config))
+    code, text = openstack.fails(
+        AUDIT, "--os-nova-recording", "nova.json", "--nova-conf", str(config)
+    )
     assert (code, "[pci]device_spec: 'none' is not JSON" in text) == (1, True), text

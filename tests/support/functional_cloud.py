@@ -98,7 +98,7 @@ def nova_recording(answers: Mapping[str, Any], file: str = "nova.json") -> tuple
         "GET /v2.1/servers/detail": {"servers": []},
     }
     pathlib.Path(file).write_text(json.dumps({**empty, **answers}))
-    return "--nova-recording", file
+    return "--os-nova-recording", file
 
 
 def send_to(target: targets.Target) -> Callable[[str, str, Any, str], tuple[int, Any]]:

@@ -45,7 +45,7 @@ WITH_NOVA = re.compile(
     r"|placement (allocation|aggregate|capacity|flavor|host|migration run|plan (apply|undo)"
     r"|provider|reshape recipe|snapshot save))\b"
 )
-RECORDING = "--nova-recording"
+RECORDING = "--os-nova-recording"
 
 #: The variable, and what pages show as the configuration of openstack-placement.
 OFFLINE = "OSC_PLACEMENT_CONFIG"

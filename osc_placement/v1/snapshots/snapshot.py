@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from osc_placement import microversion
 from osc_placement.plan import progress as plan_progress
-from osc_placement.v1 import base, plan_command, services
+from osc_placement.v1 import base, services
 from osc_placement.v1.output import progress, rows
 
 if TYPE_CHECKING:
@@ -76,9 +76,7 @@ openstack --os-placement-database cloud.sqlite resource provider list"""
             " services, host aggregates, migrations, flavors) and from neutron (ports with resource"
             " requests)",
         )
-        services.add_recording(parser)
         services.add_skip_port_allocations(parser)
-        plan_command.add_workers(parser)
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -179,7 +177,6 @@ openstack placement snapshot diff monday.sqlite live"""
                 help=f"{text}: a snapshot file, or '{LIVE}' for the cloud",
             )
         parser.add_argument("--generations", action="store_true", help="Also compare generations")
-        plan_command.add_workers(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
         from osc_placement.workflows.snapshot import diff, file

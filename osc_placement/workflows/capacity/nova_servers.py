@@ -41,7 +41,7 @@ class KnownServers:
 WITHOUT_NOVA = KnownServers(
     not_judged=(
         "traits, availability zones, host aggregates and server groups: they are in nova (select a"
-        " snapshot that was saved --with-nova, or give --nova-recording)",
+        " snapshot that was saved --with-nova, or give --os-nova-recording)",
         "servers without allocations: they are in nova",
     )
 )

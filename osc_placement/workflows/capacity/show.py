@@ -148,7 +148,7 @@ class _Parts:
         known = [] if by in (None, By.HOST) or host_aggregates is None else host_aggregates()
         if by is By.ZONE and host_aggregates is None:
             raise errors.PlacementError(
-                "availability zones are in nova: select a cloud, or give --nova-recording"
+                "availability zones are in nova: select a cloud, or give --os-nova-recording"
             )
         self._known = list(known)
 

@@ -45,7 +45,7 @@ def test_servers_have_their_names_from_nova(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     target.load("12-hosts")
-    rows = openstack(LIST, "cmp-0002.lab.example.org", "--nova-recording", "12-hosts")
+    rows = openstack(LIST, "cmp-0002.lab.example.org", "--os-nova-recording", "12-hosts")
     names = [row["server_name"] for row in rows]
     assert names[:2] == ["al-double", "al-offloaded"]
     assert names[-2:] == [None, None]

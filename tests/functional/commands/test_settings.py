@@ -116,7 +116,7 @@ def test_a_database_and_a_named_cloud_are_a_usage_error(
         LIST,
         ["trait", "show", "CUSTOM_A"],
         ["placement", "status"],
-        ["placement", "allocation", "audit", "--nova-recording", "12-hosts"],
+        ["placement", "allocation", "audit", "--os-nova-recording", "12-hosts"],
         ["resource", "provider", "trait", "add", "--trait", "CUSTOM_A", "--dry-run", "node"],
     ],
     ids=lambda words: "-".join(words[:3]),
@@ -197,3 +197,44 @@ def test_help_needs_no_cloud_and_sends_nothing() -> None:
     outcome = shell.run(["allocation", "candidate", "list", "--help"])
     assert outcome.code == 0
     assert "Needs Placement API 1.10 or later." in outcome.stdout
+
+
+def test_requests_are_limited_by_option_environment_and_clouds_yaml(
+    cloud: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = "argument --os-placement-workers: 0 is less than 1"
+    assert cloud("placement_workers: 4, placement_rate: 50").code == 0
+    outcome = cloud("placement_workers: 0")
+    assert (outcome.code, refused in outcome.stderr) == (2, True), outcome
+    assert cloud("placement_workers: 0", "--os-placement-workers", "3").code == 0
+    monkeypatch.setenv("OS_PLACEMENT_RATE", "many")
+    outcome = cloud("")
+    assert (outcome.code, "--os-placement-rate: invalid int value: 'many'" in outcome.stderr) == (
+        2,
+        True,
+    ), outcome
+    assert cloud("", "--os-placement-rate", "20").code == 0
+
+
+@pytest.mark.parametrize(
+    ("former", "option"),
+    [
+        (("--workers", "2"), "--os-placement-workers"),
+        (("--rate", "50"), "--os-placement-rate"),
+        (("--nova-recording", "12-hosts"), "--os-nova-recording"),
+    ],
+)
+def test_the_former_options_of_a_command_work_with_a_warning(
+    openstack: shell.OpenStack,
+    target: Target,
+    monkeypatch: pytest.MonkeyPatch,
+    former: tuple[str, str],
+    option: str,
+) -> None:
+    target.load("12-hosts")
+    mirror = ("placement aggregate mirror", "--dry-run")
+    monkeypatch.setenv("OS_NOVA_RECORDING", "12-hosts")
+    outcome = openstack.run(*mirror, *former)
+    assert outcome.code == 0, outcome
+    assert f"{former[0]} is deprecated: use {option}" in outcome.stderr
+    assert former[0] not in openstack.run("help placement aggregate mirror").stdout

@@ -15,7 +15,7 @@ from tests.support.peer import fixtures, shell, target as targets
 
 #: ESC, CR, BEL, backspace, CSI, a line separator, bidirectional overrides, an unpaired surrogate.
 EVIL = "\x1b[2J\r\x07\b\x9b2J\u2028\u202e\u2066\x7f"
-RECORDED = "--nova-recording nova.json --allow recorded-nova"
+RECORDED = "--os-nova-recording nova.json --allow recorded-nova"
 HOST = "30098650-69f4-5c44-a585-79de80c723ad"
 COMMANDS = (
     "resource provider list",

@@ -26,7 +26,7 @@ HOST = "cmp-0012.lab.example.org"
 AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
 SERVER = "0c57cadb-fc21-585e-9f39-000d38c633c1"
 OWNER = ("--project-id", "p1", "--user-id", "u1")
-RECORDED = ("--nova-recording", "12-hosts")
+RECORDED = ("--os-nova-recording", "12-hosts")
 DRY = "--dry-run"
 
 #: ``{command: its arguments}``, several where options add columns.

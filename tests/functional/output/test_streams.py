@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.peer import fixtures, shell, target as targets
 
-RECORDED = "--nova-recording 12-hosts --allow recorded-nova"
+RECORDED = "--os-nova-recording 12-hosts --allow recorded-nova"
 HOST, UUID = "cmp-0001.lab.example.org", "30098650-69f4-5c44-a585-79de80c723ad"
 
 #: A changing command of each family, and how many undo files it writes.

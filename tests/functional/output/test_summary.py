@@ -14,7 +14,7 @@ from tests.support.commands import COMMANDS, load
 from tests.support.peer import fixtures, shell, target as targets
 
 AMEND = ("resource provider inventory amend", "--all", "--resource", "VCPU:allocation_ratio=2")
-RECORDED = ("--nova-recording", "12-hosts")
+RECORDED = ("--os-nova-recording", "12-hosts")
 MOVES = """\
 moves:
 - {from: cmp-0012.lab.example.org, resources: {VGPU: 4}, to: {name: gpu0}}

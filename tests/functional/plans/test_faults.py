@@ -22,7 +22,7 @@ from osc_placement.client import retry
 from tests.support.peer import chaos, faults, identity, shell, target as targets
 from tests.support.reshape import cloud_builder, interrupted
 
-RECORDED = "--nova-recording 12-hosts --allow recorded-nova"
+RECORDED = "--os-nova-recording 12-hosts --allow recorded-nova"
 #: Those that write consumers and aggregates but heal_allocations, which would be most of the
 #: requests: heal is tested alone.
 MIGRATIONS = " ".join(

@@ -130,7 +130,9 @@ def test_an_interrupted_run_reports_changes_and_can_continue(
     target.load("12-hosts")
     with chaos.between(target.url, delay=0.01) as proxy:  # type: ignore[attr-defined]
         commands = KilledCommands(proxy, tmp_path, 0)
-        outcome = commands.run(f"{AMEND}+=2 --workers 2 --plan-out plan.json", interrupt_at=4)
+        outcome = commands.run(
+            f"{AMEND}+=2 --os-placement-workers 2 --plan-out plan.json", interrupt_at=4
+        )
         assert outcome is not None
         assert outcome.code == 130
         found = [row["status"] for row in json.loads(outcome.stdout)]

@@ -16,7 +16,7 @@ from tests.support.peer import shell, target as targets
 
 RECIPE = "placement reshape recipe"
 A, B = "pci_0000_84_00_0", "pci_0000_85_00_0"
-RECORDED = ("--nova-recording", "12-hosts")
+RECORDED = ("--os-nova-recording", "12-hosts")
 
 NOVA = testing.sample_nova("12-hosts")
 SERVERS = {
@@ -46,7 +46,7 @@ def down(*hosts: str) -> tuple[str, str]:
         if item["host"] in hosts:
             item |= {"state": "down", "status": "disabled"}
     pathlib.Path("nova.json").write_text(json.dumps(recording))
-    return "--nova-recording", "nova.json"
+    return "--os-nova-recording", "nova.json"
 
 
 def images() -> tuple[str, str]:
@@ -57,7 +57,7 @@ def images() -> tuple[str, str]:
         properties = {"hw_cpu_policy": "dedicated"} if dedicated else {}
         item["image"] = {"id": "image", "properties": properties}
     pathlib.Path("images.json").write_text(json.dumps(recording))
-    return "--nova-recording", "images.json"
+    return "--os-nova-recording", "images.json"
 
 
 def held(target: targets.Target, name: str) -> dict[str, dict[str, int]]:

@@ -195,7 +195,7 @@ def test_each_provider_is_a_state_that_existed_while_others_write(
     writer = Writer(sample)
     writer.start()
     try:
-        report = openstack("placement snapshot save", CLOUD, "--workers", "2")
+        report = openstack("placement snapshot save", CLOUD, "--os-placement-workers", "2")
     finally:
         writer.stopping.set()
         writer.join()

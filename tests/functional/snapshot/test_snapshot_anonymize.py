@@ -16,7 +16,7 @@ from tests.support.peer import fixtures, shell, target as targets
 REAL, ANONYMIZED, KEY = "real.sqlite", "anonymized.sqlite", "key.json"
 ANONYMIZE = "placement snapshot anonymize"
 SAVE = "placement snapshot save"
-RECORDING = ("--nova-recording", "12-hosts")
+RECORDING = ("--os-nova-recording", "12-hosts")
 
 #: Words in the sample that nova and Placement define, which the anonymized file also has.
 DEFINED = frozenset(

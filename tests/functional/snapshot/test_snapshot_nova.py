@@ -21,7 +21,7 @@ from tests.support import embedded
 from tests.support.peer import fixtures, shell, target as targets
 
 CLOUD = "cloud.sqlite"
-RECORDING = ("--nova-recording", "12-hosts")
+RECORDING = ("--os-nova-recording", "12-hosts")
 
 
 @pytest.fixture

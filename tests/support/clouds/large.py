@@ -191,7 +191,7 @@ class LargeCloud:
                 yield device, _provider(name, host.uuid, host.uuid, {"VGPU": {"total": 1}})
 
     def nova(self) -> dict[str, Any]:
-        """Nova's responses, as ``--nova-recording`` reads them; servers in pages of 1000."""
+        """Nova's responses, as ``--os-nova-recording`` reads them; servers in pages of 1000."""
         listing = "GET /v2.1/servers/detail?all_tenants=1"
         ended = sorted(self.servers, key=lambda server: server.uuid)
         pages = [ended[start : start + _PAGE] for start in range(0, len(ended), _PAGE)] or [[]]

@@ -43,7 +43,7 @@ def probe(api_client: api.Client | None = None, **settings: Any) -> Probe:
     return Probe(types.SimpleNamespace(client_manager=manager, stdout=None), None)  # type: ignore[arg-type]
 
 
-ARGUMENTS = argparse.Namespace(colour=None)
+ARGUMENTS = probe().get_parser("openstack probe").parse_args([])
 
 
 def test_an_unpinned_command_uses_1_29() -> None:
