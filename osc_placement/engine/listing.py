@@ -19,17 +19,17 @@ def matching(
     """The providers that match all filters by themselves, in order of creation.
 
     Raises TraitNotFound and ResourceClassNotFound. As in Placement, classes are checked last: an
-    unknown class is not reported when trees, traits or aggregates leave no provider. Takes time
-    linear in the smallest set that one filter leaves.
+    unknown class is not reported when the tree, the traits or the aggregates leave no provider.
+    Takes time linear in the smallest set that one filter leaves.
     """
     if request_group.in_tree is not None and request_group.in_tree not in base.providers:
         return []
     for alternatives in request_group.required:
         trait.check_exist(base, sorted(alternatives))
-    if not all(_has_members(base.with_trait, names) for names in request_group.required):
+    if not has_common_member(base.with_trait, request_group.required):
         return []
     trait.check_exist(base, sorted(request_group.forbidden))
-    if not all(_has_members(base.with_aggregate, names) for names in request_group.member_of):
+    if not has_common_member(base.with_aggregate, request_group.member_of):
         return []
     inventory.check_classes(base, request_group.resources)
     candidate_sets = _candidate_sets(base, request_group, name, uuid)
@@ -80,13 +80,13 @@ def _any_of(index: state.Index, keys: Collection[str]) -> Members:
     return _union(index[key] for key in keys).keys()
 
 
-def members(base: state.State, aggregates: Iterable[str]) -> list[str]:
-    """The providers in any of the aggregates."""
-    return list(_union(base.with_aggregate[aggregate] for aggregate in aggregates))
-
-
-def _has_members(index: state.Index, keys: Iterable[str]) -> bool:
-    return any(key in index for key in keys)
+def has_common_member(index: state.Index, conditions: Iterable[Collection[str]]) -> bool:
+    """Whether one provider has any of the names of each condition; True without conditions."""
+    by_condition = sorted((_any_of(index, names) for names in conditions), key=len)
+    if len(by_condition) < 2:
+        return all(by_condition)
+    smallest, *others = by_condition
+    return any(all(member in other for other in others) for member in smallest)
 
 
 def _union(parts: Iterable[Iterable[str]]) -> dict[str, None]:

@@ -113,7 +113,7 @@ def _empty_trait(form: str, value: str) -> http_errors.BadRequest:
 
 
 def parse_member_of(
-    values: Sequence[str], version: microversion.Microversion
+    values: Sequence[str], version: microversion.Microversion, suffix: str = ""
 ) -> tuple[tuple[frozenset[str], ...], frozenset[str]]:
     """``(member_of, forbidden)`` of ``member_of`` values: member_of as sets of alternatives."""
     if len(values) > 1 and not microversion.supports(version, "member_of repeated"):
@@ -122,13 +122,13 @@ def parse_member_of(
     forbidden: set[str] = set()
     for value in values:
         if value.startswith("!"):
-            forbidden |= _aggregates(value, version)
+            forbidden |= _aggregates(value, version, suffix)
         else:
-            member_of.append(_aggregates(value, version))
+            member_of.append(_aggregates(value, version, suffix))
     return tuple(member_of), frozenset(forbidden)
 
 
-def _aggregates(text: str, version: microversion.Microversion) -> frozenset[str]:
+def _aggregates(text: str, version: microversion.Microversion, suffix: str) -> frozenset[str]:
     value = text.removeprefix("!")
     aggregates = value.removeprefix("in:").split(",")
     if len(aggregates) > 1 and not value.startswith("in:"):
@@ -144,7 +144,8 @@ def _aggregates(text: str, version: microversion.Microversion) -> frozenset[str]
             )
     if value != text and not microversion.supports(version, "forbidden aggregates"):
         raise http_errors.BadRequest(
-            "Forbidden member_of parameters are not supported in the specified microversion"
+            f"Forbidden member_of{suffix} parameters are not supported in the specified"
+            " microversion"
         )
     return frozenset(aggregates)
 
@@ -212,16 +213,16 @@ def _groups(
         elif match[1] == "in_tree":
             given["in_tree"] = parse_in_tree(value)
         elif match[1] not in given:
-            given |= _repeatable_fields(match[1], values[key], version)
+            given |= _repeatable_fields(match[1], values[key], version, match[2])
     return {suffix: candidate.RequestGroup(suffix, **given) for suffix, given in fields.items()}
 
 
 def _repeatable_fields(
-    parameter: str, values: list[str], version: microversion.Microversion
+    parameter: str, values: list[str], version: microversion.Microversion, suffix: str
 ) -> dict[str, Any]:
     """The fields of a group from all values of ``member_of`` or ``required``."""
     if parameter == "member_of":
-        member_of, forbidden_aggregates = parse_member_of(values, version)
+        member_of, forbidden_aggregates = parse_member_of(values, version, suffix)
         return {"member_of": member_of, "forbidden_aggregates": forbidden_aggregates}
     # Before 1.39 Placement reads only the last value.
     repeated = microversion.supports(version, "any traits")
@@ -280,27 +281,31 @@ def _check_resourceless(
     if unknown:
         raise http_errors.BadRequest(
             f"Real suffixes should be specified in `same_subtree`: {unknown} not found in"
-            f" {sorted(groups)}.",
+            f" {[*groups]}.",
             http_errors.QUERY_BAD_VALUE,
         )
 
 
 def _check_orphans(without_resources: list[candidate.RequestGroup]) -> None:
-    """Raise for conditions of groups that request no resources."""
+    """Raise for conditions of groups that request no resources.
+
+    Forbidden traits alone are no orphan of the key "required". Only its text has two spaces.
+    """
     orphaned: dict[tuple[str, str], list[candidate.RequestGroup]] = {
-        ("traits", "required"): [g for g in without_resources if g.required or g.forbidden],
+        ("traits", "required"): [group for group in without_resources if group.required],
         ("member_of", "member_of"): [
-            g for g in without_resources if g.member_of or g.forbidden_aggregates
+            group for group in without_resources if group.member_of or group.forbidden_aggregates
         ],
     }
-    for (word, key), found in orphaned.items():
-        orphans = sorted(f"{key}{group.suffix}" for group in found)
+    for (word, key), groups in orphaned.items():
+        orphans = sorted(f"{key}{group.suffix}" for group in groups)
         if orphans:
+            space = "  " if word == "traits" else " "
             raise http_errors.BadRequest(
-                f"All {word} parameters must be associated with resources. Found the following"
-                f" orphaned {word} keys: {', '.join(orphans)}"
+                f"All {word} parameters must be associated with resources.{space}Found the"
+                f" following orphaned {word} keys: {', '.join(orphans)}"
             )
-    if any(group.in_tree for group in without_resources):
+    if any(group.in_tree or group.forbidden for group in without_resources):
         raise http_errors.BadRequest("All request groups must specify resources.")
 
 

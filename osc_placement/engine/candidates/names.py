@@ -6,10 +6,8 @@ unknown name after a condition that no provider meets is an empty answer, not an
 
 from __future__ import annotations
 
-import dataclasses
-
 from osc_placement.engine import inventory, listing, state, trait
-from osc_placement.engine.candidates import budget as budgets
+from osc_placement.engine.candidates import budget as budgets, search
 from osc_placement.model import candidate
 
 
@@ -30,12 +28,10 @@ def may_match(
         if _names_exist(base, group):
             continue
         for earlier in query.groups[:number]:
-            if budget is not None:
-                budget.check()
-            if not _has_providers(base, earlier):
+            if not _has_candidates(base, earlier, budget):
                 return False
         inventory.check_classes(base, group.resources)
-        if any(listing.members(base, aggregates) == [] for aggregates in group.member_of):
+        if not listing.has_common_member(base.with_aggregate, group.member_of):
             return False
         for alternatives in group.required:
             trait.check_exist(base, sorted(alternatives))
@@ -50,14 +46,12 @@ def _names_exist(base: state.State, group: candidate.RequestGroup) -> bool:
     )
 
 
-def _has_providers(base: state.State, group: candidate.RequestGroup) -> bool:
-    """Whether providers match a group alone: one for a suffixed group, else one per class."""
-    if group.suffix:
-        return bool(listing.matching(base, group))
-    return all(
-        listing.matching(base, dataclasses.replace(group, resources={name: amount}))
-        for name, amount in group.resources.items()
-    )
+def _has_candidates(
+    base: state.State, group: candidate.RequestGroup, budget: budgets.SearchBudget | None
+) -> bool:
+    """Whether a group alone has candidates, of nested providers at every microversion too."""
+    alone = candidate.CandidateQuery((group,), limit=1)
+    return any(True for _ in search.search(base, alone, budget=budget))
 
 
 def _has_root(base: state.State, required: frozenset[str], forbidden: frozenset[str]) -> bool:

@@ -24,6 +24,7 @@ _SQL = re.compile(r"Update conflict: .*", re.DOTALL)
 _NAMES = re.compile(
     r"(?<=Inventory for ')[^']+(?=')|(?<=on resource provider ')[^']+(?=')"
     r"|(?<=No such trait )[A-Za-z_, ]+(?=  $)"
+    r"|(?<=bad group\(s\) - \[)[^]]+|(?<=in `same_subtree`: \[)[^]]+"
 )
 #: One of several unknown traits is named, by hash order.
 _TRAIT = re.compile(r"(?<=No such trait\(s\): )[^.]*")
@@ -101,6 +102,12 @@ def _normal_value(key: str, value: Any) -> Any:
     return _normal(value)
 
 
+def _renamed_child(real: Answer, ours: Answer) -> bool:
+    """The real service sends no date after the first renaming of a child: see Conformance."""
+    is_child = isinstance(real.body, dict) and real.body.get("parent_provider_uuid")
+    return bool(is_child and real.body == ours.body and ("last-modified", None) in real.headers)
+
+
 def difference(real: Answer, ours: Answer) -> str:
     """The difference of two responses in a few lines; empty if they are equal."""
     lines = []
@@ -109,7 +116,7 @@ def difference(real: Answer, ours: Answer) -> str:
     lines += [
         f"{name}: {value!r} != {other!r}"
         for (name, value), (_, other) in zip(real.headers, ours.headers, strict=True)
-        if value != other
+        if value != other and not (name == "last-modified" and _renamed_child(real, ours))
     ]
     if real.body != ours.body:
         lines.append(f"body\n  real {json.dumps(real.body)}\n  ours {json.dumps(ours.body)}")
