@@ -68,7 +68,6 @@ WORKFLOWS = {
     "workflows.providers",
     "workflows.reshape",
     "workflows.reshape.documents",
-    "workflows.reshape.recipe",
     "workflows.reshape.snapshot",
     "workflows.selector",
     "workflows.snapshot",
@@ -135,8 +134,6 @@ LAYERS: dict[str, set[str]] = {
         "workflows.reshape.documents",
         "workflows.reshape.snapshot",
     }
-    | BELOW_WORKFLOWS,
-    "workflows.reshape.recipe": {"workflows.reshape", "workflows.reshape.snapshot"}
     | BELOW_WORKFLOWS,
     # A data migration is a run of another workflow.
     "workflows.migrations": {
@@ -271,7 +268,7 @@ def may_import_outside(module: str, target: str) -> bool:
     library = target.partition(".")[0]
     if library == "yaml":
         # Its loaders have no limits.
-        return module in (YAML_READER, "workflows.reshape.recipe.recipe")
+        return module in (YAML_READER, "workflows.reshape.recipes")
     if within(module, ("model", "microversion")) and library not in sys.stdlib_module_names:
         return False
     return library not in OUTSIDE or within(module, OUTSIDE[library])

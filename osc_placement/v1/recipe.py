@@ -15,12 +15,7 @@ from osc_placement.v1 import arguments, base, services
 if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.workflows.context import ReadContext
-    from osc_placement.workflows.reshape.recipe import (
-        device_recipes,
-        evidence,
-        recipe,
-        replace_host,
-    )
+    from osc_placement.workflows.reshape import device_recipes, evidence, recipes, replace_host
 
 
 class Recipe(base.Command):
@@ -41,10 +36,10 @@ class Recipe(base.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         from osc_placement.workflows.context import ReadContext
-        from osc_placement.workflows.reshape.recipe import recipe
+        from osc_placement.workflows.reshape import recipes
 
         client = self.connect()
-        text = recipe.write(self.recipe(client, parsed_args, ReadContext()))
+        text = recipes.write(self.recipe(client, parsed_args, ReadContext()))
         if parsed_args.out is None:
             sys.stdout.write(text)
         else:
@@ -52,7 +47,7 @@ class Recipe(base.Command):
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> recipe.Recipe:
+    ) -> recipes.Recipe:
         """Read the cloud and plan the moves."""
         raise NotImplementedError
 
@@ -110,7 +105,7 @@ def read_evidence(
     parsed_args: argparse.Namespace, reader: evidence.Reader, problems: errors.InputErrors
 ) -> Iterator[tuple[str, str]]:
     """``(server uuid, what it uses)`` from the command line and the files."""
-    from osc_placement.workflows.reshape.recipe import evidence
+    from osc_placement.workflows.reshape import evidence
 
     for server, uses in pairs("--assign", parsed_args.assign, problems):
         if names.is_uuid(server):
@@ -200,17 +195,17 @@ openstack placement reshape recipe vgpu cn1 \\
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> recipe.Recipe:
-        from osc_placement.workflows.reshape.recipe import device_recipes, recipe
+    ) -> recipes.Recipe:
+        from osc_placement.workflows.reshape import device_recipes, recipes
 
         request = _vgpu_request(parsed_args)
-        trees, root = recipe.read_tree(client, parsed_args.host, context)
+        trees, root = recipes.read_tree(client, parsed_args.host, context)
         return device_recipes.plan_vgpu(trees, root, request)
 
 
 def _vgpu_request(parsed_args: argparse.Namespace) -> device_recipes.VgpuRequest:
     """Raises InvalidInput for all errors of the arguments."""
-    from osc_placement.workflows.reshape.recipe import device_recipes, evidence
+    from osc_placement.workflows.reshape import device_recipes, evidence
 
     problems = errors.InputErrors()
     devices = tuple(
@@ -272,21 +267,21 @@ openstack placement reshape recipe pci cn1 \\
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> recipe.Recipe:
-        from osc_placement.workflows.reshape.recipe import device_recipes, recipe
+    ) -> recipes.Recipe:
+        from osc_placement.workflows.reshape import device_recipes, recipes
 
         request = _request(parsed_args)
-        trees, root = recipe.read_tree(client, parsed_args.host, context)
+        trees, root = recipes.read_tree(client, parsed_args.host, context)
         return device_recipes.plan_pci(trees, root, request)
 
 
 def _request(parsed_args: argparse.Namespace) -> device_recipes.PciRequest:
     """Raises InvalidInput for all errors of the arguments."""
-    from osc_placement.workflows.reshape.recipe import device_recipes, evidence, recipe
+    from osc_placement.workflows.reshape import device_recipes, evidence, recipes
 
     problems = errors.InputErrors()
     devices = tuple(
-        recipe.Child(address, resources, traits)
+        recipes.Child(address, resources, traits)
         for address, resources, traits in device_tables(
             parsed_args, device_recipes.address, problems
         )
@@ -308,7 +303,7 @@ def _request(parsed_args: argparse.Namespace) -> device_recipes.PciRequest:
 
 def _new_classes(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> dict[str, str]:
     """``{class of the node: new class}``"""
-    from osc_placement.workflows.reshape.recipe import device_recipes
+    from osc_placement.workflows.reshape import device_recipes
 
     becomes: dict[str, str] = {}
     for old, text in pairs("--as", parsed_args.becomes, problems):
@@ -356,19 +351,19 @@ openstack placement reshape recipe sev cn1 \\
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> recipe.Recipe:
-        from osc_placement.workflows.reshape.recipe import device_recipes, evidence, recipe
+    ) -> recipes.Recipe:
+        from osc_placement.workflows.reshape import device_recipes, evidence, recipes
 
         problems = errors.InputErrors()
         models = _models(parsed_args, problems)
         pairs = tuple(read_evidence(parsed_args, evidence.encryption_model, problems))
         problems.check()
-        trees, root = recipe.read_tree(client, parsed_args.host, context)
+        trees, root = recipes.read_tree(client, parsed_args.host, context)
         return device_recipes.plan_sev(trees, root, models, pairs)
 
 
 def _models(parsed_args: argparse.Namespace, problems: errors.InputErrors) -> dict[str, int]:
-    from osc_placement.workflows.reshape.recipe import device_recipes
+    from osc_placement.workflows.reshape import device_recipes
 
     models: dict[str, int] = {}
     for model, total in pairs("--model", parsed_args.model, problems):
@@ -421,8 +416,8 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> recipe.Recipe:
-        from osc_placement.workflows.reshape.recipe import evidence, pcpu, recipe
+    ) -> recipes.Recipe:
+        from osc_placement.workflows.reshape import evidence, pcpu, recipes
 
         problems = errors.InputErrors()
         pairs = tuple(read_evidence(parsed_args, evidence.cpu_class, problems))
@@ -431,8 +426,8 @@ openstack placement reshape recipe pcpu cn1 --cpu-dedicated-set 4-15 \\
             parsed_args.cpu_dedicated_set, parsed_args.cpu_shared_set, pairs
         )
         nova = services.Services(self, parsed_args).nova
-        trees, root = recipe.read_tree(client, parsed_args.host, context)
-        servers, moves = recipe.servers_of(nova, trees.consumers_of(root, pcpu.VCPU))
+        trees, root = recipes.read_tree(client, parsed_args.host, context)
+        servers, moves = recipes.servers_of(nova, trees.consumers_of(root, pcpu.VCPU))
         return pcpu.plan_pcpu(trees, root, servers, moves, request)
 
 
@@ -473,9 +468,8 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
-    ) -> recipe.Recipe:
-        from osc_placement.workflows.reshape import observe
-        from osc_placement.workflows.reshape.recipe import recipe, replace_host
+    ) -> recipes.Recipe:
+        from osc_placement.workflows.reshape import observe, recipes, replace_host
 
         uuid = parsed_args.uuid
         if uuid is not None and not names.is_uuid(uuid):
@@ -486,7 +480,7 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
         if request.new is not None:
             roots.add(request.new.root_uuid or request.new.uuid)
         observed = observe.read_trees(client, roots, context)
-        nova_state = recipe.nova_state(nova, observed.consumers)
+        nova_state = recipes.nova_state(nova, observed.consumers)
         if any(node.provider.parent_uuid == request.old.uuid for node in observed.inside.values()):
             client.require_feature("re-parenting", "taking children along")
         return replace_host.plan_replacement(observed, nova_state, request)
@@ -494,9 +488,9 @@ openstack placement reshape recipe replace-host cn1 cn1.example.org"""
 
 def _replacement(client: api.Client, parsed_args: argparse.Namespace) -> replace_host.Request:
     from osc_placement.client import lookup
-    from osc_placement.workflows.reshape.recipe import recipe, replace_host
+    from osc_placement.workflows.reshape import recipes, replace_host
 
-    old = recipe.find_root(client, parsed_args.old)
+    old = recipes.find_root(client, parsed_args.old)
     uuid = names.canonical_uuid(parsed_args.uuid) if parsed_args.uuid else None
     found = lookup.find_providers(client, filter(None, (uuid, parsed_args.new)))
     new = found.get(uuid or "") or found.get(parsed_args.new)

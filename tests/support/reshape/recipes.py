@@ -9,8 +9,15 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.nova import flavor, values
-from osc_placement.workflows.reshape import consumers, documents, invariants, plan, snapshot
-from osc_placement.workflows.reshape.recipe import device_recipes, recipe as recipe_module
+from osc_placement.workflows.reshape import (
+    consumers,
+    device_recipes,
+    documents,
+    invariants,
+    plan,
+    recipes,
+    snapshot,
+)
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
 
@@ -50,10 +57,10 @@ def problems(call: Any, *arguments: Any) -> list[str]:
 
 
 def outcome(
-    recipe: recipe_module.Recipe, before: snapshot.TreeSnapshot, *allow: str
+    recipe: recipes.Recipe, before: snapshot.TreeSnapshot, *allow: str
 ) -> snapshot.TreeSnapshot:
     """The snapshot after the document of a recipe."""
-    moves = documents.parse(recipe_module.write(recipe), "recipe.yaml")
+    moves = documents.parse(recipes.write(recipe), "recipe.yaml")
     decided = plan.decide(moves, before, consumers.AssignOptions(), allow)
     assert invariants.violations(before, decided.after, invariants.expected(decided.resolved)) == []
     return decided.after.without(decided.resolved.deleted)

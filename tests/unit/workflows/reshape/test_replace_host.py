@@ -7,9 +7,10 @@ from typing import Any
 
 from osc_placement.nova import values
 from osc_placement.workflows.reshape import (
+    recipes,
+    replace_host,
     snapshot,
 )
-from osc_placement.workflows.reshape.recipe import recipe as recipe_module, replace_host
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.recipes import (
@@ -26,11 +27,11 @@ from tests.support.reshape.recipes import (
 )
 
 
-def nova_state(*known: values.Server, **fields: Any) -> recipe_module.NovaState:
+def nova_state(*known: values.Server, **fields: Any) -> recipes.NovaState:
     present = server("a"), server("b"), server("c")
     services = {"host1": values.ComputeService("host1", is_up=False, is_enabled=False)}
     nodes = (values.ComputeNode(uuid_of("cn1"), "cn1", "host1"),)
-    found = recipe_module.NovaState(nodes, services, servers(*present, *known))
+    found = recipes.NovaState(nodes, services, servers(*present, *known))
     return dataclasses.replace(found, **fields)
 
 
@@ -162,6 +163,6 @@ def test_allocations_on_both_providers_are_refused() -> None:
 def test_anomalies_are_noted_and_do_not_prevent_the_recipe() -> None:
     known = servers(server("a", node="old-name"), server("b"))
     recipe = replace_host.plan_replacement(cloud(), nova_state(servers=known), request_for())
-    text = " ".join(recipe_module.write(recipe).replace("#", "").split())
+    text = " ".join(recipes.write(recipe).replace("#", "").split())
     assert f"Nova lists no server or migration for {uuid_of('c')}" in text
     assert f"another node than cn1 for a ({uuid_of('a')})" in text

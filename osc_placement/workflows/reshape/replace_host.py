@@ -15,8 +15,7 @@ from osc_placement import errors
 from osc_placement.model import allocation, provider
 from osc_placement.model.name import and_more
 from osc_placement.nova import values
-from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.recipe import recipe
+from osc_placement.workflows.reshape import recipes, snapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class Replacement:
         return self.name == self.old.name
 
 
-def resolve(nova_state: recipe.NovaState, request: Request) -> Replacement:
+def resolve(nova_state: recipes.NovaState, request: Request) -> Replacement:
     """Complete a request. Errors: InvalidInput with all that is missing or contradictory."""
     known = request.new.uuid if request.new is not None else ""
     uuid = request.uuid or known or _uuid_of_node(nova_state.nodes, request)
@@ -169,7 +168,7 @@ class Consumers:
     def __init__(
         self,
         trees: snapshot.TreeSnapshot,
-        nova_state: recipe.NovaState,
+        nova_state: recipes.NovaState,
         replaced: Replacement,
     ) -> None:
         self._nova_state, self._replaced = nova_state, replaced
@@ -213,7 +212,7 @@ class Consumers:
 
     def _named(self, uuid: str) -> str:
         server = self._nova_state.servers.get(uuid)
-        return f"{recipe.plain(server.name)} ({uuid})" if server is not None else uuid
+        return f"{recipes.plain(server.name)} ({uuid})" if server is not None else uuid
 
     def _reasons_against(self, item: allocation.Consumer) -> Iterator[str]:
         if self._new & item.allocations.keys():
@@ -267,8 +266,8 @@ aggregate add host, then openstack placement aggregate mirror."""
 
 
 def plan_replacement(
-    trees: snapshot.TreeSnapshot, nova_state: recipe.NovaState, request: Request
-) -> recipe.Recipe:
+    trees: snapshot.TreeSnapshot, nova_state: recipes.NovaState, request: Request
+) -> recipes.Recipe:
     """The recipe. Errors: InvalidInput with all reasons against it."""
     replaced = resolve(nova_state, request)
     consumers = Consumers(trees, nova_state, replaced)
@@ -279,7 +278,7 @@ def plan_replacement(
     problems.check()
     writer = _Writer(trees, replaced)
     head = "\n\n".join([*writer.head(), *consumers.notes()])
-    return recipe.Recipe(tuple(head.split("\n\n")), writer.document())
+    return recipes.Recipe(tuple(head.split("\n\n")), writer.document())
 
 
 class _Writer:
@@ -347,13 +346,13 @@ class _Writer:
         """The comments: steps and explanations."""
         replaced = self._replaced
         names = {
-            "new": recipe.plain(replaced.name),
+            "new": recipes.plain(replaced.name),
             "new_uuid": replaced.uuid,
             "new_host": replaced.new_host,
-            "old": recipe.plain(replaced.old.name),
+            "old": recipes.plain(replaced.old.name),
             "old_uuid": replaced.old.uuid,
             "old_host": replaced.old_host,
-            "aside": recipe.plain(replaced.old_name_after),
+            "aside": recipes.plain(replaced.old_name_after),
             "children": _count(len(self._children), "child with its descendants", "children"),
             "consumers": _count(len(self._trees.consumers), "consumer", "consumers"),
             "hosts": " and ".join(replaced.hosts),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.recipe import device_recipes, recipe as recipe_module
+from osc_placement.workflows.reshape import device_recipes, recipes, snapshot
 from tests.support.embedded import uuid_of
 from tests.support.reshape import cloud_builder
 from tests.support.reshape.recipes import held, outcome, problems
@@ -51,8 +50,8 @@ def test_several_models_need_evidence() -> None:
 
 
 DEVICES = (
-    recipe_module.Child("0000:81:00.0", {"CUSTOM_GPU": 1}, ("CUSTOM_FAST",)),
-    recipe_module.Child("0000:82:00.0", {"CUSTOM_GPU": 2}),
+    recipes.Child("0000:81:00.0", {"CUSTOM_GPU": 1}, ("CUSTOM_FAST",)),
+    recipes.Child("0000:82:00.0", {"CUSTOM_GPU": 2}),
 )
 BECOMES = {"CUSTOM_GPU": GPU}
 

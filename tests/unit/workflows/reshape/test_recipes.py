@@ -11,12 +11,13 @@ import pytest
 from osc_placement import errors
 from osc_placement.model import inventory
 from osc_placement.nova import values
-from osc_placement.workflows.reshape import documents, snapshot
-from osc_placement.workflows.reshape.recipe import (
+from osc_placement.workflows.reshape import (
     device_recipes,
+    documents,
     evidence,
     pcpu,
-    recipe as recipe_module,
+    recipes,
+    snapshot,
 )
 from tests.support.embedded import uuid_of
 from tests.support.reshape.recipes import (
@@ -64,7 +65,7 @@ def test_vgpu_moves_to_children_with_the_names_of_libvirt() -> None:
 def test_an_undecided_consumer_is_listed_as_a_comment() -> None:
     recipe = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), device_recipes.VgpuRequest(DEVICES))
     assert recipe.undecided == tuple(sorted((uuid_of("a"), uuid_of("b"))))
-    text = recipe_module.write(recipe)
+    text = recipes.write(recipe)
     assert f"\n# assign:\n#   {recipe.undecided[0]}: ?" in text
     assert documents.parse(text, "x").assign == ()
 
@@ -203,7 +204,7 @@ def test_an_invalid_set_of_cpus_is_an_error(text: str) -> None:
 def test_a_name_with_a_line_break_cannot_leave_its_comment() -> None:
     multiline = dataclasses.replace(server("a"), name="x\nmoves: []")
     recipe = pcpu.plan_pcpu(cloud(), uuid_of("cn1"), servers(multiline), {}, pcpu.Request(8))
-    assert len(documents.parse(recipe_module.write(recipe), "x").moves) == 1
+    assert len(documents.parse(recipes.write(recipe), "x").moves) == 1
 
 
 SERVER = "11111111-0000-4000-8000-000000000001"
@@ -225,13 +226,13 @@ MDEVCTL = """\
 """
 
 
-def on_the_host(recipe: recipe_module.Recipe, folder: pathlib.Path) -> str:
+def on_the_host(recipe: recipes.Recipe, folder: pathlib.Path) -> str:
     """The file that the commands in the comments write, with one server on the host."""
     for name, text in (("virsh", VIRSH), ("mdevctl", MDEVCTL)):
         program = folder / name
         program.write_text(text)
         program.chmod(0o755)
-    lines = recipe_module.write(recipe).splitlines()
+    lines = recipes.write(recipe).splitlines()
     script = [line.removeprefix("#") for line in lines if line.endswith(" evidence")]
     environment = {"PATH": f"{folder}:/usr/bin:/bin"}
     command = ["sh", "-c", "\n".join(script)]

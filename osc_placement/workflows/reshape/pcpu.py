@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from osc_placement import errors
 from osc_placement.nova import flavor, values
-from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.recipe import recipe
+from osc_placement.workflows.reshape import recipes, snapshot
 
 VCPU, PCPU = flavor.VCPU, flavor.PCPU
 
@@ -102,7 +101,7 @@ def plan_pcpu(
     servers: Mapping[str, values.Server],
     migrations: Mapping[str, values.Migration],
     request: Request,
-) -> recipe.Recipe:
+) -> recipes.Recipe:
     """The recipe for the tree with this root (a UUID); servers and migrations are by UUID.
 
     Errors: InvalidInput for too few VCPU, enough PCPU, or invalid evidence.
@@ -126,7 +125,7 @@ def plan_pcpu(
             becomes[consumer], reason = evidence[consumer], "according to its host"
         comments[consumer] = f"{user.name}: {amount} VCPU, {reason}"
     choice = total > moved
-    return recipe.Recipe(
+    return recipes.Recipe(
         tuple(_head(name, moved, total - moved, request)),
         {"moves": [{"from": name, "resources": {VCPU: moved}, "to": name, "as": {VCPU: PCPU}}]},
         {item: target for item, target in becomes.items() if target and choice},
@@ -153,7 +152,7 @@ def _contradictions(
 
 
 def _head(name: str, moved: int, shared: int, request: Request) -> Iterator[str]:
-    node = recipe.plain(name)
+    node = recipes.plain(name)
     text = _HEAD.format(node=node, moved=moved, dedicated=request.dedicated, shared=shared)
     yield from text.split("\n\n")
     if request.shared not in (None, shared):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from osc_placement import errors
-from osc_placement.workflows.reshape.recipe import evidence
+from osc_placement.workflows.reshape import evidence
 
 SERVER = "2af81834-f15d-5a0a-b7aa-9e69172fc630"
 OTHER = "535b7b95-a14e-562b-879a-60657e5bce80"

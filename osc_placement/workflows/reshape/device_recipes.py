@@ -12,8 +12,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from osc_placement.workflows.reshape import snapshot
-from osc_placement.workflows.reshape.recipe import evidence, recipe
+from osc_placement.workflows.reshape import evidence, recipes, snapshot
 
 VGPU = "VGPU"
 
@@ -67,28 +66,28 @@ def device_name(text: str) -> str:
     return text if address is None else "pci_" + re.sub("[:.]", "_", address)
 
 
-def plan_vgpu(trees: snapshot.TreeSnapshot, root: str, request: VgpuRequest) -> recipe.Recipe:
+def plan_vgpu(trees: snapshot.TreeSnapshot, root: str, request: VgpuRequest) -> recipes.Recipe:
     """The recipe for the tree with this root (a UUID).
 
     Errors: InvalidInput with all contradictions to the cloud.
     """
     gpus = tuple(map(_gpu_child, request.devices))
     name = trees.nodes[root].provider.name
-    shown = ", ".join(f"{each.name} ({recipe.describe(each.resources)})" for each in gpus)
-    head = _GPU_HEAD.format(node=recipe.plain(name), devices=shown)
-    moving = recipe.Request(gpus, request.evidence, "device", "--device", counted=VGPU)
-    return recipe.plan_children(trees, root, moving, head)
+    shown = ", ".join(f"{each.name} ({recipes.describe(each.resources)})" for each in gpus)
+    head = _GPU_HEAD.format(node=recipes.plain(name), devices=shown)
+    moving = recipes.Request(gpus, request.evidence, "device", "--device", counted=VGPU)
+    return recipes.plan_children(trees, root, moving, head)
 
 
-def _gpu_child(device: Device) -> recipe.Child:
+def _gpu_child(device: Device) -> recipes.Child:
     fields = {}
     if VGPU in device.resources:
-        fields[VGPU] = recipe.driver_fields(device.resources[VGPU])
-    return recipe.Child(device.name, device.resources, device.traits, fields=fields)
+        fields[VGPU] = recipes.driver_fields(device.resources[VGPU])
+    return recipes.Child(device.name, device.resources, device.traits, fields=fields)
 
 
 #: The traits that nova-compute gives each provider of a PCI device.
-PCI_TRAITS = ("COMPUTE_MANAGED_PCI_DEVICE", recipe.OWNER)
+PCI_TRAITS = ("COMPUTE_MANAGED_PCI_DEVICE", recipes.OWNER)
 
 _ID = re.compile(r"([0-9a-f]{4}):([0-9a-f]{4})", re.IGNORECASE)
 
@@ -124,7 +123,7 @@ class PciRequest:
     ``evidence`` are pairs of a consumer's UUID and the address of a device.
     """
 
-    devices: tuple[recipe.Child, ...]
+    devices: tuple[recipes.Child, ...]
     becomes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     evidence: tuple[tuple[str, str], ...] = ()
 
@@ -140,14 +139,14 @@ def class_name(text: str) -> str:
     return f"CUSTOM_PCI_{found[1]}_{found[2]}".upper() if found else text
 
 
-def plan_pci(trees: snapshot.TreeSnapshot, root: str, request: PciRequest) -> recipe.Recipe:
+def plan_pci(trees: snapshot.TreeSnapshot, root: str, request: PciRequest) -> recipes.Recipe:
     """The recipe for the tree with this root (a UUID).
 
     Errors: InvalidInput with all contradictions to the cloud.
     """
     devices = tuple(_device_child(device, request.becomes) for device in request.devices)
     classes = {name for device in devices for name in device.resources}
-    moving = recipe.Request(
+    moving = recipes.Request(
         devices,
         request.evidence,
         "device",
@@ -155,19 +154,19 @@ def plan_pci(trees: snapshot.TreeSnapshot, root: str, request: PciRequest) -> re
         counted=next(iter(classes)) if len(classes) == 1 else None,
         lists_all=True,
     )
-    name = recipe.plain(trees.nodes[root].provider.name)
-    shown = ", ".join(f"{each.name} ({recipe.describe(each.resources)})" for each in devices)
-    return recipe.plan_children(trees, root, moving, _PCI_HEAD.format(node=name, devices=shown))
+    name = recipes.plain(trees.nodes[root].provider.name)
+    shown = ", ".join(f"{each.name} ({recipes.describe(each.resources)})" for each in devices)
+    return recipes.plan_children(trees, root, moving, _PCI_HEAD.format(node=name, devices=shown))
 
 
-def _device_child(device: recipe.Child, becomes: Mapping[str, str]) -> recipe.Child:
+def _device_child(device: recipes.Child, becomes: Mapping[str, str]) -> recipes.Child:
     new = {name: becomes[name] for name in device.resources if name in becomes}
     return dataclasses.replace(
         device,
         traits=(*PCI_TRAITS, *device.traits),
         becomes=new,
         fields={
-            new.get(name, name): recipe.driver_fields(total)
+            new.get(name, name): recipes.driver_fields(total)
             for name, total in device.resources.items()
         },
     )
@@ -213,7 +212,7 @@ def plan_sev(
     root: str,
     models: Mapping[str, int],
     evidence: tuple[tuple[str, str], ...] = (),
-) -> recipe.Recipe:
+) -> recipes.Recipe:
     """The recipe for the tree with this root (a UUID).
 
     ``models`` are the amounts by model; without them all is AMD SEV, the model that nova had
@@ -222,7 +221,7 @@ def plan_sev(
     node = trees.nodes[root]
     held = node.inventories.get(MEM_ENCRYPTION_CONTEXT)
     models = models or {AMD_SEV: held.total if held is not None else 0}
-    moving = recipe.Request(
+    moving = recipes.Request(
         tuple(_model_child(model, total) for model, total in models.items()),
         evidence,
         "model",
@@ -231,16 +230,16 @@ def plan_sev(
     )
     shown = ", ".join(f"{model} ({total})" for model, total in models.items())
     head = f"{_SEV_HEAD}\n\n{_EVIDENCE}" if len(models) > 1 else _SEV_HEAD
-    head = head.format(node=recipe.plain(node.provider.name), models=shown)
-    return recipe.plan_children(trees, root, moving, head)
+    head = head.format(node=recipes.plain(node.provider.name), models=shown)
+    return recipes.plan_children(trees, root, moving, head)
 
 
-def _model_child(model: str, total: int) -> recipe.Child:
-    return recipe.Child(
+def _model_child(model: str, total: int) -> recipes.Child:
+    return recipes.Child(
         model,
         {MEM_ENCRYPTION_CONTEXT: total},
-        (MODEL_TRAITS[model], recipe.OWNER),
+        (MODEL_TRAITS[model], recipes.OWNER),
         # A server uses one.
-        fields={MEM_ENCRYPTION_CONTEXT: recipe.driver_fields(total, max_unit=1)},
+        fields={MEM_ENCRYPTION_CONTEXT: recipes.driver_fields(total, max_unit=1)},
         suffix=model.replace("-", "_"),
     )
