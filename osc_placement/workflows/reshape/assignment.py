@@ -26,7 +26,7 @@ from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import inventory
 from osc_placement.search import placing
 
-#: How to choose where the rules leave a choice.
+#: How to choose where capacity leaves a choice.
 #:
 #: * ``pack``: use as few targets as possible, in the given order, large amounts first.
 #: * ``spread``: keep the fullest target as empty as possible, then fill all evenly.
@@ -51,11 +51,18 @@ MAX_RETRIED = 16
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Demand:
-    """The amounts of one consumer on one source that move: ``{class: amount}``."""
+    """Amounts of one consumer on one source that move together: ``{class: amount}``, all positive.
+
+    ``targets`` are the names of the targets that they may move to. An amount is never split,
+    because Placement never serves a class of one request group from two providers. ``label`` names
+    the source in messages.
+    """
 
     consumer: str
     source: str
     resources: Mapping[str, int]
+    targets: tuple[str, ...]
+    label: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,16 +70,15 @@ class Target:
     """A provider that can receive amounts.
 
     ``inventories`` are its inventories after the reshape, and ``used`` is the usage that remains
-    there, ``{class: amount}``. ``accepts`` lists the moves to it, ``{source: classes}``.
-    ``present`` is the part of ``used`` that belongs to moving consumers, and that they keep:
-    ``{consumer: {class: amount}}``.
+    there, ``{class: amount}``. ``present`` is the part of ``used`` that belongs to moving
+    consumers, and that they keep: ``{consumer: {class: amount}}``. ``label`` names it in messages.
     """
 
     name: str
     inventories: inventory.Inventories
-    accepts: Mapping[str, frozenset[str]]
     used: Mapping[str, int] = dataclasses.field(default_factory=dict)
     present: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    label: str = ""
 
     def free(self, resource_class: str) -> int:
         """The unused capacity of a class; 0 for a class without inventory."""
@@ -82,16 +88,12 @@ class Target:
     def present_of(self, consumer: str, resource_class: str) -> int:
         return self.present.get(consumer, {}).get(resource_class, 0)
 
-    def takes(self, source: str, classes: Iterable[str]) -> bool:
-        """Whether moves lead here from a source for all of these classes."""
-        accepted = self.accepts.get(source, frozenset())
-        return all(name in accepted and name in self.inventories for name in classes)
-
     def could_suit_units(self, item: Item, resource_class: str, amount: int) -> bool:
         """Whether an amount can suit the units, alone or as part of a sum."""
         offered = self.inventories[resource_class]
         if item.is_part:
-            return amount + self.present_of(item.consumer, resource_class) <= offered.max_unit
+            present = self.present_of(item.demand.consumer, resource_class)
+            return amount + present <= offered.max_unit
         return offered.suits_units(amount)
 
     def share(self, resource_class: str, added: int) -> float:
@@ -103,31 +105,13 @@ class Target:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rules:
-    """The constraints of an assignment, and the strategy for what they leave open.
+class Assigned:
+    """The target of each demand, in their order.
 
-    A consumer's ``together`` classes of one source go to one target. An amount is never
-    split, because Placement never serves a class of one request group from two providers.
-    For an amount with a known target, use a source of its own that this target alone accepts.
+    ``guessed`` are the consumers for which the strategy chose.
     """
 
-    together: frozenset[str] = frozenset()
-    strategy: Strategy | None = None
-
-
-class Key(NamedTuple):
-    """One amount that moves: one consumer, one source, one class."""
-
-    consumer: str
-    source: str
-    resource_class: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Assigned:
-    """The target of each amount. ``guessed`` are the consumers for which the strategy chose."""
-
-    targets: Mapping[Key, str]
+    targets: tuple[str, ...]
     guessed: frozenset[str] = frozenset()
 
 
@@ -160,9 +144,9 @@ Answer = Assigned | Undecided | Impossible | GaveUp
 
 
 def assign(
-    demands: Iterable[Demand],
+    demands: Sequence[Demand],
     targets: Sequence[Target],
-    rules: Rules | None = None,
+    strategy: Strategy | None = None,
     seconds: float = 60.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> Answer:
@@ -173,29 +157,27 @@ def assign(
     Time: items times targets without proofs. Proofs are exponential at worst; 12 consumers on 4
     targets take about a second.
     """
-    rules = rules or Rules()
-    items = _Items(_items(demands, targets, rules), {target.name: target for target in targets})
+    items = _Items(demands, {target.name: target for target in targets})
     try:
-        return _answer(items, rules.strategy, budgets.SearchBudget(seconds, clock=clock))
+        return _answer(items, strategy, budgets.SearchBudget(seconds, clock=clock))
     except budgets.SearchTooLong:
         return GaveUp(seconds)
 
 
 class Item(NamedTuple):
-    """Amounts of one consumer that stay together.
+    """A demand at its position.
 
     ``is_part``: the consumer may have more of the same class on a target, so that min_unit,
     max_unit and step_size apply to the sum.
     """
 
-    consumer: str
-    source: str
-    resources: tuple[tuple[str, int], ...]
+    position: int
+    demand: Demand
     is_part: bool
 
     @property
-    def classes(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.resources)
+    def consumer(self) -> str:
+        return self.demand.consumer
 
 
 class Kind(NamedTuple):
@@ -206,39 +188,16 @@ class Kind(NamedTuple):
     owner: tuple[str, str] | None
 
 
-def _items(demands: Iterable[Demand], targets: Sequence[Target], rules: Rules) -> Iterator[Item]:
-    """The items, sorted. Demands of the same consumer and source are summed."""
-    merged: dict[tuple[str, str], collections.Counter[str]] = {}
-    for demand in demands:
-        positive = {name: amount for name, amount in demand.resources.items() if amount > 0}
-        merged.setdefault((demand.consumer, demand.source), collections.Counter()).update(positive)
-    parts: list[Item] = []
-    for (consumer, source), resources in sorted(merged.items()):
-        together = tuple(sorted(pair for pair in resources.items() if pair[0] in rules.together))
-        alone = [(pair,) for pair in sorted(resources.items()) if pair[0] not in rules.together]
-        groups = [together, *alone] if together else alone
-        parts += (Item(consumer, source, group, is_part=False) for group in groups)
-    numbers = collections.Counter((item.consumer, name) for item in parts for name in item.classes)
-    for item in parts:
-        yield item._replace(
-            is_part=any(
-                numbers[item.consumer, name] > 1
-                or any(target.present_of(item.consumer, name) for target in targets)
-                for name in item.classes
-            )
-        )
-
-
 class _Items:
-    """The items as requests. An item without targets fits nowhere, even alone.
+    """The demands as requests. One without a target that it fits on alone fits nowhere.
 
-    The names of the requests are the positions of the items, which are sorted.
+    The names of the requests are numbers in the order of consumers, sources and classes.
     """
 
-    def __init__(self, items: Iterable[Item], targets: Mapping[str, Target]) -> None:
-        self.items = {str(at): item for at, item in enumerate(items)}
+    def __init__(self, demands: Sequence[Demand], targets: Mapping[str, Target]) -> None:
         self.targets = targets
         self.positions = {name: at for at, name in enumerate(targets)}
+        self.items = {str(at): item for at, item in enumerate(self._sorted(demands))}
         self.kinds = {name: self._kind(item) for name, item in self.items.items()}
         self.unplaceable = [self.items[at] for at, kind in self.kinds.items() if not kind.targets]
         lost = {item.consumer for item in self.unplaceable}
@@ -270,19 +229,43 @@ class _Items:
         requests = {name: self.kinds[name] for name in sorted(names, key=int)}
         return dataclasses.replace(self.problem, requests=requests)
 
+    def _sorted(self, demands: Sequence[Demand]) -> Iterator[Item]:
+        numbers = collections.Counter(
+            (demand.consumer, name) for demand in demands for name in demand.resources
+        )
+        order = sorted(
+            range(len(demands)),
+            key=lambda at: (
+                demands[at].consumer,
+                demands[at].source,
+                sorted(demands[at].resources),
+                demands[at].targets,
+            ),
+        )
+        for at in order:
+            demand = demands[at]
+            is_part = any(
+                numbers[demand.consumer, name] > 1
+                or any(target.present_of(demand.consumer, name) for target in self.targets.values())
+                for name in demand.resources
+            )
+            yield Item(at, demand, is_part)
+
     def _kind(self, item: Item) -> Kind:
+        demand = item.demand
         suitable = (
             name
             for name, target in self.targets.items()
-            if target.takes(item.source, item.classes)
+            if name in demand.targets
             and all(
-                amount <= target.free(resource_class)
+                resource_class in target.inventories
+                and amount <= target.free(resource_class)
                 and target.could_suit_units(item, resource_class, amount)
-                for resource_class, amount in item.resources
+                for resource_class, amount in demand.resources.items()
             )
         )
-        owner = (item.consumer, item.source) if item.is_part else None
-        return Kind(item.resources, tuple(suitable), owner)
+        owner = (demand.consumer, demand.source) if item.is_part else None
+        return Kind(tuple(sorted(demand.resources.items())), tuple(suitable), owner)
 
     def _sum_rule(self, consumer: str, slot: placing.Slot) -> placing.SumRule:
         target = self.targets[slot[0]]
@@ -311,12 +294,8 @@ def _answer(items: _Items, strategy: Strategy | None, budget: budgets.SearchBudg
     undecided = set(items.consumers) - _unique(items, placement, budget)
     if undecided and strategy is None:
         return Undecided(tuple(sorted(undecided)))
-    targets = {
-        Key(item.consumer, item.source, resource_class): placement[name].root_uuid
-        for name, item in items.items.items()
-        for resource_class in item.classes
-    }
-    return Assigned(targets, frozenset(undecided))
+    targets = {item.position: placement[name].root_uuid for name, item in items.items.items()}
+    return Assigned(tuple(target for _, target in sorted(targets.items())), frozenset(undecided))
 
 
 #: The options of a request, the best first.
@@ -422,11 +401,12 @@ class _Strategies:
 
     def _onward(self, occupancy: placing.Occupancy, name: str) -> Sequence[placing.Option]:
         """From the target that received the same classes last; earlier targets come at the end."""
-        classes, position = self._items.items[name].classes, self._items.positions
+        items, position = self._items.items, self._items.positions
+        classes = items[name].demand.resources.keys()
         same = (
             position[option.root_uuid]
             for other, option in reversed(occupancy.placed.items())
-            if self._items.items[other].classes == classes
+            if items[other].demand.resources.keys() == classes
         )
         last = next(same, 0)
         options = self._as_given(occupancy, name)
@@ -610,7 +590,7 @@ def _sizes(items: _Items) -> Mapping[str, float]:
         consumer: max(
             amount / room[resource_class]
             for name in names
-            for resource_class, amount in items.items[name].resources
+            for resource_class, amount in items.items[name].demand.resources.items()
         )
         for consumer, names in items.consumers.items()
     }
@@ -634,24 +614,26 @@ def _kept(items: _Items, order: Sequence[str]) -> list[str]:
 
 
 def _why_nowhere(targets: Iterable[Target], item: Item) -> str:
-    amounts = ", ".join(f"{amount} {name}" for name, amount in item.resources)
+    demand = item.demand
+    amounts = ", ".join(f"{amount} {name}" for name, amount in sorted(demand.resources.items()))
     reasons = "; ".join(filter(None, (_why_not(item, target) for target in targets)))
-    start = f"{item.consumer}: {amounts} from {item.source} fits nowhere"
+    start = f"{demand.consumer}: {amounts} from {demand.label or demand.source} fits nowhere"
     return f"{start}: {reasons}" if reasons else f"{start}: no move has a target for it"
 
 
 def _why_not(item: Item, target: Target) -> str:
     """Why an item does not fit on a target; empty if it does, or if no move leads there."""
-    if not target.takes(item.source, item.classes):
+    resources, label = item.demand.resources, target.label or target.name
+    if target.name not in item.demand.targets or not resources.keys() <= target.inventories.keys():
         return ""
-    for name, amount in item.resources:
+    for name, amount in sorted(resources.items()):
         free = target.free(name)
         if amount > free:
-            return f"{target.name} has room for {free} {name}"
+            return f"{label} has room for {free} {name}"
         if not target.could_suit_units(item, name, amount):
             offered = target.inventories[name]
             return (
-                f"{target.name} takes {name} with min_unit {offered.min_unit}, max_unit"
+                f"{label} takes {name} with min_unit {offered.min_unit}, max_unit"
                 f" {offered.max_unit}, step_size {offered.step_size}"
             )
     return ""

@@ -37,6 +37,11 @@ class Demand:
     options: tuple[Option, ...]
     assigned: Option | None = None
 
+    @property
+    def possible(self) -> tuple[Option, ...]:
+        """The options that evidence leaves."""
+        return self.options if self.assigned is None else (self.assigned,)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placed:
@@ -286,17 +291,22 @@ class _Question:
 
     def answer(self, options: AssignOptions, seconds: float) -> list[Placed] | str:
         """All demands placed; or why they cannot be."""
-        together = frozenset(
-            name for each in self._demands if len(each.resources) > 1 for name in each.resources
-        )
         inputs = [
-            assignment.Demand(each.consumer, _source(each), each.resources)
-            for each in self._demands
+            assignment.Demand(
+                demand.consumer,
+                demand.source,
+                demand.resources,
+                tuple(self._target_of(demand, option) for option in demand.possible),
+                self._source_name(demand),
+            )
+            for demand in self._demands
         ]
-        rules = assignment.Rules(together, options.strategy)
-        answer = assignment.assign(inputs, self._targets(), rules, seconds)
+        answer = assignment.assign(inputs, self._targets(), options.strategy, seconds)
         if isinstance(answer, assignment.Assigned):
-            return [self._placed(each, answer, options) for each in self._demands]
+            return [
+                self._placed(demand, target, answer, options)
+                for demand, target in zip(self._demands, answer.targets, strict=True)
+            ]
         return self._explain(answer, options)
 
     def _explain(self, answer: assignment.Answer, options: AssignOptions) -> str:
@@ -309,9 +319,7 @@ class _Question:
                 f" choose a --strategy: {', '.join(answer.consumers)}"
             )
         if isinstance(answer, assignment.Impossible):
-            names = {target.name: self._target_name(target.name) for target in self._targets()}
-            names |= {_source(each): self._source_name(each) for each in self._demands}
-            reasons = "; ".join(_replace_names(reason, names) for reason in answer.reasons)
+            reasons = "; ".join(answer.reasons)
             misfits = f"; these consumers do not fit: {', '.join(answer.consumers)}"
             return f"{what} cannot be placed: {reasons}{misfits if answer.consumers else ''}"
         return (
@@ -339,24 +347,20 @@ class _Question:
         return f"{option.target} {','.join(classes)}".rstrip()
 
     def _placed(
-        self, demand: Demand, answer: assignment.Assigned, options: AssignOptions
+        self, demand: Demand, target: str, answer: assignment.Assigned, options: AssignOptions
     ) -> Placed:
-        key = assignment.Key(demand.consumer, _source(demand), next(iter(demand.resources)))
-        target = answer.targets[key]
-        option = next(each for each in demand.options if self._target_of(demand, each) == target)
+        option = next(
+            option for option in demand.options if self._target_of(demand, option) == target
+        )
         is_guess = demand.consumer in answer.guessed and demand.assigned is None
         return Placed(demand, option, str(options.strategy) if is_guess else "")
 
     def _targets(self) -> list[assignment.Target]:
         """The targets in the order of the document's moves."""
-        accepts: dict[str, dict[str, set[str]]] = {}
         becomes: dict[str, dict[str, str]] = {}
         for demand in self._demands:
             for option in demand.options:
                 target = self._target_of(demand, option)
-                sources = accepts.setdefault(target, {})
-                if demand.assigned in (None, option):
-                    sources.setdefault(_source(demand), set()).update(demand.resources)
                 pairs = zip(demand.resources, option.classes, strict=True)
                 becomes.setdefault(target, {}).update(pairs)
         order = {move.destination: at for at, move in enumerate(self._resolved.moves)}
@@ -366,14 +370,9 @@ class _Question:
             ranks = [order.get((uuid, there), len(order)) for there in becomes[target].values()]
             return min(ranks), target
 
-        return [
-            self._target(target, accepts[target], becomes[target])
-            for target in sorted(accepts, key=rank)
-        ]
+        return [self._target(target, becomes[target]) for target in sorted(becomes, key=rank)]
 
-    def _target(
-        self, target: str, accepts: Mapping[str, Iterable[str]], becomes: Mapping[str, str]
-    ) -> assignment.Target:
+    def _target(self, target: str, becomes: Mapping[str, str]) -> assignment.Target:
         """A target with the usage that does not move."""
         uuid = target.partition(" ")[0]
         node = self._before.nodes.get(uuid)
@@ -391,19 +390,7 @@ class _Question:
         return assignment.Target(
             target,
             {name: offered[there] for name, there in becomes.items() if there in offered},
-            {source: frozenset(classes) for source, classes in accepts.items()},
             used,
             present,
+            self._target_name(target),
         )
-
-
-def _source(demand: Demand) -> str:
-    """Classes that stay together, and assigned amounts, have a source of their own."""
-    assigned = [demand.assigned.target, *demand.assigned.classes] if demand.assigned else []
-    return " ".join([demand.source, *demand.resources, *assigned])
-
-
-def _replace_names(text: str, names: Mapping[str, str]) -> str:
-    for name in sorted(names, key=len, reverse=True):
-        text = text.replace(name, names[name])
-    return text

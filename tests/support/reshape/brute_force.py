@@ -6,54 +6,30 @@ import collections
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from osc_placement.workflows.reshape.assignment import Demand, Key, Rules, Target
+from osc_placement.workflows.reshape.assignment import Demand, Target
 
-#: ``{key: target}``
-Placed = Mapping[Key, str]
-
-
-def keys(demands: Sequence[Demand]) -> dict[Key, int]:
-    found: collections.Counter[Key] = collections.Counter()
-    for item in demands:
-        for name, amount in item.resources.items():
-            found[Key(item.consumer, item.source, name)] += amount
-    return {key: amount for key, amount in sorted(found.items()) if amount}
+#: The target of each demand, in their order.
+Placed = tuple[str, ...]
 
 
-def all_of(
-    demands: Sequence[Demand],
-    targets: Sequence[Target],
-    rules: Rules,
-) -> Iterator[Placed]:
+def all_of(demands: Sequence[Demand], targets: Sequence[Target]) -> Iterator[Placed]:
     """Every placement that keeps to the rules."""
-    needed = keys(demands)
     by_name = {target.name: target for target in targets}
-    for way in itertools.product(by_name, repeat=len(needed)):
-        placed = dict(zip(needed, way, strict=True))
-        if keeps_to_rules(placed, needed, by_name, rules):
+    for placed in itertools.product(*(demand.targets for demand in demands)):
+        if fits(placed, demands, by_name):
             yield placed
 
 
-def keeps_to_rules(
-    placed: Placed,
-    needed: Mapping[Key, int],
-    targets: Mapping[str, Target],
-    rules: Rules,
-) -> bool:
-    moves_lead = all(leads(targets[name], key) for key, name in placed.items())
-    return moves_lead and fits(placed, needed, targets) and stays_together(placed, rules)
-
-
-def leads(target: Target, key: Key) -> bool:
-    taken = target.accepts.get(key.source, frozenset())
-    return key.resource_class in taken and key.resource_class in target.inventories
-
-
-def fits(placed: Placed, needed: Mapping[Key, int], targets: Mapping[str, Target]) -> bool:
+def fits(placed: Placed, demands: Sequence[Demand], targets: Mapping[str, Target]) -> bool:
     """Whether each allocation keeps to the units, and all of them to the capacity."""
     allocations: collections.Counter[tuple[str, str, str]] = collections.Counter()
-    for key, name in placed.items():
-        allocations[name, key.consumer, key.resource_class] += needed[key]
+    for name, demand in zip(placed, demands, strict=True):
+        if name not in demand.targets or not demand.resources.keys() <= (
+            targets[name].inventories.keys()
+        ):
+            return False
+        for resource_class, amount in demand.resources.items():
+            allocations[name, demand.consumer, resource_class] += amount
     sums: collections.Counter[tuple[str, str]] = collections.Counter()
     for (name, consumer, resource_class), amount in allocations.items():
         sums[name, resource_class] += amount
@@ -67,18 +43,10 @@ def fits(placed: Placed, needed: Mapping[Key, int], targets: Mapping[str, Target
     )
 
 
-def stays_together(placed: Placed, rules: Rules) -> bool:
-    homes: dict[tuple[str, str], set[str]] = {}
-    for key, name in placed.items():
-        if key.resource_class in rules.together:
-            homes.setdefault((key.consumer, key.source), set()).add(name)
-    return all(len(names) == 1 for names in homes.values())
-
-
-def movable(every: Sequence[Placed]) -> set[str]:
+def movable(every: Sequence[Placed], demands: Sequence[Demand]) -> set[str]:
     """The consumers that are not the same in all of these."""
     return {
-        key.consumer
-        for key in (every[0] if every else ())
-        if any(placed[key] != every[0][key] for placed in every)
+        demand.consumer
+        for at, demand in enumerate(demands)
+        if len({placed[at] for placed in every}) > 1
     }

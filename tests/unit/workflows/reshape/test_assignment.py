@@ -6,8 +6,8 @@ import dataclasses
 import functools
 import itertools
 import random
-import typing
 from collections.abc import Sequence
+from typing import Any, get_args
 
 import pytest
 
@@ -19,8 +19,6 @@ from osc_placement.workflows.reshape.assignment import (
     Demand,
     GaveUp,
     Impossible,
-    Key,
-    Rules,
     Strategy,
     Target,
     Undecided,
@@ -28,82 +26,80 @@ from osc_placement.workflows.reshape.assignment import (
 )
 from tests.support.reshape import brute_force
 
-GPU = frozenset({"VGPU"})
-STRATEGIES: tuple[Strategy, ...] = typing.get_args(Strategy)
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
 def gpu(name: str, total: int, **fields: int) -> Target:
-    offered = inventory.Inventory(total, **fields)  # type: ignore[arg-type]
-    return Target(name, {"VGPU": offered}, {"cn1": GPU})
+    offered = inventory.Inventory(total, **fields)
+    return Target(name, {"VGPU": offered})
 
 
-def instances(amounts: Sequence[int]) -> list[Demand]:
-    """c00, c01 … with these numbers of VGPU."""
+def instances(amounts: Sequence[int], *targets: str) -> list[Demand]:
+    """c00, c01 … with these numbers of VGPU, for all targets unless some are named."""
     return [
-        Demand(f"c{number:02}", "cn1", {"VGPU": amount}) for number, amount in enumerate(amounts)
+        Demand(f"c{number:02}", "cn1", {"VGPU": amount}, targets)
+        for number, amount in enumerate(amounts)
     ]
 
 
-def homes(answer: Answer) -> dict[str, list[str]]:
-    """The consumers on each target."""
+def place(
+    demands: Sequence[Demand],
+    targets: Sequence[Target],
+    strategy: Strategy | None = None,
+    **more: Any,
+) -> Answer:
+    names = tuple(target.name for target in targets)
+    needed = [dataclasses.replace(item, targets=item.targets or names) for item in demands]
+    return assign(needed, targets, strategy, **more)
+
+
+def homes(answer: Answer, demands: Sequence[Demand] = ()) -> dict[str, list[str]]:
+    """The consumers on each target: those of the demands, or c00, c01 …"""
     assert isinstance(answer, Assigned)
-    found: dict[str, list[str]] = {}
-    for key, name in answer.targets.items():
-        found.setdefault(name, []).append(key.consumer)
-    return found
-
-
-def open_to(target: Target, source: str = "evident") -> Target:
-    """The one target of what evidence has decided."""
-    return dataclasses.replace(target, accepts={**target.accepts, source: GPU})
-
-
-def of_strategy(strategy: Strategy) -> Rules:
-    return Rules(strategy=strategy)
+    consumers = [item.consumer for item in demands] or [
+        f"c{number:02}" for number in range(len(answer.targets))
+    ]
+    by_target: dict[str, list[str]] = {}
+    for name, consumer in zip(answer.targets, consumers, strict=True):
+        by_target.setdefault(name, []).append(consumer)
+    return by_target
 
 
 def test_nothing_to_place_is_found_with_every_strategy() -> None:
     for strategy in (None, *STRATEGIES):
-        rules = Rules(strategy=strategy)
-        assert assign([], [gpu("a", 1)], rules) == Assigned({})
+        assert place([], [gpu("a", 1)], strategy) == Assigned(())
 
 
 def test_one_target_leaves_nothing_to_guess() -> None:
-    answer = assign(instances([1, 2]), [gpu("a", 4)])
-    assert answer == Assigned(
-        {
-            Key("c00", "cn1", "VGPU"): "a",
-            Key("c01", "cn1", "VGPU"): "a",
-        }
-    )
+    answer = place(instances([1, 2]), [gpu("a", 4)])
+    assert answer == Assigned(("a", "a"))
 
 
 def test_without_evidence_or_strategy_all_consumers_with_a_choice_are_listed() -> None:
-    answer = assign(instances([1, 1, 1]), [gpu("a", 4), gpu("b", 4)])
+    answer = place(instances([1, 1, 1]), [gpu("a", 4), gpu("b", 4)])
     assert answer == Undecided(("c00", "c01", "c02"))
 
 
 def test_interchangeable_consumers_are_undecided_even_if_all_targets_are_full() -> None:
-    answer = assign(instances([1, 1]), [gpu("a", 1), gpu("b", 1)])
+    answer = place(instances([1, 1]), [gpu("a", 1), gpu("b", 1)])
     assert answer == Undecided(("c00", "c01"))
 
 
 def test_the_only_solution_is_not_a_guess() -> None:
-    answer = assign(instances([3, 2]), [gpu("a", 3), gpu("b", 2)], of_strategy("pack"))
+    answer = place(instances([3, 2]), [gpu("a", 3), gpu("b", 2)], "pack")
     assert homes(answer) == {"a": ["c00"], "b": ["c01"]}
-    assert answer == assign(instances([3, 2]), [gpu("a", 3), gpu("b", 2)])
+    assert answer == place(instances([3, 2]), [gpu("a", 3), gpu("b", 2)])
 
 
 def test_evidence_for_one_can_decide_for_others() -> None:
-    evident = Demand("c00", "evident", {"VGPU": 1})
-    answer = assign([evident, *instances([1, 1])[1:]], [gpu("a", 1), open_to(gpu("b", 1))])
+    needed = [*instances([1], "b"), *instances([1, 1])[1:]]
+    answer = place(needed, [gpu("a", 1), gpu("b", 1)])
     assert homes(answer) == {"b": ["c00"], "a": ["c01"]}
 
 
 def test_evidence_is_not_a_guess_with_a_strategy() -> None:
-    evident = Demand("c02", "evident", {"VGPU": 1})
-    targets = [gpu("a", 4), open_to(gpu("b", 4))]
-    answer = assign([*instances([1, 1]), evident], targets, of_strategy("pack"))
+    needed = [*instances([1, 1]), *instances([1, 1, 1], "b")[2:]]
+    answer = place(needed, [gpu("a", 4), gpu("b", 4)], "pack")
     assert isinstance(answer, Assigned)
     assert answer.guessed == {"c00", "c01"}
     assert homes(answer) == {"b": ["c00", "c01", "c02"]}
@@ -121,89 +117,82 @@ def test_evidence_is_not_a_guess_with_a_strategy() -> None:
 def test_a_consumer_that_fits_nowhere_is_reported_with_the_reason(
     fields: dict[str, int], why: str
 ) -> None:
-    answer = assign(instances([2]), [gpu("a", **fields)])
+    answer = place(instances([2]), [gpu("a", **fields)])
     assert isinstance(answer, Impossible)
     assert answer.consumers == ("c00",)
     assert why in answer.reasons[0]
 
 
 def test_usage_by_others_is_not_free() -> None:
-    full = Target("a", {"VGPU": inventory.Inventory(4)}, {"cn1": GPU}, used={"VGPU": 4})
-    assert homes(assign(instances([1]), [full, gpu("b", 1)])) == {"b": ["c00"]}
+    full = Target("a", {"VGPU": inventory.Inventory(4)}, used={"VGPU": 4})
+    assert homes(place(instances([1]), [full, gpu("b", 1)])) == {"b": ["c00"]}
 
 
 def test_an_excess_of_a_class_is_reported_with_amounts() -> None:
-    answer = assign(instances([1] * 9), [gpu("a", 4), gpu("b", 4)])
+    answer = place(instances([1] * 9), [gpu("a", 4), gpu("b", 4)])
     assert answer == Impossible(("c08",), ("9 VGPU are to be placed, and there is room for 8",))
 
 
 def test_free_capacity_in_sum_alone_is_not_enough() -> None:
-    answer = assign(instances([3, 3, 2]), [gpu("a", 4), gpu("b", 4)])
+    answer = place(instances([3, 3, 2]), [gpu("a", 4), gpu("b", 4)])
     assert answer == Impossible(("c01",), ("no distribution among the targets fits",))
 
 
 def test_classes_that_stay_together_move_to_one_target() -> None:
-    both = frozenset({"VGPU", "VF"})
     targets = [
-        Target("a", {"VGPU": inventory.Inventory(1), "VF": inventory.Inventory(8)}, {"n": both}),
-        Target("b", {"VGPU": inventory.Inventory(8), "VF": inventory.Inventory(1)}, {"n": both}),
+        Target("a", {"VGPU": inventory.Inventory(1), "VF": inventory.Inventory(8)}),
+        Target("b", {"VGPU": inventory.Inventory(8), "VF": inventory.Inventory(1)}),
     ]
-    needed = [Demand("c", "n", {"VGPU": 2, "VF": 2})]
-    apart = assign(needed, targets)
-    assert isinstance(apart, Assigned)
-    assert list(apart.targets.values()) == ["a", "b"]
-    assert isinstance(assign(needed, targets, Rules(together=both)), Impossible)
+    apart = [Demand("c", "n", {name: 2}, ()) for name in ("VF", "VGPU")]
+    assert place(apart, targets) == Assigned(("a", "b"))
+    together = [Demand("c", "n", {"VGPU": 2, "VF": 2}, ())]
+    assert isinstance(place(together, targets), Impossible)
 
 
 def test_an_existing_allocation_counts_for_the_units() -> None:
     partly = Target(
         "a",
         {"VGPU": inventory.Inventory(8, max_unit=2)},
-        {"cn1": GPU},
         used={"VGPU": 1},
         present={"c00": {"VGPU": 1}},
     )
-    assert isinstance(assign(instances([2]), [partly]), Impossible)
-    assert homes(assign(instances([1]), [partly])) == {"a": ["c00"]}
+    assert isinstance(place(instances([2]), [partly]), Impossible)
+    assert homes(place(instances([1]), [partly])) == {"a": ["c00"]}
 
 
 def test_the_same_class_from_two_sources_counts_in_sum_on_one_target() -> None:
-    both = {"cn1": GPU, "cn2": GPU}
-    narrow = Target("a", {"VGPU": inventory.Inventory(8, max_unit=3)}, both)
-    needed = [
-        Demand("c", "cn1", {"VGPU": 2}),
-        Demand("c", "cn2", {"VGPU": 2}),
-    ]
-    assert isinstance(assign(needed, [narrow]), Impossible)
+    needed = [Demand("c", source, {"VGPU": 2}, ()) for source in ("cn1", "cn2")]
+    assert isinstance(place(needed, [gpu("a", 8, max_unit=3)]), Impossible)
+    assert homes(place(needed, [gpu("a", 8, max_unit=4)]), needed) == {"a": ["c", "c"]}
 
 
 def test_pack_fills_targets_in_the_order_given() -> None:
     targets = [gpu("b", 4), gpu("a", 4), gpu("c", 4)]
-    answer = assign(instances([1] * 6), targets, of_strategy("pack"))
+    answer = place(instances([1] * 6), targets, "pack")
     assert homes(answer) == {"b": ["c00", "c01", "c02", "c03"], "a": ["c04", "c05"]}
 
 
 def test_pack_prefers_one_large_target_to_several_small_ones() -> None:
     targets = [gpu("small", 2), gpu("middle", 3), gpu("large", 9)]
-    answer = assign(instances([2, 3, 2]), targets, of_strategy("pack"))
+    answer = place(instances([2, 3, 2]), targets, "pack")
     assert homes(answer) == {"large": ["c00", "c01", "c02"]}
 
 
 def test_spread_loads_targets_evenly_by_their_size() -> None:
     targets = [gpu("a", 8), gpu("b", 4)]
-    answer = assign(instances([1] * 6), targets, of_strategy("spread"))
+    answer = place(instances([1] * 6), targets, "spread")
     assert {name: len(there) for name, there in homes(answer).items()} == {"a": 4, "b": 2}
 
 
 def test_spread_counts_usage_by_others() -> None:
-    busy = Target("a", {"VGPU": inventory.Inventory(4)}, {"cn1": GPU}, used={"VGPU": 2})
-    answer = assign(instances([1, 1]), [busy, gpu("b", 4)], of_strategy("spread"))
+    busy = Target("a", {"VGPU": inventory.Inventory(4)}, used={"VGPU": 2})
+    answer = place(instances([1, 1]), [busy, gpu("b", 4)], "spread")
     assert homes(answer) == {"b": ["c00", "c01"]}
 
 
 def test_in_order_gives_consecutive_consumers_the_same_target() -> None:
     targets = [gpu("a", 4), gpu("b", 4)]
-    answer = assign(instances([2, 1, 3, 1]), targets, of_strategy("in-order"))
+    answer = place(instances([2, 1, 3, 1]), targets, "in-order")
     assert homes(answer) == {"a": ["c00", "c01"], "b": ["c02", "c03"]}
 
 
@@ -211,7 +200,7 @@ def test_in_order_gives_consecutive_consumers_the_same_target() -> None:
 def test_a_strategy_yields_where_nothing_else_fits(strategy: Strategy) -> None:
     # 5+3 and 4+2+2: large ones first, or the next one on, put 4 or 3 where it is in the way.
     targets = [gpu("a", 8), gpu("b", 8)]
-    answer = assign(instances([2, 3, 4, 2, 5]), targets, of_strategy(strategy))
+    answer = place(instances([2, 3, 4, 2, 5]), targets, strategy)
     assert {frozenset(there) for there in homes(answer).values()} == {
         frozenset({"c01", "c04"}),
         frozenset({"c00", "c02", "c03"}),
@@ -225,8 +214,8 @@ def test_the_plain_cases_need_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placing, "_Search", refuse)
     targets = [gpu("a", 4), gpu("b", 4)]
     for strategy in STRATEGIES:
-        assert len(homes(assign(instances([1] * 8), targets, of_strategy(strategy)))) == 2
-    assert isinstance(assign(instances([1] * 8), targets), Undecided)
+        assert len(homes(place(instances([1] * 8), targets, strategy))) == 2
+    assert isinstance(place(instances([1] * 8), targets), Undecided)
 
 
 def knapsacks(amounts: Sequence[int], capacities: Sequence[int]) -> bool:
@@ -253,7 +242,7 @@ def test_twelve_consumers_on_four_targets_are_decided_exactly(seed: int) -> None
     amounts = [mixed.randint(5, 60) for _ in range(12)]
     room = sum(amounts) * (101 + seed) // 400
     targets = [gpu(name, room + number % 2) for number, name in enumerate("abcd")]
-    answer = assign(instances(amounts), targets, seconds=90)
+    answer = place(instances(amounts), targets, seconds=90)
     expected = knapsacks(amounts, [room + number % 2 for number in range(4)])
     assert isinstance(answer, Assigned | Undecided if expected else Impossible)
 
@@ -262,12 +251,12 @@ def test_a_hard_problem_ends_at_the_time_limit() -> None:
     mixed = random.Random(1)
     amounts = [mixed.randint(500, 999) for _ in range(90)]
     targets = [gpu(f"t{number}", sum(amounts) // 30 + 1) for number in range(30)]
-    assert assign(instances(amounts), targets, seconds=1) == GaveUp(1)
+    assert place(instances(amounts), targets, seconds=1) == GaveUp(1)
 
 
 def test_the_time_limit_uses_the_given_clock() -> None:
     ticking = itertools.count(step=100)
-    answer = assign(
+    answer = place(
         instances([3, 3, 2]), [gpu("a", 4), gpu("b", 4)], seconds=60, clock=lambda: next(ticking)
     )
     assert answer == GaveUp(60)
@@ -280,13 +269,12 @@ def test_five_hundred_consumers_on_sixty_four_targets_get_an_answer(
     mixed = random.Random(3)
     needed = instances([mixed.choice([1, 1, 2, 4]) for _ in range(500)])
     targets = [gpu(f"t{number:02}", 24) for number in range(64)]
-    rules = Rules(strategy=strategy)
-    answer = assign(needed, targets, rules)
+    answer = place(needed, targets, strategy)
     if strategy is None:
         assert answer == Undecided(tuple(sorted(item.consumer for item in needed)))
     else:
         assert isinstance(answer, Assigned)
-        amounts = brute_force.keys(needed)
-        assert set(answer.targets) == set(amounts)
-        by_name = {target.name: target for target in targets}
-        assert brute_force.keeps_to_rules(answer.targets, amounts, by_name, rules)
+        names = tuple(target.name for target in targets)
+        open_to_all = [dataclasses.replace(item, targets=names) for item in needed]
+        by_name = dict(zip(names, targets, strict=True))
+        assert brute_force.fits(answer.targets, open_to_all, by_name)

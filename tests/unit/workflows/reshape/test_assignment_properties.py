@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import hypothesis
@@ -14,8 +15,6 @@ from osc_placement.workflows.reshape.assignment import (
     Assigned,
     Demand,
     Impossible,
-    Key,
-    Rules,
     Strategy,
     Target,
     Undecided,
@@ -26,9 +25,7 @@ from tests.support.reshape import brute_force
 CLASSES = ("VGPU", "VF")
 SOURCES = ("cn1", "cn2")
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
-Question = tuple[list[Demand], list[Target], Rules]
-
-small = st.integers(0, 3)
+Question = tuple[list[Demand], list[Target], Strategy | None]
 
 
 @st.composite
@@ -42,69 +39,65 @@ def inventories(draw: st.DrawFn) -> inventory.Inventory:
 
 
 @st.composite
-def demands(draw: st.DrawFn, most: int) -> list[Demand]:
-    pairs = draw(
+def demands(draw: st.DrawFn, names: Sequence[str]) -> list[Demand]:
+    """Demands of a few consumers, for one class or for two that stay together."""
+    triples = draw(
         st.lists(
-            st.tuples(st.sampled_from("abcde"), st.sampled_from(SOURCES)),
+            st.tuples(
+                st.sampled_from("abcde"),
+                st.sampled_from(SOURCES),
+                st.sampled_from([CLASSES, CLASSES[:1], CLASSES[1:]]),
+            ),
             min_size=1,
-            max_size=most,
+            max_size=5,
             unique=True,
         )
     )
     return [
-        Demand(consumer, source, {"VGPU": draw(st.integers(1, 3)), "VF": draw(small)})
-        if draw(st.booleans())
-        else Demand(consumer, source, {draw(st.sampled_from(CLASSES)): draw(small)})
-        for consumer, source in pairs
+        Demand(
+            consumer,
+            source,
+            {name: draw(st.integers(1, 3)) for name in classes},
+            draw(st.sampled_from([tuple(names)] * 3 + [tuple(names[:1]), tuple(names[1:])])),
+        )
+        for consumer, source, classes in triples
     ]
 
 
 @st.composite
 def a_target(draw: st.DrawFn, name: str, consumers: Sequence[str]) -> Target:
     offered = draw(st.sampled_from([CLASSES, CLASSES, CLASSES, CLASSES[:1], CLASSES[1:]]))
-    takes = {
-        source: frozenset(
-            draw(st.sampled_from([CLASSES, CLASSES, CLASSES, CLASSES, CLASSES[:1], ()]))
-        )
-        for source in SOURCES
-    }
     used = {"VGPU": draw(st.sampled_from([0, 0, 1]))}
-    held = {}
+    present = {}
     if draw(st.integers(0, 3)) == 0:
-        held = {draw(st.sampled_from(consumers)): {"VGPU": 1}}
+        present = {draw(st.sampled_from(consumers)): {"VGPU": 1}}
         used["VGPU"] += 1
-    return Target(name, {each: draw(inventories()) for each in offered}, takes, used, held)
+    return Target(name, {each: draw(inventories()) for each in offered}, used, present)
 
 
 @st.composite
 def questions(draw: st.DrawFn) -> Question:
-    needed = draw(demands(most=4))
+    names = [f"t{number}" for number in range(draw(st.integers(1, 3)))]
+    needed = draw(demands(names))
     consumers = sorted({item.consumer for item in needed})
-    targets = [draw(a_target(f"t{number}", consumers)) for number in range(draw(st.integers(1, 3)))]
-    return (
-        needed,
-        targets,
-        Rules(
-            together=frozenset(draw(st.sampled_from([(), (), CLASSES]))),
-            strategy=draw(st.sampled_from([None, *STRATEGIES])),
-        ),
-    )
+    targets = [draw(a_target(name, consumers)) for name in names]
+    return needed, targets, draw(st.sampled_from([None, *STRATEGIES]))
 
 
 def check(question: Question) -> None:
     """The answer is the one that trying everything gives."""
-    needed, targets, rules = question
-    every = list(brute_force.all_of(needed, targets, rules))
-    answer = assign(needed, targets, rules)
-    free = brute_force.movable(every)
+    needed, targets, strategy = question
+    every = list(brute_force.all_of(needed, targets))
+    answer = assign(needed, targets, strategy)
+    movable = brute_force.movable(every, needed)
     if isinstance(answer, Assigned):
         assert answer.targets in every
-        assert answer.guessed == free
-        assert rules.strategy or not free
+        assert answer.guessed == movable
+        assert strategy or not movable
     elif isinstance(answer, Undecided):
-        assert rules.strategy is None
-        assert answer.consumers == tuple(sorted(free))
-        assert free
+        assert strategy is None
+        assert answer.consumers == tuple(sorted(movable))
+        assert movable
     else:
         assert isinstance(answer, Impossible)
         assert not every
@@ -113,13 +106,13 @@ def check(question: Question) -> None:
 
 def check_misfits(answer: Impossible, question: Question) -> None:
     """Without these the others fit, and none of them fits beside the others."""
-    needed, targets, rules = question
+    needed, targets, _ = question
     assert answer.consumers
     assert answer.reasons
 
     def fit(left_out: set[str]) -> bool:
         kept = [item for item in needed if item.consumer not in left_out]
-        return any(True for _ in brute_force.all_of(kept, targets, rules))
+        return any(True for _ in brute_force.all_of(kept, targets))
 
     misfits = set(answer.consumers)
     assert fit(misfits)
@@ -137,23 +130,27 @@ def test_the_answer_equals_brute_force(question: Question) -> None:
 def test_the_answer_does_not_depend_on_the_order_of_demands_and_mappings(
     question: Question, seed: int
 ) -> None:
-    needed, targets, rules = question
+    needed, targets, strategy = question
     mixed = random.Random(seed)
+    order = mixed.sample(range(len(needed)), len(needed))
     again = [
-        Demand(item.consumer, item.source, shuffled(item.resources, mixed))
-        for item in mixed.sample(needed, len(needed))
+        dataclasses.replace(needed[at], resources=shuffled(needed[at].resources, mixed))
+        for at in order
     ]
     moved = [
-        Target(
-            item.name,
-            shuffled(item.inventories, mixed),
-            shuffled(item.accepts, mixed),
-            shuffled(item.used, mixed),
-            shuffled(item.present, mixed),
+        dataclasses.replace(
+            item,
+            inventories=shuffled(item.inventories, mixed),
+            used=shuffled(item.used, mixed),
+            present=shuffled(item.present, mixed),
         )
         for item in targets
     ]
-    assert assign(again, moved, rules) == assign(needed, targets, rules)
+    answer, expected = assign(again, moved, strategy), assign(needed, targets, strategy)
+    if isinstance(answer, Assigned) and isinstance(expected, Assigned):
+        pairs = sorted(zip(order, answer.targets, strict=True))
+        answer = dataclasses.replace(answer, targets=tuple(name for _, name in pairs))
+    assert answer == expected
 
 
 def shuffled(mapping: Any, mixed: random.Random) -> dict[str, Any]:
@@ -169,23 +166,23 @@ def even_questions(draw: st.DrawFn) -> tuple[list[int], list[int]]:
 def of_one_class(
     amounts: Sequence[int], capacities: Sequence[int]
 ) -> tuple[list[Demand], list[Target]]:
+    names = tuple(f"t{number}" for number in range(len(capacities)))
     return (
-        [Demand(f"c{number}", "cn1", {"VGPU": amount}) for number, amount in enumerate(amounts)],
         [
-            Target(
-                f"t{number}",
-                {"VGPU": inventory.Inventory(capacity)},
-                {"cn1": frozenset({"VGPU"})},
-            )
-            for number, capacity in enumerate(capacities)
+            Demand(f"c{number}", "cn1", {"VGPU": amount}, names)
+            for number, amount in enumerate(amounts)
+        ],
+        [
+            Target(name, {"VGPU": inventory.Inventory(capacity)})
+            for name, capacity in zip(names, capacities, strict=True)
         ],
     )
 
 
-def loads(placed: brute_force.Placed, amounts: Mapping[Key, int]) -> dict[str, int]:
+def loads(placed: brute_force.Placed, needed: Sequence[Demand]) -> dict[str, int]:
     load: dict[str, int] = {}
-    for key, name in placed.items():
-        load[name] = load.get(name, 0) + amounts[key]
+    for name, demand in zip(placed, needed, strict=True):
+        load[name] = load.get(name, 0) + demand.resources["VGPU"]
     return load
 
 
@@ -193,10 +190,10 @@ def loads(placed: brute_force.Placed, amounts: Mapping[Key, int]) -> dict[str, i
 @hypothesis.given(even_questions())
 def test_pack_uses_the_smallest_number_of_targets(question: tuple[list[int], list[int]]) -> None:
     needed, targets = of_one_class(*question)
-    every = list(brute_force.all_of(needed, targets, Rules()))
-    answer = assign(needed, targets, Rules(strategy="pack"))
+    every = list(brute_force.all_of(needed, targets))
+    answer = assign(needed, targets, "pack")
     if isinstance(answer, Assigned):
-        assert len(set(answer.targets.values())) == min(len(set(way.values())) for way in every)
+        assert len(set(answer.targets)) == min(len(set(way)) for way in every)
 
 
 @hypothesis.settings(max_examples=100)
@@ -205,13 +202,12 @@ def test_spread_keeps_the_fullest_target_as_empty_as_possible(
     question: tuple[list[int], list[int]],
 ) -> None:
     needed, targets = of_one_class(*question)
-    amounts = brute_force.keys(needed)
     capacities = {target.name: target.inventories["VGPU"].capacity for target in targets}
 
     def fullest(placed: brute_force.Placed) -> float:
-        return max(amount / capacities[name] for name, amount in loads(placed, amounts).items())
+        return max(amount / capacities[name] for name, amount in loads(placed, needed).items())
 
-    every = list(brute_force.all_of(needed, targets, Rules()))
-    answer = assign(needed, targets, Rules(strategy="spread"))
+    every = list(brute_force.all_of(needed, targets))
+    answer = assign(needed, targets, "spread")
     if isinstance(answer, Assigned):
         assert fullest(answer.targets) == min(fullest(placed) for placed in every)
