@@ -48,12 +48,19 @@ class Target:
             return list(_answers(client))
 
 
+#: waitress sends this and waits for a body, even if a request with ``Expect`` announces none.
+_INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
 def _answers(client: socket.socket) -> Iterator[int]:
-    while client.recv(1, socket.MSG_PEEK):
+    while start := client.recv(len(_INTERIM), socket.MSG_PEEK):
+        if start == _INTERIM:
+            client.recv(len(_INTERIM))
+            continue
         answer = http.client.HTTPResponse(client)
         answer.begin()
         status = answer.status
-        if status in (100, 204, 304):
+        if status in (204, 304):
             yield status
             return
         body = answer.read()
