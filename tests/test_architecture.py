@@ -25,7 +25,6 @@ PACKAGE = "osc_placement"
 CHANGE_LEVEL = {
     "plan.change",
     "plan.guards",
-    "plan.precondition",
     "plan.reasons",
     "plan.workers",
 }
@@ -106,7 +105,6 @@ LAYERS: dict[str, set[str]] = {
     "server.store": {"engine", "model"},
     **{module: {"model"} for module in CHANGE_LEVEL},
     "plan.workers": {"client"},
-    "plan.change": {"plan.precondition", "plan.reasons", "model"},
     "plan.reasons": {"plan.guards"},
     "plan.kinds": CHANGE_LEVEL | BELOW_PLAN,
     "plan": {"plan.kinds"} | CHANGE_LEVEL | BELOW_PLAN,

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from osc_placement import plugin
-from osc_placement.client import retry, session as sessions, transport
+from osc_placement.client import retry, transport
 from osc_placement.model import yaml_lines
 from osc_placement.plan import guards, workers
 from osc_placement.plan.kinds import allocations
@@ -28,9 +28,9 @@ KIB, MIB = 1024, 1024 * 1024
 LIMITS = {
     "Time to connect": f"{transport.CONNECT_TIMEOUT:g} s",
     "Time to wait for a part of a response": f"{transport.READ_TIMEOUT:g} s",
-    "Time for a whole response of any service": f"{sessions.WITHOUT_TIMEOUT:g} s",
+    "Time for a whole response of any service": f"{transport.WITHOUT_TIMEOUT:g} s",
     "Size of a response of any service, after decompression": (
-        f"{sessions.LARGEST_RESPONSE // 1024**2} MiB"
+        f"{transport.LARGEST_RESPONSE // 1024**2} MiB"
     ),
     "Redirects of a read": f"{transport.MAX_REDIRECTS}",
     "Attempts at a read": f"{retry.READS}",

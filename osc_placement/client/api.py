@@ -2,25 +2,119 @@
 
 from __future__ import annotations
 
-from typing import Any
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from osc_placement import microversion
-from osc_placement.client import allocation_calls, catalog_calls, provider_calls, transport
+from osc_placement import errors, microversion
+from osc_placement.client import api_errors, query, responses, saved_cloud, transport, wire
+from osc_placement.microversion import FEATURES, Microversion, negotiate
+from osc_placement.model import allocation
 
-UNCHANGED = provider_calls.UNCHANGED
+if TYPE_CHECKING:
+    from osc_placement.model import candidate, inventory, provider
 
 
-class Client(
-    provider_calls.ProviderCalls,
-    allocation_calls.AllocationCalls,
-    catalog_calls.CatalogCalls,
-):
+T = TypeVar("T")
+
+_ROOT = "resource_providers"
+
+
+class Unchanged(enum.Enum):
+    """The default of an argument for which None has a meaning: the field is not sent."""
+
+    UNCHANGED = enum.auto()
+
+
+UNCHANGED = Unchanged.UNCHANGED
+
+
+class Client:
     """The Placement HTTP API; one request per method, never repeated.
+
+    ``requested`` is the microversion of the requests; None: negotiate at the first use. ``latest``:
+    use the highest version that client and server share, and treat it as pinned.
 
     A method that needs a later microversion than the one in use raises UnsupportedVersion
     before any request. Other errors: ApiError, ConnectionFailed and, for writes,
-    OutcomeUnknown.
+    OutcomeUnknown. ``create_provider`` sends two requests below 1.20.
     """
+
+    def __init__(
+        self,
+        transport: transport.Transport,
+        requested: Microversion | None = None,
+        *,
+        latest: bool = False,
+    ) -> None:
+        self.transport = transport
+        self._requested = requested
+        self._latest = latest
+
+    @property
+    def pinned(self) -> bool:
+        """Whether the operator chose the version; otherwise it is negotiated."""
+        return self._latest or self._requested is not None
+
+    @property
+    def microversion(self) -> Microversion:
+        """The version in use. Requests: one GET, the first time, if it is negotiated."""
+        if self._requested is not None:
+            return self._requested
+        return self.negotiated
+
+    @property
+    def negotiated(self) -> Microversion:
+        """The highest version that client and server share, also when a version is pinned."""
+        try:
+            return negotiate(*self.transport.versions())
+        except ValueError as error:
+            raise errors.PlacementError(f"{self.target}: {error}") from error
+
+    @property
+    def target(self) -> transport.Target:
+        """The endpoint with the names of cloud and region, or the database file."""
+        return self.transport.target
+
+    @property
+    def origin(self) -> str:
+        """The cloud of which the target is a snapshot; empty for a service and for other files."""
+        found = saved_cloud.find(self.transport)
+        return errors.without_credentials(found.origin) if found else ""
+
+    def require_owners(self) -> None:
+        """Refuse a snapshot that was saved without owners. Errors: PlacementError."""
+        found = saved_cloud.find(self.transport)
+        if found and not found.has_owners:
+            raise errors.PlacementError(
+                f"{self.target} is a snapshot without the owners of consumers, which this command"
+                " compares: save it again without --without-owners"
+            )
+
+    @property
+    def has_recording(self) -> bool:
+        """Whether ``recording`` has responses."""
+        found = saved_cloud.find(self.transport)
+        return found is not None and found.has_recording
+
+    def recording(self) -> Mapping[str, Any]:
+        """The responses of nova and neutron in a snapshot, ``{"GET /path": body}``; or empty."""
+        found = saved_cloud.find(self.transport)
+        return found.recording() if found else {}
+
+    def at(self, version: Microversion) -> Self:
+        """A client of the same transport with another version."""
+        return type(self)(self.transport, version)
+
+    def require_feature(self, feature: str, what: str = "") -> None:
+        """Raise UnsupportedVersion when the version in use lacks ``feature``."""
+        needs, has = FEATURES[feature], self.microversion
+        if has < needs:
+            raise api_errors.UnsupportedVersion(feature, needs, has, what)
+
+    def close(self) -> None:
+        """Close connections and files; the next request reopens them."""
+        self.transport.close()
 
     @property
     def api_version(self) -> str:
@@ -43,3 +137,379 @@ class Client(
         )
         transport.check(response, method, url)
         return response
+
+    def _send(
+        self,
+        method: str,
+        *segments: str,
+        pairs: Iterable[tuple[str, str]] = (),
+        body: Any = None,
+    ) -> transport.ParsedResponse:
+        url = "/" + "/".join(query.quote(segment) for segment in segments) + query.encode(pairs)
+        return self.transport.send(method, url, version=self.microversion, body=body)
+
+    def _get(
+        self, *segments: str, pairs: Iterable[tuple[str, str]] = ()
+    ) -> transport.ParsedResponse:
+        return self._send("GET", *segments, pairs=pairs)
+
+    def list_providers(
+        self,
+        *,
+        name: str | None = None,
+        uuid: str | None = None,
+        in_tree: str | None = None,
+        resources: Mapping[str, int] | None = None,
+        required: Sequence[str] = (),
+        member_of: Sequence[str] = (),
+    ) -> list[provider.Provider]:
+        """GET /resource_providers: the providers that match every filter, in the server's order.
+
+        An item of ``required`` is a trait (1.18), ``!TRAIT`` (1.22) or ``in:A,B`` (1.39). An
+        item of ``member_of`` is an aggregate or ``in:A,B`` (1.3), also after ``!`` (1.32);
+        several items need 1.24.
+        """
+        pairs = [
+            (key, value)
+            for key, value in (("name", name), ("uuid", uuid), ("in_tree", in_tree))
+            if value is not None
+        ]
+        if in_tree is not None:
+            self.require_feature("nested providers", "in_tree")
+        if resources:
+            self.require_feature("provider resources", "resources")
+            pairs.append(("resources", query.resources_value(resources)))
+        pairs += self._trait_pairs(required) + self._aggregate_pairs(member_of)
+        return parse(self._get(_ROOT, pairs=pairs), wire.read_providers)
+
+    def _trait_pairs(self, required: Sequence[str]) -> list[tuple[str, str]]:
+        if required:
+            self.require_feature("provider required traits", "required")
+        for feature in query.required_features(required):
+            self.require_feature(feature, "required")
+        return [("required", value) for value in query.required_values(required)]
+
+    def _aggregate_pairs(self, member_of: Sequence[str]) -> list[tuple[str, str]]:
+        if member_of:
+            self.require_feature("provider member_of", "member_of")
+        for feature in query.member_of_features(member_of):
+            self.require_feature(feature, "member_of")
+        return [("member_of", value) for value in member_of]
+
+    def show_provider(self, uuid: str) -> provider.Provider:
+        """GET /resource_providers/{uuid}; ``updated`` is set from 1.15."""
+        reply = self._get(_ROOT, uuid)
+        updated = reply.headers.get("last-modified")
+        return parse(reply, lambda body: wire.read_provider(body, updated))
+
+    def create_provider(
+        self, name: str, uuid: str | None = None, parent_uuid: str | None = None
+    ) -> provider.Provider:
+        """POST /resource_providers; ``parent_uuid`` needs 1.14.
+
+        Below 1.20 the response is empty and a second request reads the provider.
+        """
+        fields = {"uuid": uuid, "parent_provider_uuid": parent_uuid}
+        if parent_uuid is not None:
+            self.require_feature("nested providers", "parent_provider_uuid")
+        body = wire.provider_body(name, **{k: v for k, v in fields.items() if v is not None})
+        reply = self._send("POST", _ROOT, body=body)
+        if reply.body is not None:
+            return parse(reply, wire.read_provider)
+        return self.show_provider(reply.headers.get("location", "").rpartition("/")[2])
+
+    def update_provider(
+        self, uuid: str, name: str, parent_uuid: str | Unchanged | None = UNCHANGED
+    ) -> provider.Provider:
+        """PUT /resource_providers/{uuid}: rename or move; a parent of None makes it a root.
+
+        A first parent needs 1.14, another one 1.37. The write has no generation.
+        """
+        fields: dict[str, str | None] = {}
+        if not isinstance(parent_uuid, Unchanged):
+            self.require_feature("nested providers", "parent_provider_uuid")
+            fields["parent_provider_uuid"] = parent_uuid
+        body = wire.provider_body(name, **fields)
+        return parse(self._send("PUT", _ROOT, uuid, body=body), wire.read_provider)
+
+    def delete_provider(self, uuid: str) -> None:
+        """DELETE /resource_providers/{uuid}. Errors: Conflict while it has children or usage."""
+        self._send("DELETE", _ROOT, uuid)
+
+    def list_inventories(self, uuid: str) -> responses.ProviderInventories:
+        """GET /resource_providers/{uuid}/inventories; ``updated`` is set from 1.15."""
+        reply = self._get(_ROOT, uuid, "inventories")
+        updated = reply.headers.get("last-modified")
+        return parse(reply, wire.read_inventories)._replace(updated=updated)
+
+    def replace_inventories(
+        self, uuid: str, generation: int, inventories: inventory.Inventories
+    ) -> responses.ProviderInventories:
+        """PUT /resource_providers/{uuid}/inventories: replace all, with a generation."""
+        body = wire.inventories_body(generation, inventories)
+        reply = self._send("PUT", _ROOT, uuid, "inventories", body=body)
+        return parse(reply, wire.read_inventories)
+
+    def delete_inventories(self, uuid: str) -> None:
+        """DELETE /resource_providers/{uuid}/inventories: all, without a generation (1.5)."""
+        self.require_feature("inventories delete", "DELETE inventories")
+        self._send("DELETE", _ROOT, uuid, "inventories")
+
+    def show_inventory(self, uuid: str, resource_class: str) -> inventory.Inventory:
+        """GET /resource_providers/{uuid}/inventories/{class}."""
+        reply = self._get(_ROOT, uuid, "inventories", resource_class)
+        return parse(reply, wire.read_inventory)
+
+    def update_inventory(
+        self, uuid: str, resource_class: str, generation: int, item: inventory.Inventory
+    ) -> inventory.Inventory:
+        """PUT /resource_providers/{uuid}/inventories/{class} of an existing inventory."""
+        body = wire.inventory_body(generation, item)
+        reply = self._send("PUT", _ROOT, uuid, "inventories", resource_class, body=body)
+        return parse(reply, wire.read_inventory)
+
+    def delete_inventory(self, uuid: str, resource_class: str) -> None:
+        """DELETE /resource_providers/{uuid}/inventories/{class}. Errors: InventoryInUse."""
+        self._send("DELETE", _ROOT, uuid, "inventories", resource_class)
+
+    def list_aggregates(self, uuid: str) -> responses.ProviderAggregates:
+        """GET /resource_providers/{uuid}/aggregates (1.1)."""
+        self.require_feature("provider aggregates", "aggregates")
+        return parse(self._get(_ROOT, uuid, "aggregates"), wire.read_aggregates)
+
+    def replace_aggregates(
+        self, uuid: str, generation: int | None, aggregates: Iterable[str]
+    ) -> responses.ProviderAggregates:
+        """PUT /resource_providers/{uuid}/aggregates: replace all; with a generation from 1.19."""
+        self.require_feature("provider aggregates", "aggregates")
+        body = wire.aggregates_body(generation, aggregates, self.microversion)
+        reply = self._send("PUT", _ROOT, uuid, "aggregates", body=body)
+        return parse(reply, wire.read_aggregates)
+
+    def list_provider_traits(self, uuid: str) -> responses.ProviderTraits:
+        """GET /resource_providers/{uuid}/traits (1.6)."""
+        self.require_feature("traits", "traits")
+        return parse(self._get(_ROOT, uuid, "traits"), wire.read_traits)
+
+    def replace_provider_traits(
+        self, uuid: str, generation: int, traits: Iterable[str]
+    ) -> responses.ProviderTraits:
+        """PUT /resource_providers/{uuid}/traits: replace all, with a generation (1.6)."""
+        self.require_feature("traits", "traits")
+        body = wire.traits_body(generation, traits)
+        return parse(self._send("PUT", _ROOT, uuid, "traits", body=body), wire.read_traits)
+
+    def delete_provider_traits(self, uuid: str) -> None:
+        """DELETE /resource_providers/{uuid}/traits: all, without a generation (1.6)."""
+        self.require_feature("traits", "traits")
+        self._send("DELETE", _ROOT, uuid, "traits")
+
+    def list_usages(self, uuid: str) -> dict[str, int]:
+        """GET /resource_providers/{uuid}/usages: ``{resource class: used}``."""
+        reply = self._get(_ROOT, uuid, "usages")
+        return parse(reply, lambda body: dict(body["usages"]))
+
+    def list_provider_allocations(self, uuid: str) -> responses.ProviderAllocations:
+        """GET /resource_providers/{uuid}/allocations; without project, user and type."""
+        reply = self._get(_ROOT, uuid, "allocations")
+        return parse(reply, wire.read_provider_allocations)
+
+    def show_allocations(self, consumer_uuid: str) -> allocation.Consumer:
+        """GET /allocations/{uuid}; an unknown consumer has no allocations and no generation.
+
+        The response has the owner from 1.12, the generation from 1.28, the type from 1.38.
+        """
+        reply = self._get("allocations", consumer_uuid)
+        return parse(reply, lambda body: wire.read_consumer(consumer_uuid, body))
+
+    def show_consumer_allocations(self, consumer_uuid: str) -> responses.ConsumerAllocations:
+        """GET /allocations/{uuid} with the generations of the providers."""
+        reply = self._get("allocations", consumer_uuid)
+        return parse(reply, lambda body: wire.read_consumer_allocations(consumer_uuid, body))
+
+    def replace_allocations(
+        self,
+        consumer: allocation.Consumer,
+        mappings: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """PUT /allocations/{uuid}: replace all; without any the consumer is deleted (1.28)."""
+        body = wire.consumer_body(consumer, self.microversion, mappings)
+        self._send("PUT", "allocations", consumer.uuid, body=body)
+
+    def write_allocations(self, consumers: Iterable[allocation.Consumer]) -> None:
+        """POST /allocations: several consumers in one transaction (1.13)."""
+        self.require_feature("allocations of many consumers", "POST /allocations")
+        self._send("POST", "allocations", body=wire.consumers_body(consumers, self.microversion))
+
+    def delete_allocations(self, consumer_uuid: str) -> None:
+        """DELETE /allocations/{uuid}: all, without a generation."""
+        self._send("DELETE", "allocations", consumer_uuid)
+
+    def show_usages(
+        self,
+        project_id: str,
+        user_id: str | None = None,
+        consumer_type: str | None = None,
+    ) -> list[responses.Usage]:
+        """GET /usages of a project (1.9): one entry; from 1.38 one per consumer type.
+
+        ``consumer_type`` (1.38) may also be ``all`` (one entry) or ``unknown``.
+        """
+        self.require_feature("usages by project", "GET /usages")
+        fields = {"project_id": project_id, "user_id": user_id, "consumer_type": consumer_type}
+        if consumer_type is not None:
+            self.require_feature("consumer types", "consumer_type")
+        pairs = [(name, value) for name, value in fields.items() if value is not None]
+        version = self.microversion
+        reply = self._get("usages", pairs=pairs)
+        return parse(reply, lambda body: wire.read_usages(body, version))
+
+    def show_total_usage(self, project_id: str, user_id: str | None = None) -> responses.Usage:
+        """GET /usages of a project (1.9), and of one user of it, over all consumer types.
+
+        ``consumer_count`` is None below 1.38. From 1.38 on the request asks for the type
+        ``all``: openstack-placement on PostgreSQL answers 500 if it must group by type.
+        """
+        counted = microversion.supports(self.microversion, "consumer types")
+        usages = self.show_usages(project_id, user_id, "all" if counted else None)
+        return responses.Usage(
+            allocation.add_resources(*(usage.resources for usage in usages)),
+            consumer_count=sum(usage.consumer_count or 0 for usage in usages) if counted else None,
+        )
+
+    def list_allocation_candidates(
+        self, request: candidate.CandidateQuery | query.Pairs | str
+    ) -> responses.Candidates:
+        """GET /allocation_candidates (1.10).
+
+        ``request`` may also be a query string from a log, or a list of parameters.
+        """
+        pairs = candidate_pairs(request)
+        for feature, parameter in query.candidate_features(pairs).items():
+            self.require_feature(feature, parameter)
+        return parse(self._get("allocation_candidates", pairs=pairs), wire.read_candidates)
+
+    def reshape(
+        self,
+        inventories: Mapping[str, responses.ProviderInventories],
+        consumers: Iterable[allocation.Consumer],
+    ) -> None:
+        """POST /reshaper: replace inventories and allocations in one transaction (1.30).
+
+        ``inventories`` is ``{provider uuid: new inventories with the current generation}``;
+        all allocations of each consumer are replaced.
+        """
+        self.require_feature("reshaper", "POST /reshaper")
+        self._send(
+            "POST", "reshaper", body=wire.reshape_body(inventories, consumers, self.microversion)
+        )
+
+    def check_reshape(self) -> None:
+        """Raise Forbidden unless policy allows this user to reshape. Changes nothing.
+
+        Requests: one POST /reshaper with an empty body; Placement checks policy before it
+        reads the body, and refuses the body with 400.
+        """
+        self.require_feature("reshaper", "POST /reshaper")
+        try:
+            self._send("POST", "reshaper", body={})
+        except api_errors.OutcomeUnknown as error:
+            # An empty body changes nothing: the caller can safely retry.
+            raise api_errors.ConnectionFailed(error.detail) from error
+        except api_errors.ApiError as error:
+            if error.status != 400:
+                raise
+
+    def list_traits(self, name: str | None = None, associated: bool | None = None) -> list[str]:
+        """GET /traits (1.6). ``name`` has the API's form: ``in:A,B`` or ``startswith:CUSTOM_``."""
+        self.require_feature("traits", "GET /traits")
+        pairs = [] if name is None else [("name", name)]
+        if associated is not None:
+            pairs.append(("associated", str(associated).lower()))
+        return parse(self._get("traits", pairs=pairs), lambda body: list(body["traits"]))
+
+    def show_trait(self, name: str) -> str | None:
+        """GET /traits/{name} (1.6): the last-modified header (1.15). Errors: NotFound."""
+        self.require_feature("traits", "GET /traits")
+        return self._get("traits", name).headers.get("last-modified")
+
+    def trait_exists(self, name: str) -> bool:
+        """GET /traits/{name} (1.6)."""
+        try:
+            self.show_trait(name)
+        except api_errors.NotFound:
+            return False
+        return True
+
+    def create_trait(self, name: str) -> None:
+        """PUT /traits/{name} (1.6); no effect on an existing trait."""
+        self.require_feature("traits", "PUT /traits")
+        self._send("PUT", "traits", name)
+
+    def delete_trait(self, name: str) -> None:
+        """DELETE /traits/{name} (1.6). Errors: Conflict while a provider has the trait."""
+        self.require_feature("traits", "DELETE /traits")
+        self._send("DELETE", "traits", name)
+
+    def list_resource_classes(self) -> list[str]:
+        """GET /resource_classes (1.2)."""
+        self.require_feature("resource classes", "GET /resource_classes")
+        return parse(
+            self._get("resource_classes"),
+            lambda body: [item["name"] for item in body["resource_classes"]],
+        )
+
+    def show_resource_class(self, name: str) -> str:
+        """GET /resource_classes/{name} (1.2). Errors: NotFound."""
+        self.require_feature("resource classes", "GET /resource_classes")
+        return parse(self._get("resource_classes", name), lambda body: str(body["name"]))
+
+    def resource_class_updated(self, name: str) -> str | None:
+        """GET /resource_classes/{name} (1.2): the last-modified header (1.15)."""
+        self.require_feature("resource classes", "GET /resource_classes")
+        return self._get("resource_classes", name).headers.get("last-modified")
+
+    def resource_class_exists(self, name: str) -> bool:
+        """GET /resource_classes/{name} (1.2)."""
+        try:
+            self.show_resource_class(name)
+        except api_errors.NotFound:
+            return False
+        return True
+
+    def create_resource_class(self, name: str) -> None:
+        """POST /resource_classes (1.2). Errors: Conflict when the class exists."""
+        self.require_feature("resource classes", "POST /resource_classes")
+        self._send("POST", "resource_classes", body={"name": name})
+
+    def put_resource_class(self, name: str) -> None:
+        """PUT /resource_classes/{name} (1.7); no effect on an existing class."""
+        self.require_feature("resource class idempotent put", "PUT /resource_classes")
+        self._send("PUT", "resource_classes", name)
+
+    def delete_resource_class(self, name: str) -> None:
+        """DELETE /resource_classes/{name} (1.2). Errors: Conflict while an inventory uses it."""
+        self.require_feature("resource classes", "DELETE /resource_classes")
+        self._send("DELETE", "resource_classes", name)
+
+
+def candidate_pairs(
+    request: candidate.CandidateQuery | query.Pairs | str,
+) -> query.Pairs:
+    """The query parameters of a candidates query in any of its forms."""
+    if isinstance(request, str):
+        return query.parse(request)
+    return request if isinstance(request, list) else query.candidate_pairs(request)
+
+
+def parse(response: transport.ParsedResponse, reader: Callable[[Any], T]) -> T:
+    """``reader(body)``; UnexpectedResponse when the body has another shape."""
+    try:
+        return reader(response.body)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise api_errors.UnexpectedResponse(
+            response.status,
+            f"{response.method} {response.url}: the response is not a response of Placement",
+            method=response.method,
+            url=response.url,
+        ) from error

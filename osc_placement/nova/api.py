@@ -1,7 +1,7 @@
-"""Nova's compute API: the session, recorded responses, host aggregates, server groups.
+"""Nova's compute API: the session, recorded responses, pages, host aggregates, server groups.
 
-Read only: every function sends GET requests alone. ``hosts`` reads services and hypervisors,
-``servers`` servers and migrations.
+Read only: every function sends GET requests alone. ``servers`` reads servers, migrations,
+services and compute nodes, ``flavors`` flavors.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import logging
 import pathlib
 import re
 import urllib.parse
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api_errors, transport
@@ -24,6 +24,8 @@ from osc_placement.nova import values
 
 LOG = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 #: Compute API microversions. 2.41 adds the UUID of a host aggregate; 2.64 has the policy of a
 #: server group as one value.
 _AGGREGATES = "2.41"
@@ -31,8 +33,8 @@ _SERVER_GROUPS = "2.64"
 
 _NO_TIME = datetime.timedelta()
 
-#: Server groups per request: nova's own default limit.
-_PAGE = 1000
+#: Entries per request: nova's own default limit.
+PAGE = 1000
 
 _RULE = re.compile(r"[a-z_]+_api:[\w:-]+")
 _NUMBER = re.compile(r"\d+\.\d+")
@@ -290,7 +292,7 @@ def server_groups(nova: Nova) -> list[values.ServerGroup]:
     found: list[values.ServerGroup] = []
     more = True
     while more:
-        path = f"/os-server-groups?all_projects=True&limit={_PAGE}&offset={len(found)}"
+        path = f"/os-server-groups?all_projects=True&limit={PAGE}&offset={len(found)}"
         body = ask_or_unsupported(nova, path, _SERVER_GROUPS)
         with parsing(path):
             page = [
@@ -304,7 +306,7 @@ def server_groups(nova: Nova) -> list[values.ServerGroup]:
                 for item in body["server_groups"]
             ]
         found += page
-        more = len(page) == _PAGE
+        more = len(page) == PAGE
     return found
 
 
@@ -340,3 +342,73 @@ def _reason(response: Any) -> str:
         return next(messages)
     except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
         return str(response.reason or "the response is not nova's")
+
+
+def read_pages(
+    nova: Nova,
+    path: str,
+    versions: Sequence[str],
+    query: Mapping[str, str],
+    key: str,
+    read: Callable[[Any], T],
+) -> list[T]:
+    """``read(item)`` for each item of all pages of a listing, in nova's order.
+
+    ``versions`` are compute API versions, the preferred one first; ``key`` is the field of the
+    response that holds the items, and ``{key}_links`` the link to the next page.
+    Requests: one GET per 1000 items. Errors: as ``ask``; PlacementError when nova is older than
+    the last version, or when an item lacks a field.
+    """
+    found: list[T] = []
+    marker: dict[str, str] = {}
+    while True:
+        url = f"{path}?{urllib.parse.urlencode({**query, 'limit': str(PAGE), **marker})}"
+        body, version = ask_best(nova, url, versions)
+        versions = (version,)
+        with parsing(url):
+            items = body[key]
+            found += map(read, items)
+            if not items or not has_next(body.get(f"{key}_links") or ()):
+                return found
+            marker = {"marker": str(items[-1].get("uuid") or items[-1]["id"])}
+
+
+def has_next(links: Iterable[Mapping[str, str]]) -> bool:
+    """Whether the links of a page name a next page."""
+    return any(link["rel"] == "next" for link in links)
+
+
+def ask_best(nova: Nova, path: str, versions: Sequence[str]) -> tuple[Any, str]:
+    """The response at the first version that this nova supports, and that version."""
+    for version in versions[:-1]:
+        try:
+            return nova.ask(path, version), version
+        except NovaRefused as error:
+            if error.status != 406:
+                raise
+    return ask_or_unsupported(nova, path, versions[-1]), versions[-1]
+
+
+_POLICY_RULE = re.compile(r"placement:[\w:]+")
+
+
+@contextlib.contextmanager
+def collected(input_errors: errors.InputErrors) -> Iterator[None]:
+    """Collect a refused request of the block, so that all missing permissions are reported."""
+    try:
+        yield
+    except api_errors.ApiError as error:
+        if error.status != 403:
+            raise
+        input_errors.add(missing(error))
+
+
+def missing(error: api_errors.ApiError) -> str:
+    """The message for a request that a policy refused."""
+    if isinstance(error, NovaRefused):
+        service, rule = "nova", error.rule
+    else:
+        found = _POLICY_RULE.search(error.detail)
+        service, rule = "placement", found[0] if found else None
+    named = f", {rule}" if rule else ""
+    return f"missing permission in {service}{named}; nothing was changed: {error}"

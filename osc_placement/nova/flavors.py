@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from osc_placement import errors
 from osc_placement.client import api_errors, transport
-from osc_placement.nova import api, flavor, pages
+from osc_placement.nova import api, flavor
 
 #: 2.61 adds extra specs to a flavor.
 _FLAVORS = "2.61"
@@ -93,7 +93,7 @@ def flavors(nova: api.Nova) -> list[NamedFlavor]:
     Requests: one GET per 1000 flavors. Errors: as ``ask``; PlacementError below 2.61.
     """
     query = {"is_public": "None"}
-    return pages.read_all(nova, "/flavors/detail", (_FLAVORS,), query, "flavors", _flavor)
+    return api.read_pages(nova, "/flavors/detail", (_FLAVORS,), query, "flavors", _flavor)
 
 
 def select(known: Sequence[NamedFlavor], texts: Iterable[str]) -> list[NamedFlavor]:

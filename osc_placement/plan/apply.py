@@ -1,6 +1,7 @@
 """Applies and undoes plans: check, prepare the files, run, finish.
 
-The plan file, the undo file and the journal are on disk before the first write.
+The plan file, the undo file and the journal are on disk before the first write. An undo plan has
+the applied changes in reverse order.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import dataclasses
 import logging
 import pathlib
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from osc_placement import errors
@@ -23,12 +24,11 @@ from osc_placement.plan import (
     change as change_module,
     executor,
     file,
-    journal as journal_module,
+    journal,
     plan as plan_module,
     progress as progress_module,
     reasons,
     result,
-    undo,
 )
 from osc_placement.plan.kinds import base, registry
 
@@ -53,7 +53,7 @@ class Options:
     )
     check_precondition: attempt.PreconditionCheck | None = None
     neutron: neutron_api.Neutron | None = None
-    journal: journal_module.JournalWriter | None = None
+    journal: journal.JournalWriter | None = None
 
 
 def apply_plan(
@@ -93,8 +93,8 @@ def undo_plan(
     Requests: one read and one write per change that was applied.
     Errors: PlanRefused, before any request.
     """
-    entries = journal_module.read_entries(journal_module.path_of(plan, client.target))
-    inverse = undo.restricted(plan, entries) if plan.undoes else undo.inverse(plan, entries)
+    entries = journal.read_entries(journal.path_of(plan, client.target))
+    inverse = restricted(plan, entries) if plan.undoes else inverse_of(plan, entries)
     _check(inverse, client, options)
     return _Job(client, inverse, options, path, direction=attempt.Direction.UNDO).run()
 
@@ -138,10 +138,10 @@ class _Job:
             return self._report(self._expected(), path)
         self._check_rights()
         undo_path = self._write_undo()
-        with self._journal() as journal:
-            _describe(journal, self._described(path, undo_path))
-            run = self._execute(journal)
-            _describe(journal, {"unfinished": _is_unfinished(run)})
+        with self._journal() as writer:
+            _describe(writer, self._described(path, undo_path))
+            run = self._execute(writer)
+            _describe(writer, {"unfinished": _is_unfinished(run)})
         report = dataclasses.replace(
             self._report(run.results, path),
             limited=run.limited,
@@ -157,7 +157,7 @@ class _Job:
         if path is None and self.path is None and needed:
             path = file.default_path(plan, "plan")
         if path is not None:
-            journal_module.check_replaceable(path, plan)
+            journal.check_replaceable(path, plan)
             file.write(path, plan)
         return self.path or (None if path == file.STANDARD_OUTPUT else path)
 
@@ -167,7 +167,7 @@ class _Job:
             return None
         plan, here = self.plan, transport.identity_of(self.client.target)
         path = self.options.undo_out or file.default_path(plan, "undo", here)
-        file.write(path, self._here(undo.inverse(plan)))
+        file.write(path, self._here(inverse_of(plan)))
         return path
 
     def _here(self, plan: plan_module.Plan) -> plan_module.Plan:
@@ -189,13 +189,13 @@ class _Job:
             registry.CHANGE_TYPES[kind].check_rights(self.client, pairs)
 
     @contextlib.contextmanager
-    def _journal(self) -> Iterator[journal_module.JournalWriter]:
+    def _journal(self) -> Iterator[journal.JournalWriter]:
         if self.options.journal is not None:
             yield self.options.journal
             return
-        path = journal_module.path_of(self.plan, self.client.target)
-        with contextlib.closing(journal_module.Journal(path, restart=self.restart)) as journal:
-            yield journal
+        path = journal.path_of(self.plan, self.client.target)
+        with contextlib.closing(journal.Journal(path, restart=self.restart)) as writer:
+            yield writer
 
     def _described(
         self, path: pathlib.Path | None, undo_path: pathlib.Path | None
@@ -205,7 +205,7 @@ class _Job:
         files = {"undo": path} if is_undo else {"plan": path, "undo": undo_path}
         return {
             "target": str(self.client.target),
-            "command": plan.command.removeprefix(undo.COMMAND),
+            "command": plan.command.removeprefix(COMMAND),
             "created": plan.created,
             **({} if is_undo else {"changes": len(plan.changes)}),
             **{role: str(file.absolute()) for role, file in files.items() if file is not None},
@@ -213,23 +213,23 @@ class _Job:
             "unfinished": True,
         }
 
-    def _execute(self, journal: journal_module.JournalWriter) -> executor.Run:
+    def _execute(self, writer: journal.JournalWriter) -> executor.Run:
         options, changes = self.options, self.plan.changes
         LOG.info("%s %d changes on %s", self.direction.name, len(changes), self.client.target)
         options.progress.start("applying", len(changes))
         return executor.execute(
             changes,
-            self._context(journal),
+            self._context(writer),
             options.limits,
             self.known,
             lambda _: options.progress.advance(),
         )
 
-    def _context(self, journal: journal_module.JournalWriter) -> attempt.RunContext:
+    def _context(self, writer: journal.JournalWriter) -> attempt.RunContext:
         options = self.options
         return attempt.RunContext(
             base.Services(self.client, options.neutron),
-            journal,
+            writer,
             threading.Event(),
             direction=self.direction,
             strict=self.strict,
@@ -240,14 +240,14 @@ class _Job:
 
     def _expected(self) -> list[result.ChangeResult]:
         """What a run would do. Requests: one read per change that the journal lists as done."""
-        path = journal_module.path_of(self.plan, self.client.target)
-        journal = journal_module.MemoryJournal()
+        path = journal.path_of(self.plan, self.client.target)
+        memory = journal.MemoryJournal()
         if not self.restart:
-            journal.entries |= journal_module.read_entries(path)
-        context = self._context(journal)
+            memory.entries |= journal.read_entries(path)
+        context = self._context(memory)
         results = []
         for item in self.plan.changes:
-            entry = journal.entries.get(item.key)
+            entry = memory.entries.get(item.key)
             is_done = entry is not None and entry.state is self.direction.done
             results.append(
                 attempt.check_again(item, context)
@@ -297,24 +297,125 @@ class _Job:
         report = dataclasses.replace(report, undo_path=path)
         if report.interrupted or report.count(result.Status.FAILED):
             return report
-        applied = undo.of_results(self.plan, report.results)
+        applied = of_results(self.plan, report.results)
         if not applied.changes:
             file.remove(path)
             return dataclasses.replace(report, undo_path=None)
-        if applied != undo.inverse(self.plan):
+        if applied != inverse_of(self.plan):
             # A complete undo file is safe too: the journal lists what was applied.
             with contextlib.suppress(errors.PlacementError):
                 file.write(path, self._here(applied))
         return report
 
 
-def _describe(journal: journal_module.JournalWriter, fields: Mapping[str, Any]) -> None:
+def _describe(writer: journal.JournalWriter, fields: Mapping[str, Any]) -> None:
     """Record fields of the run; without them the run is not listed, or as unfinished."""
-    with contextlib.suppress(journal_module.Unwritable):
-        journal.describe(fields)
+    with contextlib.suppress(journal.Unwritable):
+        writer.describe(fields)
 
 
 def _is_unfinished(run: executor.Run) -> bool:
     """Whether running the plan again may make more changes."""
     failed = any(item.status is result.Status.FAILED for item in run.results)
     return run.limited or run.interrupted or bool(run.halted) or failed
+
+
+#: The begin of the command of an undo plan.
+COMMAND = "undo of: "
+
+_IRREVERSIBLE = "it cannot be undone: {}"
+_NOT_APPLIED = reasons.Reason(reasons.Code.NOT_APPLIED, "it was never applied here")
+
+#: States of a change that undo may have to restore.
+_APPLIED = frozenset({journal.State.APPLIED, *journal.IN_DOUBT, journal.State.UNDONE})
+
+Entries = Mapping[str, journal.Entry]
+
+
+def inverse_of(plan: plan_module.Plan, entries: Entries | None = None) -> plan_module.Plan:
+    """The plan that undoes ``plan``.
+
+    With the entries of its journal, only what was applied, to the states that it replaced;
+    without, all of it. What cannot be undone, or was not applied, is skipped.
+    """
+    return _plan_of(plan, [_inverse_change(item, entries) for item in plan.changes])
+
+
+def _plan_of(
+    plan: plan_module.Plan, items: Sequence[change_module.Change | change_module.Skipped]
+) -> plan_module.Plan:
+    """The plan of these items that undoes ``plan``, or a part of it."""
+    return plan_module.make(
+        items,
+        command=f"{COMMAND}{plan.command}",
+        target=plan.target,
+        identity=plan.identity,
+        origin=plan.origin,
+        microversion=plan.microversion,
+        created=plan.created,
+        allow=plan.allow,
+        undoes=plan.digest,
+        names=plan.names,
+    )
+
+
+def restricted(plan: plan_module.Plan, entries: Entries) -> plan_module.Plan:
+    """An undo plan without the changes that the journal of its original lists as not applied.
+
+    Without a journal (on another machine) the plan is returned unchanged.
+    """
+    if not entries:
+        return plan
+    kept, skipped = [], [*plan.skipped]
+    for item in plan.changes:
+        if _was_applied(entries.get(item.key)):
+            kept.append(item)
+        else:
+            skipped.append(_skipped(item, _NOT_APPLIED))
+    skipped.sort(key=change_module.Skipped.sort_key)
+    return dataclasses.replace(
+        plan, changes=tuple(kept), skipped=tuple(skipped), relative=False, notes=(), capacities={}
+    )
+
+
+def of_results(
+    plan: plan_module.Plan, results: tuple[result.ChangeResult, ...]
+) -> plan_module.Plan:
+    """The plan that undoes what a run applied, and nothing else."""
+    applied = {
+        (item.kind, item.subject): item.before
+        for item in results
+        if item.status is result.Status.APPLIED and item.before is not None
+    }
+    changes = [
+        dataclasses.replace(item, before=applied[item.kind, item.subject])
+        for item in plan.changes
+        if (item.kind, item.subject) in applied
+    ]
+    return _plan_of(plan, [_inverse_change(item, None) for item in changes])
+
+
+def _inverse_change(
+    change: change_module.Change, entries: Entries | None
+) -> change_module.Change | change_module.Skipped:
+    undo = change.inverse()
+    if change.irreversible:
+        text = _IRREVERSIBLE.format(change.irreversible)
+        return _skipped(undo, reasons.Reason(reasons.Code.IRREVERSIBLE, text))
+    if entries is None:
+        return undo
+    entry = entries.get(change.key)
+    if entry is None or not _was_applied(entry):
+        return _skipped(undo, _NOT_APPLIED)
+    replaced = registry.load(change.kind, entry.before)
+    return undo if replaced is None else dataclasses.replace(undo, after=replaced)
+
+
+def _was_applied(entry: journal.Entry | None) -> bool:
+    return entry is not None and entry.state in _APPLIED
+
+
+def _skipped(change: change_module.Change, reason: reasons.Reason) -> change_module.Skipped:
+    return change_module.Skipped(
+        change.kind, change.subject, change.before, change.after, reason.text, reason.code
+    )

@@ -1,4 +1,4 @@
-"""A change as a value: the state of one thing before and after.
+"""One change as a value: subject, state before and after, what nova must still report.
 
 The state is a frozen value of the kind of change; ``plan/kinds`` has one module per kind,
 with its state and the requests that read and write it.
@@ -13,7 +13,40 @@ from typing import Any, Generic, NamedTuple, Protocol
 
 import typing_extensions
 
-from osc_placement.plan import precondition as plan_precondition, reasons
+from osc_placement.plan import reasons
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServerState:
+    """A server as nova reported it; ``resources`` is ``{resource class: amount}``."""
+
+    host: str | None
+    node: str | None
+    vm_state: str | None
+    task_state: str | None
+    resources: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Precondition:
+    """The server must still be in this state; None: nova must have no such server.
+
+    ``no_migration``: nova must not have a migration of the consumer's UUID either.
+    """
+
+    server: ServerState | None = None
+    no_migration: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form of a plan file."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Precondition:
+        """Read ``to_dict``'s form; LookupError or TypeError for anything else."""
+        server = document["server"]
+        return cls(None if server is None else ServerState(**server), document["no_migration"])
+
 
 #: ``{provider uuid: its name}``
 Names = Mapping[str, str]
@@ -67,7 +100,7 @@ class Change(Generic[S]):
     reason: str = ""
     stage: int = 0
     irreversible: str = ""
-    precondition: plan_precondition.Precondition | None = None
+    precondition: Precondition | None = None
     group: str = ""
     capacity: Mapping[str, int] = dataclasses.field(default_factory=dict)
     over: tuple[str, ...] = ()
@@ -109,7 +142,7 @@ class Change(Generic[S]):
         """Read ``to_dict``'s form; LookupError, TypeError or ValueError for anything else."""
         expected = document["precondition"]
         if expected is not None:
-            expected = plan_precondition.Precondition.from_dict(expected)
+            expected = Precondition.from_dict(expected)
         fields = {"precondition": expected, "over": tuple(document["over"])}
         return cls(**_loaded(document, load) | fields)
 

@@ -1,14 +1,17 @@
-"""The journal of one plan on one target: which changes were begun and applied, on disk.
+"""The journal of a plan: what was applied, in doubt or undone, also after a kill.
 
 One JSON line per event, flushed to disk before the request is sent and after the response
 arrives, so that a kill at any moment leaves at most some changes *in doubt*. Apply and undo
 write the same journal. It is kept in the state directory, named after the plan's digest and
-the target. A line with the key "run" describes the latest run.
+the target. A line with the key "run" describes the latest run; ``read_all`` lists the plans that
+were applied or undone here.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import datetime
 import enum
 import errno
 import fcntl
@@ -19,12 +22,12 @@ import pathlib
 import shlex
 import stat
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, Protocol
 
 from osc_placement import errors
 from osc_placement.client import transport
-from osc_placement.plan import file as plan_file, plan as plan_module, schema
+from osc_placement.plan import file as plan_file, plan as plan_module
 
 
 class State(enum.StrEnum):
@@ -111,7 +114,7 @@ class Journal:
 
     def describe(self, fields: Mapping[str, Any]) -> None:
         """Record fields of the run, in addition to those of earlier calls."""
-        self._append([{schema.RUN_KEY: dict(fields)}])
+        self._append([{plan_module.RUN_KEY: dict(fields)}])
 
     def _append(self, lines: Sequence[dict[str, Any]]) -> None:
         try:
@@ -120,7 +123,7 @@ class Journal:
                 self._written += 1
                 mine = self._written
                 for line in lines:
-                    if schema.RUN_KEY not in line:
+                    if plan_module.RUN_KEY not in line:
                         self.entries[line["key"]] = _merge(self.entries.get(line["key"]), line)
             self._sync(mine)
         except OSError as error:
@@ -225,7 +228,7 @@ def read_run(path: pathlib.Path) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     with _open(path, os.O_RDONLY, "rb") as file:
         for line in _lines(_complete(file), path):
-            fields |= line.get(schema.RUN_KEY, {})
+            fields |= line.get(plan_module.RUN_KEY, {})
     return fields
 
 
@@ -261,7 +264,7 @@ def _load(file: IO[bytes], path: pathlib.Path) -> dict[str, Entry]:
         file.truncate(len(content))
     entries: dict[str, Entry] = {}
     for line in _lines(content, path):
-        if schema.RUN_KEY not in line:
+        if plan_module.RUN_KEY not in line:
             entries[line["key"]] = _merge(entries.get(line["key"]), line)
     return entries
 
@@ -278,8 +281,8 @@ def _lines(content: bytes, path: pathlib.Path) -> Iterator[dict[str, Any]]:
     for number, text in enumerate(content.splitlines(), 1):
         try:
             line = json.loads(text)
-            schema.check_line(line)
-            if schema.RUN_KEY not in line:
+            plan_module.check_line(line)
+            if plan_module.RUN_KEY not in line:
                 line["state"] = State(line["state"])
         except (ValueError, RecursionError) as error:
             raise plan_module.PlanRefused(
@@ -297,3 +300,121 @@ def _line(item: Note) -> dict[str, Any]:
 def _merge(known: Entry | None, line: Mapping[str, Any]) -> Entry:
     before = line.get("before", known.before if known else None)
     return Entry(State(line["state"]), before)
+
+
+class Status(enum.StrEnum):
+    """The state of a plan."""
+
+    RUNNING = "running"
+    UNFINISHED = "unfinished"
+    APPLIED = "applied"
+    UNDONE = "undone"
+    NOTHING = "nothing applied"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """One plan; ``plan`` and ``undo`` are its files, None where there is none any more.
+
+    ``changes``, ``applied``, ``undone``, ``in_doubt`` are numbers of changes.
+    """
+
+    journal: pathlib.Path
+    status: Status
+    created: str
+    target: str
+    command: str
+    changes: int
+    applied: int
+    undone: int
+    in_doubt: int
+    plan: pathlib.Path | None
+    undo: pathlib.Path | None
+    is_undo: bool
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the last run ended and left no change that another run may make."""
+        return self.status not in (Status.RUNNING, Status.UNFINISHED)
+
+    @property
+    def undo_file(self) -> pathlib.Path | None:
+        """The file that undoes the plan; None if nothing is applied or no file is left."""
+        return (self.undo or self.plan) if self.applied or self.in_doubt else None
+
+    @property
+    def files(self) -> list[pathlib.Path]:
+        """The files in the state directory; those that the operator named elsewhere stay."""
+        own = plan_file.state_directory().absolute()
+        found = [item for item in (self.plan, self.undo) if item and item.parent == own]
+        return [*found, self.journal]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Records:
+    """The plans, the newest first, and an error for each journal that cannot be read."""
+
+    found: list[Record]
+    errors: list[str]
+
+
+def read_all() -> Records:
+    """Read the journals of all clouds. Sends nothing."""
+    records = Records([], [])
+    for path in directory().glob("*.jsonl"):
+        try:
+            fields = read_run(path)
+            if fields:
+                records.found.append(_record(path, fields))
+        except (OSError, LookupError, plan_module.PlanRefused) as error:
+            records.errors.append(f"{path} cannot be read: {error}")
+    records.found.sort(key=lambda item: item.created, reverse=True)
+    return records
+
+
+def older_than(records: Iterable[Record], days: int) -> list[Record]:
+    """The records of plans that were made at least ``days`` days ago."""
+    limit = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)
+    return [item for item in records if datetime.datetime.fromisoformat(item.created) <= limit]
+
+
+def delete(record: Record) -> None:
+    """Delete the files of a plan in the state directory, the journal last.
+
+    Errors: PlanRefused if a run has begun since the record was read.
+    """
+    if is_running(record.journal):
+        raise plan_module.PlanRefused("another process is working on this plan")
+    for path in record.files:
+        path.unlink(missing_ok=True)
+
+
+def _record(path: pathlib.Path, fields: dict[str, object]) -> Record:
+    entries = read_entries(path).values()
+    counts = collections.Counter(item.state for item in entries)
+    in_doubt = sum(counts[state] for state in IN_DOUBT)
+    applied = counts[State.APPLIED]
+    status = Status.APPLIED if applied else Status.NOTHING
+    if counts[State.UNDONE] and not applied:
+        status = Status.UNDONE
+    if fields["unfinished"] or in_doubt:
+        status = Status.RUNNING if is_running(path) else Status.UNFINISHED
+    return Record(
+        journal=path,
+        status=status,
+        created=str(fields["created"]),
+        target=errors.without_credentials(str(fields["target"])),
+        command=str(fields["command"]),
+        changes=int(str(fields.get("changes", len(entries)))),
+        applied=applied,
+        undone=counts[State.UNDONE],
+        in_doubt=in_doubt,
+        plan=_existing(fields.get("plan")),
+        undo=_existing(fields.get("undo")),
+        is_undo=bool(fields["is_undo"]),
+    )
+
+
+def _existing(path: object) -> pathlib.Path | None:
+    found = pathlib.Path(str(path)) if path else None
+    return found if found and found.is_file() else None

@@ -11,13 +11,13 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from osc_placement.client import pace
+from osc_placement.client import retry
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 #: Threads by default: as many as requests.
-DEFAULT = pace.MOST
+DEFAULT = retry.MOST
 
 #: Calls per worker that ``each`` starts before their results are used: memory stays bounded.
 _AHEAD = 8

@@ -20,7 +20,7 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 from osc_placement import errors, microversion, plugin
-from osc_placement.client import api_errors, pace
+from osc_placement.client import api_errors, retry
 from osc_placement.plan import guards as plan_guards
 from osc_placement.v1 import arguments
 from osc_placement.v1.output import help as help_format, rows, streams
@@ -410,7 +410,7 @@ class PlacementCommand(TargetCommand):
         if not self._is_connected:
             self._check_target(client)
         self._is_connected = True
-        client.transport.pace.most = self._arguments.workers or pace.MOST
+        client.transport.pace.most = self._arguments.workers or retry.MOST
         client.transport.pace.rate = self._arguments.rate
         return client
 

@@ -16,7 +16,7 @@ from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.plan import apply, plan, record, result
+    from osc_placement.plan import apply, journal, plan, result
 
 
 class ShowPlan(plan_command.PlanCommand):
@@ -213,11 +213,11 @@ class _LocalCommand(base.ReportLister):
     def auth_required(self) -> bool:
         return False
 
-    def read_records(self) -> list[record.Record]:
+    def read_records(self) -> list[journal.Record]:
         """The plans; unreadable journals are reported."""
-        from osc_placement.plan import record
+        from osc_placement.plan import journal
 
-        records = record.read_all()
+        records = journal.read_all()
         for error in records.errors:
             self.log.warning("%s", error)
         return records.found
@@ -281,26 +281,26 @@ openstack placement plan prune --older-than 90 --delete"""
         parser.add_argument("--delete", action="store_true", help="Delete the files")
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[Any]]:
-        from osc_placement.plan import record
+        from osc_placement.plan import journal
 
-        found = record.older_than(self.read_records(), parsed_args.older_than)
+        found = journal.older_than(self.read_records(), parsed_args.older_than)
         data = [_pruned_row(item, self._prune(item, parsed_args)) for item in found]
         if not parsed_args.delete:
             self.summary = ["Nothing was deleted. To delete the files, add --delete"]
         return PRUNE_COLUMNS, data
 
-    def _prune(self, item: record.Record, parsed_args: argparse.Namespace) -> str:
+    def _prune(self, item: journal.Record, parsed_args: argparse.Namespace) -> str:
         """Delete the files of a plan, if it may be; what was done."""
-        from osc_placement.plan import plan, record
+        from osc_placement.plan import journal, plan
 
-        if item.status is record.Status.RUNNING:
+        if item.status is journal.Status.RUNNING:
             return "kept"
         if not item.is_finished and not parsed_args.unfinished:
             return "kept"
         if not parsed_args.delete:
             return "would be deleted"
         try:
-            record.delete(item)
+            journal.delete(item)
         except (OSError, plan.PlanRefused) as error:
             self.exit_code = 1
             self.log.warning("%s: %s", item.journal, error)
@@ -308,7 +308,7 @@ openstack placement plan prune --older-than 90 --delete"""
         return "deleted"
 
 
-def _row(item: record.Record) -> rows.Row:
+def _row(item: journal.Record) -> rows.Row:
     """The values of COLUMNS."""
     return (
         _seconds(item.created),
@@ -324,17 +324,17 @@ def _row(item: record.Record) -> rows.Row:
     )
 
 
-def _to_continue(item: record.Record) -> str:
+def _to_continue(item: journal.Record) -> str:
     """The command that continues an unfinished plan; empty for others."""
-    from osc_placement.plan import record
+    from osc_placement.plan import journal
 
-    if item.status is not record.Status.UNFINISHED:
+    if item.status is not journal.Status.UNFINISHED:
         return ""
     path = item.undo if item.is_undo else item.plan
     return plan_command.to_continue(item.command, path, undoes=item.is_undo)
 
 
-def _pruned_row(item: record.Record, result: str) -> rows.Row:
+def _pruned_row(item: journal.Record, result: str) -> rows.Row:
     """The values of PRUNE_COLUMNS."""
     files = rows.Lines([str(path) for path in item.files])
     return (_seconds(item.created), str(item.status), item.target, item.command, result, files)

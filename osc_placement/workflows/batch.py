@@ -20,7 +20,7 @@ from osc_placement.engine import standard
 from osc_placement.model import provider
 from osc_placement.model.name import is_custom
 from osc_placement.plan import change, guards, plan
-from osc_placement.plan.kinds import inventories, memberships, trait as trait_kind
+from osc_placement.plan.kinds import inventories, memberships
 from osc_placement.plan.reasons import Code
 from osc_placement.workflows import amend, selector, selector as batch_selector
 from osc_placement.workflows.context import ReadContext
@@ -532,7 +532,7 @@ def decide_traits(
     """
     kept = () if guards.STANDARD_TRAITS in request.allow else standard.traits()
     items = [decide(memberships.TRAITS, item, request, kept, _OWNED) for item in observed]
-    created = [trait_kind.creation(name, "the cloud does not have it yet") for name in create]
+    created = [memberships.creation(name, "the cloud does not have it yet") for name in create]
     changed = {
         name
         for item in items

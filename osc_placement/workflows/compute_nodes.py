@@ -13,7 +13,7 @@ from typing import NamedTuple
 from osc_placement import errors
 from osc_placement.client import api, retry
 from osc_placement.model import provider
-from osc_placement.nova import api as nova_api, hosts as nova_hosts, permission, values
+from osc_placement.nova import api as nova_api, servers, values
 from osc_placement.plan import change
 from osc_placement.plan.reasons import Code, Reason
 
@@ -51,11 +51,11 @@ def observe_cloud(client: api.Client, nova: nova_api.Nova) -> ComputeCloud:
     """
     input_errors = errors.InputErrors()
     cloud = ComputeCloud()
-    with permission.collected(input_errors):
+    with nova_api.collected(input_errors):
         cloud = dataclasses.replace(cloud, aggregates=nova_api.host_aggregates(nova))
-    with permission.collected(input_errors):
-        cloud = dataclasses.replace(cloud, hosts=nova_hosts.read_all(nova))
-    with permission.collected(input_errors):
+    with nova_api.collected(input_errors):
+        cloud = dataclasses.replace(cloud, hosts=servers.read_hosts(nova))
+    with nova_api.collected(input_errors):
         cloud = dataclasses.replace(cloud, providers=retry.read(client.list_providers))
     input_errors.check()
     return cloud
@@ -198,7 +198,7 @@ def read_server_hosts(nova: nova_api.Nova | None) -> ServerHosts:
     if nova is None:
         return ServerHosts()
     try:
-        return ServerHosts(nova_hosts.read_all(nova))
+        return ServerHosts(servers.read_hosts(nova))
     except errors.PlacementError as error:
         return ServerHosts(None, f"compute services: {error}")
 

@@ -1,7 +1,7 @@
 """The allocation candidate search, pure and lazy.
 
-``search`` is the entry point; ``names`` checks the names of a query, ``plan`` prepares it,
-``forest`` selects trees by the indexes of the state, ``tree`` searches one tree with the help of
-``matching`` and ``dead_ends``, ``budget`` limits the time, ``report`` explains why providers and
-trees are dropped, ``summary`` gives the provider summaries.
+``search`` is the entry point; ``names`` checks the
+names of a query, ``plan`` prepares it, ``forest`` selects trees by the indexes of the state,
+``tree`` searches one tree, ``budget`` limits the time, and ``report`` explains why providers and
+trees are dropped.
 """

@@ -1,22 +1,150 @@
-"""The candidates of one provider tree and the providers that share with it.
+"""The search in one tree: it fills the slots of a plan depth first, candidate after candidate.
 
-``Walk`` fills the slots of a plan depth first and yields each complete candidate at once.
+``Matching`` finds early that some groups cannot get a provider each, by augmenting paths.
+``DeadEnds`` remembers what could not be completed: equal providers and equal groups are
+interchangeable, so a dead end is recognized by what is taken from how many providers of which kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement.engine import record, state
-from osc_placement.engine.candidates import (
-    budget as budgets,
-    dead_ends,
-    matching,
-    plan as plans,
-)
+from osc_placement.engine.candidates import budget as budgets, plan as plans
 from osc_placement.model import allocation
 from osc_placement.model.candidate import Candidate
+
+Options = Sequence[record.ProviderRecord]
+
+
+class Matching:
+    """A matching of choices to providers; each provider can be used ``uses`` times.
+
+    ``step`` is called for each choice that is rematched, so that it can stop a long matching.
+    """
+
+    def __init__(
+        self,
+        choices: Sequence[Options],
+        uses: Callable[[record.ProviderRecord], int],
+        step: Callable[[], None],
+    ) -> None:
+        self._choices = choices
+        self._uses = uses
+        self._step = step
+        self._free: dict[str, int] = {}
+        self._matched: dict[str, dict[int, None]] = {}
+
+    def exists(self) -> bool:
+        """Whether every choice can have one of its providers."""
+        return all(map(self._augment, range(len(self._choices))))
+
+    def _augment(self, choice: int) -> bool:
+        """Match one more choice; rematches others if that helps."""
+        # {uuid: the choice that wants this provider}, along the augmenting path.
+        wanting: dict[str, int] = {}
+        matched_to: dict[int, str] = {}
+        queue = [choice]
+        for moving in queue:
+            self._step()
+            for provider in self._choices[moving]:
+                uuid = provider.uuid
+                if uuid in wanting:
+                    continue
+                wanting[uuid] = moving
+                if uuid not in self._free:
+                    self._free[uuid], self._matched[uuid] = int(self._uses(provider)), {}
+                if self._free[uuid] > 0:
+                    self._free[uuid] -= 1
+                    self._move(uuid, wanting, matched_to)
+                    return True
+                for other in self._matched[uuid]:
+                    if other not in matched_to:
+                        matched_to[other] = uuid
+                        queue.append(other)
+        return False
+
+    def _move(self, uuid: str, wanting: Mapping[str, int], matched_to: Mapping[int, str]) -> None:
+        """Rematch all choices on the augmenting path."""
+        while True:
+            choice = wanting[uuid]
+            self._matched[uuid][choice] = None
+            if choice not in matched_to:
+                return
+            uuid = matched_to[choice]
+            del self._matched[uuid][choice]
+
+
+#: Dead ends of one tree that are kept; each takes about eight bytes per provider in use.
+MAX_KEPT = 50_000
+
+Key = tuple[int, ...]
+
+
+class DeadEnds:
+    """The dead ends of one tree.
+
+    ``options`` are the providers of each level, ``classes`` the resource classes of several slots.
+    """
+
+    def __init__(
+        self,
+        base: state.State,
+        options: Iterable[Sequence[record.ProviderRecord]],
+        classes: Iterable[str],
+    ) -> None:
+        self._base = base
+        self._classes = sorted(classes)
+        self._levels: dict[str, list[int]] = {}
+        self._numbers: dict[object, int] = {}
+        self._kinds: dict[str, int] = {}
+        self._kept: set[Key] = set()
+        distinct = {id(providers): providers for providers in options}
+        for number, providers in enumerate(distinct.values()):
+            for provider in providers:
+                self._levels.setdefault(provider.uuid, []).append(number)
+
+    def key(
+        self,
+        depth: int,
+        used: Iterable[str],
+        allocations: Mapping[str, allocation.Resources],
+    ) -> Key:
+        """A partial candidate: equal keys can be completed in the same way.
+
+        ``used`` are its providers, with or without allocations.
+        """
+        taken = (
+            self._number((self._kind(uuid), frozenset(allocations.get(uuid, {}).items())))
+            for uuid in used
+        )
+        return (depth, *sorted(taken))
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._kept
+
+    def add(self, key: Key) -> None:
+        """Remember a dead end."""
+        if len(self._kept) < MAX_KEPT:
+            self._kept.add(key)
+
+    def _number(self, value: object) -> int:
+        return self._numbers.setdefault(value, len(self._numbers))
+
+    def _kind(self, uuid: str) -> int:
+        kind = self._kinds.get(uuid)
+        if kind is None:
+            inventories = self._base.providers[uuid].inventories
+            used = self._base.used(uuid)
+            amounts = tuple(
+                (name, inventory.max_unit, inventory.capacity - used.get(name, 0))
+                for name in self._classes
+                if (inventory := inventories.get(name)) is not None
+            )
+            kind = self._kinds[uuid] = self._number((tuple(self._levels.get(uuid, ())), amounts))
+        return kind
+
 
 #: Steps without a candidate, beyond one per slot, after which each step looks ahead first.
 LOOKAHEAD_AFTER = 50
@@ -32,7 +160,7 @@ class _Level(NamedTuple):
     """A slot at its depth of the search, with the conditions that depend on other slots."""
 
     slot: plans.Slot
-    options: matching.Options
+    options: Options
     isolated: bool
     group_required: tuple[frozenset[str], ...]
     subtrees: tuple[tuple[int, ...], ...]
@@ -63,7 +191,7 @@ class Walk:
         base: state.State,
         plan: plans.Plan,
         root_uuid: str,
-        options: Mapping[plans.Slot, matching.Options],
+        options: Mapping[plans.Slot, Options],
         budget: budgets.SearchBudget,
     ) -> None:
         self.base = base
@@ -74,11 +202,11 @@ class Walk:
         self._look_ahead_after = LOOKAHEAD_AFTER + len(self._levels)
         self._steps_since_candidate = 0
         self._found = 0
-        self._dead_ends: dead_ends.DeadEnds | None = None
+        self._dead_ends: DeadEnds | None = None
         if plan.nested and not any(
             level.group_required or level.subtrees for level in self._levels
         ):
-            self._dead_ends = dead_ends.DeadEnds(base, options.values(), plan.repeated)
+            self._dead_ends = DeadEnds(base, options.values(), plan.repeated)
         self._lineages = _Lineages(base)
 
     def candidates(self) -> Iterator[Candidate]:
@@ -252,10 +380,10 @@ class Walk:
 
     def _matches(
         self,
-        choices: Sequence[matching.Options],
+        choices: Sequence[Options],
         uses: Callable[[record.ProviderRecord], int],
     ) -> bool:
-        return matching.Matching(choices, uses, self.budget.step).exists()
+        return Matching(choices, uses, self.budget.step).exists()
 
 
 def _room(base: state.State, provider: record.ProviderRecord, resource_class: str) -> int:
@@ -265,7 +393,7 @@ def _room(base: state.State, provider: record.ProviderRecord, resource_class: st
 
 
 def _levels(
-    base: state.State, plan: plans.Plan, options: Mapping[plans.Slot, matching.Options]
+    base: state.State, plan: plans.Plan, options: Mapping[plans.Slot, Options]
 ) -> list[_Level]:
     """The slots in search order.
 

@@ -140,3 +140,46 @@ def _merged(write: base.Write[M]) -> list[str]:
 
 TRAITS = TraitsType()
 AGGREGATES = AggregatesType()
+
+
+class Existence(Membership):
+    """``{trait: whether it exists}``, of one trait."""
+
+
+class TraitExistence(MembershipType[Existence]):
+    """The subject's name and UUID are the trait's name. No generation guards the write."""
+
+    name = "trait"
+    state = Existence
+    counted = False
+    stops_run = "a trait that other changes need could not be created"
+    listed_first = True
+    has_uuid = False
+    unit = "traits"
+
+    def read(
+        self, services: base.Services, subject: change.Subject, after: Existence
+    ) -> change.Observed[Existence]:
+        name = subject.uuid
+        return change.Observed(None, Existence({name: services.client.trait_exists(name)}))
+
+    def write(
+        self, services: base.Services, write: base.Write[Existence]
+    ) -> change.Observed[Existence]:
+        name = write.subject.uuid
+        if write.after.present[name]:
+            services.client.create_trait(name)
+        else:
+            services.client.delete_trait(name)
+        return change.Observed(None, write.after)
+
+
+def creation(name: str, reason: str, stage: int = -1) -> change.Change:
+    """The change that creates a custom trait."""
+    before, after = Existence({name: False}), Existence({name: True})
+    return change.Change(
+        TRAIT_EXISTENCE.name, change.Subject(name, name), before, after, reason=reason, stage=stage
+    )
+
+
+TRAIT_EXISTENCE = TraitExistence()

@@ -6,28 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from osc_placement.plan import change
-from osc_placement.plan.kinds import (
-    allocations,
-    base,
-    bound_ports,
-    inventories,
-    memberships,
-    provider,
-    reshape,
-    trait,
-)
+from osc_placement.plan.kinds import allocations, base, inventories, memberships, provider, reshape
 
 CHANGE_TYPES: dict[str, base.ChangeType[Any]] = {
     item.name: item
     for item in (
         allocations.TYPE,
-        bound_ports.TYPE,
+        allocations.BOUND_PORTS,
         inventories.TYPE,
         memberships.AGGREGATES,
         memberships.TRAITS,
         provider.TYPE,
         reshape.TYPE,
-        trait.TYPE,
+        memberships.TRAIT_EXISTENCE,
     )
 }
 

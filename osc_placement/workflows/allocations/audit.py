@@ -16,8 +16,8 @@ from osc_placement.client import api, lookup
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import change, plan
+from osc_placement.plan.change import Precondition
 from osc_placement.plan.kinds import allocations as kinds_allocations, inventories
-from osc_placement.plan.precondition import Precondition
 from osc_placement.workflows import findings
 from osc_placement.workflows.allocations import (
     decision,

@@ -17,7 +17,7 @@ from osc_placement import errors
 from osc_placement.model import allocation, name
 from osc_placement.nova import api, lookup, values
 from osc_placement.plan import change, plan, reasons
-from osc_placement.plan.kinds import allocations, bound_ports, registry
+from osc_placement.plan.kinds import allocations, registry
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.allocations import expected, ports
@@ -389,7 +389,7 @@ def with_bindings(
         return planned
     ports = [port for port in snapshot.ports[planned.subject.uuid] if port.uuid in bindings]
     before = {port.uuid: port.allocation for port in ports}
-    return bound_ports.with_ports(planned, before, bindings)
+    return allocations.with_ports(planned, before, bindings)
 
 
 def provider_names(planned: plan.Plan, snapshot: CloudSnapshot) -> dict[str, str]:

@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from osc_placement.nova import api, servers, values
 from osc_placement.plan import reasons
-from osc_placement.plan.change import Change
-from osc_placement.plan.precondition import Precondition, ServerState
+from osc_placement.plan.change import Change, Precondition, ServerState
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import expected
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot

@@ -25,8 +25,6 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import (
     api as nova_api,
-    hosts as nova_hosts,
-    permission,
     servers as nova_servers,
     values,
 )
@@ -371,9 +369,9 @@ class CloudReader:
 
     def _read_hosts(self, found_errors: errors.InputErrors) -> Records:
         records = Records()
-        with permission.collected(found_errors):
-            records.hosts = nova_hosts.read_all(self._nova)
-        with permission.collected(found_errors):
+        with nova_api.collected(found_errors):
+            records.hosts = nova_servers.read_hosts(self._nova)
+        with nova_api.collected(found_errors):
             records.providers = retry.read(self._client.list_providers)
         return records
 
@@ -386,12 +384,12 @@ class CloudReader:
         with_deleted: bool,
     ) -> None:
         """Servers, then migrations: a server that starts to move in between counts as moving."""
-        with permission.collected(found_errors):
+        with nova_api.collected(found_errors):
             records.servers = _list_servers(self._nova, scope)
-        with permission.collected(found_errors):
+        with nova_api.collected(found_errors):
             records.migrations = nova_servers.migrations(self._nova)
         if with_deleted:
-            with permission.collected(found_errors):
+            with nova_api.collected(found_errors):
                 records.deleted = nova_servers.deleted_servers(self._nova)
 
     def _read_sharing(self, providers: Iterable[provider.Provider]) -> dict[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
 from osc_placement.plan import change, reasons
-from osc_placement.plan.precondition import Precondition
+from osc_placement.plan.change import Precondition
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations import location, repair
 from osc_placement.workflows.allocations.repair import AllocationFinding, AuditContext, Repair

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from osc_placement.model import allocation
 from osc_placement.nova import values
 from osc_placement.plan import reasons
-from osc_placement.plan.precondition import Precondition
+from osc_placement.plan.change import Precondition
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.allocations.decision import HealRequest
 from osc_placement.workflows.allocations.ports import Bindings

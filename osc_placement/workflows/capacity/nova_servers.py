@@ -10,14 +10,7 @@ from osc_placement import errors
 from osc_placement.client import lookup
 from osc_placement.engine import state
 from osc_placement.model import candidate
-from osc_placement.nova import (
-    api,
-    filters,
-    flavor,
-    request,
-    servers as nova_servers,
-    values,
-)
+from osc_placement.nova import api, filters, flavor, request, servers as nova_servers, values
 from osc_placement.workflows import compute_nodes
 from osc_placement.workflows.cloud import nova_request
 

@@ -8,14 +8,7 @@ from collections.abc import Callable, Sequence
 
 from osc_placement import errors
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import (
-    api as nova_api,
-    flavors,
-    request,
-    servers,
-    traits,
-    values,
-)
+from osc_placement.nova import api as nova_api, flavors, request, servers, traits, values
 from osc_placement.nova.request import SchedulerOptions
 
 

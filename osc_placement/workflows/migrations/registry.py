@@ -20,15 +20,7 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
-from osc_placement.plan import (
-    apply,
-    attempt,
-    brake,
-    executor,
-    plan,
-    reasons,
-    result as plan_result,
-)
+from osc_placement.plan import apply, attempt, brake, executor, plan, reasons, result as plan_result
 from osc_placement.workflows import aggregate_ratios, mirror, state_file
 from osc_placement.workflows.allocations import heal, location
 from osc_placement.workflows.allocations.decision import HealRequest

@@ -17,7 +17,7 @@ from osc_placement.model import inventory, provider
 from osc_placement.model.name import and_more
 from osc_placement.neutron import api as neutron_api
 from osc_placement.neutron.api import Agent
-from osc_placement.nova import api as nova_api, hosts as nova_hosts, pci, permission, values
+from osc_placement.nova import api as nova_api, pci, servers, values
 from osc_placement.nova.provider_config import ProviderConfig
 from osc_placement.plan import change
 from osc_placement.plan.kinds import inventories as inventories_kind
@@ -182,9 +182,9 @@ def read(
 ) -> ProviderSnapshot:
     input_errors = errors.InputErrors()
     hosts = values.Hosts()
-    with permission.collected(input_errors):
-        hosts = nova_hosts.read_all(nova)
-    with permission.collected(input_errors):
+    with nova_api.collected(input_errors):
+        hosts = servers.read_hosts(nova)
+    with nova_api.collected(input_errors):
         providers = retry.read(client.list_providers)
     input_errors.check()
     agents = None if neutron is None else neutron_api.agents(neutron)

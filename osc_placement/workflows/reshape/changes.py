@@ -13,7 +13,7 @@ from osc_placement.engine import standard
 from osc_placement.model import allocation, inventory, provider
 from osc_placement.model.name import and_more
 from osc_placement.plan import change
-from osc_placement.plan.kinds import memberships, provider as provider_kind, reshape, trait
+from osc_placement.plan.kinds import memberships, provider as provider_kind, reshape
 from osc_placement.workflows.reshape import consumers, resolve, snapshot
 
 _CUSTOM_TRAITS, _RENAMES, _PARENTS = -1, 1, 2
@@ -68,7 +68,7 @@ class _Changes:
         known = self._before.traits.union(*(node.traits for node in self._before.nodes.values()))
         target = {name for _, node in self._after.inside.items() for name in node.traits}
         for name in sorted(target - known - standard.traits()):
-            yield trait.creation(name, _NEEDED, _CUSTOM_TRAITS)
+            yield memberships.creation(name, _NEEDED, _CUSTOM_TRAITS)
 
     def _provider(
         self, uuid: str, node: snapshot.Node, known: snapshot.Node | None

@@ -19,12 +19,7 @@ from osc_placement import errors
 from osc_placement.client import api, lookup
 from osc_placement.model import provider
 from osc_placement.model.name import and_more
-from osc_placement.nova import (
-    api as nova_api,
-    hosts as nova_hosts,
-    servers as nova_servers,
-    values,
-)
+from osc_placement.nova import api as nova_api, servers as nova_servers, values
 from osc_placement.workflows.context import ReadContext
 from osc_placement.workflows.reshape import observe, snapshot
 
@@ -376,7 +371,7 @@ def nova_state(nova: nova_api.Nova, consumers: Collection[str]) -> NovaState:
 
     Requests: those of ``hosts.read_all`` and of ``servers_of``.
     """
-    hosts = nova_hosts.read_all(nova)
+    hosts = nova_servers.read_hosts(nova)
     servers, migrations = servers_of(nova, consumers)
     return NovaState(
         hosts.nodes, {item.host: item for item in hosts.compute_services}, servers, migrations

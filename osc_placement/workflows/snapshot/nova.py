@@ -10,7 +10,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api, flavors, hosts as nova_hosts, permission, servers
+from osc_placement.nova import api as nova_api, flavors, servers
 from osc_placement.workflows.snapshot import staging
 
 _HYPERVISORS = "/os-hypervisors/detail"
@@ -120,19 +120,19 @@ def _read_all(recorder: nova_api.Nova) -> list[str]:
     """Read everything of nova; returns the UUIDs of the servers. Errors: InvalidInput."""
     missing = errors.InputErrors()
     uuids: list[str] = []
-    with permission.collected(missing):
+    with nova_api.collected(missing):
         nova_api.host_aggregates(recorder)
-    with permission.collected(missing):
-        nova_hosts.read_all(recorder)
-    with permission.collected(missing):
+    with nova_api.collected(missing):
+        servers.read_hosts(recorder)
+    with nova_api.collected(missing):
         uuids = [server.uuid for server in servers.servers(recorder)]
-    with permission.collected(missing):
+    with nova_api.collected(missing):
         servers.migrations(recorder)
-    with permission.collected(missing):
+    with nova_api.collected(missing):
         servers.deleted_servers(recorder)
-    with permission.collected(missing):
+    with nova_api.collected(missing):
         flavors.flavors(recorder)
-    with permission.collected(missing):
+    with nova_api.collected(missing):
         nova_api.server_groups(recorder)
     nova_api.maximum_version(recorder)
     missing.check()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from osc_placement.client import pace
+from osc_placement.client import retry
 from tests.support.peer import chaos, faults, shell, target as targets
 
 #: Requests that the service answers before it becomes fast.
@@ -64,4 +64,4 @@ def test_a_slow_service_gets_fewer_requests_until_it_is_fast(target: targets.Loo
     assert max(slow) <= 5
     # The limit rises to the number of workers again; the proxy sees most of them.
     fast = service.at_the_same_time[SLOW_REQUESTS + 40 :]
-    assert max(slow) < max(fast) <= pace.MOST
+    assert max(slow) < max(fast) <= retry.MOST

@@ -9,7 +9,7 @@ import pytest
 
 from osc_placement import errors, microversion
 from osc_placement.client import api, transport
-from osc_placement.plan import attempt, result, undo
+from osc_placement.plan import apply as apply_module, attempt, result
 from osc_placement.workflows.reshape import invariants, observe
 from tests.support.peer import loading, target as targets
 from tests.support.reshape import cases
@@ -78,7 +78,7 @@ def check(real_placement: targets.RealPlacement, case: cases.Case) -> None:
         left = observe.read_trees(client, found.after.roots, READING)
         assert invariants.differences(left, found.after) == []
         assert invariants.differences(left, found.rehearsal.result) == []
-    inverse = undo.inverse(found.planned.plan)
+    inverse = apply_module.inverse_of(found.planned.plan)
     undone = apply(client, inverse, attempt.Direction.UNDO)
     assert {item.status for item in undone} <= {result.Status.APPLIED}
     assert state(real_placement) == before

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
-from osc_placement.nova import api, flavors, hosts, servers
+from osc_placement.nova import api, flavors, servers
 from osc_placement.samples import sample
 from osc_placement.server.store import snapshot
 from osc_placement.testing import service
@@ -181,7 +181,7 @@ def test_pages_of_nova_are_read_again_from_the_file(tmp_path: pathlib.Path) -> N
     assert servers.servers(recorded) == servers.servers(paged)
     assert servers.deleted_servers(recorded) == servers.deleted_servers(paged)
     assert servers.migrations(recorded) == servers.migrations(paged)
-    assert hosts.read_all(recorded) == hosts.read_all(paged)
+    assert servers.read_hosts(recorded) == servers.read_hosts(paged)
     assert flavors.flavors(recorded) == flavors.flavors(paged)
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from osc_placement.client import api_errors, pace
+from osc_placement.client import api_errors, retry
 from tests.support import scripted
 
 
@@ -32,11 +32,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def paced(clock: Clock) -> pace.Pace:
-    return pace.Pace(clock, clock.sleep)
+def paced(clock: Clock) -> retry.Pace:
+    return retry.Pace(clock, clock.sleep)
 
 
-def answers(paced: pace.Pace, clock: Clock, count: int, seconds: float) -> float:
+def answers(paced: retry.Pace, clock: Clock, count: int, seconds: float) -> float:
     """The limit after some answers that took so long."""
     for _ in range(count):
         clock.sleep(seconds)
@@ -44,48 +44,48 @@ def answers(paced: pace.Pace, clock: Clock, count: int, seconds: float) -> float
     return paced.limit
 
 
-def test_the_limit_rises_to_the_number_of_workers(paced: pace.Pace, clock: Clock) -> None:
+def test_the_limit_rises_to_the_number_of_workers(paced: retry.Pace, clock: Clock) -> None:
     assert paced.limit == 2
-    assert answers(paced, clock, 150, 0.02) == pace.MOST
+    assert answers(paced, clock, 150, 0.02) == retry.MOST
     paced.most = 3
     assert answers(paced, clock, 1, 0.02) == 3
 
 
 def test_more_than_eight_requests_run_only_while_answers_are_fast(
-    paced: pace.Pace, clock: Clock
+    paced: retry.Pace, clock: Clock
 ) -> None:
     answers(paced, clock, 1, 0.02)
     assert 8 <= answers(paced, clock, 150, 0.05) < 9
-    assert answers(paced, clock, 150, 0.03) == pace.MOST
+    assert answers(paced, clock, 150, 0.03) == retry.MOST
 
 
 def test_a_slow_service_gets_fewer_requests_and_a_fast_one_more(
-    paced: pace.Pace, clock: Clock
+    paced: retry.Pace, clock: Clock
 ) -> None:
     answers(paced, clock, 150, 0.1)
     assert answers(paced, clock, 50, 2.0) == 1
-    assert answers(paced, clock, 180, 0.1) == pace.MOST
+    assert answers(paced, clock, 180, 0.1) == retry.MOST
 
 
-def test_requests_of_another_kind_may_take_longer(paced: pace.Pace, clock: Clock) -> None:
+def test_requests_of_another_kind_may_take_longer(paced: retry.Pace, clock: Clock) -> None:
     answers(paced, clock, 150, 0.01)
     for _ in range(20):
         paced.answered("GET", "/allocation_candidates?resources=VCPU:1", 5.0)
-    assert paced.limit == pace.MOST
+    assert paced.limit == retry.MOST
 
 
-def test_refused_requests_halve_the_limit_and_wait(paced: pace.Pace, clock: Clock) -> None:
+def test_refused_requests_halve_the_limit_and_wait(paced: retry.Pace, clock: Clock) -> None:
     answers(paced, clock, 150, 0.01)
     paced.refused(7.0)
     # Requests that were under way do not count again.
     paced.refused(0.05)
-    assert paced.limit == pace.MOST / 2
+    assert paced.limit == retry.MOST / 2
     before = clock()
     with paced.turn():
         assert clock() - before == pytest.approx(7.0)
 
 
-def test_the_rate_spaces_the_starts(paced: pace.Pace, clock: Clock) -> None:
+def test_the_rate_spaces_the_starts(paced: retry.Pace, clock: Clock) -> None:
     paced.rate = 4
     starts = []
     for _ in range(5):
@@ -95,7 +95,7 @@ def test_the_rate_spaces_the_starts(paced: pace.Pace, clock: Clock) -> None:
 
 
 def test_no_more_requests_run_than_the_limit() -> None:
-    paced, running, lock = pace.Pace(), [0, 0], threading.Lock()
+    paced, running, lock = retry.Pace(), [0, 0], threading.Lock()
 
     def request(_: int) -> None:
         with paced.turn():

@@ -19,7 +19,7 @@ import pytest
 import requests
 
 from osc_placement import errors
-from osc_placement.client import api_errors, session as sessions, transport
+from osc_placement.client import api_errors, transport
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, flavors
 from tests.support.raw_server import listening
@@ -174,7 +174,7 @@ def test_a_response_that_drips_ends_in_time(call: Call, head: bytes) -> None:
     start = time.monotonic()
     with dripping(head) as url, pytest.raises(errors.PlacementError) as caught:
         call(connection(url))
-    assert time.monotonic() - start < 4 * 0.3 * sessions.WHOLE_RESPONSE
+    assert time.monotonic() - start < 4 * 0.3 * transport.WHOLE_RESPONSE
     if call in WRITES.values():
         assert isinstance(caught.value, api_errors.OutcomeUnknown)
 
@@ -190,7 +190,7 @@ def test_a_slow_response_of_placement_names_the_option() -> None:
 def test_a_slow_response_of_a_prepared_session_without_a_timeout_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sessions, "WITHOUT_TIMEOUT", 0.3)
+    monkeypatch.setattr(transport, "WITHOUT_TIMEOUT", 0.3)
     with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n") as url:
         cloud = connection(url)
         cloud.session.timeout = None
@@ -203,7 +203,7 @@ def test_a_slow_response_of_a_prepared_session_without_a_timeout_ends(
 def test_a_response_that_is_too_large_is_refused(
     call: Call, is_compressed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "LARGEST_RESPONSE", 2 * 1024 * 1024)
+    monkeypatch.setattr(transport, "LARGEST_RESPONSE", 2 * 1024 * 1024)
     content = json.dumps("a" * 3 * 1024 * 1024).encode()
     encoding = b"Content-Encoding: gzip\r\n" if is_compressed else b""
     content = gzip.compress(content) if is_compressed else content

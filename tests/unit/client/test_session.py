@@ -10,7 +10,7 @@ import keystoneauth1.session
 import pytest
 import requests
 
-from osc_placement.client import session as sessions
+from osc_placement.client import transport
 from tests.support.raw_server import listening
 
 SESSION_COOKIE = (
@@ -31,7 +31,7 @@ def test_the_proxies_of_the_environment_are_read_once_per_server(
     monkeypatch.setenv("no_proxy", "direct.example")
     session = keystoneauth1.session.Session()
     adapters = session.session.adapters
-    sessions.prepare(session)
+    transport.prepare(session)
     assert session.session.adapters is adapters
     assert proxy(session, "http://placement.example/a") == "http://proxy.example:3128"
     assert proxy(session, "http://direct.example/a") is None
@@ -46,18 +46,18 @@ def test_a_session_of_another_class_stays() -> None:
 
     own = Own()
     session = keystoneauth1.session.Session(session=own)
-    sessions.prepare(session)
+    transport.prepare(session)
     assert session.session is own
 
 
 def test_connections_of_many_workers_stay_open() -> None:
     session = keystoneauth1.session.Session()
-    sessions.prepare(session)
+    transport.prepare(session)
     adapter = session.session.get_adapter("http://placement.example")
     assert isinstance(adapter, keystoneauth1.session.TCPKeepAliveAdapter)
     pool = adapter.poolmanager.connection_from_url("http://placement.example")
     assert pool.pool is not None
-    assert pool.pool.maxsize == sessions.CONNECTIONS
+    assert pool.pool.maxsize == transport.CONNECTIONS
     # keystoneauth's own options of the sockets stay.
     assert (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1) in pool.conn_kw["socket_options"]
 
@@ -76,7 +76,7 @@ def test_requests_have_the_headers_of_the_library_requests(
 ) -> None:
     with listening(SESSION_COOKIE) as (url, received):
         plain, prepared = keystoneauth1.session.Session(), keystoneauth1.session.Session()
-        sessions.prepare(prepared)
+        transport.prepare(prepared)
         for session in (plain, prepared):
             # The second request has the cookie of the first response.
             for _ in range(2):
@@ -94,7 +94,7 @@ def test_credentials_of_netrc_and_of_the_url_are_sent(
 ) -> None:
     netrc = tmp_path / "netrc"
     session = keystoneauth1.session.Session()
-    sessions.prepare(session)
+    transport.prepare(session)
     with listening(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as (url, received):
         monkeypatch.setenv("NETRC", str(netrc))
         netrc.write_text("machine 127.0.0.1 login proxy password secret\n")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors, testing
-from osc_placement.nova import api, hosts, values
+from osc_placement.nova import api, servers, values
 
 
 def connection(status: int = 200, body: Any = None, error: Exception | None = None) -> Any:
@@ -61,7 +61,7 @@ def test_the_policy_rule_is_parsed_from_a_refusal() -> None:
 
 def test_a_recording_answers_like_nova() -> None:
     recorded = api.RecordedNova(testing.sample_nova("12-hosts"), "12-hosts")
-    found = hosts.read_all(recorded)
+    found = servers.read_hosts(recorded)
     assert len(api.host_aggregates(recorded)) == 8
     assert len(found.nodes) == 15
     assert [len(nodes) for nodes in found.of_host().values()] == [1] * 12 + [3]
@@ -74,7 +74,7 @@ def test_an_invalid_recording_is_named(tmp_path: pathlib.Path, text: str | None)
     if text is not None:
         path.write_text(text)
     with pytest.raises(errors.PlacementError, match=r"nova\.json"):
-        hosts.read_all(api.read_recording(path))
+        servers.read_hosts(api.read_recording(path))
 
 
 def test_the_recording_with_the_most_matching_parameters_is_used() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from osc_placement.nova import api, hosts, values
+from osc_placement.nova import api, servers, values
 
 
 class Cells:
@@ -49,7 +49,7 @@ def _hypervisor(name: str) -> dict[str, Any]:
 
 def test_hypervisors_are_read_in_pages() -> None:
     cloud = Cells(near=1000, far=1500)
-    found = hosts.read_all(cloud)
+    found = servers.read_hosts(cloud)
     assert [node.host for node in found.nodes] == cloud.near + cloud.far
     assert found.nodes[0] == values.ComputeNode("near-0000", "near-0000.example.org", "near-0000")
     assert len(cloud.requests) == 1 + 3
@@ -61,7 +61,7 @@ def test_with_a_cell_down_its_hosts_and_the_nodes_of_other_cells_are_found(
     near: int,
 ) -> None:
     cloud = Cells(near=near, far=3, down=True)
-    found = hosts.read_all(cloud)
+    found = servers.read_hosts(cloud)
     assert found.unreachable == set(cloud.far)
     assert found.services == set(cloud.near + cloud.far)
     assert [node.host for node in found.nodes] == cloud.near
@@ -69,7 +69,7 @@ def test_with_a_cell_down_its_hosts_and_the_nodes_of_other_cells_are_found(
 
 
 def test_an_old_nova_does_not_list_cells_that_are_down() -> None:
-    found = hosts.read_all(Cells(near=2, far=0, version="2.53"))
+    found = servers.read_hosts(Cells(near=2, far=0, version="2.53"))
     assert (found.lists_down_cells, len(found.nodes)) == (False, 2)
 
 
@@ -77,4 +77,4 @@ def test_a_refused_page_is_an_error_when_no_cell_is_down(monkeypatch: pytest.Mon
     cloud = Cells(near=2, far=1, down=True, version="2.60")
     monkeypatch.setattr(cloud, "_services", lambda: iter(()))
     with pytest.raises(api.NovaRefused, match="Unexpected API Error"):
-        hosts.read_all(cloud)
+        servers.read_hosts(cloud)

@@ -19,7 +19,6 @@ from osc_placement.plan.kinds import (
     provider,
     registry,
     reshape,
-    trait,
 )
 from tests.support import embedded, plans, scripted
 from tests.support.batch_runs import amend, ratios, statuses
@@ -110,7 +109,7 @@ def _states(client: embedded.Client) -> dict[str, tuple[change.Subject, Any, Any
     traits, uuids = (_A, _B), (embedded.uuid_of("agg a"), embedded.uuid_of("agg b"))
     in_all = functools.partial(has, memberships.TRAITS.state, *traits)
     member = functools.partial(has, memberships.AGGREGATES.state, *uuids)
-    custom = trait.creation("CUSTOM_NEW", "it is needed")
+    custom = memberships.creation("CUSTOM_NEW", "it is needed")
     return {
         "inventories": (subject, total(0), total(1), total(7)),
         "traits": (subject, in_all(), in_all(both=True), in_all(one=True)),

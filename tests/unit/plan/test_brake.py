@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 
 from osc_placement.plan import apply, brake, change, file, plan, result
-from osc_placement.plan.kinds import (
-    allocations,
-    inventories,
-    memberships,
-    provider,
-    registry,
-    trait,
-)
+from osc_placement.plan.kinds import allocations, inventories, memberships, provider, registry
 from tests.support import embedded, plans
 
 A, B = embedded.uuid_of("a"), embedded.uuid_of("b")
@@ -61,7 +54,7 @@ def test_a_kind_counts_what_a_change_removes(
         "allocations": allocations.ConsumerState,
         "aggregates": memberships.Aggregates,
         "traits": memberships.Traits,
-        "trait": trait.Existence,
+        "trait": memberships.Existence,
         "inventories": inventories.InventoryState,
     }[kind]
     assert registry.CHANGE_TYPES[kind].removes(state(before), state(after)) == removed

@@ -12,9 +12,9 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.model import allocation, inventory
-from osc_placement.plan import apply, change, executor, file, plan, result, undo
+from osc_placement.plan import apply, change, executor, file, plan, result
+from osc_placement.plan.change import Precondition
 from osc_placement.plan.kinds import allocations
-from osc_placement.plan.precondition import Precondition
 from tests.support import embedded, plans
 
 HOST, OTHER = embedded.uuid_of("cmp-1"), embedded.uuid_of("cmp-2")
@@ -153,7 +153,7 @@ def test_setting_a_consumer_type_is_irreversible(client: embedded.Client) -> Non
     report = run(client, plan.ObservedPlan(made))
     assert client.show_allocations(uuid_of(1)).consumer_type == "INSTANCE"
     assert report.undo_path is None
-    (skipped,) = undo.inverse(made).skipped
+    (skipped,) = apply.inverse_of(made).skipped
     assert allocations.TYPE_STAYS in skipped.reason
 
 

@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
-from osc_placement.plan import (
-    apply,
-    executor,
-    file as plan_file,
-    plan as plan_module,
-    result,
-)
+from osc_placement.plan import apply, executor, file as plan_file, plan as plan_module, result
 from osc_placement.workflows import batch, selector
 from tests.support import embedded, plans
 

@@ -11,17 +11,8 @@ from hypothesis import given, strategies as st
 
 from osc_placement.client import transport
 from osc_placement.model import inventory as model
-from osc_placement.plan import change, plan, precondition, reasons, undo
-from osc_placement.plan.kinds import (
-    allocations,
-    base,
-    bound_ports,
-    inventories,
-    memberships,
-    provider,
-    reshape,
-    trait as trait_kind,
-)
+from osc_placement.plan import apply, change, plan, reasons
+from osc_placement.plan.kinds import allocations, base, inventories, memberships, provider, reshape
 from osc_placement.workflows import batch
 from tests.support import embedded
 
@@ -46,12 +37,12 @@ STATES: dict[str, st.SearchStrategy[Any]] = {
     ),
     "traits": st.builds(memberships.Traits, small(TEXTS, st.booleans())),
     "aggregates": st.builds(memberships.Aggregates, small(TEXTS, st.booleans())),
-    "trait": st.builds(trait_kind.Existence, small(TEXTS, st.booleans())),
+    "trait": st.builds(memberships.Existence, small(TEXTS, st.booleans())),
     "provider": st.builds(provider.ProviderState, OPTIONAL, OPTIONAL)
     | st.builds(provider.ProviderState, name=TEXTS),
     "allocations": st.builds(allocations.ConsumerState, AMOUNTS, **CONSUMER),
     "bound allocations": st.builds(
-        bound_ports.BoundState, AMOUNTS, **CONSUMER, ports=small(TEXTS, small(TEXTS, TEXTS))
+        allocations.BoundState, AMOUNTS, **CONSUMER, ports=small(TEXTS, small(TEXTS, TEXTS))
     ),
     "reshape": st.builds(
         reshape.ReshapeState,
@@ -61,10 +52,10 @@ STATES: dict[str, st.SearchStrategy[Any]] = {
     ),
 }
 PRECONDITIONS = st.none() | st.builds(
-    precondition.Precondition,
+    change.Precondition,
     st.none()
     | st.builds(
-        precondition.ServerState,
+        change.ServerState,
         OPTIONAL,
         OPTIONAL,
         OPTIONAL,
@@ -132,7 +123,7 @@ def test_a_plan_is_equal_after_writing_and_reading(stored: plan.Plan) -> None:
 
 @given(PLANS)
 def test_the_inverse_of_the_inverse_has_the_same_changes(stored: plan.Plan) -> None:
-    twice = undo.inverse(undo.inverse(stored))
+    twice = apply.inverse_of(apply.inverse_of(stored))
     assert sorted((item.key, str(item.before)) for item in twice.changes) == sorted(
         (item.key, str(item.before)) for item in stored.changes
     )
@@ -281,7 +272,7 @@ def test_a_plan_of_format_4_keeps_its_digest_and_its_format() -> None:
 def test_no_file_of_a_plan_has_the_password_of_the_endpoint() -> None:
     stored = made_for(transport.Target.service("https://me:s3cret@p:8778/x", "cloud a", "b"))
     assert "s3cret" not in stored.to_json()
-    assert "s3cret" not in undo.inverse(stored).to_json()
+    assert "s3cret" not in apply.inverse_of(stored).to_json()
     assert "me" not in stored.target
     old = dataclasses.replace(stored, target="https://me:s3cret@p:8778/x (cloud a)")
     plan.check_target(
@@ -313,7 +304,7 @@ def test_an_irreversible_change_is_skipped_by_undo_with_its_reason() -> None:
     stored = some()
     item = dataclasses.replace(stored.changes[0], irreversible="no request does it")
     stored = dataclasses.replace(stored, changes=(item,))
-    inverse = undo.inverse(plan.from_json(stored.to_json()))
+    inverse = apply.inverse_of(plan.from_json(stored.to_json()))
     assert not inverse.changes
     assert "no request does it" in inverse.skipped[0].reason
 

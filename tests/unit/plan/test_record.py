@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from osc_placement.plan import apply, executor, file as plan_file, journal, plan, record, result
+from osc_placement.plan import apply, executor, file as plan_file, journal, plan, result
 from tests.support import embedded, plans
 from tests.support.batch_runs import amend
 
 RATIO = "VCPU:allocation_ratio=20"
 
 
-def only() -> record.Record:
-    (found,) = record.read_all().found
+def only() -> journal.Record:
+    (found,) = journal.read_all().found
     return found
 
 
@@ -24,7 +24,7 @@ def test_a_finished_plan_is_applied_and_can_be_undone(state_home: pathlib.Path) 
     client = embedded.Client(embedded.hosts(3))
     report = amend(client, RATIO)
     found = only()
-    assert (found.status, found.changes, found.applied) == (record.Status.APPLIED, 3, 3)
+    assert (found.status, found.changes, found.applied) == (journal.Status.APPLIED, 3, 3)
     assert (found.command, found.target) == ("a test", client.target)
     assert found.undo_file == report.undo_path
     assert found.plan is None
@@ -36,12 +36,12 @@ def test_a_limited_plan_is_unfinished_until_it_is_continued(tmp_path: pathlib.Pa
     path = tmp_path / "plan.json"
     amend(client, RATIO, max_count=2, plan_out=path)
     found = only()
-    assert (found.status, found.applied, found.plan) == (record.Status.UNFINISHED, 2, path)
+    assert (found.status, found.applied, found.plan) == (journal.Status.UNFINISHED, 2, path)
     plans.apply_file(client, plan_file.read(path), path, apply.Options())
-    assert (only().status, only().applied) == (record.Status.APPLIED, 3)
+    assert (only().status, only().applied) == (journal.Status.APPLIED, 3)
     plans.undo_file(client, plan_file.read(path), path)
     found = only()
-    assert (found.status, found.undone, found.undo_file) == (record.Status.UNDONE, 3, None)
+    assert (found.status, found.undone, found.undo_file) == (journal.Status.UNDONE, 3, None)
     assert found.command == "a test"
 
 
@@ -55,11 +55,11 @@ def test_a_killed_run_is_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal.Journal, "describe", kill)
     client = embedded.Client(embedded.hosts(2))
     amend(client, RATIO, max_count=1)
-    assert only().status is record.Status.UNFINISHED
+    assert only().status is journal.Status.UNFINISHED
     opened = journal.Journal(only().journal)
-    assert only().status is record.Status.RUNNING
+    assert only().status is journal.Status.RUNNING
     with pytest.raises(plan.PlanRefused, match="another process"):
-        record.delete(only())
+        journal.delete(only())
     opened.close()
 
 
@@ -67,12 +67,12 @@ def test_a_stale_plan_has_the_status_nothing_applied(tmp_path: pathlib.Path) -> 
     client = embedded.Client(embedded.hosts(1))
     path = tmp_path / "plan.json"
     amend(client, RATIO, dry_run=True, plan_out=path)
-    assert record.read_all() == record.Records([], [])
+    assert journal.read_all() == journal.Records([], [])
     amend(client, "VCPU:allocation_ratio=30")
     plans.apply_file(client, plan_file.read(path), path, apply.Options())
-    found = {item.status: item for item in record.read_all().found}
-    assert found.keys() == {record.Status.APPLIED, record.Status.NOTHING}
-    assert found[record.Status.NOTHING].undo_file is None
+    found = {item.status: item for item in journal.read_all().found}
+    assert found.keys() == {journal.Status.APPLIED, journal.Status.NOTHING}
+    assert found[journal.Status.NOTHING].undo_file is None
 
 
 def test_a_rehearsal_is_listed_for_its_file_and_keeps_the_undo_file_of_the_real_run(
@@ -90,7 +90,7 @@ def test_a_rehearsal_is_listed_for_its_file_and_keeps_the_undo_file_of_the_real_
     rehearsed = plans.apply_file(snapshot, stored, path, apply.Options())
     assert rehearsed.undo_path not in (None, real.undo_path)
     assert real.undo_path.read_text() == before
-    found = {item.target: item for item in record.read_all().found}
+    found = {item.target: item for item in journal.read_all().found}
     assert found.keys() == {"the cloud", "a snapshot"}
     assert [found[name].applied for name in ("the cloud", "a snapshot")] == [2, 3]
     assert found["a snapshot"].undo_file == rehearsed.undo_path
@@ -106,8 +106,8 @@ def _origin(target: str) -> str:
 def test_a_damaged_journal_is_reported_and_the_others_are_listed() -> None:
     amend(embedded.Client(embedded.hosts(1)), RATIO)
     (journal.directory() / "damaged.jsonl").write_text("nonsense\n")
-    records = record.read_all()
-    assert [item.status for item in records.found] == [record.Status.APPLIED]
+    records = journal.read_all()
+    assert [item.status for item in records.found] == [journal.Status.APPLIED]
     (error,) = records.errors
     assert "damaged.jsonl is damaged in line 1" in error
 
@@ -116,13 +116,13 @@ def test_deleting_keeps_the_files_that_the_operator_named(tmp_path: pathlib.Path
     client = embedded.Client(embedded.hosts(1))
     path = tmp_path / "plan.json"
     report = amend(client, RATIO, plan_out=path)
-    assert record.older_than([only()], 1) == []
-    (found,) = record.older_than([only()], 0)
-    record.delete(found)
+    assert journal.older_than([only()], 1) == []
+    (found,) = journal.older_than([only()], 0)
+    journal.delete(found)
     assert path.exists()
     assert report.undo_path
     assert not report.undo_path.exists()
-    assert record.read_all().found == []
+    assert journal.read_all().found == []
 
 
 def test_the_name_of_a_default_file_begins_with_a_readable_time() -> None:

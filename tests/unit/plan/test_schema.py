@@ -15,25 +15,14 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.model import inventory
-from osc_placement.plan import (
-    apply,
-    change,
-    file as plan_file,
-    journal,
-    plan,
-    precondition,
-    schema,
-    undo,
-)
+from osc_placement.plan import apply, change, file as plan_file, journal, plan
 from osc_placement.plan.kinds import (
     allocations,
-    bound_ports,
     inventories,
     memberships,
     provider,
     registry,
     reshape,
-    trait,
 )
 from tests.support import embedded, plans
 
@@ -43,8 +32,8 @@ VGPU = inventory.Inventory(total=4)
 STATES: dict[str, tuple[change.State, change.State]] = {
     "allocations": (allocations.ConsumerState(), CONSUMER),
     "bound allocations": (
-        bound_ports.BoundState(),
-        bound_ports.BoundState.with_ports(CONSUMER, {P: {"group": P}}),
+        allocations.BoundState(),
+        allocations.BoundState.with_ports(CONSUMER, {P: {"group": P}}),
     ),
     "inventories": (
         inventories.InventoryState({"VCPU": {"total": 4}}),
@@ -57,9 +46,12 @@ STATES: dict[str, tuple[change.State, change.State]] = {
         reshape.ReshapeState({P: {"VGPU": None}}, {P: {P: {"VGPU": 0}}}, {P: {"VGPU": 0}}),
         reshape.ReshapeState({P: {"VGPU": VGPU}}, {P: {P: {"VGPU": 1}}}, {P: {"VGPU": 0}}),
     ),
-    "trait": (trait.Existence({"CUSTOM_A": False}), trait.Existence({"CUSTOM_A": True})),
+    "trait": (
+        memberships.Existence({"CUSTOM_A": False}),
+        memberships.Existence({"CUSTOM_A": True}),
+    ),
 }
-SERVER = precondition.ServerState("host", "node", "active", None, {"VCPU": 1})
+SERVER = change.ServerState("host", "node", "active", None, {"VCPU": 1})
 VALUES: tuple[Any, ...] = (
     *(None, True, 0, -1, 1.5, 1e400, "", "x", "\ud800", "\x1b[2J", [], [[]], {}, {"x": 1}),
     *([None], {"x": None}, {"": {}}, 10**30, "x" * 100_000),
@@ -71,7 +63,7 @@ def every_kind() -> plan.Plan:
     items: list[change.Change | change.Skipped] = []
     for kind, (before, after) in STATES.items():
         subject = change.Subject(kind, P)
-        expected = precondition.Precondition(SERVER, no_migration=True)
+        expected = change.Precondition(SERVER, no_migration=True)
         items.append(change.Change(kind, subject, before, after, precondition=expected))
         items.append(change.Skipped(kind, subject, before, None, "a reason"))
     capacities = {"VCPU": plan.Capacity(1, 2, 3)}
@@ -87,10 +79,10 @@ def test_every_kind_has_a_plan_that_is_written_and_read() -> None:
 @pytest.mark.parametrize(
     ("kind", "form"),
     [
-        (plan.Plan, schema.PLAN),
-        (change.Change, schema.CHANGE),
-        (change.Skipped, schema.SKIPPED),
-        (plan.Capacity, schema.PLAN["properties"]["capacities"]["additionalProperties"]),
+        (plan.Plan, plan.PLAN),
+        (change.Change, plan.CHANGE),
+        (change.Skipped, plan.SKIPPED),
+        (plan.Capacity, plan.PLAN["properties"]["capacities"]["additionalProperties"]),
     ],
 )
 def test_the_schema_has_the_fields_of_the_value(kind: Any, form: dict[str, Any]) -> None:
@@ -168,7 +160,7 @@ def test_a_forged_plan_is_applied_undone_or_refused_with_one_error(
         read.summary()
         for item in read.items():
             registry.describe_change(item.kind, item.before, item.after)
-        undo.inverse(read)
+        apply.inverse_of(read)
         try:
             plans.apply_file(client, read, path, apply.Options(dry_run=True))
         except errors.PlacementError:
@@ -189,9 +181,9 @@ def test_a_mutated_journal_is_read_or_refused_with_its_path(
     for _ in range(20):
         changed = mutated(lines, chance)
         path.write_text("".join(json.dumps(line) + "\n" for line in changed))
-        undo.inverse(made, read_or_refuse(journal.read_entries, path))
+        apply.inverse_of(made, read_or_refuse(journal.read_entries, path))
     for _ in range(20):
         raw = bytearray("".join(json.dumps(line) + "\n" for line in lines).encode())
         raw[chance.randrange(len(raw))] = chance.randrange(256)
         path.write_bytes(raw)
-        undo.inverse(made, read_or_refuse(journal.read_entries, path))
+        apply.inverse_of(made, read_or_refuse(journal.read_entries, path))

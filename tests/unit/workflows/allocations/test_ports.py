@@ -15,7 +15,7 @@ from osc_placement.model import allocation, inventory
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, change, file, plan, result
-from osc_placement.plan.kinds import bound_ports, registry
+from osc_placement.plan.kinds import allocations as kinds_allocations, registry
 from osc_placement.workflows.allocations import heal, location
 from osc_placement.workflows.allocations.decision import HealOptions, HealRequest
 from tests.support import embedded, plans, scripted
@@ -285,7 +285,7 @@ def test_rehearsal_allocates_and_does_not_write_neutron() -> None:
 def test_change_contains_the_whole_consumer() -> None:
     run = Run(1, port("p", "vm-0003"))
     (item,) = (one for one in run.planned().plan.changes if one.kind == "bound allocations")
-    assert isinstance(item.after, bound_ports.BoundState)
+    assert isinstance(item.after, kinds_allocations.BoundState)
     assert item.after.ports == {uuid_of("p"): {uuid_of("p"): CARDS[0]}}
     assert change.Change.from_dict(item.to_dict(), registry.load) == item
     assert isinstance(run.client.show_allocations(item.subject.uuid), allocation.Consumer)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from osc_placement import microversion
-from osc_placement.client import api, api_errors, pace, retry, wsgi
+from osc_placement.client import api, api_errors, retry, wsgi
 from osc_placement.model import allocation, inventory
 from osc_placement.plan import apply as plan_apply, attempt, change, executor, journal, result
 from osc_placement.plan.kinds import base, provider as provider_kind
@@ -307,7 +307,7 @@ def test_a_service_that_requests_long_pauses_stops_the_run_after_a_minute(cloud:
     moves = "moves: [{from: cn1, resources: {VCPU: 1}, to: {name: numa0}}]"
     changes = cloud.prepare(moves).planned.plan.changes
     clock = Clock()
-    cloud.client.transport.pace = pace.Pace(lambda: clock.now, clock.sleep)
+    cloud.client.transport.pace = retry.Pace(lambda: clock.now, clock.sleep)
     context = attempt.RunContext(
         base.Services(cloud.client), journal.MemoryJournal(), clock, clock=lambda: clock.now
     )

@@ -8,7 +8,7 @@ import hypothesis
 
 from osc_placement import errors, microversion
 from osc_placement.client import api
-from osc_placement.plan import attempt, executor, journal, plan, result, undo
+from osc_placement.plan import apply as apply_module, attempt, executor, journal, plan, result
 from osc_placement.plan.kinds import base
 from osc_placement.testing import service
 from osc_placement.workflows.context import ReadContext
@@ -68,7 +68,7 @@ def test_a_reshape_is_refused_without_changes_or_keeps_the_invariants_and_can_be
         assert found.rehearsal is not None
         assert invariants.differences(left, found.after) == []
         assert invariants.differences(left, found.rehearsal.result) == []
-        inverse = undo.inverse(found.planned.plan)
+        inverse = apply_module.inverse_of(found.planned.plan)
         undone = apply(client, inverse, attempt.Direction.UNDO)
         assert {item.status for item in undone} <= {result.Status.APPLIED}
         after = placement.app.export()

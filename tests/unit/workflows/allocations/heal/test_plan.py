@@ -12,7 +12,7 @@ from osc_placement.model import inventory, provider
 from osc_placement.nova import values
 from osc_placement.nova.flavor import Flavor
 from osc_placement.plan import change, plan
-from osc_placement.plan.precondition import Precondition, ServerState
+from osc_placement.plan.change import Precondition, ServerState
 from osc_placement.workflows.allocations import decision, expected, heal
 from osc_placement.workflows.allocations.decision import HealOptions, HealRequest
 from osc_placement.workflows.allocations.snapshot import CloudSnapshot, Owner
