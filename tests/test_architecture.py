@@ -105,6 +105,7 @@ LAYERS: dict[str, set[str]] = {
     "server.store": {"engine", "model"},
     **{module: {"model"} for module in CHANGE_LEVEL},
     "plan.workers": {"client"},
+    "plan.change": {"plan.reasons", "model"},
     "plan.reasons": {"plan.guards"},
     "plan.kinds": CHANGE_LEVEL | BELOW_PLAN,
     "plan": {"plan.kinds"} | CHANGE_LEVEL | BELOW_PLAN,

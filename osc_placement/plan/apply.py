@@ -20,7 +20,6 @@ from osc_placement.client import api, transport
 from osc_placement.neutron import api as neutron_api
 from osc_placement.plan import (
     attempt,
-    brake,
     change as change_module,
     executor,
     file,
@@ -28,6 +27,7 @@ from osc_placement.plan import (
     plan as plan_module,
     progress as progress_module,
     reasons,
+    removal_limit,
     result,
 )
 from osc_placement.plan.kinds import base, registry
@@ -128,7 +128,7 @@ class _Job:
     def run(self) -> result.RunReport:
         """All steps, from the plan file to the report."""
         path = self._write_plan()
-        refusal = brake.refusal(self.plan, self.options.allow)
+        refusal = removal_limit.refusal(self.plan, self.options.allow)
         if refusal:
             LOG.info("nothing was changed: %s", refusal)
             return dataclasses.replace(

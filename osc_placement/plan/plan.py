@@ -59,7 +59,7 @@ class Plan:
     ``capacities`` is ``{resource class: Capacity}``, for classes whose inventory changes.
     ``names`` are ``{uuid: name}`` of the providers in changes of allocations.
     ``existing`` is ``{unit: how many exist}`` for what the plan may remove only a part of, and
-    ``max_percent`` that part; None is the default of ``brake``.
+    ``max_percent`` that part; None is the default of ``removal_limit``.
     """
 
     changes: tuple[change_module.Change, ...]

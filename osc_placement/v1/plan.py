@@ -45,10 +45,10 @@ class ShowPlan(plan_command.PlanCommand):
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Collection[Any]]:
-        from osc_placement.plan import brake, file, result
+        from osc_placement.plan import file, removal_limit, result
 
         self._plan = plan = file.read(parsed_args.file)
-        removed = brake.summary(plan)
+        removed = removal_limit.summary(plan)
         self.summary = [
             f"Plan of {plan.created}: {plan.command}",
             f"For {_target(plan)}: {plan.summary()}",

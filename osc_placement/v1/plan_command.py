@@ -158,11 +158,11 @@ class PlanCommand(base.ReportLister):
 
     def execute(self, run: Run, parsed_args: argparse.Namespace) -> result.RunReport:
         """Plan the changes and apply them."""
-        from osc_placement.plan import apply, brake
+        from osc_placement.plan import apply, removal_limit
 
         planned = self.plan(run, parsed_args)
         if self.limits_capacity and parsed_args.max_percent is not None:
-            planned = dataclasses.replace(planned, plan=brake.with_capacity(planned.plan))
+            planned = dataclasses.replace(planned, plan=removal_limit.with_capacity(planned.plan))
         planned = planned.stamped(
             run.client,
             self.command_line(parsed_args),

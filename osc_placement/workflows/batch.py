@@ -204,7 +204,7 @@ def _counted(
 ) -> plan.Plan:
     """The plan with the number of providers in the whole cloud that have the removed names.
 
-    ``brake`` compares its removals with them. Requests: one listing for each name.
+    ``removal_limit`` compares its removals with them. Requests: one listing for each name.
     """
 
     def count(item: str) -> int:

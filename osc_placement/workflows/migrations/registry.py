@@ -20,7 +20,15 @@ from osc_placement import errors
 from osc_placement.client import api, api_errors
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
-from osc_placement.plan import apply, attempt, brake, executor, plan, reasons, result as plan_result
+from osc_placement.plan import (
+    apply,
+    attempt,
+    executor,
+    plan,
+    reasons,
+    removal_limit,
+    result as plan_result,
+)
 from osc_placement.workflows import aggregate_ratios, mirror, state_file
 from osc_placement.workflows.allocations import heal, location
 from osc_placement.workflows.allocations.decision import HealRequest
@@ -294,7 +302,7 @@ class _Run:
         found = len(planned.plan.changes)
         results = plan_result.of_plan(planned.plan)
         count.left += found
-        refusal = brake.refusal(planned.plan)
+        refusal = removal_limit.refusal(planned.plan)
         if refusal:
             self._result.failures.append(f"{item.name}: {refusal}")
             return False

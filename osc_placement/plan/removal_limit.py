@@ -1,4 +1,4 @@
-"""The brake: a plan that removes too much of what exists is refused as a whole. Pure.
+"""A plan that removes too much of what exists is refused as a whole. Pure.
 
 A policy rule, a filter or an unreachable cell that hides servers makes their allocations look
 orphaned. No single change shows that; their number does.

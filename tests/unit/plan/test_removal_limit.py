@@ -1,4 +1,4 @@
-"""The brake: a plan that removes too much of what exists is refused as a whole."""
+"""A plan that removes too much of what exists is refused as a whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from osc_placement.plan import apply, brake, change, file, plan, result
+from osc_placement.plan import apply, change, file, plan, removal_limit, result
 from osc_placement.plan.kinds import allocations, inventories, memberships, provider, registry
 from tests.support import embedded, plans
 
@@ -69,10 +69,13 @@ def test_a_deleted_provider_is_a_removal_and_a_renamed_one_is_not() -> None:
 
 def test_the_summary_names_all_removals_and_the_limit_of_some() -> None:
     limited = clean_up(embedded.Client(embedded.hosts(50)), 21).plan
-    assert brake.summary(limited) == "21 of 50 aggregate memberships (limit 20)"
-    assert brake.summary(dataclasses.replace(limited, existing={})) == "21 aggregate memberships"
+    assert removal_limit.summary(limited) == "21 of 50 aggregate memberships (limit 20)"
+    assert (
+        removal_limit.summary(dataclasses.replace(limited, existing={}))
+        == "21 aggregate memberships"
+    )
     inverse = tuple(item.inverse() for item in limited.changes)
-    assert brake.summary(dataclasses.replace(limited, changes=inverse)) == ""
+    assert removal_limit.summary(dataclasses.replace(limited, changes=inverse)) == ""
 
 
 @pytest.mark.parametrize(
@@ -92,12 +95,12 @@ def test_the_summary_names_all_removals_and_the_limit_of_some() -> None:
 def test_the_default_limit_allows_a_few_removals_but_never_most_of_what_exists(
     existing: int, max_percent: int | None, limit: int
 ) -> None:
-    assert brake.limit(existing, max_percent) == limit
+    assert removal_limit.limit(existing, max_percent) == limit
 
 
 def test_a_plan_without_a_count_of_what_exists_is_not_limited() -> None:
     planned = clean_up(embedded.Client(embedded.hosts(3)), 3, existing={}).plan
-    assert not brake.refusal(planned)
+    assert not removal_limit.refusal(planned)
 
 
 def test_a_plan_that_removes_too_much_is_refused_before_the_first_request(
@@ -154,7 +157,7 @@ def test_the_limit_is_kept_in_the_plan_file_and_undo_has_none(tmp_path: pathlib.
     assert plans.apply_file(client, stored, path, allowed).count(result.Status.APPLIED) == 3
     # A plan that adds much has an undo that removes as much.
     added = dataclasses.replace(stored, changes=tuple(item.inverse() for item in stored.changes))
-    assert not brake.refusal(added)
+    assert not removal_limit.refusal(added)
     assert plans.undo_file(client, stored, path).count(result.Status.APPLIED) == 3
 
 
@@ -177,21 +180,23 @@ def test_a_limit_of_capacity_compares_the_sum_before_and_after(
 ) -> None:
     capacities = {"VCPU": plan.Capacity(before, after), "DISK_GB": plan.Capacity(5, 5)}
     planned = plan.make((), capacities=capacities, max_percent=max_percent)
-    assert not brake.refusal(planned)
-    assert not brake.summary(planned)
-    limited = brake.with_capacity(planned)
+    assert not removal_limit.refusal(planned)
+    assert not removal_limit.summary(planned)
+    limited = removal_limit.with_capacity(planned)
     expected = f"{reason} (--allow many to do it anyway)" if reason else ""
-    assert brake.refusal(limited).text == expected
-    assert not brake.refusal(limited, ["many"])
+    assert removal_limit.refusal(limited).text == expected
+    assert not removal_limit.refusal(limited, ["many"])
 
 
 def test_each_class_has_its_own_limit_of_capacity() -> None:
     capacities = {"VCPU": plan.Capacity(1000, 500), "CUSTOM_X": plan.Capacity(4, 4)}
-    limited = brake.with_capacity(plan.make((), capacities=capacities, existing={"providers": 3}))
+    limited = removal_limit.with_capacity(
+        plan.make((), capacities=capacities, existing={"providers": 3})
+    )
     assert dict(limited.existing) == {
         "providers": 3,
         "units of VCPU capacity": 1000,
         "units of CUSTOM_X capacity": 4,
     }
-    assert brake.removals(limited) == {"units of VCPU capacity": 500}
-    assert brake.summary(limited) == "500 of 1000 units of VCPU capacity (limit 100)"
+    assert removal_limit.removals(limited) == {"units of VCPU capacity": 500}
+    assert removal_limit.summary(limited) == "500 of 1000 units of VCPU capacity (limit 100)"
