@@ -309,7 +309,7 @@ class PlacementCommand(TargetCommand):
                     value = arguments.positive(str(value))
                 except argparse.ArgumentTypeError as error:
                     self.usage_error(f"argument {option}: {error}")
-            setattr(parsed_args, name, value or (pace.MOST if name == "workers" else None))
+            setattr(parsed_args, name, value or (retry.MOST if name == "workers" else None))
 
     def _run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command; once more if the UUID of no provider is the name of one.
